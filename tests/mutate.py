@@ -22,7 +22,7 @@ SHARE_MIN = 0.85
 MEMORY_MAX_BYTES = 4 * 1024**3  # a loop without end is not to eat the machine
 PYTEST = ["-p", "no:cacheprovider", "--timeout=30", "--hypothesis-profile=mutate"]
 CAUGHT = ("killed", "timeout", "segfault")
-CORE = "tests/qmgrd/core/test_"
+CORE = "tests/qmgrd/core"
 
 
 class Module(NamedTuple):
@@ -38,8 +38,12 @@ class Module(NamedTuple):
 
 
 QUEUE_TESTS = (
-    *(f"{CORE}{name}.py" for name in ("queue", "put", "take", "queue_model", "delivery", "dedup")),
-    *(f"{CORE}{name}.py" for name in ("lease", "counters", "stamp", "broker", "link_outbox")),
+    *(f"{CORE}/queue/test_{name}.py" for name in ("queue", "put", "take", "dedup", "lease")),
+    *(f"{CORE}/layout/test_{name}.py" for name in ("counters", "stamp")),
+    f"{CORE}/sessions/test_delivery.py",
+    f"{CORE}/link/test_outbox.py",
+    f"{CORE}/test_queue_model.py",
+    f"{CORE}/test_broker.py",
     "tests/test_conversations.py",
 )
 MODULES = {
@@ -48,10 +52,10 @@ MODULES = {
         ("tests/qmgr_protocol/test_window.py", "tests/test_conversations.py"),
     ),
     "record": Module("protocol/qmgr_protocol/record.py", ("tests/qmgr_protocol/test_record.py",)),
-    "keys": Module("qmgrd/qmgrd/core/keys.py", (f"{CORE}keys.py",)),
-    "queue": Module("qmgrd/qmgrd/core/queue.py", QUEUE_TESTS),
-    "put": Module("qmgrd/qmgrd/core/put.py", QUEUE_TESTS),
-    "take": Module("qmgrd/qmgrd/core/take.py", QUEUE_TESTS),
+    "keys": Module("qmgrd/qmgrd/core/layout/keys.py", (f"{CORE}/layout/test_keys.py",)),
+    "queue": Module("qmgrd/qmgrd/core/queue/queue.py", QUEUE_TESTS),
+    "put": Module("qmgrd/qmgrd/core/queue/put.py", QUEUE_TESTS),
+    "take": Module("qmgrd/qmgrd/core/queue/take.py", QUEUE_TESTS),
 }
 
 

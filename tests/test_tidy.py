@@ -125,7 +125,11 @@ def test_each_message_is_in_the_protocol() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "complaint"),
     [
-        ("qmgrd/qmgrd/core/queue.py", "def f():\n    from time import time\n", ":2: imports time"),
+        (
+            "qmgrd/qmgrd/core/queue/queue.py",
+            "def f():\n    from time import time\n",
+            ":2: imports time",
+        ),
         ("protocol/qmgr_protocol/frame.py", "import os.path\n", ":1: imports os"),
         ("tools/qmgr_tools/top.py", "x = 1\n" * 431, ": 431 lines"),
         ("tools/qmgr_tools/top.py", "def f():\n" + "    x = 1\n" * 50, ":1: f has 51 lines"),

@@ -15,11 +15,11 @@ import structlog
 from qmgr_config.model import FRAME_OVERHEAD_BYTES, Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
-from qmgrd.core.boot import Boot
 from qmgrd.core.broker import Broker
-from qmgrd.core.clock import StoreClock
-from qmgrd.core.context import Dial, Outcome
-from qmgrd.core.kv import Now, StoreFailed
+from qmgrd.core.catalogue.boot import Boot
+from qmgrd.core.context.context import Dial, Outcome
+from qmgrd.core.layout.clock import StoreClock
+from qmgrd.core.layout.kv import Now, StoreFailed
 from qmgrd.core.peer import Peer
 from qmgrd.core.turn import TurnFailed, Turns
 from qmgrd.net.dialler import dial

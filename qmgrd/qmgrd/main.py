@@ -14,10 +14,10 @@ import uvloop
 
 from qmgr_config.load import ConfigError, load
 from qmgr_config.model import Config, Listen, QueueManager
-from qmgrd.core.boot import StoreForeign
-from qmgrd.core.kv import StoreFailed
-from qmgrd.core.room import MAP_LEAST_BYTES
-from qmgrd.core.row import RowDamaged
+from qmgrd.core.catalogue.boot import StoreForeign
+from qmgrd.core.layout.kv import StoreFailed
+from qmgrd.core.layout.row import RowDamaged
+from qmgrd.core.limits.room import MAP_LEAST_BYTES
 from qmgrd.core.turn import TurnFailed
 from qmgrd.daemon import SOFTWARE, Daemon
 from qmgrd.net.listener import ListenFailed

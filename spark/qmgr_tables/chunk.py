@@ -21,8 +21,8 @@ from qmgr_protocol import record as records
 from qmgr_protocol.checksum import crc32
 from qmgr_protocol.errors import RequestError
 from qmgr_protocol.name import is_name
-from qmgrd.core import entry as entries
-from qmgrd.core import keys
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
 from qmgrd.store.lmdb_store import ReadFailed
 
 Pair = tuple[bytes, bytes]

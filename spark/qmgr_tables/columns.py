@@ -14,8 +14,8 @@ from qmgr_tables.chunk import Array, Chunk
 from qmgr_tables.options import UNRANKED, Options
 from qmgr_tables.partition import Run
 from qmgr_tables.table import TEXTS, TIME
-from qmgrd.core import entry as entries
-from qmgrd.core import keys
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
 from qmgrd.ops.snapshots import Snapshot
 
 

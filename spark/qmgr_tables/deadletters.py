@@ -14,7 +14,7 @@ from qmgr_tables.options import PARKED, STATES, Options
 from qmgr_tables.partition import Run, Share, plan
 from qmgr_tables.table import OF_QUEUE, QUEUES, TIMES, Table
 from qmgr_tables.whole import unpacked
-from qmgrd.core import keys
+from qmgrd.core.layout import keys
 from qmgrd.ops.snapshots import Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 

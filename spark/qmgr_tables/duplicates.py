@@ -18,8 +18,8 @@ from qmgr_tables.image import damaged, image
 from qmgr_tables.options import Options
 from qmgr_tables.table import DAMAGE, OF_QUEUE, QUEUES, SNAPSHOT, Table, longs, texts, times
 from qmgr_tables.uid_batch import Uids, batch
-from qmgrd.core import entry as entries
-from qmgrd.core import keys
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
 from qmgrd.ops.snapshots import QueueInfo, Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 

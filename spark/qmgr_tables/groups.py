@@ -16,8 +16,9 @@ from qmgr_tables.table import (
     times,
 )
 from qmgr_tables.whole import Row, table, time_us, unsealed, wall_us
-from qmgrd.core import group_index, keys
-from qmgrd.core.group_row import GroupRow
+from qmgrd.core.layout import keys
+from qmgrd.core.queue.group import index as group_index
+from qmgrd.core.queue.group.row import GroupRow
 from qmgrd.ops.snapshots import QueueInfo, Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction
 

@@ -15,8 +15,8 @@ from qmgr_tables.history_batch import COLUMNS, Whose, batches
 from qmgr_tables.image import damaged, image
 from qmgr_tables.options import PARTITIONS_MAX, Options
 from qmgr_tables.table import QUEUES, TIMES, Table
-from qmgrd.core import keys
-from qmgrd.core import row as rows
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
 from qmgrd.ops.snapshots import Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 

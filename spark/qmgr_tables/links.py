@@ -9,7 +9,7 @@ from qmgr_tables.options import Options
 from qmgr_tables.queues import as_json, counters_of
 from qmgr_tables.table import DAMAGE, SNAPSHOT, flags, longs, texts, times
 from qmgr_tables.whole import Row, table, time_us, unpacked, unsealed
-from qmgrd.core import keys
+from qmgrd.core.layout import keys
 from qmgrd.ops.snapshots import Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction
 

@@ -22,7 +22,7 @@ from qmgr_tables.table import (
     Column,
     Table,
 )
-from qmgrd.core import keys
+from qmgrd.core.layout import keys
 from qmgrd.ops.snapshots import Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from qmgr_tables.options import Options
 from qmgr_tables.table import DAMAGE, OF_QUEUE, QUEUES, SNAPSHOT, longs, texts, times
 from qmgr_tables.whole import Row, table, time_us, unsealed
-from qmgrd.core import keys
+from qmgrd.core.layout import keys
 from qmgrd.ops.snapshots import Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction
 

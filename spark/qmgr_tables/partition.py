@@ -18,7 +18,7 @@ from qmgr_tables.options import (
     OptionInvalid,
     Options,
 )
-from qmgrd.core import keys
+from qmgrd.core.layout import keys
 from qmgrd.ops.snapshots import Lost, QueueInfo, Range, Snapshot
 
 

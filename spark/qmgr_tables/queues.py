@@ -7,9 +7,9 @@ from typing import Any
 from qmgr_tables.options import Options
 from qmgr_tables.table import DAMAGE, OF_QUEUE, QUEUES, SNAPSHOT, longs, texts, times
 from qmgr_tables.whole import Row, table, time_us, unpacked, unsealed
-from qmgrd.core import entry as entries
-from qmgrd.core import keys
-from qmgrd.core.counters import Counters
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.layout.counters import Counters
 from qmgrd.ops.snapshots import QueueInfo, Range, Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction
 

@@ -18,8 +18,9 @@ from qmgr_tables.table import (
     times,
 )
 from qmgr_tables.whole import Row, queues_by_id, table, time_us
-from qmgrd.core import entry as entries
-from qmgrd.core import keys, notes
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.queue import notes
 from qmgrd.ops.snapshots import QueueInfo, Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction
 

@@ -8,8 +8,9 @@ from qmgr_protocol.errors import RequestError, name_of
 from qmgr_protocol.record import CONTENT_TYPE, HEADERS, REPLY_TO
 from qmgr_tables.options import DAMAGED, UNRANKED, Options
 from qmgr_tables.partition import Run
-from qmgrd.core import entry as entries
-from qmgrd.core import keys, notes
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.queue import notes
 from qmgrd.ops.snapshots import Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction
 

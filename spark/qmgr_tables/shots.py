@@ -8,7 +8,7 @@ from qmgr_tables.options import Options
 from qmgr_tables.planning import Skipped
 from qmgr_tables.table import DAMAGE, SNAPSHOT, Table, longs, texts, times
 from qmgr_tables.whole import Row, batches, time_us
-from qmgrd.core import keys
+from qmgrd.core.layout import keys
 from qmgrd.ops.snapshots import Snapshot
 
 _WAITING = (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED, keys.LANE_PARKED)

@@ -7,7 +7,7 @@ from qmgr_tables.options import Options
 from qmgr_tables.queues import as_json, counters_of, in_lanes
 from qmgr_tables.table import DAMAGE, OF_SNAPSHOT, QUEUES, SNAPSHOT, flags, longs, texts, times
 from qmgr_tables.whole import Row, queues_by_id, table, unpacked, wall_us
-from qmgrd.core import keys
+from qmgrd.core.layout import keys
 from qmgrd.ops.snapshots import Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction
 

@@ -11,7 +11,7 @@ from qmgr_tables.origins import LONG_MAX
 from qmgr_tables.row import TIME_END_US
 from qmgr_tables.table import TIME
 from qmgr_tables.whole import unsealed
-from qmgrd.core import keys
+from qmgrd.core.layout import keys
 from qmgrd.ops.snapshots import QueueInfo, Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction
 

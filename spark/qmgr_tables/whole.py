@@ -12,7 +12,7 @@ from qmgr_tables.image import damaged, image
 from qmgr_tables.options import Options
 from qmgr_tables.row import TIME_END_US
 from qmgr_tables.table import OF_SNAPSHOT, Column, Table
-from qmgrd.core import row as rows
+from qmgrd.core.layout import row as rows
 from qmgrd.ops.snapshots import QueueInfo, Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RequestError
-from qmgrd.core import keys
-from qmgrd.core import row as rows
-from qmgrd.core.context import Dial, Outcome, TakeSnapshot
+from qmgrd.core.context.context import Dial, Outcome, TakeSnapshot
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
 from qmgrd.ops.finding import Findings
 from qmgrd.ops.verify_definitions import check_definitions
 from qmgrd.ops.verify_queue import check_messages

@@ -8,7 +8,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RemoteProtocolError
 from qmgr_protocol.frame import FrameDecoder, encode
 from qmgr_protocol.states import EITHER, FROM_DIALLER, FROM_LISTENER
-from qmgrd.core.context import Dial
+from qmgrd.core.context.context import Dial
 from qmgrd.core.peer import Peer, goodbye
 from tests.fuzz.frames import EDGES, STORE_IDS, Maker, deep_frame
 from tests.qmgrd.core.harness import Manager

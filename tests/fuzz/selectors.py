@@ -4,9 +4,9 @@ from random import Random
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import Fields, Uid, encode
-from qmgrd.core.facts import BUILT_IN, Facts
-from qmgrd.core.selector import Selector, compile_selector
-from qmgrd.core.selector_lexer import KEYWORDS, TEXT_MAX
+from qmgrd.core.queue.facts import BUILT_IN, Facts
+from qmgrd.core.selector.lexer import KEYWORDS, TEXT_MAX
+from qmgrd.core.selector.selector import Selector, compile_selector
 
 SELECTORS_A_ROUND = 40
 _SOUND = (

@@ -9,11 +9,11 @@ import pytest
 from qmgr_protocol import layout
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection
-from qmgrd.core import settle
-from qmgrd.core.link import Link
-from qmgrd.core.link_outbox import LinkOutbox
-from qmgrd.core.selector_parser import _Parser
-from qmgrd.core.settlements import Settlements
+from qmgrd.core.link.link import Link
+from qmgrd.core.link.outbox import LinkOutbox
+from qmgrd.core.queue import settle
+from qmgrd.core.selector.parser import _Parser
+from qmgrd.core.sessions.settlements import Settlements
 from qmgrd.core.turn import TurnFailed
 from tests.fuzz.__main__ import main
 from tests.fuzz.core import fuzz_core

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from qmgr_protocol.codec import pack, unpack
-from qmgrd.core import keys
-from qmgrd.core import row as sealed
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as sealed
 from tests.poison.filled import SAFE, SAFE_ID
 
 Rows = dict[bytes, bytes]

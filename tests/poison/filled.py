@@ -9,11 +9,11 @@ from typing import Any
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.codec import pack
-from qmgrd.core import keys
-from qmgrd.core import row as sealed
 from qmgrd.core.broker import Broker
-from qmgrd.core.job import SLICE_ROWS
-from qmgrd.core.work import Work
+from qmgrd.core.jobs.job import SLICE_ROWS
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as sealed
+from qmgrd.core.limits.work import Work
 from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.far import Far
 from tests.qmgrd.core.harness import Client, Manager, record

@@ -18,8 +18,8 @@ from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RequestError
+from qmgrd.core.limits.work import FAILURES_MAX, Failures
 from qmgrd.core.turn import TurnFailed
-from qmgrd.core.work import FAILURES_MAX, Failures
 from qmgrd.store.memory import MemoryStore
 from tests.poison.damage import Damage, damage
 from tests.poison.filled import HOUR_MS, SAFE, filled, manager_of

@@ -6,10 +6,10 @@ More of them: ``python -m tests.poison.start --seeds 2000``.
 import pytest
 
 from qmgr_protocol.codec import pack
-from qmgrd.core import keys
-from qmgrd.core import row as rows
-from qmgrd.core.aside import Aside
-from qmgrd.core.sweep import Sweep
+from qmgrd.core.context.aside import Aside
+from qmgrd.core.jobs.sweep import Sweep
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
 from tests.poison.damage import Damage
 from tests.poison.filled import filled
 from tests.poison.start import Fault, Trial, run

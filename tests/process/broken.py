@@ -5,19 +5,19 @@ from contextlib import suppress
 
 from qmgr_protocol.messages import Put
 from qmgr_protocol.window import Inbox
-from qmgrd.core import put, settle
-from qmgrd.core.context import Context, Outcome
-from qmgrd.core.dead_letters import DeadLetters
-from qmgrd.core.holders import Holders
-from qmgrd.core.kv import Now, StoreFailed, Transaction
-from qmgrd.core.lease import Lease
-from qmgrd.core.link_inbox import LinkInbox
-from qmgrd.core.queue import Queue
-from qmgrd.core.returns import BACKED_OUT, How
-from qmgrd.core.session import Session
+from qmgrd.core.context.context import Context, Outcome
+from qmgrd.core.context.session import Session
+from qmgrd.core.context.unit import Held, Unit
+from qmgrd.core.layout.kv import Now, StoreFailed, Transaction
+from qmgrd.core.link.inbox import LinkInbox
+from qmgrd.core.queue import put, settle
+from qmgrd.core.queue.holders import Holders
+from qmgrd.core.queue.lease import Lease
+from qmgrd.core.queue.queue import Queue
+from qmgrd.core.returns.dead_letters import DeadLetters
+from qmgrd.core.returns.returns import BACKED_OUT, How
+from qmgrd.core.sessions.units import Units
 from qmgrd.core.turn import Turns
-from qmgrd.core.unit import Held, Unit
-from qmgrd.core.units import Units
 from qmgrd.main import main
 from qmgrd.store.lmdb_store import LmdbStore
 

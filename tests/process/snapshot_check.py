@@ -18,11 +18,12 @@ from typing import Any
 
 from qmgr_protocol import record as records
 from qmgr_protocol.codec import unpack
-from qmgrd.core import entry as entries
-from qmgrd.core import keys, link_inbox
-from qmgrd.core import row as rows
-from qmgrd.core.counters import Counters
-from qmgrd.core.kv import Transaction
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.counters import Counters
+from qmgrd.core.layout.kv import Transaction
+from qmgrd.core.link import inbox as link_inbox
 from qmgrd.ops.verify import verify
 from qmgrd.store.image import open_image
 

@@ -21,8 +21,8 @@ from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
 from qmgr_protocol.frame import encode
-from qmgrd.core import keys
-from qmgrd.core import row as rows
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
 from tests.process.daemon import Daemon, Wire
 
 pytestmark = pytest.mark.process

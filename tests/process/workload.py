@@ -18,9 +18,9 @@ from lmdb.verify import VerifyError, verify
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core import entry as entries
-from qmgrd.core import keys
-from qmgrd.core import row as rows
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
 from qmgrd.ops.snapshot_facts import describe
 from qmgrd.store.image import open_image
 from tests.process.daemon import Daemon, Wire

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from qmgrd.core import keys
+from qmgrd.core.layout import keys
 from qmgrd.store.image import open_image
 from tests.qmgrd.core.past import Told, replay, tell
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from qmgr_config.model import Config
 from qmgr_protocol import messages as m
-from qmgrd.core.boot import Boot
-from qmgrd.core.kv import Now
+from qmgrd.core.catalogue.boot import Boot
+from qmgrd.core.layout.kv import Now
 from qmgrd.core.peer import Peer
 from qmgrd.core.turn import Turns
 from qmgrd.store.memory import MemoryStore

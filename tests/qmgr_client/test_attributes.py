@@ -22,8 +22,8 @@ from qmgr_protocol.limits import (
     TOPIC_ATTRIBUTES,
     Attribute,
 )
-from qmgrd.core.attribute import INHIBITS
-from qmgrd.core.attributes import _KNOWN
+from qmgrd.core.catalogue.attribute import INHIBITS
+from qmgrd.core.catalogue.attributes import _KNOWN
 
 FLAG = Attribute("flag")
 

@@ -6,8 +6,8 @@ from qmgr_client.aio import connect
 from qmgr_client.aio_admin import Admin
 from qmgr_client.manager_rows import InboundRow, RefusedRow
 from qmgr_protocol import messages as m
-from qmgrd.core import keys
-from qmgrd.core import row as rows
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
 from qmgrd.store.memory import MemoryStore
 from tests.qmgr_client.rows_check import check, row_fault
 from tests.qmgr_client.served import serve

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from qmgr_config.address import Address
 from qmgr_config.model import FRAME_OVERHEAD_BYTES, Config, Limits, Link, Listen, QueueManager
 from qmgr_config.quantity import Quantity
-from qmgrd.core.outflow import DELIVER_MAX_BYTES
+from qmgrd.core.limits.outflow import DELIVER_MAX_BYTES
 
 FILE = Path(__file__).parents[2] / "config" / "qmgrd.toml"
 OPTION = re.compile(r"#(\w+ = .+)")

@@ -26,8 +26,8 @@ from qmgr_protocol.states import (
     State,
 )
 from qmgr_protocol.topic import filter_of, fits, levels_of
-from qmgrd.core import topics
-from qmgrd.core.bounds import Bounds
+from qmgrd.core.catalogue import topics
+from qmgrd.core.layout.bounds import Bounds
 from tests.qmgr_protocol.talk import dissected, talk
 from tests.qmgrd.core.harness import Client, Manager, record
 

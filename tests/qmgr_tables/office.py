@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from qmgr_protocol import messages as m
-from qmgrd.core import keys
+from qmgrd.core.layout import keys
 from qmgrd.store.lmdb_store import LmdbStore
 from tests.qmgr_tables.snapshots import flip_last_byte
 from tests.qmgrd.core.far import Far, message

@@ -10,7 +10,7 @@ from pyspark_qmgr.reader import TableReader
 from pyspark_qmgr.source import DefaultSource
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
-from qmgrd.core import keys
+from qmgrd.core.layout import keys
 from tests.qmgrd.core.harness import Client, Manager, record
 from tests.qmgrd.ops.shot import Camera, managed
 

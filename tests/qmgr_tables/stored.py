@@ -9,9 +9,10 @@ from qmgr_protocol.checksum import crc32
 from qmgr_protocol.codec import pack
 from qmgr_protocol.record import Fields, Uid
 from qmgr_tables.partition import Run
-from qmgrd.core import entry as entries
-from qmgrd.core import keys, notes
-from qmgrd.core.entry import Entry
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.layout.entry import Entry
+from qmgrd.core.queue import notes
 from qmgrd.ops.snapshots import Snapshot
 from qmgrd.store.memory import MemoryStore
 from tests.qmgr_protocol.strategies import NAMES, RECORD_FIELDS, TEXTS, U32, VALUES

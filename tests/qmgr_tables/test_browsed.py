@@ -13,7 +13,7 @@ from qmgr_tables.browsed import rows_of
 from qmgr_tables.messages import batch_of
 from qmgr_tables.queue_feed import Page
 from qmgr_tables.tables import TABLES
-from qmgrd.core import keys
+from qmgrd.core.layout import keys
 from tests.qmgr_tables.snapshots import ENVELOPE, GROUP_ID, LONG, fill_times, flip_last_byte
 from tests.qmgr_tables.snapshots import rows as rows_of_snapshot
 from tests.qmgrd.core.harness import Client, Manager, record

@@ -5,8 +5,8 @@ import pytest
 from qmgr_protocol import record as records
 from qmgr_protocol.record import Fields, Uid
 from qmgr_tables.chunk import Pair, plain
-from qmgrd.core import entry as entries
-from qmgrd.core import keys
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
 from qmgrd.store.lmdb_store import ReadFailed
 
 FULL = Fields(

@@ -13,7 +13,7 @@ from qmgr_tables.chunk import Pair
 from qmgr_tables.messages import COLUMNS, MESSAGES
 from qmgr_tables.options import Options
 from qmgr_tables.partition import Run
-from qmgrd.core import keys
+from qmgrd.core.layout import keys
 from qmgrd.store.memory import MemoryStore
 from tests.qmgr_tables.stored import RUNS, SNAPSHOT, Stored, stored
 

@@ -8,7 +8,7 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_tables.duplicates import Slice, plan
 from qmgr_tables.options import Options
-from qmgrd.core import keys
+from qmgrd.core.layout import keys
 from qmgrd.ops.snapshots import QueueInfo, Range, Snapshot, read
 from tests.qmgr_tables.office import by
 from tests.qmgr_tables.snapshots import rows

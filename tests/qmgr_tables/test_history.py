@@ -7,7 +7,7 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_tables.history import HISTORY, Span, cut, extent, spans
-from qmgrd.core import keys
+from qmgrd.core.layout import keys
 from qmgrd.ops.snapshots import SnapshotUnreadable, find
 from tests.qmgr_tables.snapshots import flip_last_byte, reader_of, rows
 from tests.qmgrd.core import harness

@@ -6,9 +6,9 @@ from typing import cast
 
 from qmgr_tables import links
 from qmgr_tables.links import message_id
-from qmgrd.core import keys
-from qmgrd.core import row as sealed
-from qmgrd.core.link_peers import LinkPeer
+from qmgrd.core.context.peers import LinkPeer
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as sealed
 from qmgrd.store.lmdb_store import LmdbTransaction
 from qmgrd.store.memory import MemoryStore
 from tests.qmgr_tables import office as offices

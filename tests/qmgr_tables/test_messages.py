@@ -11,7 +11,7 @@ from qmgr_tables import messages
 from qmgr_tables import row as rows
 from qmgr_tables.image import image
 from qmgr_tables.options import parse
-from qmgrd.core import entry
+from qmgrd.core.layout import entry
 from tests.qmgr_tables.snapshots import batches, reader_of
 from tests.qmgrd.core.harness import record
 from tests.qmgrd.ops.shot import Camera, managed

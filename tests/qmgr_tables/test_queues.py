@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from qmgr_tables.queues import COLUMNS
-from qmgrd.core.counters import Counters
+from qmgrd.core.layout.counters import Counters
 from tests.qmgr_tables.office import by
 from tests.qmgr_tables.snapshots import rows
 from tests.qmgrd.core.harness import WALL_US

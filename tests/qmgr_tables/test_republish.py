@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from qmgrd.core import keys
+from qmgrd.core.layout import keys
 from qmgrd.ops.snapshots import read
 from tests.qmgr_tables import office as offices
 from tests.qmgr_tables.office import by

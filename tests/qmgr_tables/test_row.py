@@ -9,7 +9,8 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_tables.row import headers, text
-from qmgrd.core import keys, notes
+from qmgrd.core.layout import keys
+from qmgrd.core.queue import notes
 from tests.qmgr_tables.snapshots import GROUP_ID, LONG, fill_dead_letters, rows
 from tests.qmgrd.core.harness import record
 from tests.qmgrd.ops.shot import Camera, managed

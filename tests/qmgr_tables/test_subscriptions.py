@@ -28,7 +28,7 @@ def test_one_of_a_connection_is_nobodys(office: Path) -> None:
 
 
 def test_damaged_row_has_its_name_and_what_is_wrong(tmp_path: Path) -> None:
-    from qmgrd.core import keys
+    from qmgrd.core.layout import keys
     from tests.qmgr_tables import office as offices
     from tests.qmgr_tables.rot import rotten
 

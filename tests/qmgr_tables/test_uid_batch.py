@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from qmgr_tables.tables import TABLES
 from qmgr_tables.uid_batch import Uids, batch
-from qmgrd.core import keys
+from qmgrd.core.layout import keys
 from qmgrd.ops.snapshots import QueueInfo, Snapshot
 from qmgrd.store.lmdb_store import LmdbStore
 from tests.qmgrd.ops.shot import MAP_BYTES

@@ -10,8 +10,8 @@ from qmgr_tables import whole
 from qmgr_tables.options import Options
 from qmgr_tables.tables import TABLES
 from qmgr_tables.whole import batches, plan, time_us, unpacked, unsealed
-from qmgrd.core import keys
-from qmgrd.core import row as rows_
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows_
 from qmgrd.ops.snapshots import DATA, QueueInfo, Snapshot, SnapshotUnreadable
 from tests.qmgr_tables.snapshots import rows
 

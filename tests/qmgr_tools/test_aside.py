@@ -3,8 +3,8 @@
 import pytest
 
 from qmgr_protocol.codec import pack
-from qmgrd.core import keys
-from qmgrd.core import row as rows
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
 from qmgrd.store.lmdb_store import LmdbStore
 from tests.qmgr_tools.conftest import Daemon, Qmctl
 

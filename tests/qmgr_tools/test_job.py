@@ -2,7 +2,7 @@
 
 import pytest
 
-from qmgrd.core.job import KINDS
+from qmgrd.core.jobs.job import KINDS
 from tests.qmgr_tools.conftest import Qmctl
 
 pytestmark = pytest.mark.process

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from qmgr_tools.link import ACCEPTABLE
-from qmgrd.core import link_definitions
+from qmgrd.core.catalogue import link_definitions
 from tests.qmgr_tools.conftest import Daemon, Qmctl
 
 pytestmark = pytest.mark.process

@@ -9,8 +9,8 @@ from qmgr_protocol.errors import RequestError
 from qmgr_tools import link_refused
 from qmgr_tools.link import ACCEPTABLE
 from qmgr_tools.link_finding import Finding, Severity
-from qmgrd.core.context import Context
-from qmgrd.core.kv import Now
+from qmgrd.core.context.context import Context
+from qmgrd.core.layout.kv import Now
 from qmgrd.store.memory import MemoryStore
 
 ACCEPT = "qmctl link start NYC --accept"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from qmgr_tools.failure import Exit
-from qmgrd.core import keys
+from qmgrd.core.layout import keys
 from tests.qmgr_tools.conftest import Daemon, OnTerminal, Qmctl
 from tests.qmgrd.ops import stores
 

@@ -18,8 +18,8 @@ from qmgr_protocol import record as records
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd import daemon as daemons
-from qmgrd.core.kv import StoreFailed
-from qmgrd.core.sweep import Sweep
+from qmgrd.core.jobs.sweep import Sweep
+from qmgrd.core.layout.kv import StoreFailed
 from qmgrd.core.turn import TurnFailed
 from qmgrd.daemon import Daemon
 from qmgrd.net.listener import ListenFailed, listen

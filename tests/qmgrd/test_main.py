@@ -15,7 +15,7 @@ import structlog
 from qmgr_config.model import Config
 from qmgrd import daemon as daemons
 from qmgrd import main as command
-from qmgrd.core.kv import StoreFailed
+from qmgrd.core.layout.kv import StoreFailed
 from qmgrd.core.turn import TurnFailed
 from qmgrd.daemon import SOFTWARE, Daemon
 from qmgrd.main import (

@@ -56,5 +56,5 @@ The laws, by the numbers of RELIABILITY.md, section 8, where it has them:
 
 test_broken.py, test_broken_features.py, test_broken_groups.py, test_net.py, test_topics.py and
 test_accounts.py show that they are broken by what is wrong, test_found.py keeps what they found.
-test_link_behaviour.py and test_link_peers.py move two queue managers by hand (pair.py).
+test_link_behaviour.py and context/test_peers.py move two queue managers by hand (pair.py).
 """

@@ -6,13 +6,13 @@ from typing import Any
 from qmgr_protocol import record as records
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import RequestError
-from qmgrd.core import entry as entries
-from qmgrd.core import index, keys
-from qmgrd.core import row as rows
-from qmgrd.core.counters import Counters
-from qmgrd.core.link import Link
-from qmgrd.core.link_inbox import Inflow
-from qmgrd.core.queue import Queue
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import index, keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.counters import Counters
+from qmgrd.core.link.inbox import Inflow
+from qmgrd.core.link.link import Link
+from qmgrd.core.queue.queue import Queue
 from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.audit_groups import audit_groups
 from tests.sim.audit_publications import parked_is_on_the_list, publications_are_held

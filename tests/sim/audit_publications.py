@@ -7,8 +7,8 @@ its batch is going out                                                  ─┘
 
 from collections import Counter
 
-from qmgrd.core import keys
-from qmgrd.core import row as rows
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
 from tests.sim.audit_rows import Stored, rows_of
 from tests.sim.ledger import require
 from tests.sim.node import Node

@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-from qmgrd.core import entry as entries
-from qmgrd.core import index, keys
-from qmgrd.core import row as rows
-from qmgrd.core.dedup import OriginTable
-from qmgrd.core.group_row import GroupRow
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import index, keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.queue.dedup import OriginTable
+from qmgrd.core.queue.group.row import GroupRow
 from qmgrd.store.memory import MemoryStore
 from tests.sim.ledger import require
 from tests.sim.node import Node

@@ -8,10 +8,11 @@ from collections import Counter
 
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import ErrorCode, name_of
-from qmgrd.core import entry as entries
-from qmgrd.core import keys, notes
-from qmgrd.core import row as rows
-from qmgrd.core.group_row import GroupRow
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.queue import notes
+from qmgrd.core.queue.group.row import GroupRow
 from tests.sim import fate, groups, order
 from tests.sim.ledger import DEAD_LETTERS, Ledger, Put, Unit, described, is_watched, require
 from tests.sim.node import Node

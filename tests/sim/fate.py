@@ -10,7 +10,7 @@ not persistent, and there was a restart
 from typing import Any
 
 from qmgr_protocol.errors import ErrorCode
-from qmgrd.core import notes
+from qmgrd.core.queue import notes
 from tests.sim.ledger import BACKOUT, DEAD_LETTERS, Ledger, Put, require
 from tests.sim.node import Node
 from tests.sim.view import Group, Handed, Handle, Held, View

@@ -5,8 +5,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from qmgr_protocol import messages as m
-from qmgrd.core import entry as entries
-from qmgrd.core import keys
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
 from tests.sim.app import App
 from tests.sim.ledger import body_at
 from tests.sim.node import Node, PeerPort

@@ -10,9 +10,9 @@ nothing is said of what wandered.
 from collections import Counter
 
 from qmgr_protocol import messages as m
-from qmgrd.core import keys
-from qmgrd.core import row as rows
-from qmgrd.core.group_row import GroupRow
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.queue.group.row import GroupRow
 from tests.sim import fate
 from tests.sim.ledger import Holder, Ledger, require
 from tests.sim.node import Node

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from qmgr_config.model import Config
 from qmgr_protocol import messages as m
-from qmgrd.core.context import Dial
+from qmgrd.core.context.context import Dial
 from qmgrd.core.turn import Turns
 from tests.sim.ledger import Ledger, Violated
 from tests.sim.node import Node, PeerPort

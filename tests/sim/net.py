@@ -15,7 +15,7 @@ from typing import Any
 
 from qmgr_config.model import Config
 from qmgr_protocol import messages as m
-from qmgrd.core.link import LinkState
+from qmgrd.core.link.link import LinkState
 from qmgrd.core.turn import Turns
 from tests.sim.chance import Chance
 from tests.sim.client import Asker

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from qmgr_protocol.errors import RemoteProtocolError
-from qmgrd.core import entry as entries
-from qmgrd.core import keys
-from qmgrd.core.context import Outcome
+from qmgrd.core.context.context import Outcome
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
 from qmgrd.core.peer import Peer
 from tests.sim.durable import Place
 from tests.sim.ledger import DEAD_LETTERS, EVENTS, Ledger, Put, body_at, require

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from qmgr_config.model import Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError
-from qmgrd.core.boot import Boot
 from qmgrd.core.broker import Broker
-from qmgrd.core.clock import StoreClock
-from qmgrd.core.context import Dial, Outcome
-from qmgrd.core.kv import Now
+from qmgrd.core.catalogue.boot import Boot
+from qmgrd.core.context.context import Dial, Outcome
+from qmgrd.core.layout.clock import StoreClock
+from qmgrd.core.layout.kv import Now
 from qmgrd.core.peer import Peer, goodbye
 from qmgrd.core.turn import TurnFailed, Turns
 from tests.qmgrd.core.replay import Replay

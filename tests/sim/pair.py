@@ -19,12 +19,12 @@ from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import RemoteProtocolError, RequestError
 from qmgr_protocol.record import Uid
 from qmgr_protocol.states import Side
-from qmgrd.core import entry as entries
-from qmgrd.core import keys
-from qmgrd.core.context import Outcome
-from qmgrd.core.link import Link
+from qmgrd.core.context.context import Outcome
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.link.link import Link
 from qmgrd.core.peer import Peer
-from qmgrd.core.queue import Queue
+from qmgrd.core.queue.queue import Queue
 from tests.sim.client import Asker
 from tests.sim.lab import Lab
 from tests.sim.node import Node, PeerPort

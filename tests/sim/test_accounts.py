@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from qmgr_protocol import history
-from qmgrd.core import drop, history_admin, journal
-from qmgrd.core.journal import Account, Journal
-from qmgrd.core.queue import Queue
+from qmgrd.core.jobs import drop
+from qmgrd.core.queue import journal
+from qmgrd.core.queue.journal import Account, Journal
+from qmgrd.core.queue.queue import Queue
+from qmgrd.core.requests import history as history_admin
 from tests.sim import accounts
 from tests.sim.chance import Chance
 from tests.sim.ledger import Violated

@@ -12,26 +12,24 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.window import Inbox
-from qmgrd.core import (
-    attributes,
-    settle,
-    streams,
-)
-from qmgrd.core.catalogue import Catalogue
-from qmgrd.core.context import Outcome
-from qmgrd.core.dedup import OriginTable
-from qmgrd.core.kv import Now, Transaction
-from qmgrd.core.lease import Consumer
-from qmgrd.core.link import Link
-from qmgrd.core.link_inbox import Inflow, LinkInbox
-from qmgrd.core.link_path import Path
-from qmgrd.core.link_pump import Pump
-from qmgrd.core.link_streams import LinkStreams
-from qmgrd.core.producer import Producer
-from qmgrd.core.queue import Queue
-from qmgrd.core.session import Session
-from qmgrd.core.settlements import Settlements
-from qmgrd.core.stamp import Stamper
+from qmgrd.core.catalogue import attributes
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.context.context import Outcome
+from qmgrd.core.context.producer import Producer
+from qmgrd.core.context.session import Session
+from qmgrd.core.layout.kv import Now, Transaction
+from qmgrd.core.layout.stamp import Stamper
+from qmgrd.core.link.inbox import Inflow, LinkInbox
+from qmgrd.core.link.link import Link
+from qmgrd.core.link.path import Path
+from qmgrd.core.link.pump import Pump
+from qmgrd.core.queue import settle
+from qmgrd.core.queue.dedup import OriginTable
+from qmgrd.core.queue.lease import Consumer
+from qmgrd.core.queue.queue import Queue
+from qmgrd.core.sessions import streams
+from qmgrd.core.sessions.link_streams import LinkStreams
+from qmgrd.core.sessions.settlements import Settlements
 from qmgrd.core.turn import Turns
 from tests.sim.broken import Patch, assert_caught
 

@@ -9,32 +9,24 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
-from qmgrd.core import (
-    dead_letters,
-    index,
-    job,
-    jobs,
-    keys,
-    lane,
-    overflow,
-    put,
-    returns,
-    settle,
-    streams,
-    transfer,
-)
-from qmgrd.core import entry as entries
-from qmgrd.core import seek as seek_
-from qmgrd.core import take as take_
-from qmgrd.core.catalogue import Catalogue
-from qmgrd.core.queue import Queue
-from qmgrd.core.returns import BACKED_OUT, Returns
-from qmgrd.core.schedule import Schedule
-from qmgrd.core.selector import Selector
-from qmgrd.core.session import Session
-from qmgrd.core.sweep import Sweep
-from qmgrd.core.unit import Unit
-from qmgrd.core.units import Units
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.context import overflow
+from qmgrd.core.context.session import Session
+from qmgrd.core.context.unit import Unit
+from qmgrd.core.jobs import job, jobs
+from qmgrd.core.jobs.sweep import Sweep
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import index, keys
+from qmgrd.core.layout.schedule import Schedule
+from qmgrd.core.queue import lane, put, settle
+from qmgrd.core.queue import seek as seek_
+from qmgrd.core.queue import take as take_
+from qmgrd.core.queue.queue import Queue
+from qmgrd.core.returns import dead_letters, returns, transfer
+from qmgrd.core.returns.returns import BACKED_OUT, Returns
+from qmgrd.core.selector.selector import Selector
+from qmgrd.core.sessions import streams
+from qmgrd.core.sessions.units import Units
 from tests.sim.broken import Patch, assert_caught
 
 pytestmark = pytest.mark.long

@@ -8,11 +8,17 @@ from typing import Any
 import pytest
 
 from qmgr_protocol.messages import STATE_TAKEN_OVER
-from qmgrd.core import group_end, group_follow, group_run, group_take, groups, keys, returns
-from qmgrd.core import row as rows
-from qmgrd.core.group_row import GroupRow
-from qmgrd.core.groups import Groups
-from qmgrd.core.hold import Holds
+from qmgrd.core.jobs import group_end
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.queue.group import follow as group_follow
+from qmgrd.core.queue.group import groups
+from qmgrd.core.queue.group import run as group_run
+from qmgrd.core.queue.group import take as group_take
+from qmgrd.core.queue.group.groups import Groups
+from qmgrd.core.queue.group.hold import Holds
+from qmgrd.core.queue.group.row import GroupRow
+from qmgrd.core.returns import returns
 from tests.sim.broken import Patch, assert_caught
 
 pytestmark = pytest.mark.long

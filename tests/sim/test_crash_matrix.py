@@ -15,9 +15,9 @@ import pytest
 
 from qmgr_client.message import Outgoing, PutResult, encode
 from qmgr_protocol import messages as m
-from qmgrd.core.link import LinkState
-from qmgrd.core.link_pump import Pump
-from qmgrd.core.link_streams import LinkStreams
+from qmgrd.core.link.link import LinkState
+from qmgrd.core.link.pump import Pump
+from qmgrd.core.sessions.link_streams import LinkStreams
 from tests.sim.node import Node, PeerPort
 from tests.sim.pair import HUB, REMOTE, Pair, stored
 from tests.sim.wire import Flow, Wire

@@ -6,10 +6,10 @@ from qmgr_protocol import record as records
 from qmgr_protocol.connection import Connection
 from qmgr_protocol.record import Fields
 from qmgr_protocol.states import Side
-from qmgrd.core import keys
-from qmgrd.core.counters import Counters
-from qmgrd.core.link import LinkState
-from qmgrd.core.retention import RETENTION_PERIOD_MS
+from qmgrd.core.jobs.retention import RETENTION_PERIOD_MS
+from qmgrd.core.layout import keys
+from qmgrd.core.layout.counters import Counters
+from qmgrd.core.link.link import LinkState
 from tests.sim.audit_rows import rows_of
 from tests.sim.ledger import Traits
 from tests.sim.pair import HUB, REMOTE, Caller, Pair, Sender, Stranger

@@ -2,9 +2,10 @@
 
 import pytest
 
-from qmgrd.core import settle, system
-from qmgrd.core.catalogue import Catalogue
-from qmgrd.core.queue import Queue
+from qmgrd.core.catalogue import system
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.queue import settle
+from qmgrd.core.queue.queue import Queue
 from tests.process.hostile.planted import ack_any
 from tests.sim.broken import Patch
 from tests.sim.ledger import Violated

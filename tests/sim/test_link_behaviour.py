@@ -11,7 +11,7 @@ import pytest
 from qmgr_client.message import Outgoing, PutResult, encode
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
-from qmgrd.core.link import LinkState
+from qmgrd.core.link.link import LinkState
 from tests.sim.node import Node, PeerPort
 from tests.sim.pair import EDGE, HUB, REMOTE, Pair, Sender, Stranger, stored
 from tests.sim.wire import Flow

@@ -7,8 +7,8 @@ from typing import Any
 
 from qmgr_client.message import PutResult
 from qmgr_protocol import messages as m
-from qmgrd.core.context import Outcome
-from qmgrd.core.link import Link
+from qmgrd.core.context.context import Outcome
+from qmgrd.core.link.link import Link
 from tests.sim.node import Node
 from tests.sim.pair import EDGE, HUB, REMOTE, Blind, Caller, Pair, stored
 

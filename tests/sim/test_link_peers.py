@@ -9,7 +9,7 @@ from qmgr_client.message import Outgoing, PutResult, encode
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.record import Uid
-from qmgrd.core.link import LinkState
+from qmgrd.core.link.link import LinkState
 from tests.sim.pair import EDGE, HUB, REMOTE, Caller, Pair, Sender, Stranger, stored
 
 

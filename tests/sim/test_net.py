@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from qmgr_protocol import messages as m
-from qmgrd.core import link_continuation, route
-from qmgrd.core.link_inbox import LinkInbox
-from qmgrd.core.link_pump import Pump
-from qmgrd.core.link_streams import LinkStreams
+from qmgrd.core.catalogue import route
+from qmgrd.core.link import continuation as link_continuation
+from qmgrd.core.link.inbox import LinkInbox
+from qmgrd.core.link.pump import Pump
+from qmgrd.core.sessions.link_streams import LinkStreams
 from tests.sim.ledger import Violated
 from tests.sim.net import Net
 

@@ -13,7 +13,7 @@ from qmgr_client.message import Message, Outgoing, PutResult, decode, encode
 from qmgr_config.model import Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.record import Uid
-from qmgrd.core.system import PUBLICATIONS
+from qmgrd.core.catalogue.system import PUBLICATIONS
 from tests.sim.client import Asker
 from tests.sim.lab import Lab
 from tests.sim.pair import Blind, Caller

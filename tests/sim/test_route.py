@@ -10,7 +10,7 @@ from typing import Any
 from qmgr_client.message import Outgoing, PutResult, encode
 from qmgr_config.model import Config
 from qmgr_protocol import messages as m
-from qmgrd.core.link import LinkState
+from qmgrd.core.link.link import LinkState
 from tests.sim.client import Asker
 from tests.sim.lab import Lab
 from tests.sim.pair import Blind, Caller, stored

@@ -26,7 +26,7 @@ REGRESSIONS = (
     # test_late_words_of_a_given_up_connection_are_void.
     403,
     # An opening that was long under way fenced the newer connection, and ended its client for good:
-    # test_opening_that_was_long_under_way_does_not_fence_a_newer_connection (test_link_peers.py).
+    # test_opening_that_was_long_under_way_does_not_fence_a_newer_connection.
     1040,
     # A commit that was due on an older connection was told there, and the sender waited for ever:
     # test_commit_id_is_told_on_the_connection_that_took_over.
@@ -139,7 +139,7 @@ def test_command_line_prints_one_line(
 def test_failure_names_seed_and_step(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qmgrd.core.settle.ack_all", lambda *arguments: [])
+    monkeypatch.setattr("qmgrd.core.queue.settle.ack_all", lambda *arguments: [])
     monkeypatch.setattr(sys, "argv", ["run", "--seeds", "1", "--start", "8", "--jobs", "1"])
     assert main() == 1
     report = capsys.readouterr().err

@@ -5,12 +5,16 @@ from typing import Any
 
 import pytest
 
-from qmgrd.core import fan_out, jobs, keys, parked, settle
-from qmgrd.core.fan_out import publication_of
-from qmgrd.core.holders import Holders
-from qmgrd.core.job import DONE
-from qmgrd.core.publications import Publications
-from qmgrd.core.subscription import Subscription
+from qmgrd.core.catalogue.subscription import Subscription
+from qmgrd.core.jobs import jobs
+from qmgrd.core.jobs.job import DONE
+from qmgrd.core.layout import keys
+from qmgrd.core.puts import fan_out
+from qmgrd.core.puts.fan_out import publication_of
+from qmgrd.core.puts.publications import Publications
+from qmgrd.core.queue import settle
+from qmgrd.core.queue.holders import Holders
+from qmgrd.core.returns import parked
 from tests.sim.ledger import Violated
 from tests.sim.topics import TopicWorld
 

@@ -1,6 +1,7 @@
 """What a link cannot deliver (BEHAVIOUR G8, G18), and what goes over it beside a record.
 
-Both ends are production cores; tests/qmgrd/core/test_undeliverable.py has the receiving one alone.
+Both ends are production cores; the test of the same name in tests/qmgrd/core/sessions has the
+receiving one alone.
 """
 
 from typing import Any
@@ -10,8 +11,8 @@ import pytest
 from qmgr_client.message import Message, Outgoing, encode
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
-from qmgrd.core.link import LinkState
-from qmgrd.core.system import DEAD_LETTERS
+from qmgrd.core.catalogue.system import DEAD_LETTERS
+from qmgrd.core.link.link import LinkState
 from tests.sim.node import Node
 from tests.sim.pair import EDGE, HUB, Pair, stored
 

@@ -16,11 +16,11 @@ from qmgr_protocol import messages as m
 from qmgr_protocol import topic as topics
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import RemoteProtocolError
-from qmgrd.core import entry as entries
-from qmgrd.core import keys
-from qmgrd.core import row as rows
-from qmgrd.core.context import Outcome
-from qmgrd.core.counters import Counters
+from qmgrd.core.context.context import Outcome
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.counters import Counters
 from qmgrd.core.peer import Peer
 from tests.sim.durable import Place
 from tests.sim.ledger import DEAD_LETTERS, Put, is_watched, require

@@ -5,8 +5,8 @@ from typing import Any
 
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.window import ids_of
-from qmgrd.core import keys
-from qmgrd.core.group_row import GroupRow
+from qmgrd.core.layout import keys
+from qmgrd.core.queue.group.row import GroupRow
 from tests.sim.ledger import Holder, Member, Put, Unit
 
 Handle = tuple[int, int]  # queue id and arrival

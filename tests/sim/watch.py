@@ -15,10 +15,10 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError
 from qmgr_protocol.window import ids_of
-from qmgrd.core.context import Outcome
-from qmgrd.core.link_inbox import Inflow, LinkInbox
+from qmgrd.core.context.context import Outcome
+from qmgrd.core.context.producer import Producer
+from qmgrd.core.link.inbox import Inflow, LinkInbox
 from qmgrd.core.peer import Peer
-from qmgrd.core.producer import Producer
 from tests.sim import fate, groups, order
 from tests.sim.durable import Durable
 from tests.sim.ledger import DEAD_LETTERS, Ledger, is_watched, require

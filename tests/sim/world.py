@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from qmgr_protocol import messages as m
-from qmgrd.core.link import LinkState
+from qmgrd.core.link.link import LinkState
 from qmgrd.core.turn import Turns
 from tests.sim import audit, population, scenario
 from tests.sim.app import App

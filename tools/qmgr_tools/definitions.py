@@ -147,7 +147,7 @@ def _key(text: str) -> str:
 
 
 def _link(name: str, given: Any) -> dict[str, Any]:
-    from qmgrd.core import link_attributes  # takes 100 ms
+    from qmgrd.core.catalogue import link_attributes  # takes 100 ms
 
     path = f"links.{_key(name)}"
     _checked(path, names.check, name)
@@ -169,7 +169,7 @@ def _inbound(name: str, given: Any) -> str:
 
 
 def _template(pattern: str, given: Any) -> dict[str, Any]:
-    from qmgrd.core import attributes, templates
+    from qmgrd.core.catalogue import attributes, templates
 
     path = f"templates.{_key(pattern)}"
     _checked(path, templates.check_pattern, pattern)
@@ -180,7 +180,7 @@ def _template(pattern: str, given: Any) -> dict[str, Any]:
 
 
 def _queue(name: str, given: Any) -> dict[str, Any]:
-    from qmgrd.core import attributes, system
+    from qmgrd.core.catalogue import attributes, system
 
     path = f"queues.{_key(name)}"
     target, manager = _checked(path, names.split, name)
@@ -196,7 +196,7 @@ def _queue(name: str, given: Any) -> dict[str, Any]:
 
 
 def _alias(name: str, target: Any) -> str:
-    from qmgrd.core import attributes, system
+    from qmgrd.core.catalogue import attributes, system
 
     path = f"aliases.{_key(name)}"
     _checked(path, names.check, name)

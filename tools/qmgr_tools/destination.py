@@ -18,7 +18,7 @@ def source(client: "Client", name: str) -> str:
     """
     row = _behind(client, client.admin.queue_show(name))[-1]
     if row["kind"] == "transmission":
-        from qmgrd.core.job_admin import numbered  # takes 100 ms
+        from qmgrd.core.requests.jobs import numbered  # takes 100 ms
 
         raise numbered(name, "a move would leave holes")
     return str(row["queue"])
@@ -31,7 +31,7 @@ def waits(client: "Client", source_name: str, target: str, count: int) -> str:
         RequestError: it would be refused: QUEUE_UNKNOWN, QUEUE_IS_TRANSMISSION, or VALUE_INVALID
             where *target* is *source_name* itself.
     """
-    from qmgrd.core.job_admin import is_itself, is_transmission  # takes 100 ms
+    from qmgrd.core.requests.jobs import is_itself, is_transmission  # takes 100 ms
 
     way = _behind(client, client.admin.queue_show(target))
     if way[-1]["kind"] == "transmission":
@@ -55,7 +55,7 @@ def _behind(client: "Client", row: Mapping[str, Any]) -> list[Mapping[str, Any]]
     except RequestError as error:
         if error.code != ErrorCode.QUEUE_UNKNOWN:
             raise
-        from qmgrd.core.missing import no_target  # takes 100 ms
+        from qmgrd.core.catalogue.missing import no_target  # takes 100 ms
 
         raise no_target(row["queue"], row["alias_of"]) from None
 

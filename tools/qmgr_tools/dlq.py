@@ -22,7 +22,7 @@ from qmgr_tools.command import Call, command, confirm
 from qmgr_tools.failure import Exit, Failure, usage
 from qmgr_tools.humane import messages
 from qmgr_tools.queue import Yes
-from qmgrd.core.system import DEAD_LETTERS
+from qmgrd.core.catalogue.system import DEAD_LETTERS
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client

@@ -11,7 +11,7 @@ from qmgr_tools.command import Call, command
 from qmgr_tools.dlq import SELECTORS, Queue
 from qmgr_tools.failure import Exit, Failure
 from qmgr_tools.humane import messages
-from qmgrd.core.system import DEAD_LETTERS
+from qmgrd.core.catalogue.system import DEAD_LETTERS
 
 if TYPE_CHECKING:
     from qmgr_client.message import Message

@@ -26,7 +26,7 @@ def is_of_dead(row: Mapping[str, Any]) -> bool:
 
 def no_dead_letters(client: "Client", queue: str, where: str) -> dict[str, int]:
     """Return how many messages *where* selects that are no dead letters; by that reason, if any."""
-    from qmgrd.core.retry import NO_DEAD_LETTER  # takes 100 ms
+    from qmgrd.core.jobs.retry import NO_DEAD_LETTER  # takes 100 ms
 
     selector = f"({where}) AND {NOT_DEAD}" if where else NOT_DEAD
     count = sum(1 for _ in client.browse(queue, where=selector))
@@ -68,7 +68,7 @@ class _Homes:
 
     def why_stays(self, message: "Message") -> str:
         """Return why *message* would not go, in the words of the job; nothing if it would."""
-        from qmgrd.core import retry  # takes 100 ms
+        from qmgrd.core.jobs import retry  # takes 100 ms
 
         letter = message.dead
         if letter is None:
@@ -82,7 +82,8 @@ class _Homes:
         return ""
 
     def _why_not_to(self, home: str) -> str:
-        from qmgrd.core import missing, retry
+        from qmgrd.core.catalogue import missing
+        from qmgrd.core.jobs import retry
 
         row = self._rows.get(home)
         if home in self._subscriptions:

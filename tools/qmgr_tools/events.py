@@ -10,7 +10,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_tools import humane, message_text, output, selecting
 from qmgr_tools.command import Call, command
 from qmgr_tools.failure import one_line
-from qmgrd.core.system import EVENTS
+from qmgrd.core.catalogue.system import EVENTS
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client

@@ -13,7 +13,7 @@ from qmgr_tools.command import Call, command, confirm
 from qmgr_tools.group import Group, Queue
 from qmgr_tools.humane import counted, messages
 from qmgr_tools.queue import Yes
-from qmgrd.core import group_refusal
+from qmgrd.core.queue.group import refusal as group_refusal
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client

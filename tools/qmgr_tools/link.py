@@ -183,7 +183,7 @@ def _altered(row: Mapping[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     Raises:
         RequestError: VALUE_INVALID, as the daemon would say it.
     """
-    from qmgrd.core import link_attributes  # takes 100 ms
+    from qmgrd.core.catalogue import link_attributes  # takes 100 ms
 
     link_attributes.altered(row["link"], changes)
     changed = {

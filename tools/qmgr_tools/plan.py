@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from qmgr_tools import backout, queue_attribute
 from qmgr_tools.definitions import LINK_DEFAULTS, Definitions
 from qmgr_tools.humane import messages
-from qmgrd.core import system
+from qmgrd.core.catalogue import system
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client

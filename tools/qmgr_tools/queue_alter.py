@@ -77,7 +77,7 @@ def _altered(queue: str, row: Mapping[str, Any], changes: dict[str, Any]) -> dic
     Raises:
         RequestError: VALUE_INVALID, as the daemon would say it.
     """
-    from qmgrd.core import attributes  # takes 100 ms
+    from qmgrd.core.catalogue import attributes  # takes 100 ms
 
     attributes.altered(queue, {"kind": row["kind"]}, changes)
     changed = {}

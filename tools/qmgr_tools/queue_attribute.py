@@ -14,7 +14,7 @@ import typer
 from qmgr_config.units import ms_text
 from qmgr_protocol.limits import QUEUE_ATTRIBUTES, Attribute
 from qmgr_tools import completion, humane, option, output
-from qmgrd.core.attribute import said as said
+from qmgrd.core.catalogue.attribute import said as said
 
 # By section of the help and of what is shown: what each attribute means.
 PANELS: dict[str, dict[str, str]] = {

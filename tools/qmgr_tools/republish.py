@@ -183,7 +183,7 @@ def show(call: Call, uid: Uid) -> None:
 
 def _body(client: "Client", uid: Any) -> bytes:
     """Return what was published, as the queue manager keeps it for all who lack it."""
-    from qmgrd.core.system import PUBLICATIONS
+    from qmgrd.core.catalogue.system import PUBLICATIONS
 
     kept = next(iter(client.browse(PUBLICATIONS, 1, uid=uid)), None)
     return b"" if kept is None else kept.body

@@ -39,7 +39,7 @@ def hint(selector: str, headers: Iterable[Mapping[str, Any]]) -> str:
 
 def _names_and_patterns(selector: str) -> tuple[list[str], list[str]]:
     """Return the names in a selector, each once, and the patterns that follow LIKE."""
-    from qmgrd.core import selector_lexer  # takes 20 ms: not for --help
+    from qmgrd.core.selector import lexer as selector_lexer  # takes 20 ms: not for --help
 
     try:
         tokens = selector_lexer.tokenize(selector)
@@ -57,7 +57,7 @@ def _names_and_patterns(selector: str) -> tuple[list[str], list[str]]:
 def _about(name: str, known: set[str], count: int) -> str:
     from difflib import get_close_matches
 
-    from qmgrd.core import facts, notes
+    from qmgrd.core.queue import facts, notes
 
     facts_known = {*facts.BUILT_IN, *PUBLISHED, *notes.facts_of({})}
     is_quoted = name.startswith(QUOTE)

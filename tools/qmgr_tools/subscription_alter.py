@@ -144,7 +144,7 @@ def _would_change(
     Raises:
         RequestError: VALUE_INVALID, as the daemon would say it.
     """
-    from qmgrd.core import attributes  # takes 100 ms
+    from qmgrd.core.catalogue import attributes  # takes 100 ms
 
     attributes.altered(name, {"kind": row["kind"]}, changes)
     return {

@@ -4,7 +4,7 @@ from typing import Any
 
 from qmgr_protocol.limits import SUBSCRIPTION_ATTRIBUTES
 from qmgr_tools import output, queue_attribute
-from qmgrd.core.attribute import said
+from qmgrd.core.catalogue.attribute import said
 
 _OWN = {
     "redelivery_limit": "How often what fails comes again; else as its topic has it",

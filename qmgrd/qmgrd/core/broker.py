@@ -18,41 +18,42 @@ from qmgr_config.model import Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import refusal
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, RequestError
-from qmgrd.core import growth, keys
-from qmgrd.core import row as rows
-from qmgrd.core.admin import Admin
-from qmgrd.core.boot import Boot
-from qmgrd.core.budget import DELIVERY, WORK, ClockNs, still
-from qmgrd.core.catalogue import Catalogue
-from qmgrd.core.connection import ConnectionFacts, Connections, no_facts
-from qmgrd.core.context import Context, Dial, Note, Outcome
-from qmgrd.core.dead_letters import DeadLetters
-from qmgrd.core.delivery import Delivery
-from qmgrd.core.events import tell
-from qmgrd.core.group_refresh import refresh_groups
+from qmgrd.core import growth
+from qmgrd.core.catalogue.boot import Boot
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.context.context import Context, Dial, Note, Outcome
+from qmgrd.core.context.session import Session, SessionFenced
 from qmgrd.core.growth import GROWING
-from qmgrd.core.jobs import Jobs
-from qmgrd.core.kv import Now, Space, Transaction
-from qmgrd.core.lease_number import LeaseNumbers
-from qmgrd.core.link_rota import LinkRota
+from qmgrd.core.jobs.group_refresh import refresh_groups
+from qmgrd.core.jobs.jobs import Jobs
+from qmgrd.core.jobs.retention import RETENTION_PERIOD_MS
+from qmgrd.core.jobs.sweep import Sweep
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.kv import Now, Space, Transaction
+from qmgrd.core.limits.budget import DELIVERY, WORK, ClockNs, still
+from qmgrd.core.limits.reads import READS
+from qmgrd.core.limits.room import marks_of, room_of
 from qmgrd.core.loading import load
-from qmgrd.core.operations import operations
-from qmgrd.core.publications import Publications
-from qmgrd.core.reads import READS
-from qmgrd.core.refused_puts import FullStore
-from qmgrd.core.retention import RETENTION_PERIOD_MS
-from qmgrd.core.returns import CONNECTION_LOST, Returns
-from qmgrd.core.rights import RIGHTS, allowed
-from qmgrd.core.room import marks_of, room_of
-from qmgrd.core.selection import compile_weight
-from qmgrd.core.session import Session, SessionFenced
-from qmgrd.core.settlements import Settlements
-from qmgrd.core.streams import Streams
-from qmgrd.core.subscriptions import Subscriptions
-from qmgrd.core.sweep import Sweep
-from qmgrd.core.template_pass import TemplatePass
-from qmgrd.core.units import Units
-from qmgrd.core.unused import Unused
+from qmgrd.core.puts.publications import Publications
+from qmgrd.core.puts.refused_puts import FullStore
+from qmgrd.core.queue.lease_number import LeaseNumbers
+from qmgrd.core.queue.selection import compile_weight
+from qmgrd.core.requests.operations import operations
+from qmgrd.core.requests.queues import Admin
+from qmgrd.core.requests.rights import RIGHTS, allowed
+from qmgrd.core.requests.template_pass import TemplatePass
+from qmgrd.core.returns.dead_letters import DeadLetters
+from qmgrd.core.returns.events import tell
+from qmgrd.core.returns.returns import CONNECTION_LOST, Returns
+from qmgrd.core.sessions.connection import ConnectionFacts, Connections, no_facts
+from qmgrd.core.sessions.delivery import Delivery
+from qmgrd.core.sessions.link_rota import LinkRota
+from qmgrd.core.sessions.settlements import Settlements
+from qmgrd.core.sessions.streams import Streams
+from qmgrd.core.sessions.subscriptions import Subscriptions
+from qmgrd.core.sessions.units import Units
+from qmgrd.core.sessions.unused import Unused
 
 TIMERS_PER_TURN = 1_000
 _ANSWERS = frozenset({m.Ok, m.Error, m.Committed, m.Blocked, m.Ended, m.Deliver, m.Settled})

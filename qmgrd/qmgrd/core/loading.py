@@ -6,17 +6,19 @@ sense, or that another contradicts, is set aside (aside.py), and the start goes 
 
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import RequestError
-from qmgrd.core import group_chain, keys, meaning, route
-from qmgrd.core import row as rows
-from qmgrd.core.aside import has_definitions, queue_ids
-from qmgrd.core.boot import check_arrivals
-from qmgrd.core.catalogue import Catalogue
-from qmgrd.core.context import Context
-from qmgrd.core.counters import Counters
-from qmgrd.core.jobs import Jobs
-from qmgrd.core.link_definitions import LinkDefinitions
-from qmgrd.core.named import KINDS, Alias, Proxy, Remote
-from qmgrd.core.templates import Template
+from qmgrd.core.catalogue import meaning, route
+from qmgrd.core.catalogue.boot import check_arrivals
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.catalogue.link_definitions import LinkDefinitions
+from qmgrd.core.catalogue.named import KINDS, Alias, Proxy, Remote
+from qmgrd.core.catalogue.templates import Template
+from qmgrd.core.context.aside import has_definitions, queue_ids
+from qmgrd.core.context.context import Context
+from qmgrd.core.jobs.jobs import Jobs
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.counters import Counters
+from qmgrd.core.queue.group import chain as group_chain
 
 
 def load(context: Context, catalogue: Catalogue, jobs: Jobs, *, unclean: bool) -> None:

@@ -17,11 +17,11 @@ from qmgr_protocol.errors import (
     RemoteProtocolError,
 )
 from qmgr_protocol.states import Side, State
-from qmgrd.core.context import Dial
-from qmgrd.core.intake import Intake, parts_of
-from qmgrd.core.outflow import DELIVER_MAX_BYTES
-from qmgrd.core.session_token import SessionTokens
-from qmgrd.core.unanswered import Unanswered
+from qmgrd.core.context.context import Dial
+from qmgrd.core.limits.outflow import DELIVER_MAX_BYTES
+from qmgrd.core.sessions.intake import Intake, parts_of
+from qmgrd.core.sessions.session_token import SessionTokens
+from qmgrd.core.sessions.unanswered import Unanswered
 
 if TYPE_CHECKING:
     from qmgrd.core.broker import Broker

@@ -10,17 +10,17 @@ from collections.abc import Callable
 from typing import Any
 
 from qmgr_config.model import Config
-from qmgrd.core.boot import Boot, boot
 from qmgrd.core.broker import Broker
-from qmgrd.core.budget import ClockNs, still
-from qmgrd.core.connection import ConnectionFacts, no_facts
-from qmgrd.core.context import Outcome
-from qmgrd.core.intake import Intake
-from qmgrd.core.kv import Now, Store
-from qmgrd.core.room import settle_handles
-from qmgrd.core.session_token import SessionTokens
-from qmgrd.core.set_aside import set_aside
-from qmgrd.core.work import Work
+from qmgrd.core.catalogue.boot import Boot, boot
+from qmgrd.core.context.context import Outcome
+from qmgrd.core.layout.kv import Now, Store
+from qmgrd.core.limits.budget import ClockNs, still
+from qmgrd.core.limits.room import settle_handles
+from qmgrd.core.limits.work import Work
+from qmgrd.core.requests.set_aside import set_aside
+from qmgrd.core.sessions.connection import ConnectionFacts, no_facts
+from qmgrd.core.sessions.intake import Intake
+from qmgrd.core.sessions.session_token import SessionTokens
 
 
 class TurnFailed(Exception):

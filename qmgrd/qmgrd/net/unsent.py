@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
-from qmgrd.core.outflow import SHARE_BYTES
+from qmgrd.core.limits.outflow import SHARE_BYTES
 
 if TYPE_CHECKING:
     from qmgrd.net.session import Session

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from qmgr_protocol.codec import unpack
-from qmgrd.core import entry as entries
-from qmgrd.core import keys
-from qmgrd.core import row as rows
-from qmgrd.core.kv import Transaction
-from qmgrd.core.named import KINDS
+from qmgrd.core.catalogue.named import KINDS
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.kv import Transaction
 from qmgrd.ops.verify import LEAK, name_in
 from qmgrd.ops.verify_definitions import NONSENSE, SPACES
 from qmgrd.store.image import faults_of_pages, open_image

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import structlog
 
-from qmgrd.core.context import Note
-from qmgrd.core.kv import Now
+from qmgrd.core.context.context import Note
+from qmgrd.core.layout.kv import Now
+from qmgrd.core.limits.work import Failures, Work
 from qmgrd.core.turn import TurnFailed, Turns
-from qmgrd.core.work import Failures, Work
 
 RECENT_MS = 60_000
 RECOVERIES_MAX = 5  # within RECENT_MS; then the process ends and its supervisor decides

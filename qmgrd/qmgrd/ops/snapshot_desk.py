@@ -11,7 +11,7 @@ import structlog
 from qmgr_config.model import Config
 from qmgr_protocol.errors import RequestError
 from qmgrd.core.broker import Broker
-from qmgrd.core.context import Note, TakeSnapshot
+from qmgrd.core.context.context import Note, TakeSnapshot
 from qmgrd.ops.snapshot import Snapshotter
 from qmgrd.ops.snapshot_schedule import Schedule
 from qmgrd.store.lmdb_store import LmdbStore

@@ -7,12 +7,12 @@ from typing import Any
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.record import VERSION
 from qmgr_protocol.window import ids_of
-from qmgrd.core import entry as entries
-from qmgrd.core import keys
-from qmgrd.core import row as rows
-from qmgrd.core.counters import Counters
-from qmgrd.core.kv import Transaction
-from qmgrd.core.named import KINDS
+from qmgrd.core.catalogue.named import KINDS
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.counters import Counters
+from qmgrd.core.layout.kv import Transaction
 from qmgrd.store.image import open_image
 
 FORMAT = 2  # of the manifest and of the directory
@@ -100,7 +100,7 @@ def _link(tx: Transaction, name: str, row: dict[str, Any]) -> dict[str, Any]:
 def _inbox(stream_id: bytes, window: list[Any]) -> dict[str, Any]:
     """Return how far a link of another queue manager is that ends here.
 
-    The row is taken apart here, as core/link_inbox.py brings half the daemon with it: that would
+    The row is taken apart here, as core/link/inbox.py brings half the daemon with it: that would
     take the process that writes a snapshot longer to start than a small one takes to write.
     """
     peer, commit_id, runs, *_ = window

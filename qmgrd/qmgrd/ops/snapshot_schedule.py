@@ -13,7 +13,7 @@ from typing import Any
 
 from qmgr_config.model import Snapshots
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core.context import Note
+from qmgrd.core.context.context import Note
 
 STATE_FILE = "snapshots.json"
 RETRY_US = 60_000_000

@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from qmgrd.core.row import RowDamaged
+from qmgrd.core.layout.row import RowDamaged
 from qmgrd.ops import remote
 from qmgrd.ops.manifest import CHECKSUM, MANIFEST, checksum
 from qmgrd.ops.progress import Phase, Progress

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from qmgr_protocol.record import VERSION as RECORD_FORMAT
-from qmgrd.core.keys import FORMAT as STORE_FORMAT
+from qmgrd.core.layout.keys import FORMAT as STORE_FORMAT
 from qmgrd.ops import remote
 from qmgrd.ops.manifest import CHECKSUM, checksum
 from qmgrd.ops.remote import RemoteFailed

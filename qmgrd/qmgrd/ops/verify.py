@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from qmgrd.core import keys
-from qmgrd.core.kv import Transaction
+from qmgrd.core.layout import keys
+from qmgrd.core.layout.kv import Transaction
 from qmgrd.ops.finding import Findings
 from qmgrd.ops.manifest import MANIFEST
 from qmgrd.ops.verify_definitions import check_definitions

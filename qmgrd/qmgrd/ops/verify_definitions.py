@@ -9,14 +9,19 @@ from qmgr_protocol import name as names
 from qmgr_protocol import topic as topics
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import FrameMalformed, RequestError
-from qmgrd.core import job, keys, link_inbox, link_peers, named, producer
-from qmgrd.core import row as rows
-from qmgrd.core.aside import item_of
-from qmgrd.core.boot import SECRET_BYTES
-from qmgrd.core.kv import Transaction
-from qmgrd.core.link_attributes import ANY
-from qmgrd.core.system import PUBLICATIONS
-from qmgrd.core.templates import check_pattern
+from qmgrd.core.catalogue import named
+from qmgrd.core.catalogue.boot import SECRET_BYTES
+from qmgrd.core.catalogue.link_attributes import ANY
+from qmgrd.core.catalogue.system import PUBLICATIONS
+from qmgrd.core.catalogue.templates import check_pattern
+from qmgrd.core.context import peers as link_peers
+from qmgrd.core.context import producer
+from qmgrd.core.context.aside import item_of
+from qmgrd.core.jobs import job
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.kv import Transaction
+from qmgrd.core.link import inbox as link_inbox
 from qmgrd.ops.finding import Findings
 
 SINGLE = {

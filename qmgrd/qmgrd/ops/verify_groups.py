@@ -20,11 +20,12 @@ from itertools import groupby
 
 from qmgr_protocol import group_id as group_ids
 from qmgr_protocol.codec import unpack
-from qmgrd.core import entry as entries
-from qmgrd.core import group_index, index, keys
-from qmgrd.core import row as rows
-from qmgrd.core.group_row import GroupRow
-from qmgrd.core.kv import Transaction
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import index, keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.kv import Transaction
+from qmgrd.core.queue.group import index as group_index
+from qmgrd.core.queue.group.row import GroupRow
 from qmgrd.ops.finding import Findings
 from qmgrd.ops.verify_definitions import NONSENSE, unsealed
 from qmgrd.ops.verify_index import IndexCheck

@@ -5,9 +5,9 @@ import struct
 from qmgr_protocol import history
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import FrameMalformed
-from qmgrd.core import keys
-from qmgrd.core import row as rows
-from qmgrd.core.kv import Transaction
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.kv import Transaction
 from qmgrd.ops.finding import Findings
 
 _NONSENSE = (FrameMalformed, ValueError, TypeError, KeyError, struct.error)

@@ -12,10 +12,11 @@ them are well; only where there are more is it asked, row by row, which they are
 from qmgr_protocol import group_id
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import FrameMalformed
-from qmgrd.core import entry as entries
-from qmgrd.core import group_index, index, keys
-from qmgrd.core.dedup import OriginTable
-from qmgrd.core.kv import Transaction
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import index, keys
+from qmgrd.core.layout.kv import Transaction
+from qmgrd.core.queue.dedup import OriginTable
+from qmgrd.core.queue.group import index as group_index
 from qmgrd.ops.finding import Findings
 from qmgrd.ops.verify_definitions import unsealed
 from qmgrd.ops.verify_schedule import Remembered

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from qmgrd.core.kv import Transaction
-from qmgrd.core.row import RowDamaged
+from qmgrd.core.layout.kv import Transaction
+from qmgrd.core.layout.row import RowDamaged
 from qmgrd.ops.finding import Findings
 from qmgrd.ops.manifest import CHECKSUM, MANIFEST, checksum
 from qmgrd.ops.snapshot_facts import facts_in

@@ -7,9 +7,9 @@ entry in the lane of what is parked ◀──▶ row of the index
 from collections import Counter
 from dataclasses import dataclass, field
 
-from qmgrd.core import keys
-from qmgrd.core import row as rows
-from qmgrd.core.kv import Transaction
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.kv import Transaction
 from qmgrd.ops.finding import Findings
 
 

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from qmgr_protocol.codec import unpack
-from qmgrd.core import entry as entries
-from qmgrd.core import keys
-from qmgrd.core import row as rows
-from qmgrd.core.counters import Counters
-from qmgrd.core.kv import Transaction
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.counters import Counters
+from qmgrd.core.layout.kv import Transaction
 from qmgrd.ops.finding import Findings
 from qmgrd.ops.verify_definitions import NONSENSE, Defined, unsealed
 from qmgrd.ops.verify_groups import check_groups

@@ -8,12 +8,12 @@ What deleted queues left there is no fault: it is removed when it is due.
 from collections import Counter
 from dataclasses import dataclass, field
 
-from qmgrd.core import entry as entries
-from qmgrd.core import keys, schedule
-from qmgrd.core import row as rows
-from qmgrd.core.dedup import OriginTable
-from qmgrd.core.group_row import GroupRow
-from qmgrd.core.kv import Transaction
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys, schedule
+from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.kv import Transaction
+from qmgrd.core.queue.dedup import OriginTable
+from qmgrd.core.queue.group.row import GroupRow
 from qmgrd.ops.finding import Findings
 from qmgrd.ops.verify_definitions import NONSENSE, Defined
 

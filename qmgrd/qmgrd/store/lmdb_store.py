@@ -20,7 +20,7 @@ from typing import Any, cast
 
 import lmdb
 
-from qmgrd.core.kv import Space, StoreFailed
+from qmgrd.core.layout.kv import Space, StoreFailed
 from qmgrd.store.inspect import StoreUnreadable, Unsound, check_data_file, freed_since
 
 READERS_MAX = 1024

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from sortedcontainers import SortedDict
 
-from qmgrd.core.kv import Space, StoreFailed
+from qmgrd.core.layout.kv import Space, StoreFailed
 
 
 class MemoryStore:

@@ -9,19 +9,22 @@ from collections.abc import Callable
 from typing import Any
 
 from qmgr_protocol import messages as m
-from qmgrd.core import broker, budget, growth, settle, system
-from qmgrd.core.admin import Admin
-from qmgrd.core.catalogue import Catalogue
-from qmgrd.core.context import Context
-from qmgrd.core.events import tell as tell_events
-from qmgrd.core.group_refresh import refresh_groups
-from qmgrd.core.jobs import Jobs
-from qmgrd.core.kv import Now, Transaction
-from qmgrd.core.lease_number import LeaseNumbers
-from qmgrd.core.outflow import Outflow
-from qmgrd.core.queue import Queue
-from qmgrd.core.session import Session
-from qmgrd.core.settle import ack_all
+from qmgrd.core import broker, growth
+from qmgrd.core.catalogue import system
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.context.context import Context
+from qmgrd.core.context.session import Session
+from qmgrd.core.jobs.group_refresh import refresh_groups
+from qmgrd.core.jobs.jobs import Jobs
+from qmgrd.core.layout.kv import Now, Transaction
+from qmgrd.core.limits import budget
+from qmgrd.core.limits.outflow import Outflow
+from qmgrd.core.queue import settle
+from qmgrd.core.queue.lease_number import LeaseNumbers
+from qmgrd.core.queue.queue import Queue
+from qmgrd.core.queue.settle import ack_all
+from qmgrd.core.requests.queues import Admin
+from qmgrd.core.returns.events import tell as tell_events
 from qmgrd.main import main
 from qmgrd.net.unsent import Unsent
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from qmgr_protocol import record as records
 from qmgr_protocol.record import Fields, Uid
-from qmgrd.core import entry as entries
+from qmgrd.core.layout import entry as entries
 from tests.qmgrd.core.harness import WALL_US
 
 PLAIN_MAX = entries.INLINE_MAX_BYTES - records.UID_MAX_BYTES - records.HEAD_BYTES

@@ -1,10 +1,10 @@
 """Holds what a manager stores and remembers against each other: raises where they disagree."""
 
-from qmgrd.core import entry as entries
-from qmgrd.core import index, keys
-from qmgrd.core import row as sealed
-from qmgrd.core.counters import Counters
-from qmgrd.core.queue import Queue
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import index, keys
+from qmgrd.core.layout import row as sealed
+from qmgrd.core.layout.counters import Counters
+from qmgrd.core.queue.queue import Queue
 from tests.qmgrd.core.audit_groups import audit_groups
 from tests.qmgrd.core.harness import Manager
 

@@ -3,12 +3,13 @@
 from collections import Counter
 from itertools import pairwise
 
-from qmgrd.core import entry as entries
-from qmgrd.core import group_index, index, keys
-from qmgrd.core import row as sealed
-from qmgrd.core.group_row import GroupRow
-from qmgrd.core.hold import Member
-from qmgrd.core.queue import Queue
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import index, keys
+from qmgrd.core.layout import row as sealed
+from qmgrd.core.queue.group import index as group_index
+from qmgrd.core.queue.group.hold import Member
+from qmgrd.core.queue.group.row import GroupRow
+from qmgrd.core.queue.queue import Queue
 
 Rows = dict[bytes, bytes]
 

@@ -14,16 +14,16 @@ from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, RequestError
 from qmgr_protocol.record import Fields, Uid
 from qmgr_protocol.states import Side
-from qmgrd.core.boot import Boot
 from qmgrd.core.broker import Broker
-from qmgrd.core.budget import ClockNs, still
-from qmgrd.core.clock import StoreClock
-from qmgrd.core.context import Outcome
-from qmgrd.core.kv import Now
-from qmgrd.core.lease import Lessee
-from qmgrd.core.lease_number import LeaseNumbers
+from qmgrd.core.catalogue.boot import Boot
+from qmgrd.core.context.context import Outcome
+from qmgrd.core.layout.clock import StoreClock
+from qmgrd.core.layout.kv import Now
+from qmgrd.core.limits.budget import ClockNs, still
 from qmgrd.core.peer import Peer, goodbye
-from qmgrd.core.queue import Queue
+from qmgrd.core.queue.lease import Lessee
+from qmgrd.core.queue.lease_number import LeaseNumbers
+from qmgrd.core.queue.queue import Queue
 from qmgrd.core.turn import Turns
 from qmgrd.store.lmdb_store import LmdbStore
 from qmgrd.store.memory import MemoryStore

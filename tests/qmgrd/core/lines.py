@@ -5,8 +5,8 @@ from typing import Any
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection
 from qmgr_protocol.states import Side
-from qmgrd.core.context import Dial, Outcome
-from qmgrd.core.link import Link
+from qmgrd.core.context.context import Dial, Outcome
+from qmgrd.core.link.link import Link
 from qmgrd.core.peer import Peer
 from tests.qmgrd.core.harness import Client, Manager
 

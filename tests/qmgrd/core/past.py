@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from qmgr_protocol import history
 from qmgr_protocol import messages as m
-from qmgrd.core import keys
+from qmgrd.core.layout import keys
 from tests.qmgrd.core.harness import Client, Manager
 
 COMES = {history.PUT, history.PUBLISHED}

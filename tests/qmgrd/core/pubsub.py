@@ -8,8 +8,8 @@ from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
-from qmgrd.core import keys
-from qmgrd.core import row as rows
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
 from qmgrd.ops.finding import Findings
 from qmgrd.ops.verify_definitions import check_definitions
 from qmgrd.ops.verify_queue import check_messages

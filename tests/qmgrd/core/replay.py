@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 from qmgr_config.model import Config
 from qmgr_protocol import history
 from qmgr_protocol.codec import unpack
-from qmgrd.core import keys
-from qmgrd.core import row as rows
-from qmgrd.core.attributes import bounds
-from qmgrd.core.journal import Journal
-from qmgrd.core.queue import Queue
-from qmgrd.core.templates import Template, Templates
+from qmgrd.core.catalogue.attributes import bounds
+from qmgrd.core.catalogue.templates import Template, Templates
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.queue.journal import Journal
+from qmgrd.core.queue.queue import Queue
 from tests.qmgrd.core.past import COMES, GOES, Told, tell
 from tests.sim.ledger import require
 from tests.sim.store import Change

@@ -6,7 +6,7 @@ from qmgr_config.model import Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorClass, ErrorCode
 from qmgr_protocol.frame import encode
-from qmgrd.core.context import Dial
+from qmgrd.core.context.context import Dial
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
 
 # -- the handshake's other end

@@ -11,8 +11,8 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.growth import GROWING, GROWTH, Growth
-from qmgrd.core.rights import RIGHTS, Right
-from qmgrd.core.room import mark_of
+from qmgrd.core.limits.room import mark_of
+from qmgrd.core.requests.rights import RIGHTS, Right
 from qmgrd.ops.verify import verify
 from qmgrd.store.lmdb_store import LmdbStore
 from tests.growing import FILLING, LIMITS, REQUESTS, grouped, heavy, prepare

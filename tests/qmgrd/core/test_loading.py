@@ -6,8 +6,8 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.codec import pack, unpack
-from qmgrd.core import keys
-from qmgrd.core import row as rows
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
 from tests.qmgrd.core.harness import Client, Manager
 
 

@@ -18,10 +18,10 @@ from qmgr_protocol.errors import (
 from qmgr_protocol.frame import LENGTH, encode
 from qmgr_protocol.layout import to_array
 from qmgr_protocol.states import Side
-from qmgrd.core.context import Dial
-from qmgrd.core.intake import Intake
+from qmgrd.core.context.context import Dial
 from qmgrd.core.peer import HEARTBEATS_MAX, UNANSWERED_FACTOR, Admit, Peer, goodbye
-from qmgrd.core.session_token import SessionTokens
+from qmgrd.core.sessions.intake import Intake
+from qmgrd.core.sessions.session_token import SessionTokens
 from tests.qmgrd.core.harness import SECRET, record
 
 WELCOME = m.Welcome(1, "QM1", b"S" * 16, 7)

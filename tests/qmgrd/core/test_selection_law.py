@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from tests.qmgrd.core.harness import Client, Manager, record
-from tests.qmgrd.core.test_selection import browsed, got
+from tests.qmgrd.core.queue.test_selection import browsed, got
 
 GROUPS = (b"g" * 24, b"h" * 24)
 CORRELATIONS = ("", "c", "cc", "C", "cé", "c\0", "it's", "\U0001f6eb", "c" * 64)

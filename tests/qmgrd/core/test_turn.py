@@ -12,10 +12,10 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
-from qmgrd.core import keys
-from qmgrd.core import row as rows
-from qmgrd.core.context import Outcome
-from qmgrd.core.kv import StoreFailed
+from qmgrd.core.context.context import Outcome
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.kv import StoreFailed
 from qmgrd.core.turn import TurnFailed
 from qmgrd.store.lmdb_store import LmdbStore
 from qmgrd.store.memory import MemoryStore

@@ -8,8 +8,8 @@ import lmdb
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.codec import pack
-from qmgrd.core import keys
-from qmgrd.core import row as rows
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
 from qmgrd.ops.finding import MEANINGS
 from qmgrd.ops.verify import Verdict, verify
 from tests.qmgrd.core.harness import Client, Manager

@@ -6,8 +6,8 @@ import lmdb
 import pytest
 
 from qmgr_protocol.codec import pack
-from qmgrd.core import keys
-from qmgrd.core import row as rows
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
 from qmgrd.ops.census import census
 from qmgrd.ops.verify import LEAK
 from qmgrd.ops.verify_definitions import SPACES

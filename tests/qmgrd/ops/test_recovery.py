@@ -1,8 +1,8 @@
 """What becomes of a turn that failed: counted, and set aside where it failed twice."""
 
 from qmgr_protocol import messages as m
+from qmgrd.core.limits.work import Work
 from qmgrd.core.turn import TurnFailed, Turns
-from qmgrd.core.work import Work
 from qmgrd.ops.recovery import RECENT_MS, RECOVERIES_MAX, Recovery
 from tests.qmgrd.core.harness import Manager
 

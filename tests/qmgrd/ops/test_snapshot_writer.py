@@ -16,7 +16,7 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
-from qmgrd.core import keys
+from qmgrd.core.layout import keys
 from qmgrd.ops.snapshot_facts import describe
 from qmgrd.ops.snapshot_writer import TRAILER, Order, WriteFailed, write
 from tests.qmgrd.core.harness import Manager, record

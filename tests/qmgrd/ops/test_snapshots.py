@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from qmgrd.core import keys
+from qmgrd.core.layout import keys
 from qmgrd.ops.manifest import CHECKSUM, checksum
 from qmgrd.ops.snapshots import Range, SnapshotUnreadable, find, read, verify
 from tests.qmgr_tables.snapshots import make

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from qmgrd.core import keys
-from qmgrd.core import row as rows
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
 from qmgrd.ops.verify import verify
 from qmgrd.store.inspect import StoreUnreadable
 from qmgrd.store.lmdb_store import LOCK_FILE, LmdbStore

@@ -7,8 +7,8 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
-from qmgrd.core import keys
-from qmgrd.core.group_row import GroupRow
+from qmgrd.core.layout import keys
+from qmgrd.core.queue.group.row import GroupRow
 from qmgrd.ops.verify import verify
 from tests.qmgrd.ops import stores
 from tests.qmgrd.ops.shot import managed

@@ -6,7 +6,7 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.codec import pack
-from qmgrd.core import keys
+from qmgrd.core.layout import keys
 from qmgrd.ops.verify import verify
 from tests.qmgrd.ops.shot import managed
 from tests.qmgrd.ops.stores import Change, change, delete, faults, flip, put_sealed

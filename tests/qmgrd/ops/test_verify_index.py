@@ -6,7 +6,7 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
-from qmgrd.core import keys
+from qmgrd.core.layout import keys
 from qmgrd.ops.verify import verify
 from tests.qmgrd.core.harness import record
 from tests.qmgrd.ops import stores

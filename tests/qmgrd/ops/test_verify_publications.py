@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from qmgr_protocol import messages as m
-from qmgrd.core import keys
+from qmgrd.core.layout import keys
 from qmgrd.ops.census import census
 from qmgrd.ops.verify import verify
 from qmgrd.ops.verify_definitions import SPACES

@@ -7,8 +7,8 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.codec import pack
-from qmgrd.core import keys
-from qmgrd.core.counters import Counters
+from qmgrd.core.layout import keys
+from qmgrd.core.layout.counters import Counters
 from qmgrd.ops.verify import verify
 from tests.qmgrd.core.harness import record
 from tests.qmgrd.ops import stores

@@ -5,7 +5,7 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from qmgrd.core import keys
+from qmgrd.core.layout import keys
 from qmgrd.ops.verify import verify
 from tests.qmgrd.ops import stores
 from tests.qmgrd.ops.stores import DAY_MS, Change, delete, faults, flip, put

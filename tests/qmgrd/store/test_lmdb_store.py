@@ -14,7 +14,7 @@ from threading import Thread
 import lmdb
 import pytest
 
-from qmgrd.core.kv import StoreFailed
+from qmgrd.core.layout.kv import StoreFailed
 from qmgrd.store.image import open_image
 from qmgrd.store.inspect import StoreUnreadable
 from qmgrd.store.lmdb_store import (

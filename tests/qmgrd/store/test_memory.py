@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from qmgrd.core.kv import Space, Store, Transaction
+from qmgrd.core.layout.kv import Space, Store, Transaction
 from qmgrd.store.lmdb_store import LmdbStore
 from qmgrd.store.memory import MemoryStore
 

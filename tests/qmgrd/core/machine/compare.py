@@ -5,11 +5,11 @@ from typing import Any
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.codec import unpack
-from qmgrd.core import entry as entries
-from qmgrd.core import keys
-from qmgrd.core import row as sealed
-from qmgrd.core.group_row import GroupRow
-from qmgrd.core.hold import Member
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as sealed
+from qmgrd.core.queue.group.hold import Member
+from qmgrd.core.queue.group.row import GroupRow
 from tests.qmgrd.core.audit_groups import indexed
 from tests.qmgrd.core.harness import Delivery, Manager
 from tests.qmgrd.core.machine.message import Message, name_of

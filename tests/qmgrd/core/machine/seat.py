@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from qmgr_protocol import messages as m
-from qmgrd.core.context import Outcome
+from qmgrd.core.context.context import Outcome
 from tests.qmgrd.core.harness import Client, Delivery, Manager
 from tests.qmgrd.core.machine.message import Message
 from tests.qmgrd.core.replay import Replay

@@ -7,7 +7,8 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode
-from qmgrd.core import keys, notes
+from qmgrd.core.layout import keys
+from qmgrd.core.queue import notes
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import Client, Delivery, Manager, record
 

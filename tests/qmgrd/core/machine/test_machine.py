@@ -5,14 +5,15 @@ from typing import Any
 
 import pytest
 
-from qmgrd.core import entry as entries
-from qmgrd.core import returns, seek, settle, take
-from qmgrd.core.dedup import OriginTable, Verdict
-from qmgrd.core.group_row import GroupRow
-from qmgrd.core.groups import Groups
-from qmgrd.core.lease import Lease, Lessee
-from qmgrd.core.lease_number import LeaseNumbers
-from qmgrd.core.queue import Queue
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.queue import seek, settle, take
+from qmgrd.core.queue.dedup import OriginTable, Verdict
+from qmgrd.core.queue.group.groups import Groups
+from qmgrd.core.queue.group.row import GroupRow
+from qmgrd.core.queue.lease import Lease, Lessee
+from qmgrd.core.queue.lease_number import LeaseNumbers
+from qmgrd.core.queue.queue import Queue
+from qmgrd.core.returns import returns
 from tests.qmgrd.core.machine.machine import Machine
 from tests.qmgrd.core.machine.run import run_seed
 

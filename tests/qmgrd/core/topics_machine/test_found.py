@@ -6,7 +6,7 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
-from qmgrd.core.unused import LOOK_MS
+from qmgrd.core.sessions.unused import LOOK_MS
 from tests.qmgrd.core.harness import Client, Manager
 from tests.qmgrd.core.topics_machine.compare import check_store
 from tests.qmgrd.core.topics_machine.machine import Machine

@@ -9,16 +9,19 @@ from typing import Any
 
 import pytest
 
-from qmgrd.core import entry as entries
-from qmgrd.core import fan_out, parked, republish, take
-from qmgrd.core import topics as topics_
-from qmgrd.core.dead_letters import DeadLetters
-from qmgrd.core.holders import Holders
-from qmgrd.core.lease import Lessee
-from qmgrd.core.lease_number import LeaseNumbers
-from qmgrd.core.queue import Queue
-from qmgrd.core.subscriptions import Subscriptions
-from qmgrd.core.topic_tree import TopicTree
+from qmgrd.core.catalogue import topics as topics_
+from qmgrd.core.catalogue.topic_tree import TopicTree
+from qmgrd.core.jobs import republish
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.puts import fan_out
+from qmgrd.core.queue import take
+from qmgrd.core.queue.holders import Holders
+from qmgrd.core.queue.lease import Lessee
+from qmgrd.core.queue.lease_number import LeaseNumbers
+from qmgrd.core.queue.queue import Queue
+from qmgrd.core.returns import parked
+from qmgrd.core.returns.dead_letters import DeadLetters
+from qmgrd.core.sessions.subscriptions import Subscriptions
 from tests.qmgrd.core.topics_machine.machine import Machine, rules_of
 from tests.qmgrd.core.topics_machine.run import run_topics_seed
 
@@ -115,7 +118,7 @@ def a_publication_is_kept_for_nobody(patch: Patch) -> None:
 def what_is_plenty_goes_out_twice(patch: Patch) -> None:
     give = fan_out.give
     patch.setattr(
-        "qmgrd.core.publications.give",
+        "qmgrd.core.puts.publications.give",
         lambda *args: [give(*args), give(*args)] if len(args[-1]) > 2 else give(*args),
     )
 

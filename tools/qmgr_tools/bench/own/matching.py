@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from qmgr_protocol.topic import filter_of, levels_of
 from qmgr_tools.bench.median import median
 from qmgr_tools.bench.setting import Setting
-from qmgrd.core.topic_tree import TopicTree
+from qmgrd.core.catalogue.topic_tree import TopicTree
 
 SUBSCRIPTIONS = 10_000
 TOPICS_A_ROUND = 5_000

@@ -15,8 +15,8 @@ from qmgr_tools.bench.load import LoadFailed
 from qmgr_tools.bench.own.table_source import QUEUE, batches, postgres, write_parquet
 from qmgr_tools.bench.own.table_spark import Reading, Session, Table
 from qmgr_tools.bench.setting import Setting
-from qmgrd.core import entry as entries
-from qmgrd.core import keys
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
 from qmgrd.ops.snapshots import read
 
 DECODER, LEAN_DECODER = "decoder", "decoder, no payload"

@@ -1,0 +1,1 @@
+"""Definitions of queues, aliases, templates, topics, subscriptions and links."""

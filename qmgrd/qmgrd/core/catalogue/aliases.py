@@ -1,0 +1,30 @@
+"""Which aliases lead to a name."""
+
+from qmgrd.core.catalogue.named import Alias
+
+
+class Aliases:
+    """The aliases that are defined, by target. Invariant: no target is without an alias."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, dict[str, None]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._names)
+
+    def add(self, found: object) -> None:
+        """Add *found* if it is an alias."""
+        if isinstance(found, Alias):
+            self._names.setdefault(found.target, {})[found.name] = None
+
+    def remove(self, found: object) -> None:
+        """Remove *found*, which was added, if it is an alias."""
+        if isinstance(found, Alias):
+            names = self._names[found.target]
+            del names[found.name]
+            if not names:
+                del self._names[found.target]
+
+    def first_of(self, target: str) -> str | None:
+        """Return the name of the oldest alias of *target*, or None."""
+        return next(iter(self._names.get(target, ())), None)

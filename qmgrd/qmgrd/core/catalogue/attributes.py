@@ -1,0 +1,179 @@
+"""The attributes that people may give a queue or a link: their types, ranges and defaults."""
+
+from difflib import get_close_matches
+from typing import Any
+
+from qmgr_config.model import Config
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.limits import QUEUE_ATTRIBUTES, SUBSCRIPTION_ATTRIBUTES
+from qmgrd.core.catalogue import attribute as attribute_
+from qmgrd.core.catalogue import subscription, system
+from qmgrd.core.catalogue.attribute import ALIAS_OF, INHIBITS
+from qmgrd.core.catalogue.templates import Template
+from qmgrd.core.layout.bounds import Bounds
+
+_KNOWN = {
+    "local": (*QUEUE_ATTRIBUTES, *INHIBITS),
+    "transmission": ("depth_max", "bytes_max", "accounting", *INHIBITS),
+    "publications": (
+        "depth_max",
+        "bytes_max",
+        "dedup_retention_ms",
+        "accounting",
+        "put_inhibit",
+    ),
+    "subscription": (*SUBSCRIPTION_ATTRIBUTES, "get_inhibit"),
+    "proxy": (),
+    "remote": ("put_inhibit",),
+    "alias": (ALIAS_OF, *INHIBITS),
+}
+_IDENTITY = ("kind", "queue_id", *subscription.OWN)  # what else is in a row
+_OF_SUBSCRIPTIONS = {"overflow": "discard-newest"}  # Nobody who publishes is to wait for them.
+
+
+def queue_attributes(queue: str, given: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Return *given* once each attribute is known for that kind and in range.
+
+    Raises:
+        RequestError: VALUE_INVALID, with the path of the attribute.
+    """
+    for attribute, value in given.items():
+        _check_known(queue, attribute, kind)
+        noun = kind if kind == "subscription" else "queue"
+        attribute_.check(noun, queue, attribute, value)
+    if kind == "alias" and not given.get(ALIAS_OF, queue):
+        raise RequestError(
+            ErrorCode.VALUE_INVALID, f"queues.{queue}.{ALIAS_OF}: empty; say which queue it names"
+        )
+    return dict(given)
+
+
+def template_attributes(pattern: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Return those of *given* that have a value, once each is known for a template and in range.
+
+    Raises:
+        RequestError: VALUE_INVALID, with the path of the attribute.
+    """
+    known = list(QUEUE_ATTRIBUTES)
+    kept = {}
+    for attribute, value in given.items():
+        if attribute not in known:
+            raise unknown("templates", pattern, attribute, known)
+        if value is not None:
+            attribute_.check("template", pattern, attribute, value)
+            kept[attribute] = value
+    return kept
+
+
+def check_in_force(queue: str, row: dict[str, Any], template: Template | None) -> None:
+    """Raise VALUE_INVALID where *template* gives *queue* what it could not be given itself."""
+    if template is None or "backout_queue" in row:
+        return
+    if template.attributes.get("backout_queue") == queue:
+        raise RequestError(
+            ErrorCode.VALUE_INVALID,
+            f"backout queue of queue {queue}: template {template.pattern} says {queue}, which is "
+            "the queue itself; give that queue one of its own, or none, with: --backout-queue",
+        )
+
+
+def stored(given: dict[str, Any]) -> dict[str, Any]:
+    """Return what of *given* attributes a row holds: an inhibit only where it is set."""
+    return {key: value for key, value in given.items() if key not in INHIBITS or value}
+
+
+def altered(queue: str, row: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return the *row* of a queue with *changes*, of which None stands for the default.
+
+    Raises:
+        RequestError: VALUE_INVALID.
+    """
+    kind = row["kind"]
+    for attribute in changes:
+        _check_known(queue, attribute, kind)
+    if ALIAS_OF in changes and changes[ALIAS_OF] is None:
+        raise RequestError(
+            ErrorCode.VALUE_INVALID, f"queues.{queue}.{ALIAS_OF}: there is no default"
+        )
+    own = system.ATTRIBUTES.get(queue, {})  # A system queue has defaults of its own.
+    wanted = {key: own.get(key) if value is None else value for key, value in changes.items()}
+    given = {key: value for key, value in wanted.items() if value is not None}
+    kept = {key: value for key, value in row.items() if key not in changes}
+    return kept | stored(queue_attributes(queue, given, kind))
+
+
+def in_force(config: Config, row: dict[str, Any]) -> dict[str, Any]:
+    """Return what the queue of that *row*, completed by its template, is held to."""
+    held = bounds(config, row)
+    return {
+        attribute: row[ALIAS_OF] if attribute == ALIAS_OF else getattr(held, attribute)
+        for attribute in _KNOWN[row["kind"]]
+    }
+
+
+def given_of(row: dict[str, Any]) -> list[str]:
+    """Return the attributes that the queue of that *row* was given; the others are defaults."""
+    known = SUBSCRIPTION_ATTRIBUTES if row["kind"] == "subscription" else QUEUE_ATTRIBUTES
+    return [attribute for attribute in known if attribute in row]
+
+
+def is_same(row: dict[str, Any], given: dict[str, Any]) -> bool:
+    """Return whether a queue of that *row* is what a definition by *given* would make.
+
+    An inhibit that is not spoken of does not matter: whoever set it wants it kept.
+    """
+    own = own_of(row)
+    unspoken = {key: own[key] for key in INHIBITS if key in own and key not in given}
+    return own == stored(given) | unspoken
+
+
+def own_of(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the attributes in the *row* of a queue."""
+    return {key: value for key, value in row.items() if key not in _IDENTITY}
+
+
+def bounds(config: Config, attributes: dict[str, Any]) -> Bounds:
+    """Return what a queue with these attributes is held to."""
+    is_subscription = attributes.get("kind") == "subscription"
+    known = _KNOWN["subscription" if is_subscription else "local"]
+    given = {key: attributes[key] for key in known if key in attributes}
+    defaults = config.queue_defaults.model_dump() | (_OF_SUBSCRIPTIONS if is_subscription else {})
+    return Bounds(**defaults | given)
+
+
+def put_inhibited(queue: str) -> RequestError:
+    """Return why nothing is put on *queue*."""
+    return _inhibited(ErrorCode.PUT_INHIBITED, queue, "put")
+
+
+def get_inhibited(queue: str) -> RequestError:
+    """Return why nothing is got from *queue*."""
+    return _inhibited(ErrorCode.GET_INHIBITED, queue, "get")
+
+
+def _inhibited(code: ErrorCode, queue: str, verb: str) -> RequestError:
+    return RequestError(
+        code,
+        f"{verb}s are inhibited on queue {queue}; "
+        f"lift that with: qmctl queue alter {queue} --no-{verb}-inhibit",
+        retry_after_ms=1_000,
+    )
+
+
+def _check_known(queue: str, attribute: str, kind: str) -> None:
+    if attribute not in _KNOWN[kind]:
+        raise unknown("queues", queue, attribute, list(_KNOWN[kind]))
+    if attribute == "unused_expiry_ms" and queue in system.ATTRIBUTES:
+        raise RequestError(
+            ErrorCode.VALUE_INVALID,
+            f"queues.{queue}.{attribute}: the queue manager itself needs {queue}, used or not",
+        )
+
+
+def unknown(noun: str, name: str, attribute: str, known: list[str]) -> RequestError:
+    """Return that *attribute* is none, and what was meant, or which there are."""
+    near = get_close_matches(attribute, known, 1)
+    hint = f"; did you mean {near[0]}?" if near else f"; known are: {', '.join(known) or 'none'}"
+    return RequestError(
+        ErrorCode.VALUE_INVALID, f"{noun}.{name[:80]}.{attribute[:80]}: not known{hint}"
+    )

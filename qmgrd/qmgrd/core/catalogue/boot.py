@@ -1,0 +1,117 @@
+"""What a start reads of its store and raises in it: identity, boot number, clocks, how it ended."""
+
+from dataclasses import dataclass
+
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.kv import Transaction
+
+SECRET_BYTES = 32
+
+
+class StoreForeign(Exception):
+    """The store belongs to another queue manager, or was written by another version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """What a start reads and raises: see :func:`boot`."""
+
+    store_id: bytes
+    number: int
+    clock_ms: int  # store clock at the last turn
+    wall_us: int  # wall clock at the last turn
+    stamp_us: int
+    turn_number: int
+    producers: int
+    unclean: bool
+    salt: bytes  # another one at each start, also of a store that was put back
+    secret: bytes  # of sessions and leases: of the store, and nobody else's
+
+
+def boot(
+    tx: Transaction, name: str, new_id: bytes, new_secret: bytes, *, is_named: bool = True
+) -> Boot:
+    """Raise the boot number in *tx* and return how the last run ended.
+
+    Args:
+        name: what this queue manager is called; by its configuration where it *is_named*, else by
+            default.
+        new_id: 16 random bytes: the id of the store if it is new, the salt of this start. Peers
+            are told both.
+        new_secret: 32 random bytes, which nobody is told: the secret of a store that has none yet.
+
+    Raises:
+        StoreForeign: the store is another queue manager's, or of a newer format.
+        RowDamaged: a row that is read here.
+    """
+    if tx.get(keys.STORE) is None:
+        if next(tx.scan(b"\0", b"\xff" * 16), None) is not None:
+            raise StoreForeign("the store is not empty, yet no store of qmgrd")
+        _found(tx, name, new_id)
+    store_id, number = _identify(tx, name, is_named=is_named)
+    clock = rows.get(tx, keys.CLOCK)[: keys.CLOCK_ROW.size]
+    clock_ms, wall_us, stamp_us, turn_number, producers = keys.CLOCK_ROW.unpack(clock)
+    unclean = rows.get(tx, keys.CLEAN) != number.to_bytes(8, "big")
+    number += 1
+    rows.put(tx, keys.STORE, keys.STORE_ROW.pack(store_id, keys.FORMAT, number) + name.encode())
+    secret = rows.find(tx, keys.SECRET) or b""
+    if len(secret) != SECRET_BYTES:  # The store is new, or an older version wrote it.
+        rows.put(tx, keys.SECRET, secret := new_secret)
+    return Boot(
+        store_id, number, clock_ms, wall_us, stamp_us, turn_number, producers, unclean, new_id,
+        secret,
+    )  # fmt: skip
+
+
+def _found(tx: Transaction, name: str, store_id: bytes) -> None:
+    """Write the rows that every store has, as a boot 0 that ended well would have left them."""
+    rows.put(tx, keys.STORE, keys.STORE_ROW.pack(store_id, keys.FORMAT, 0) + name.encode())
+    rows.put(tx, keys.CLOCK, bytes(keys.CLOCK_ROW.size))
+    rows.put(tx, keys.CLEAN, bytes(8))
+    rows.put(tx, keys.NEXT_QUEUE, (1).to_bytes(4, "big"))
+
+
+def _identify(tx: Transaction, name: str, *, is_named: bool) -> tuple[bytes, int]:
+    """Return the store's id and its last boot number, if it is this queue manager's."""
+    value = tx.get(keys.STORE) or b""
+    if len(value) >= keys.STORE_ROW.size:
+        _, version, _ = keys.STORE_ROW.unpack_from(value)
+        if version != keys.FORMAT:
+            raise StoreForeign(
+                f"the store has format {version}, this qmgrd reads {keys.FORMAT}: "
+                "use the version that wrote it; if none did, it is damaged; "
+                "restore the store from a snapshot"
+            )
+    row = rows.unseal(keys.STORE, value)
+    store_id, _, number = keys.STORE_ROW.unpack_from(row)
+    owner = row[keys.STORE_ROW.size :].decode()
+    if owner != name and not is_named:
+        raise StoreForeign(
+            f"the store belongs to queue manager {owner}, and no name is configured: "
+            f"give --name {owner} (queue_manager.name), or another queue_manager.data_dir"
+        )
+    if owner != name:
+        raise StoreForeign(
+            f"the store belongs to queue manager {owner}, the configuration says {name}: "
+            "correct queue_manager.name or queue_manager.data_dir"
+        )
+    return store_id, number
+
+
+def check_arrivals(tx: Transaction, name: str, queue_id: int, next_arrival: int) -> None:
+    """Raise RowSenseless where a message lies at or behind the next arrival.
+
+    A put would replace it. This takes a seek for each priority that there is, and one more.
+    """
+    start = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
+    stop = keys.after(start)
+    while (found := next(tx.scan(start, stop), None)) is not None:
+        _, arrival = keys.place(found[0])
+        if arrival >= next_arrival:
+            raise rows.RowSenseless(
+                f"the counters of queue {name} (id {queue_id})",
+                f"message {arrival} is there, yet the counters say that the next is {next_arrival}",
+            )
+        # The same lane and priority, from where nothing should be: else it is the next one's first.
+        start = found[0][:-8] + next_arrival.to_bytes(8, "big")

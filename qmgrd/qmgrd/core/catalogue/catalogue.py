@@ -1,0 +1,408 @@
+"""The queues that are defined: stored rows, and the objects made of them; and the links there are.
+
+    ORDERS        a local queue
+    FLIGHTS@NYC   a remote queue: what is put on it goes to FLIGHTS on queue manager NYC
+    @NYC          the transmission queue of link NYC: made and deleted with the link
+    SALES         an alias: another name for ORDERS, or for FLIGHTS@NYC
+    B:late        a subscription (subscription.py)
+
+Queue ids are given once and never used again; names are free again when a queue is deleted.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from sortedcontainers import SortedList
+
+from qmgr_protocol import name as names
+from qmgr_protocol import topic as topic_names
+from qmgr_protocol.codec import pack
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.catalogue import attributes, route, system
+from qmgrd.core.catalogue.aliases import Aliases
+from qmgrd.core.catalogue.attribute import ALIAS_OF
+from qmgrd.core.catalogue.definition import check_alias, check_new, check_same
+from qmgrd.core.catalogue.missing import (
+    is_carried,
+    is_published,
+    no_queue,
+    no_subscription,
+    no_target,
+)
+from qmgrd.core.catalogue.named import KINDS, Alias, Proxy, Remote, named
+from qmgrd.core.catalogue.near import LOOKED_AT_MAX
+from qmgrd.core.catalogue.remotes import Remotes
+from qmgrd.core.catalogue.subscription import Subscription
+from qmgrd.core.catalogue.templates import Template, Templates
+from qmgrd.core.catalogue.topics import Topics
+from qmgrd.core.context.context import Context
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.bounds import Bounds
+from qmgrd.core.layout.counters import Counters
+from qmgrd.core.limits.amount import amount
+from qmgrd.core.link.link import Link
+from qmgrd.core.queue.holders import Holders
+from qmgrd.core.queue.queue import Queue
+
+
+class Catalogue:
+    """What is defined.
+
+    Invariant: ``by_id`` holds each of ``queues`` that stores messages, ``names`` those that are no
+    subscriptions, in order, ``aliases`` the aliases among them, ``remotes`` what leads elsewhere.
+    No alias is of an alias.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.queues: dict[str, Queue | Remote | Alias | Proxy] = {}
+        self.by_id: dict[int, Queue] = {}
+        self.links: dict[str, Link] = {}
+        self.routes: dict[str, Link] = {}  # by the queue manager that lies behind it
+        self.templates = Templates()
+        self.topics = Topics(context)
+        self.holders = Holders()
+        self._rows: dict[str, dict[str, Any]] = {}
+        self.names: SortedList[str] = SortedList()
+        self.aliases = Aliases()
+        self.remotes = Remotes()
+
+    def local(self, name: str, *, gets: bool = True) -> Queue:
+        """Return the local or transmission queue *name*, or that of which it is an alias.
+
+        Args:
+            gets: whether messages are to be got: that may be inhibited for those who use an alias.
+
+        Raises:
+            RequestError: NAME_INVALID, QUEUE_UNKNOWN, QUEUE_IS_REMOTE or GET_INHIBITED.
+        """
+        known = self.named(name)
+        found = self._behind(known)
+        if isinstance(found, Proxy):
+            raise is_carried(name, found.manager)
+        if isinstance(found, Remote):
+            raise RequestError(
+                ErrorCode.QUEUE_IS_REMOTE,
+                f"{found.name} is a remote queue: its messages wait on "
+                f"{route.link_to(self, found.manager).queue.name} and are got at {found.manager}",
+            )
+        if gets and isinstance(known, Alias) and known.get_inhibit:
+            raise attributes.get_inhibited(name)
+        return found
+
+    def named(self, name: str) -> Queue | Remote | Alias | Proxy:
+        """Return what *name* names itself. A system queue is made when it is first asked for.
+
+        Raises:
+            RequestError: NAME_INVALID or QUEUE_UNKNOWN.
+        """
+        found = self.queues.get(name)
+        if found is None:
+            if name in system.ATTRIBUTES:
+                return self.system(name)
+            is_subscription = topic_names.is_subscription(name)
+            if not is_subscription:
+                names.split(name)
+            self._context.count_read(min(len(self.queues), LOOKED_AT_MAX), 0)
+            if is_subscription:
+                raise no_subscription(name, self.queues)
+            raise no_queue(name, self.queues)
+        return found
+
+    def find(self, name: str) -> Queue | Remote | Proxy:
+        """Return what *name* names, or that of which it is an alias.
+
+        Raises:
+            RequestError: NAME_INVALID or QUEUE_UNKNOWN.
+        """
+        return self._behind(self.named(name))
+
+    def _behind(self, known: Queue | Remote | Alias | Proxy) -> Queue | Remote | Proxy:
+        """Return what is meant by what was named."""
+        if not isinstance(known, Alias):
+            return known
+        if known.target not in self.queues and known.target not in system.ATTRIBUTES:
+            raise no_target(known.name, known.target)
+        found = self.named(known.target)
+        assert not isinstance(found, Alias), f"{known.name} is an alias of alias {found.name}"
+        return found
+
+    def system(self, name: str) -> Queue:
+        """Return the system queue *name*; it is made on first use, however many queues there are.
+
+        Args:
+            name: one of those in system.py.
+        """
+        if name not in self.queues:
+            row: dict[str, Any] = {"kind": "publications", "queue_id": keys.PUBLICATIONS_ID}
+            if name != system.PUBLICATIONS:
+                row = {"kind": "local", "queue_id": self.next_queue_id()}
+            self.store_queue(name, system.ATTRIBUTES[name] | row)
+        found = self.queues[name]
+        assert isinstance(found, Queue), name
+        return found
+
+    def destination(self, name: str) -> tuple[Queue, str]:
+        """Return the queue on which a put to *name* is stored, and the target behind a link.
+
+        That of a publication is its topic. All messages that the queue manager did not write itself
+        come this way: those of clients, units, links and jobs. Its own go to :meth:`own`.
+
+        Raises:
+            RequestError: as :meth:`find`; QUEUE_IS_TRANSMISSION, QUEUE_IS_SUBSCRIPTION,
+                QUEUE_IS_SYSTEM, PUT_INHIBITED, TOPIC_INVALID.
+        """
+        if topic_names.is_topic(name):
+            return self._publications(name[1:])
+        found = self.queues.get(name)
+        if type(found) is not Queue:  # Most names are of queues: one look is enough for them.
+            found = self._open_to_puts(name)
+        if isinstance(found, Remote):
+            if found.target in system.ATTRIBUTES:
+                raise system.no_puts(name, f"{found.target} of {found.manager}")
+            queue, target = route.way(self, found.target, found.manager)
+        elif isinstance(found, Proxy) or found.holders is not None or found.is_publications:
+            raise is_published(name)
+        elif found.is_transmission:
+            raise RequestError(
+                ErrorCode.QUEUE_IS_TRANSMISSION,
+                f"{name} is filled by puts to remote queues such as QUEUE{name}",
+            )
+        elif found.name in system.ATTRIBUTES:
+            raise system.no_puts(name, found.name)
+        else:
+            queue, target = found, ""
+        if queue.bounds.put_inhibit:
+            raise attributes.put_inhibited(queue.name)
+        return queue, target
+
+    def _open_to_puts(self, name: str) -> Queue | Remote | Proxy:
+        """Return what *name* leads to, if neither its alias nor a remote queue is inhibited."""
+        known = self.named(name)
+        found = self._behind(known)
+        for each in (known, found):
+            if isinstance(each, Remote | Alias) and each.put_inhibit:
+                raise attributes.put_inhibited(each.name)
+        return found
+
+    def own(self, name: str) -> Queue:
+        """Return the system queue *name* for a message of the queue manager itself.
+
+        Raises:
+            RequestError: PUT_INHIBITED.
+        """
+        queue = self.system(name)
+        if queue.bounds.put_inhibit:
+            raise attributes.put_inhibited(name)
+        return queue
+
+    def _publications(self, topic: str) -> tuple[Queue, str]:
+        """Return the queue that keeps what is published to *topic*, and that."""
+        self.topics.check_put(topic)
+        route.check_proxies(self, topic)
+        return self.own(system.PUBLICATIONS), topic
+
+    def keeper(self, name: str) -> Queue:
+        """Return the queue that stores what is put on *name*: of a remote one its link's.
+
+        Raises:
+            RequestError: as :meth:`find`.
+        """
+        if topic_names.is_topic(name):
+            return self.system(system.PUBLICATIONS)
+        found = self.find(name)
+        return found if isinstance(found, Queue) else route.link_to(self, found.manager).queue
+
+    def create_queue(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
+        """Define a queue and return its row; the same definition again changes nothing.
+
+        Raises:
+            RequestError: NAME_INVALID, VALUE_INVALID, QUEUE_EXISTS with other attributes,
+                LINK_UNKNOWN for a remote queue, QUEUES_EXHAUSTED.
+        """
+        target, manager = names.split(name)
+        if not target:
+            raise RequestError(
+                ErrorCode.QUEUE_IS_TRANSMISSION,
+                f"{name} comes with the link; create that with: "
+                f"qmctl link create {manager} HOST:PORT",
+            )
+        kind = "remote" if manager else "alias" if ALIAS_OF in given else "local"
+        attributes.queue_attributes(name, given, kind)
+        if name in system.ATTRIBUTES:
+            self.system(name)
+            given = system.ATTRIBUTES[name] | given
+        if name in self.queues:
+            check_same(name, self._rows[name], given)
+            return self.show_queue(name)
+        check_new(self, self._context.name, name, given, kind)
+        queue_id = 0 if kind in KINDS else self.next_queue_id()
+        self.store_queue(name, attributes.stored(given) | {"kind": kind, "queue_id": queue_id})
+        return self.show_queue(name)
+
+    def check_room(self) -> None:
+        """Raise QUEUES_EXHAUSTED where no further queue may be defined."""
+        limit = self._context.config.limits.queues_max
+        count = len(self.names) - len(system.ATTRIBUTES.keys() & self.queues.keys())
+        if count >= limit:
+            raise RequestError(
+                ErrorCode.QUEUES_EXHAUSTED, f"{amount(count, 'queue')}, at most {limit}"
+            )
+
+    def store_queue(self, name: str, row: dict[str, Any]) -> None:
+        """Define a queue of that *row*."""
+        self._write_queue(name, row)
+        if row["kind"] not in KINDS:
+            Counters().write(self._context.tx, row["queue_id"])
+        self.add_queue(name, row, unclean=False)
+
+    def _write_queue(self, name: str, row: dict[str, Any]) -> None:
+        rows.put(self._context.tx, keys.SPACE_QUEUE + name.encode(), pack(row))
+        self._context.wrote = True
+
+    def add_queue(self, name: str, row: dict[str, Any], *, unclean: bool) -> None:
+        """Take in the queue *name* of a stored *row*; if that raises, nothing has changed.
+
+        Args:
+            name: of the queue.
+            row: as stored.
+            unclean: the last run was killed: older messages count as maybe delivered.
+        """
+        if row["kind"] in KINDS:
+            found: Queue | Remote | Alias | Proxy = named(name, row)
+        else:
+            found = self._queue(name, row, unclean=unclean)
+        if row["kind"] in ("proxy", "subscription"):
+            self.topics.add(Subscription(name, row, found if isinstance(found, Queue) else None))
+        else:
+            self.names.add(name)
+        self._rows[name], self.queues[name] = row, found
+        if isinstance(found, Queue):
+            self.by_id[found.id] = found
+            self._context.totals.count(found)
+        else:
+            self.aliases.add(found)
+            self.remotes.add(found)
+
+    def _queue(self, name: str, row: dict[str, Any], *, unclean: bool) -> Queue:
+        queue_id, is_subscription = row["queue_id"], row["kind"] == "subscription"
+        counters = Counters.read(self._context.tx, queue_id, name)
+        return Queue(
+            queue_id, name, self._bounds(name, row), counters, self._context.ids,
+            self._context.schedule,
+            is_transmission=row["kind"] in ("transmission", "publications"), unclean=unclean,
+            holders=self.holders if is_subscription else None, journal=self._context.journal,
+        )  # fmt: skip
+
+    def _bounds(self, name: str, row: dict[str, Any]) -> Bounds:
+        """Return what the queue of that *row* is held to, and keep in mind by which template."""
+        if row["kind"] == "local":
+            self.templates.hold(name)
+        return attributes.bounds(self._context.config, self._full(name, row))
+
+    def _full(self, name: str, row: dict[str, Any]) -> dict[str, Any]:
+        """Return the *row* of a queue, completed by its template."""
+        found = self.templates.held(name)
+        return row if found is None else found.attributes | row
+
+    def check_in_force(self, name: str, template: Template) -> None:
+        """Raise VALUE_INVALID where *template* cannot be in force for *name*, a local queue."""
+        row = self._rows.get(name, {})
+        if row.get("kind") == "local":
+            attributes.check_in_force(name, row, template)
+
+    def hold(self, queue: Queue) -> None:
+        """Hold a local queue to its attributes and the templates, as they are now."""
+        before, after = queue.bounds, self._bounds(queue.name, self._rows[queue.name])
+        waits = (after.group_incomplete_ms, after.group_retention_ms)
+        if waits != (before.group_incomplete_ms, before.group_retention_ms):
+            queue.groups.is_held_anew = True
+        queue.bounds = after
+
+    def alter_queue(self, name: str, changes: dict[str, Any]) -> dict[str, list[Any]]:
+        """Change attributes of a queue for good; return those that are others now: [old, new].
+
+        Raises:
+            RequestError: NAME_INVALID, QUEUE_UNKNOWN, VALUE_INVALID.
+        """
+        known, old, config = self.named(name), self._rows[name], self._context.config
+        row = attributes.altered(name, old, changes)
+        if row == old:
+            return {}
+        if isinstance(known, Alias) and row[ALIAS_OF] != known.target:
+            check_alias(self, name, row[ALIAS_OF])
+        if row["kind"] == "local":
+            attributes.check_in_force(name, row, self.templates.of(name))
+        self.store_row(name, row)
+        self.aliases.remove(known)
+        if isinstance(known, Queue):
+            self.hold(known)
+        else:
+            self.queues[name] = named(name, row)
+            self.aliases.add(self.queues[name])
+        before = attributes.in_force(config, self._full(name, old))
+        after = attributes.in_force(config, self._full(name, row))
+        return {key: [before[key], after[key]] for key in after if before[key] != after[key]}
+
+    def row(self, name: str) -> dict[str, Any]:
+        """Return the row of *name*, which exists."""
+        return self._rows[name]
+
+    def store_row(self, name: str, row: dict[str, Any]) -> None:
+        """Have *row* be that of *name* from here on."""
+        self._rows[name] = row
+        self._write_queue(name, row)
+        if (found := self.topics.subscriptions.get(name)) is not None:
+            found.row = row
+
+    def remove_queue(self, name: str) -> None:
+        """Forget *name*; what was stored under its id is a job's to remove."""
+        if name in self.topics.subscriptions:
+            self.topics.remove(name)
+        else:
+            self.names.remove(name)
+        found = self.queues.pop(name)
+        self.aliases.remove(found)
+        self.remotes.remove(found)
+        self._rows.pop(name)
+        self.templates.let_go(name)
+        self._context.tx.delete(keys.SPACE_QUEUE + name.encode())
+        self._context.wrote = True
+        if isinstance(found, Queue):
+            found.deleted = True
+            del self.by_id[found.id]
+            self._context.totals.forget(found)
+            self._context.dirty_queues.pop(found.id, None)
+            self._context.awake_queues.pop(found.id, None)
+
+    def show_queue(self, name: str) -> dict[str, Any]:
+        """Return the row of a queue with its counters; of an alias its own."""
+        known = self.named(name)
+        row = self._rows[name]
+        shown: dict[str, Any] = {"queue": name} | row | {"given": attributes.given_of(row)}
+        shown |= attributes.in_force(self._context.config, self._full(name, row))
+        if isinstance(known, Remote):
+            waits_on = route.link_to(self, known.manager).queue.name
+            shown |= {"target": known.target, "manager": known.manager, "waits_on": waits_on}
+        used_ms = shown.pop("used_ms", None)
+        if not isinstance(known, Queue):
+            return shown
+        found = self.templates.held(name)
+        shown |= {"lease_ms": known.bounds.lease_ms, "template": found.pattern if found else None}
+        if known.bounds.unused_expiry_ms and used_ms is not None:
+            is_in_use = known.has_consumers or known.leases
+            shown["unused_ms"] = 0 if is_in_use else self._context.now.ms - used_ms
+        return shown | known.describe()
+
+    def remotes_of(self, manager: str) -> Iterator[str]:
+        """Yield the names of what leads over the link to *manager*: remote queues, proxies."""
+        for bound_for in self.remotes.managers():
+            if route.link_to(self, bound_for).name == manager:
+                yield from self.remotes.of(bound_for)
+
+    def next_queue_id(self) -> int:
+        """Return a queue id that was never given before."""
+        queue_id = int.from_bytes(rows.get(self._context.tx, keys.NEXT_QUEUE), "big")
+        rows.put(self._context.tx, keys.NEXT_QUEUE, (queue_id + 1).to_bytes(4, "big"))
+        return queue_id

@@ -1,0 +1,53 @@
+"""What cannot be defined beside what is defined already."""
+
+from typing import TYPE_CHECKING, Any
+
+from qmgr_protocol import name as names
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.catalogue import attributes, route, system
+from qmgrd.core.catalogue.attribute import ALIAS_OF
+from qmgrd.core.catalogue.named import Alias
+
+if TYPE_CHECKING:
+    from qmgrd.core.catalogue.catalogue import Catalogue
+
+
+def check_alias(catalogue: "Catalogue", name: str, target: str) -> None:
+    """Raise VALUE_INVALID where an alias *name* of *target* would make an alias of an alias."""
+    known = catalogue.queues.get(target)
+    fault = ""
+    if isinstance(known, Alias):
+        fault = f"{target} is an alias itself, of {known.target}; name that"
+    if (other := catalogue.aliases.first_of(name)) is not None:
+        fault = f"{name} is to be an alias, and {other} is an alias of it"
+    if fault:
+        raise RequestError(ErrorCode.VALUE_INVALID, f"queues.{name}.{ALIAS_OF}: {fault}")
+
+
+def check_new(
+    catalogue: "Catalogue", own: str, name: str, given: dict[str, Any], kind: str
+) -> None:
+    """Refuse a queue *name* that cannot be defined next to what is defined at *own*."""
+    if kind == "remote":
+        target, manager = names.split(name)
+        if manager == own:
+            raise RequestError(
+                ErrorCode.VALUE_INVALID, f"{name} is of this very queue manager: say {target}"
+            )
+        route.link_to(catalogue, manager)
+    else:
+        system.check_free(name)
+    if kind == "alias":
+        check_alias(catalogue, name, given[ALIAS_OF])
+    catalogue.check_room()
+    if kind == "local":
+        attributes.check_in_force(name, given, catalogue.templates.of(name))
+
+
+def check_same(name: str, known: dict[str, Any], given: dict[str, Any]) -> None:
+    """Raise QUEUE_EXISTS where a queue of that *known* row is not what *given* attributes make."""
+    if not attributes.is_same(known, given):
+        old = attributes.own_of(known)
+        raise RequestError(
+            ErrorCode.QUEUE_EXISTS, f"queue {name} exists with other attributes: {old or '{}'}"
+        )

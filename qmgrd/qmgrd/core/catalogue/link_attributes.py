@@ -1,0 +1,96 @@
+"""What a link is defined by: where its peer listens, over how many connections, in what order."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from qmgr_protocol import name as names
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.catalogue.attributes import unknown
+
+ADDRESSES_MAX = 16
+CONNECTIONS_MAX = 16
+# Of one that was not given them; addresses have none.
+DEFAULTS: dict[str, Any] = {
+    "connections": 1, "ordered": False, "fetch": False, "routes": [], "transit": False,
+}  # fmt: skip
+ROUTES_MAX = 100
+ANY = "*"  # a route to whom no other leads
+ALTERABLE = ("addresses", *DEFAULTS)
+
+Check: TypeAlias = Callable[[Any], str]
+
+
+def created(link: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the stored attributes of a new link.
+
+    Raises:
+        RequestError: NAME_INVALID or VALUE_INVALID.
+    """
+    names.check(link)
+    return {"stopped": False, "addresses": None} | altered(
+        link, {"addresses": None} | given, (*ALTERABLE, "stopped")
+    )
+
+
+def altered(link: str, given: dict[str, Any], known: tuple[str, ...] = ALTERABLE) -> dict[str, Any]:
+    """Return what a link is *given*, once that is checked.
+
+    Raises:
+        RequestError: VALUE_INVALID, also where something is given that is not *known*.
+    """
+    for attribute, value in given.items():
+        if attribute not in known:
+            raise unknown("links", link, attribute, list(known))
+        why = _CHECKS[attribute](value)
+        if why:
+            raise RequestError(ErrorCode.VALUE_INVALID, f"links.{link}.{attribute}: {why}")
+    return dict(given)
+
+
+def _addresses(value: Any) -> str:
+    if type(value) is not list or len(value) > ADDRESSES_MAX:
+        return f"give up to {ADDRESSES_MAX} of host:port or unix:/path; none: the peer dials"
+    wrong = [address for address in value if not _is_address(address)]
+    return f"{str(wrong[0])[:80]!r} is not host:port or unix:/path" if wrong else ""
+
+
+def _is_address(address: Any) -> bool:
+    if type(address) is not str or len(address) > 300:
+        return False
+    if address.startswith("unix:/"):
+        return True
+    host, _, port = address.rpartition(":")
+    return bool(host and port.isascii() and port.isdigit() and 1 <= int(port) <= 65_535)
+
+
+def _connections(value: Any) -> str:
+    if type(value) is int and 1 <= value <= CONNECTIONS_MAX:
+        return ""
+    return f"{str(value)[:80]!r} is no number from 1 to {CONNECTIONS_MAX}"
+
+
+def _routes(value: Any) -> str:
+    if type(value) is not list or len(value) > ROUTES_MAX:
+        return f"give up to {ROUTES_MAX} names of queue managers, or {ANY!r} for all others"
+    for manager in value:
+        try:
+            if manager != ANY:
+                names.check(str(manager))
+        except RequestError as error:
+            return error.text
+    return ""
+
+
+def _flag(value: Any) -> str:
+    return "" if type(value) is bool else f"{str(value)[:80]} is no flag"
+
+
+_CHECKS: dict[str, Check] = {
+    "addresses": _addresses,
+    "connections": _connections,
+    "ordered": _flag,
+    "fetch": _flag,
+    "routes": _routes,
+    "transit": _flag,
+    "stopped": _flag,
+}

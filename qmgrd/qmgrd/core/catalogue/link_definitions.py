@@ -1,0 +1,190 @@
+"""The links that are defined: their rows, and the objects made of them.
+
+A link comes with its transmission queue, and goes with it.
+"""
+
+from typing import Any
+
+from qmgr_protocol import name as names
+from qmgr_protocol.codec import pack
+from qmgr_protocol.errors import ErrorCode, RequestError, name_of
+from qmgrd.core.catalogue import link_attributes
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.catalogue.missing import no_link
+from qmgrd.core.context.context import Context
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.limits.amount import amount
+from qmgrd.core.link.link import Link, LinkState
+
+# Why a link is refused that may go on with its peer as a new stream.
+ACCEPTABLE = frozenset({
+    ErrorCode.PEER_STORE_CHANGED, ErrorCode.RESTORED, ErrorCode.PEER_RESTORED,
+    ErrorCode.STORE_DAMAGED,
+})  # fmt: skip
+
+
+class LinkDefinitions:
+    """Defines, alters and forgets the links of a catalogue, which holds them."""
+
+    def __init__(self, context: Context, catalogue: Catalogue) -> None:
+        self._context = context
+        self._catalogue = catalogue
+
+    def load(self, name: str, row: dict[str, Any]) -> None:
+        """Take in the link *name* of a stored *row*, when the queues have been read."""
+        self._add(name, row)
+
+    def create(self, name: str, given: dict[str, Any]) -> Link:
+        """Define a link and its transmission queue; the same definition again changes nothing.
+
+        Raises:
+            RequestError: NAME_INVALID, VALUE_INVALID, LINK_EXISTS, LINKS_EXHAUSTED, PEER_WRONG.
+        """
+        row = link_attributes.created(name, given)
+        known = self._catalogue.links.get(name)
+        if known is not None:
+            if known.addresses != row["addresses"]:
+                raise RequestError(
+                    ErrorCode.LINK_EXISTS,
+                    f"link {name} exists, to {', '.join(known.addresses)}; have it lead there "
+                    f"with: qmctl link alter {name} {' '.join(row['addresses'])}",
+                )
+            for attribute, default in link_attributes.DEFAULTS.items():
+                before, after = (x.get(attribute, default) for x in (known.row, row))
+                if before != after:
+                    raise RequestError(
+                        ErrorCode.LINK_EXISTS,
+                        f"link {name} exists, with {attribute} {_said(before)}, not "
+                        f"{_said(after)}; see: qmctl link alter --help",
+                    )
+            return known
+        if name == self._context.name:
+            raise RequestError(
+                ErrorCode.PEER_WRONG,
+                f"{name} is this queue manager itself; give the link the name of the other one, "
+                "to which it leads",
+            )
+        limit = self._context.config.limits.links_max
+        if len(self._catalogue.links) >= limit:
+            raise RequestError(
+                ErrorCode.LINKS_EXHAUSTED,
+                f"{amount(len(self._catalogue.links), 'link')}, at most {limit}",
+            )
+        self._catalogue.check_room()
+        row["queue_id"] = self._catalogue.next_queue_id()
+        self._catalogue.store_queue(
+            f"@{name}", {"kind": "transmission", "queue_id": row["queue_id"]}
+        )
+        self.store(name, row)
+        return self._add(name, row)
+
+    def _add(self, name: str, row: dict[str, Any]) -> Link:
+        link = Link(name, row, self._catalogue.by_id[row["queue_id"]], self._context)
+        self._catalogue.links[name] = link
+        self._set_routes()
+        return link
+
+    def _set_routes(self) -> None:
+        links = sorted(self._catalogue.links.items())
+        self._catalogue.routes = {
+            manager: link for _, link in links for manager in link.row.get("routes", [])
+        }
+
+    def store(self, name: str, row: dict[str, Any]) -> None:
+        """Write the row of a link."""
+        rows.put(self._context.tx, keys.SPACE_LINK + name.encode(), pack(row))
+        self._context.wrote = True
+
+    def alter(self, name: str, changes: dict[str, Any]) -> dict[str, list[Any]]:
+        """Give a link other attributes for good; return those that are others now: [old, new].
+
+        Raises:
+            RequestError: NAME_INVALID, LINK_UNKNOWN, VALUE_INVALID.
+        """
+        link = self.find(name)
+        if not changes:
+            known = ", ".join(link_attributes.ALTERABLE)
+            raise RequestError(ErrorCode.VALUE_INVALID, f"links.{name}: give some of {known}")
+        before = link_attributes.DEFAULTS | link.row
+        changed = {
+            attribute: [before[attribute], after]
+            for attribute, after in link_attributes.altered(name, changes).items()
+            if after != before[attribute]
+        }
+        if not changed:
+            return changed
+        row_before = dict(link.row)
+        link.row |= {attribute: after for attribute, (_, after) in changed.items()}
+        self._set_routes()
+        try:
+            for _ in self._catalogue.remotes_of(name):  # Each has a way still.
+                pass
+        except RequestError as error:
+            link.row.clear()
+            link.row |= row_before
+            self._set_routes()
+            why = f"links.{name}.routes: remote queues need them: {error.text}"
+            raise RequestError(ErrorCode.VALUE_INVALID, why) from None
+        self.store(name, link.row)
+        return changed
+
+    def accept_peer(self, name: str) -> None:
+        """Have a refused link go on with its peer as that is now, as a new stream.
+
+        Raises:
+            RequestError: LINK_UNKNOWN, VALUE_INVALID where that would not help the link.
+        """
+        link = self.find(name)
+        if link.state is not LinkState.REFUSED:
+            raise RequestError(
+                ErrorCode.VALUE_INVALID,
+                f"link {name} is {link.state.value}, not refused: there is nothing to accept",
+            )
+        if link.refused_code not in ACCEPTABLE:
+            mend = f"see: qmctl link show {name}; mend that, then say: qmctl link start {name}"
+            if link.refused_code == ErrorCode.PEER_WRONG:
+                mend = f"correct the address with: qmctl link alter {name} HOST:PORT"
+            raise RequestError(
+                ErrorCode.VALUE_INVALID,
+                f"link {name} was refused with {name_of(link.refused_code)}, which accepting the "
+                f"peer would not mend; {mend}",
+            )
+        link.accept(self._catalogue.next_queue_id())
+        self.store(name, link.row)
+
+    def remove(self, name: str) -> None:
+        """Forget a link and its transmission queue."""
+        link = self._catalogue.links.pop(name)
+        self._set_routes()
+        self._context.tx.delete(keys.SPACE_LINK + name.encode())
+        self._context.tx.delete(keys.of_queue(keys.SPACE_LINK_OUTBOX, link.queue.id))
+        self._catalogue.remove_queue(f"@{name}")
+
+    def find(self, name: str) -> Link:
+        """Return the link *name*.
+
+        Raises:
+            RequestError: LINK_UNKNOWN.
+        """
+        found = self._catalogue.links.get(name)
+        if found is None:
+            names.check(name)
+            raise no_link(name, leads_here=self._context.peers.is_allowed(name))
+        return found
+
+
+def accepting(links: dict[str, Link], name: str) -> str:
+    """Returns the command that accepts another store of *name*, or nothing where none leads there.
+
+    A link that dials meets the other store as well, and is refused until somebody starts it.
+    """
+    link = links.get(name)
+    return f"qmctl link start {name} --accept" if link is not None and link.addresses else ""
+
+
+def _said(value: Any) -> str:
+    """Return an attribute as people say it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return (", ".join(value) or "none") if isinstance(value, list) else str(value)

@@ -1,0 +1,62 @@
+"""What operators are told of a link that leads from here."""
+
+from typing import Any
+
+from qmgrd.core.catalogue.attributes import get_inhibited
+from qmgrd.core.link.link import Link
+from qmgrd.core.link.path import LinkState
+
+
+def describe(link: Link, now_ms: int, *, is_maintenance: bool) -> dict[str, Any]:
+    """Return *link* for people and scripts, at that time of the store clock."""
+    idle = _waits_for(link, is_maintenance=is_maintenance)
+    outbox, at_ms = link.outbox, link.retry_at_ms
+    down_ms = None if link.down_since_ms is None else now_ms - link.down_since_ms
+    is_blocked = link.held_by is LinkState.BLOCKED
+    since_ms = link.blocked_since_ms if is_blocked else None
+    held = link.state is LinkState.UP and link.queue.bounds.get_inhibit
+    redials = [path.redial_ms for path in link.paths if path.redial_ms is not None]
+    ages = [now_ms - path.oldest.at_ms for path in link.paths if path.oldest is not None]
+    return {
+        "link": link.name,
+        "state": link.state.value,
+        "addresses": link.addresses,
+        "error": str(get_inhibited(link.queue.name)) if held else link.error or idle,
+        "waiting": link.queue.counters.depth,
+        "waiting_bytes": link.queue.counters.bytes,
+        "in_flight": outbox.sent_id - outbox.commit_id,
+        "oldest_ms": max(ages, default=None),
+        "commit_id": outbox.commit_id,
+        "held": len(outbox.held),
+        "next_id": link.queue.counters.next_arrival,
+        "transferred": link.queue.counters.acked,
+        "resent": link.pump.resent,
+        "lost": link.row.get("lost", 0),
+        "lost_us": link.row.get("lost_us"),
+        "attempts": min((0 if path.is_up else path.attempts for path in link.paths), default=0),
+        "down_ms": down_ms,
+        "redial_ms": min(redials, default=None) if link.state is LinkState.WAITING else None,
+        "blocked_ms": None if since_ms is None else now_ms - since_ms,
+        "retry_ms": None if at_ms is None else max(at_ms - now_ms, 0),
+        "connections": link.row.get("connections", 1),
+        "connections_up": len(link.up_paths),
+        "ordered": link.row.get("ordered", False),
+        "fetch": link.row.get("fetch", False),
+        "routes": link.row.get("routes", []),
+        "transit": link.row.get("transit", False),
+        "paths": [path.describe() for path in link.paths],
+    } | outbox.describe(link.blocked_id if is_blocked else 0)
+
+
+def _waits_for(link: Link, *, is_maintenance: bool) -> str:
+    """Return why a link waits that does not dial by itself."""
+    if link.state is not LinkState.WAITING:
+        return ""
+    if not link.addresses:
+        return f"it has no address: {link.name} is to dial, and to fetch"
+    if is_maintenance:
+        return (
+            "in maintenance: the daemon dials no link; restart it without --maintenance, or "
+            f"dial once: qmctl link start {link.name}"
+        )
+    return ""

@@ -1,0 +1,77 @@
+"""What is said of a name that is not there, or not what is asked for: what was meant instead."""
+
+from collections.abc import Iterable
+from itertools import islice
+
+from qmgr_protocol import name as names
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.catalogue.near import LOOKED_AT_MAX, nearest
+
+
+def no_queue(name: str, known: Iterable[str]) -> RequestError:
+    """Return that there is no queue *name* among those that are *known*."""
+    meant = nearest(name, known)
+    target, manager = names.split(name)
+    hint = f"did you mean {meant}? if not, create" if meant else "create"
+    how = f"queue create {name}" if target else f"link create {manager} HOST:PORT"
+    return RequestError(
+        ErrorCode.QUEUE_UNKNOWN, f"queue {name} does not exist here; {hint} it with: qmctl {how}"
+    )
+
+
+def no_subscription(name: str, known: Iterable[str]) -> RequestError:
+    """Return that there is no subscription *name* among the queues that are *known*."""
+    durable = (other for other in islice(known, LOOKED_AT_MAX) if ":" in other)
+    meant = nearest(name, durable)
+    hint = f"did you mean {meant}? see: qmctl sub ls" if meant else "see: qmctl sub ls"
+    return RequestError(
+        ErrorCode.SUBSCRIPTION_UNKNOWN,
+        f"there is no subscription {name[:150]} here, or no longer; {hint}",
+    )
+
+
+def no_target(alias: str, target: str) -> RequestError:
+    """Return that *alias* is one of a queue that is missing."""
+    return RequestError(
+        ErrorCode.QUEUE_UNKNOWN,
+        f"{alias} is an alias of queue {target}, which does not exist here; create that with: "
+        f"qmctl queue create {target}; or have the alias name another with: "
+        f"qmctl queue alter {alias} --alias-of QUEUE",
+    )
+
+
+def no_link(name: str, *, leads_here: bool = False) -> RequestError:
+    """Return that there is no link *name*, but perhaps one that leads here from there."""
+    if leads_here:
+        return RequestError(
+            ErrorCode.LINK_UNKNOWN,
+            f"no link leads from here to {name}; {name} may open links to here; to end that: "
+            f"qmctl link disallow {name}",
+        )
+    return RequestError(
+        ErrorCode.LINK_UNKNOWN,
+        f"there is no link to {name}; create it with: qmctl link create {name} HOST:PORT",
+    )
+
+
+def no_template(pattern: str, known: Iterable[str]) -> RequestError:
+    """Return that there is no template *pattern* among those that are *known*."""
+    meant = nearest(pattern, known)
+    hint = f"did you mean {meant}?" if meant else "see: qmctl template ls"
+    return RequestError(ErrorCode.TEMPLATE_UNKNOWN, f"there is no template {pattern}; {hint}")
+
+
+def is_published(name: str) -> RequestError:
+    """Return that nobody puts to *name*, which holds publications."""
+    return RequestError(
+        ErrorCode.QUEUE_IS_SUBSCRIPTION,
+        f"{name} is filled by publications alone: put to a topic, such as /flights/JFK",
+    )
+
+
+def is_carried(name: str, manager: str) -> RequestError:
+    """Return that nobody gets from the proxy *name*, which holds nothing here."""
+    return RequestError(
+        ErrorCode.QUEUE_IS_REMOTE,
+        f"{name} is a proxy: what it gets goes to {manager}, to those who subscribed there",
+    )

@@ -1,0 +1,42 @@
+"""In which intervals topics have parked publications sent again: counted as topics change.
+
+A topic inherits what it is not given. So a change of one topic is looked up for that topic and
+those defined below it, and only for topics that are given a policy or an interval themselves: all
+others have what the topic above them has.
+"""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from qmgrd.core.catalogue.topics import Topics
+
+SCHEDULED = "schedule"
+POLICY, INTERVAL = "republish", "republish_interval_ms"
+
+
+class RepublishIntervals:
+    """The intervals that are in force.
+
+    Invariant: ``in_force`` counts ``_by_topic``, which has each topic that sends by schedule and
+    that is given the policy or the interval itself.
+    """
+
+    def __init__(self, topics: "Topics") -> None:
+        self.in_force: Counter[int] = Counter()  # how many topics have each
+        self._topics = topics
+        self._by_topic: dict[str, int] = {}
+
+    def look_up(self, topic: str) -> set[int]:
+        """Look up *topic*, whose row changed; return the intervals that may have come or gone."""
+        before = self._by_topic.pop(topic, None)
+        row = self._topics.rows.get(topic, {})
+        after = None
+        if (POLICY in row or INTERVAL in row) and self._topics.value(topic, POLICY) == SCHEDULED:
+            after = self._by_topic[topic] = self._topics.value(topic, INTERVAL)
+            self.in_force[after] += 1
+        if before is not None:
+            self.in_force[before] -= 1
+            if not self.in_force[before]:
+                del self.in_force[before]
+        return {interval for interval in (before, after) if interval is not None}

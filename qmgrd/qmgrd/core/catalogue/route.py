@@ -1,0 +1,159 @@
+"""Over several queue managers: which way a message has come, and where it goes in a circle.
+
+A message that a link brings for a queue of another queue manager goes on over the link to that one,
+or over one that has a route to it, where that link lets it (``transit``). Its note names the queue
+managers that it came through. Who is met again, or the seventeenth, has it as a dead letter.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from qmgr_protocol import messages as m
+from qmgr_protocol import name as names
+from qmgr_protocol import topic as topics
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.catalogue import attributes
+from qmgrd.core.catalogue.link_attributes import ANY
+from qmgrd.core.catalogue.missing import no_link
+from qmgrd.core.queue import notes
+from qmgrd.core.queue.put_refusal import full
+from qmgrd.core.queue.queue import Queue
+
+if TYPE_CHECKING:
+    from qmgrd.core.catalogue.catalogue import Catalogue
+    from qmgrd.core.link.link import Link
+
+
+def link_to(catalogue: "Catalogue", manager: str) -> "Link":
+    """Return the link over which what is bound for *manager* leaves: its own, or a route.
+
+    Raises:
+        RequestError: LINK_UNKNOWN.
+    """
+    routes = catalogue.routes
+    found = catalogue.links.get(manager) or routes.get(manager) or routes.get(ANY)
+    if found is None:
+        raise no_link(manager)
+    return found
+
+
+def way(catalogue: "Catalogue", target: str, manager: str) -> tuple[Queue, str]:
+    """Return where a message for *target* at *manager* waits here, and what its link says of it.
+
+    Raises:
+        RequestError: as :func:`link_to`.
+    """
+    link = link_to(catalogue, manager)
+    return link.queue, target if link.name == manager else f"{target}@{manager}"
+
+
+def check_proxies(catalogue: "Catalogue", topic: str) -> None:
+    """Raise QUEUE_FULL where a link has no room for what is published to *topic*, and goes over it.
+
+    Raises:
+        RequestError: also LINK_UNKNOWN.
+    """
+    for found in catalogue.topics.proxies_of(topic):
+        queue = link_to(catalogue, found.manager).queue
+        if not queue.has_room(1, 0):
+            raise full(queue)
+
+
+def arrival(catalogue: "Catalogue", name: str, own: str) -> tuple[Queue, str]:
+    """Return where is stored what a link brings for *name*, and what is said of it further on.
+
+    Args:
+        catalogue: what is defined here.
+        name: a queue here, or QUEUE@MANAGER of another queue manager.
+        own: what this one is called.
+
+    Raises:
+        RequestError: as :meth:`Catalogue.destination`; QUEUE_IS_REMOTE where it is not to go on.
+    """
+    is_topic = topics.is_topic(name)
+    target, manager = name.partition("@")[::2] if is_topic else names.split(name)
+    if not target or manager in ("", own):
+        queue, further = catalogue.destination(target or name)
+        if is_topic:
+            return queue, further
+        if further:
+            raise RequestError(ErrorCode.QUEUE_IS_REMOTE, f"{name} is a remote queue here")
+        return queue, ""
+    link = link_to(catalogue, manager)
+    if not link.row.get("transit", False):
+        raise RequestError(
+            ErrorCode.QUEUE_IS_REMOTE,
+            f"{name} is a remote queue here, and what links bring does not go on over link "
+            f"{link.name}; let it with: qmctl link alter {link.name} --transit",
+        )
+    if link.queue.bounds.put_inhibit:
+        raise attributes.put_inhibited(link.queue.name)
+    return way(catalogue, target, manager)
+
+
+def goes_on(name: str, own: str) -> bool:
+    """Return whether what is bound for *name* may go on from this queue manager, *own*.
+
+    That is, it is another's, or a topic's, which may be carried on.
+    """
+    if topics.is_topic(name):
+        return True
+    target, _, manager = name.partition("@")
+    return bool(target) and manager not in ("", own)
+
+
+def forwarded(put: m.Put, peer: str, own: str) -> Iterator[tuple[m.Put, RequestError | None]]:
+    """Yield *put* in runs that go on from here, and each record that must not, with the reason.
+
+    Args:
+        put: as the link of *peer* brought it.
+        peer: the queue manager that sent it.
+        own: this one.
+    """
+    extras: dict[int, dict[str, Any]] = dict(put.extras)
+    first, told = 0, list[list[Any]]()
+    for index in range(len(put.records)):
+        extra = extras.get(index, {})
+        note = notes.decode(notes.checked(extra.get(m.EXTRA_NOTE, b"")))
+        hops = note.get("hops") or [peer]
+        if not notes.is_way(hops) or own in hops or len(hops) >= notes.HOPS_MAX:
+            if index > first:
+                yield _run(put, first, index, told), None
+            yield (
+                _run(put, index, index + 1, [[0, extra]] if extra else []),
+                _looped(put, hops, own),
+            )
+            first, told = index + 1, []
+            continue
+        note_here = notes.encode(note | {"hops": [*hops, own]})
+        told.append([index - first, extra | {m.EXTRA_NOTE: note_here}])
+    if len(put.records) > first:
+        yield _run(put, first, len(put.records), told), None
+
+
+def arrived(put: m.Put) -> m.Put:
+    """Return *put* for a queue of this queue manager: what goes on from it begins a way anew."""
+    extras = [[index, _arrived(extra)] for index, extra in put.extras]
+    return put._replace(extras=extras) if extras else put
+
+
+def _arrived(extra: dict[str, Any]) -> dict[str, Any]:
+    note = notes.decode(notes.checked(extra.get(m.EXTRA_NOTE, b"")))
+    if "hops" not in note:
+        return extra
+    came = note.pop("hops")
+    return extra | {m.EXTRA_NOTE: notes.encode(note | {"came": came})}
+
+
+def _run(put: m.Put, first: int, stop: int, extras: list[list[Any]]) -> m.Put:
+    records = put.records[first:stop]
+    return put._replace(first_id=put.first_id + first, records=records, extras=extras)
+
+
+def _looped(put: m.Put, hops: Any, own: str) -> RequestError:
+    if not notes.is_way(hops):
+        text = f"a message for {put.queue} does not say which way it came"
+        return RequestError(ErrorCode.ROUTE_LOOP, text)
+    way = " -> ".join(str(hop) for hop in [*hops, own])
+    why = "was here before" if own in hops else f"came through {len(hops)} queue managers"
+    return RequestError(ErrorCode.ROUTE_LOOP, f"a message for {put.queue} {why}: {way}")

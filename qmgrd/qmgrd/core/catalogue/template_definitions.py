@@ -1,0 +1,102 @@
+"""The templates that are defined, and their rows."""
+
+from typing import Any
+
+from qmgr_protocol.codec import pack
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.catalogue import attributes
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.catalogue.missing import no_template
+from qmgrd.core.catalogue.near import LOOKED_AT_MAX
+from qmgrd.core.catalogue.templates import TEMPLATES_MAX, Template, check_pattern, fits
+from qmgrd.core.context.context import Context
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.limits.amount import amount
+
+
+class TemplateDefinitions:
+    """Defines and forgets the templates of a catalogue, which holds them."""
+
+    def __init__(self, context: Context, catalogue: Catalogue) -> None:
+        self._context = context
+        self._catalogue = catalogue
+
+    def set(self, pattern: str, given: dict[str, Any]) -> tuple[Template | None, Template]:
+        """Define a template for good; return it as it was and is.
+
+        Queues that exist are held to it by a pass over them (template_pass.py).
+
+        Raises:
+            RequestError: NAME_INVALID, VALUE_INVALID, TEMPLATES_EXHAUSTED; nothing is changed.
+        """
+        check_pattern(pattern)
+        templates = self._catalogue.templates
+        after = Template(pattern, attributes.template_attributes(pattern, given))
+        before = templates.get(pattern)
+        if before is None and len(templates) >= TEMPLATES_MAX:
+            raise RequestError(
+                ErrorCode.TEMPLATES_EXHAUSTED,
+                f"{amount(len(templates), 'template')}, at most {TEMPLATES_MAX}",
+            )
+        if after == before:
+            return before, before
+        templates.add(after)
+        try:
+            self._check_backout_queue(after)
+        except RequestError:
+            if before is None:
+                templates.remove(pattern)
+            else:
+                templates.add(before)
+            raise
+        key = keys.SPACE_TEMPLATE + pattern.encode()
+        rows.put(self._context.tx, key, pack(after.attributes))
+        self._context.wrote = True
+        return before, after
+
+    def _check_backout_queue(self, template: Template) -> None:
+        """Raise VALUE_INVALID where *template* makes a queue its own backout queue.
+
+        This is all that can be wrong with a template for one queue and not for others.
+        """
+        name = template.attributes.get("backout_queue", "")
+        if self._catalogue.templates.of(name) is template:
+            self._catalogue.check_in_force(name, template)
+
+    def delete(self, pattern: str) -> None:
+        """Forget a template.
+
+        Raises:
+            RequestError: NAME_INVALID; TEMPLATE_UNKNOWN; VALUE_INVALID where what is in force
+                then is not for one of its queues. Nothing is changed.
+        """
+        check_pattern(pattern)
+        templates = self._catalogue.templates
+        if templates.get(pattern) is None:
+            self._context.count_read(min(len(templates), LOOKED_AT_MAX), 0)
+            raise no_template(pattern, (template.pattern for template in templates))
+        removed = templates.remove(pattern)
+        try:
+            for template in templates:  # Names that do not fit the pattern have what they had.
+                if fits(pattern, template.attributes.get("backout_queue", "")):
+                    self._check_backout_queue(template)
+        except RequestError:
+            templates.add(removed)
+            raise
+        self._context.count_read(len(templates), 0)
+        self._context.tx.delete(keys.SPACE_TEMPLATE + pattern.encode())
+        self._context.wrote = True
+
+    def list(self) -> list[dict[str, Any]]:
+        """Return all templates in order of their patterns, and how many queues each is for."""
+        templates = self._catalogue.templates
+        self._context.count_read(len(templates), 0)
+        return [describe(template, templates.count(template.pattern)) for template in templates]
+
+
+def describe(template: Template, queues: int) -> dict[str, Any]:
+    """Return a template's row."""
+    return {
+        "pattern": template.pattern, "attributes": template.attributes, "queues": queues,
+    }  # fmt: skip

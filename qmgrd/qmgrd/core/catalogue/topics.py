@@ -1,0 +1,198 @@
+"""Topics: what is defined for them, who has subscribed to them, what each retained.
+
+A topic needs no definition. What is defined for one holds for all below it, unless one nearer says
+otherwise: ``flights/JFK/UA`` has what ``flights/JFK`` says, then what ``flights`` says, then the
+default.
+"""
+
+from typing import Any
+
+from sortedcontainers import SortedDict
+
+from qmgr_protocol import topic as topics
+from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.limits import TOPIC_ATTRIBUTES
+from qmgrd.core.catalogue import attribute as attributes
+from qmgrd.core.catalogue import meaning
+from qmgrd.core.catalogue.attributes import unknown
+from qmgrd.core.catalogue.republish_intervals import INTERVAL, POLICY, RepublishIntervals
+from qmgrd.core.catalogue.subscription import Subscription
+from qmgrd.core.catalogue.topic_tree import TopicTree
+from qmgrd.core.context.context import Context
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.kv import Transaction
+from qmgrd.core.limits.page import below_of
+
+TOPICS_MAX = 10_000  # that are defined
+VISITS_PER_ROW = 10  # nodes and answers of a match that take as long as a row of the store
+DEFAULTS: dict[str, Any] = {
+    "redelivery_limit": 5,
+    "republish": "manual",
+    "republish_interval_ms": 3_600_000,
+    "put_inhibit": False,
+}
+
+
+class Topics:
+    """All topics. Invariant: ``tree`` has each of ``subscriptions``, by its filter."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.rows: dict[str, dict[str, Any]] = SortedDict()  # what is defined, by topic
+        self.intervals = RepublishIntervals(self)
+        self.tree: TopicTree[Subscription] = TopicTree()
+        self.subscriptions: dict[str, Subscription] = SortedDict()  # by name
+        self.proxies: TopicTree[Subscription] = TopicTree()  # of these, those that are proxies
+        self.awaited: set[int] = set()  # for which subscriptions something may await their return
+        self.next_out = 0  # the first publication that not all whom it fits have got yet
+
+    def load(self) -> None:
+        """Read what is defined; a row that makes no sense is set aside."""
+        context = self._context
+        for key, row in list(rows.scan(context.tx, keys.SPACE_TOPIC)):
+            with context.aside.guard(context, key):
+                topic = key[1:].decode()
+                self.rows[topic] = meaning.topic(topic, unpack(row))
+        for topic in self.rows:
+            self.intervals.look_up(topic)
+
+    def add(self, subscription: Subscription) -> None:
+        """Have *subscription* get what its filter has."""
+        self.subscriptions[subscription.name] = subscription
+        if subscription.manager:
+            self.proxies.add(subscription.filter, subscription.name, subscription)
+        self.tree.add(subscription.filter, subscription.name, subscription)
+
+    def remove(self, name: str) -> None:
+        """Have a subscription get nothing more."""
+        found = self.subscriptions.pop(name)
+        if found.manager:
+            self.proxies.remove(found.filter, name)
+        self.tree.remove(found.filter, name)
+
+    def match(self, topic: str) -> tuple[Subscription, ...]:
+        """Return the subscriptions that *topic*, which is well-formed, fits."""
+        return self._match(self.tree, topic)
+
+    def _match(self, tree: TopicTree[Subscription], topic: str) -> tuple[Subscription, ...]:
+        found = tree.match(topics.levels_of(topic))
+        if tree.visited:  # Else the answer was kept.
+            self._context.count_read(1 + tree.visited // VISITS_PER_ROW, 0)
+            tree.visited = 0
+        return found
+
+    def proxies_of(self, topic: str) -> tuple[Subscription, ...]:
+        """Return the proxies that *topic* fits: each takes a copy of what is published to it."""
+        return self._match(self.proxies, topic) if self.proxies else ()
+
+    def check_filter(self, filter_: tuple[str, ...]) -> None:
+        """Raise FILTERS_EXHAUSTED where a topic would visit too many nodes with *filter_*."""
+        limit, reach = self._context.config.limits.match_visits_max, self.tree.reach_with(filter_)
+        if reach > limit:
+            raise RequestError(
+                ErrorCode.FILTERS_EXHAUSTED,
+                f"with filter {topics.MARK.join(filter_)} one topic may lead to {reach} branches "
+                f"of all filters, at most {limit}: subscribe with fewer levels of {topics.ONE}, or "
+                "raise limits.match_visits_max",
+            )
+
+    def value(self, topic: str, attribute: str) -> Any:
+        """Return the value of *attribute* that is in force for *topic*."""
+        name = topic
+        while name and self.rows:
+            row = self.rows.get(name)
+            if row is not None and attribute in row:
+                return row[attribute]
+            name = name.rpartition(topics.MARK)[0]
+        return DEFAULTS[attribute]
+
+    def in_force(self, topic: str) -> dict[str, Any]:
+        """Return all that is in force for *topic*."""
+        return {attribute: self.value(topic, attribute) for attribute in TOPIC_ATTRIBUTES}
+
+    def check_put(self, topic: str) -> None:
+        """Raise TOPIC_INVALID or PUT_INHIBITED where nothing can be published to *topic* now."""
+        topics.levels_of(topic)
+        if self.rows and self.value(topic, "put_inhibit"):
+            raise RequestError(
+                ErrorCode.PUT_INHIBITED,
+                f"puts are inhibited on topic {topic}, or one above it; see: qmctl topic show "
+                f"{topic}",
+                1_000,
+            )
+
+    def define(self, topic: str, given: dict[str, Any]) -> set[int]:
+        """Define what holds for *topic* and all below it.
+
+        Returns:
+            The intervals of republishing that may have come or gone.
+
+        Raises:
+            RequestError: TOPIC_INVALID, VALUE_INVALID.
+        """
+        topics.levels_of(topic)
+        row = {}
+        for name, value in given.items():
+            if name not in TOPIC_ATTRIBUTES:
+                raise unknown("topics", topic, name, list(TOPIC_ATTRIBUTES))
+            if value is not None:
+                attributes.check("topic", topic, name, value)
+                row[name] = value
+        if topic not in self.rows and len(self.rows) >= TOPICS_MAX:
+            raise RequestError(
+                ErrorCode.VALUE_INVALID, f"{len(self.rows)} topics are defined, at most that many"
+            )
+        before = self.rows.get(topic, {})
+        self.rows[topic] = row
+        rows.put(self._context.tx, keys.SPACE_TOPIC + topic.encode(), pack(row))
+        self._context.wrote = True
+        return self._look_up_intervals(topic, before, row)
+
+    def _look_up_intervals(
+        self, topic: str, before: dict[str, Any], after: dict[str, Any]
+    ) -> set[int]:
+        """Look up those that *topic* and the topics below it have, if they can be others now."""
+        if all(before.get(x) == after.get(x) for x in (POLICY, INTERVAL)):
+            return set()
+        known = [topic, *below_of(self.rows, topic)]
+        self._context.count_read(len(known) // 2, 0)
+        return set().union(*map(self.intervals.look_up, known))
+
+    def undefine(self, topic: str) -> set[int]:
+        """Have *topic* be as the one above has it; return as :meth:`define`.
+
+        Raises:
+            RequestError: TOPIC_UNKNOWN.
+        """
+        if topic not in self.rows:
+            raise RequestError(
+                ErrorCode.TOPIC_UNKNOWN,
+                f"nothing is defined for topic {topic} itself; see: qmctl topic ls",
+            )
+        before = self.rows.pop(topic)
+        self._context.tx.delete(keys.SPACE_TOPIC + topic.encode())
+        self._context.wrote = True
+        return self._look_up_intervals(topic, before, {})
+
+    def show(self, topic: str) -> dict[str, Any]:
+        """Return what holds for *topic*, and what it retained."""
+        row: dict[str, Any] = {"topic": topic, "given": sorted(self.rows.get(topic, ()))}
+        arrival = retained(self._context.tx, topic)
+        return row | self.in_force(topic) | {"retained": arrival is not None}
+
+
+def retained(tx: Transaction, topic: str) -> int | None:
+    """Return the arrival of the publication that *topic* retained, or None."""
+    row = rows.find(tx, keys.SPACE_RETAINED + topic.encode())
+    return None if row is None else int.from_bytes(row, "big")
+
+
+def retain(tx: Transaction, topic: str, arrival: int) -> None:
+    """Have *topic* retain the publication of that *arrival*; 0 for none."""
+    key = keys.SPACE_RETAINED + topic.encode()
+    if arrival:
+        rows.put(tx, key, arrival.to_bytes(8, "big"))
+    else:
+        tx.delete(key)

@@ -1,0 +1,1 @@
+"""State that all parts of the core share: the open turn, sessions, units, producers, peers."""

@@ -1,0 +1,202 @@
+"""What is set aside: rows that make no sense, and work that failed twice. No turn touches it again.
+
+An item is a stored row under its number. It says which work it is, why it was set aside, and when.
+A row that a start could not use, or that was due, is moved into its item as it was: an operator may
+have it put back (*retry*) or deleted for good (*drop*). Of other work the item is a mark: whoever
+would begin that work passes it over until the mark is gone.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.limits.work import Work
+
+if TYPE_CHECKING:
+    from qmgrd.core.context.context import Context
+
+ITEMS_MAX = 10_000
+WHY_MAX = 500  # characters
+MOVED = ("row", "due")  # kinds of items that hold a row, under the key of the work
+
+
+class Item(NamedTuple):
+    """One item."""
+
+    number: int
+    work: Work
+    what: str  # in words
+    why: str
+    us: int  # wall clock
+    row: bytes = b""  # the value that was stored under the key, of a kind that is MOVED
+
+    def describe(self) -> dict[str, Any]:
+        """Return the item for people and scripts."""
+        return {
+            "number": self.number, "kind": self.work.kind, "key": self.work.shown_key,
+            "what": self.what, "why": self.why, "set_aside_us": self.us, "bytes": len(self.row),
+        }  # fmt: skip
+
+
+class Aside:
+    """All items, the oldest first.
+
+    Invariant: ``works`` has, of each work in ``items``, the number of its latest item.
+    """
+
+    def __init__(self) -> None:
+        self.items: dict[int, Item] = {}
+        self.works: dict[Work, int] = {}
+        self._next = 1
+
+    def load(self, context: "Context") -> None:
+        """Read all items; one that cannot be read is deleted, and logged.
+
+        Raises:
+            RowDamaged: the checksum of one is wrong.
+        """
+        for key, row in list(rows.scan(context.tx, keys.SPACE_ASIDE)):
+            number = int.from_bytes(key[1:], "big")
+            self._next = max(self._next, number + 1)
+            try:
+                self._keep(item_of(number, unpack(row)))
+            except rows.NONSENSE as error:
+                context.tx.delete(key)
+                context.note("error", "deleted an unreadable item of what is set aside",
+                             number=number, why=str(error))  # fmt: skip
+
+    def _keep(self, item: Item) -> None:
+        self.items[item.number] = item
+        self.works[item.work] = item.number
+
+    def add(self, context: "Context", work: Work, what: str, why: str, row: bytes = b"") -> None:
+        """Set *work* aside, and report it; the oldest item makes room where there are too many."""
+        if work in self.works and not row:
+            return
+        item = Item(self._next, work, what, why[:WHY_MAX], context.now.wall_us, row)
+        self._next += 1
+        self._keep(item)
+        stored = pack([work.kind, work.key, what, item.why, item.us, row])
+        rows.put(context.tx, keys.aside(item.number), stored)
+        context.wrote = True
+        facts: dict[str, Any] = {
+            "number": item.number, "kind": work.kind, "what": what, "why": item.why,
+        }  # fmt: skip
+        context.note("error", "set aside", **facts, hint="see: qmctl aside ls")
+        context.event("set aside", **facts)
+        while len(self.items) > ITEMS_MAX:
+            oldest = next(iter(self.items.values()))
+            self.remove(context, oldest.number)
+            context.note("error", "deleted the oldest item of what is set aside",
+                         number=oldest.number, what=oldest.what, limit=ITEMS_MAX)  # fmt: skip
+
+    def move(self, context: "Context", kind: str, key: bytes, why: str) -> None:
+        """Move the row under *key* into an item, if there is one."""
+        what, value = rows.name_of(key), context.tx.get(key)
+        if value is None:
+            context.note("error", "went on without a row", what=what, why=why)
+            return
+        context.tx.delete(key)
+        self.add(context, Work(kind, key), what, why, value)
+
+    @contextmanager
+    def guard(self, context: "Context", key: bytes) -> Iterator[None]:
+        """Set aside the row under *key* where it makes no sense to what is done with it.
+
+        Raises:
+            RowDamaged: the checksum of a row is wrong: the store is damaged.
+        """
+        try:
+            yield
+        except rows.RowSenseless as error:
+            self.move(context, "row", key, error.why)
+        except rows.RowDamaged:
+            raise
+        except rows.NONSENSE as error:
+            text = error.text if isinstance(error, RequestError) else str(error)
+            self.move(context, "row", key, f"{type(error).__name__}: {text}")
+
+    def find(self, number: int) -> Item:
+        """Return the item of that number.
+
+        Raises:
+            RequestError: ASIDE_UNKNOWN.
+        """
+        found = self.items.get(number)
+        if found is None:
+            raise RequestError(
+                ErrorCode.ASIDE_UNKNOWN,
+                f"there is no item {number} in what is set aside, or no longer; see: "
+                "qmctl aside ls",
+            )
+        return found
+
+    def remove(self, context: "Context", number: int) -> Item:
+        """Delete an item with the row that it holds, and return it."""
+        item = self.items.pop(number)
+        if self.works.get(item.work) == number:
+            del self.works[item.work]
+        context.tx.delete(keys.aside(number))
+        context.wrote = True
+        return item
+
+    def put_back(self, context: "Context", number: int) -> Item:
+        """Delete an item, put the row that it holds back to its place, and return the item.
+
+        Raises:
+            RequestError: ASIDE_UNKNOWN, or VALUE_INVALID where another row has that place.
+        """
+        item = self.find(number)
+        key = item.work.key
+        if item.work.kind in MOVED and isinstance(key, bytes):
+            if context.tx.get(key) is not None:
+                raise RequestError(
+                    ErrorCode.VALUE_INVALID,
+                    f"item {number} cannot be put back: {item.what} exists again; delete that, "
+                    f"or drop the item: qmctl aside drop {number}",
+                )
+            context.tx.put(key, item.row)
+        return self.remove(context, number)
+
+
+def item_of(number: int, row: Any) -> Item:
+    """Return the item of a stored *row*.
+
+    Raises:
+        ValueError, TypeError: it makes no sense.
+    """
+    kind, key, what, why, us, moved = row
+    if [type(x) for x in (kind, what, why, us, moved)] != [str, str, str, int, bytes] or type(
+        key
+    ) not in (bytes, str, int):
+        raise ValueError("a field is of another type")
+    return Item(number, Work(kind, key), what, why, us, moved)
+
+
+def queue_ids(aside: Aside) -> set[int]:
+    """Return the ids of queues whose definitions are set aside, as far as these say them."""
+    return {queue_id_of(item) for item in aside.items.values()} - {0}
+
+
+def queue_id_of(item: Item) -> int:
+    """Return the queue id in the definition that *item* holds; 0 where it holds or says none."""
+    key = item.work.key
+    if not (item.row and isinstance(key, bytes) and key[:1] == keys.SPACE_QUEUE):
+        return 0
+    try:
+        queue_id = unpack(rows.unseal(key, item.row))["queue_id"]
+    except rows.NONSENSE:
+        return 0
+    is_one = type(queue_id) is int and 0 < queue_id < keys.PUBLICATIONS_ID
+    return queue_id if is_one else 0
+
+
+def has_definitions(aside: Aside) -> bool:
+    """Return whether a row is set aside that defines a queue or a link, or removes one."""
+    spaces = (keys.SPACE_QUEUE, keys.SPACE_LINK, keys.SPACE_JOB, keys.SPACE_COUNTERS)
+    found = (item.work.key for item in aside.items.values() if item.row)
+    return any(isinstance(key, bytes) and key[:1] in spaces for key in found)

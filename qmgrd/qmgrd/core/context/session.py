@@ -1,0 +1,129 @@
+"""What the core remembers of a connection. It dies with the connection."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, RequestError
+from qmgrd.core.context.producer import Producer
+from qmgrd.core.context.unit import Unit
+from qmgrd.core.queue.group.hold import Reader
+from qmgrd.core.queue.lease import Consumer, Lessee
+from qmgrd.core.queue.lease_number import LeaseNumbers
+
+STREAMS_MAX = 100
+
+if TYPE_CHECKING:
+    from qmgrd.core.link.inbox import Inflow
+    from qmgrd.core.link.path import Path
+    from qmgrd.core.queue.queue import Queue
+
+
+class StreamUnknown(RemoteProtocolError):
+    """A put on a stream that this connection did not open."""
+
+    code = ErrorCode.STREAM_UNKNOWN
+
+    def __init__(self, stream: int) -> None:
+        super().__init__(f"stream {stream} is not open on this connection")
+
+
+class StreamFenced(RemoteProtocolError):
+    """A stream that a newer connection has: the older one is closed."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__("a newer connection took over this stream")
+        self.code = code
+
+
+class SessionFenced(RemoteProtocolError):
+    """A session that a newer connection has resumed: the older connection is closed."""
+
+    code = ErrorCode.SESSION_FENCED
+
+    def __init__(self) -> None:
+        super().__init__("a newer connection has resumed this session")
+
+
+@dataclass(slots=True)
+class Answers:
+    """What a stream is answered at the end of the turn."""
+
+    refused: list[list[object]] = field(default_factory=list)
+    stamped: list[list[int]] = field(default_factory=list)
+    matched: list[list[int]] = field(default_factory=list)  # of publications
+
+
+@dataclass(slots=True)
+class Session:
+    """One connection, as the core sees it."""
+
+    connection: int
+    name: str  # of the peer, as it says
+    store_id: bytes  # of a queue manager; empty for a client
+    numbers: LeaseNumbers  # of its leases, which belong to its session
+    path: "Path | None" = None  # of the link that dialled it, if one of ours did
+    software: str = ""
+    opened_ms: int = 0  # store clock
+    next_stream: int = 1
+    streams: dict[int, "Producer | Inflow"] = field(default_factory=dict)
+    consumers: dict[int, Consumer] = field(default_factory=dict)
+    # By queue id, lease_ms and whether they are started.
+    lessees: dict[tuple[int, int, bool], Lessee] = field(default_factory=dict)
+    subscriptions: dict[str, None] = field(default_factory=dict)  # that end with it
+    units: dict[int, Unit] = field(default_factory=dict)
+    unit_bytes: int = 0  # in memory, of the puts of its units
+    readers: dict[int, Reader] = field(default_factory=dict)  # of gets, by their numbers
+    lessees_max: int = 64  # beyond it those without leases are dropped
+    answers: dict[int, Answers] = field(default_factory=dict)  # of this turn, by stream
+    settled_id: int = 0
+    exceptions: list[list[int]] = field(default_factory=list)  # of this turn
+    part_exceptions: list[list[int]] = field(default_factory=list)  # of a settle not done yet
+
+    def check_streams(self) -> None:
+        """Raise RequestError PRODUCERS_EXHAUSTED where no further stream may be open here."""
+        if len(self.streams) >= STREAMS_MAX:
+            raise RequestError(
+                ErrorCode.PRODUCERS_EXHAUSTED,
+                f"{len(self.streams)} streams are open on this connection, at most {STREAMS_MAX}",
+            )
+
+    def add_stream(self, stream: "Producer | Inflow") -> int:
+        """Return the number under which *stream* is known on this connection."""
+        number, self.next_stream = self.next_stream, self.next_stream + 1
+        self.streams[number] = stream
+        return number
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        """Take in a consumer or get. Its leases may outlast it: a get ends with its answer."""
+        self.consumers[consumer.request_id] = consumer
+
+    def lessee(self, queue: "Queue", lease_ms: int, *, is_started: bool = True) -> Lessee:
+        """Return who holds, on this connection, what is leased of *queue* for that long."""
+        key = queue.id, lease_ms, is_started
+        found = self.lessees.get(key)
+        if found is not None:
+            return found
+        found = Lessee(queue, self.numbers, self.name, lease_ms, is_started=is_started)
+        self.lessees[key] = found
+        if len(self.lessees) > self.lessees_max:
+            used = {open_.lessee for open_ in self.consumers.values()}
+            self.lessees = {k: x for k, x in self.lessees.items() if x.leases or x in used}
+            self.lessees_max = 64 + 2 * len(self.lessees)
+            self.lessees[key] = found
+        return found
+
+    def holders(self) -> Iterator[Lessee]:
+        """Return all who hold messages on this connection: its consumers, gets and open units."""
+        yield from self.lessees.values()
+        for unit in self.units.values():
+            yield from unit.lessees.values()
+
+    def settled(self) -> m.Settled | None:
+        """Return the answer to this turn's settles, or None, and start anew."""
+        if not self.settled_id:
+            return None
+        answer = m.Settled(self.settled_id, self.exceptions)
+        self.settled_id, self.exceptions = 0, []
+        return answer

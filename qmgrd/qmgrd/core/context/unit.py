@@ -1,0 +1,92 @@
+"""A unit of work: puts and gets that happen all together, or not at all. It lives in memory.
+
+    put ──▶ held: checked, stamped, its place kept──commit──▶ appended in that place
+    get ──▶ leased, without a deadline            ──commit──▶ removed
+                                                  ──backout──▶ nothing was put, what was got is back
+
+All of a commit is in one turn, so that it is atomic over crashes; nothing of it is stored before.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from qmgrd.core.layout.index import is_last
+from qmgrd.core.queue.lease import Lessee
+from qmgrd.core.queue.put import Prepared
+from qmgrd.core.queue.queue import Queue
+
+if TYPE_CHECKING:
+    from qmgrd.core.context.context import Timer
+    from qmgrd.core.context.session import Session
+
+PUT_BYTES = 1024  # in memory, in addition to the record
+
+
+class Held(NamedTuple):
+    """A put that waits for the commit."""
+
+    queue: Queue
+    prepared: Prepared
+    arrival: int  # 0 where the commit gives it: sequence ids have no holes
+    index_key: bytes  # of its UID, which nobody else may put
+
+
+class Unit:
+    """One unit of work. Invariant: ``gets`` counts the leases of ``lessees``."""
+
+    __slots__ = ("bytes", "held_bytes", "lessees", "number", "puts", "rows", "session", "timer")
+
+    def __init__(self, number: int, session: "Session") -> None:
+        self.number = number
+        self.session = session
+        self.puts: list[Held] = []
+        self.lessees: dict[int, Lessee] = {}  # by queue id
+        self.bytes = 0
+        self.held_bytes = 0  # of the puts in memory
+        self.rows = 0
+        self.timer: Timer | None = None  # of its age
+
+    @property
+    def gets(self) -> int:
+        """How many messages it has got."""
+        return sum(len(lessee.leases) for lessee in self.lessees.values())
+
+    def lessee(self, queue: Queue) -> Lessee:
+        """Return who holds what this unit gets of *queue*."""
+        found = self.lessees.get(queue.id)
+        if found is None:
+            session = self.session
+            found = Lessee(queue, session.numbers, session.name, is_unit=True)
+            self.lessees[queue.id] = found
+        return found
+
+    def hold(self, queue: Queue, puts: list[Held], rows: int) -> int:
+        """Add puts to *queue*, whose commit writes so many *rows*; return their bytes in memory."""
+        size = 0
+        for held in puts:
+            queue.held[held.index_key] = held.arrival
+            size += len(held.prepared.record)
+            member = held.prepared.member
+            if member is not None:
+                queue.groups.pending.keep(member, is_last=is_last(held.prepared.record))
+        queue.held_messages += len(puts)
+        queue.held_bytes += size
+        self.puts += puts
+        self.bytes += size
+        self.rows += rows
+        size += PUT_BYTES * len(puts)
+        self.held_bytes += size
+        self.session.unit_bytes += size
+        return size
+
+    def let_go(self) -> list[Held]:
+        """Return the puts, which no longer wait."""
+        self.session.unit_bytes -= self.held_bytes
+        self.held_bytes = 0
+        puts, self.puts = self.puts, []
+        for queue, prepared, _, index_key in puts:
+            queue.held.pop(index_key, None)
+            if prepared.member is not None:
+                queue.groups.pending.give_up(prepared.member)
+            queue.held_messages -= 1
+            queue.held_bytes -= len(prepared.record)
+        return puts

@@ -1,0 +1,1 @@
+"""Jobs: long work on queues, done in slices that survive a restart."""

@@ -1,0 +1,97 @@
+"""How a group ends that is not consumed: all of it leaves its queue, in the order of its numbers.
+
+    a member failed too often ──▶ parked ──▶ all of it is here, or it was closed ──▶ backout queue
+    incomplete for too long ─────────────────────────────────────────▶ discarded, or dead letters
+
+A job, as a group may have any number of members; what is leased is waited for.
+"""
+
+from itertools import islice
+
+from qmgr_protocol import history
+from qmgr_protocol.errors import ErrorCode
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.context.context import Context
+from qmgrd.core.jobs.job import DONE, MORE, SLICE_ROWS, Job, Step
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.queue import lane
+from qmgrd.core.queue.group import index as group_index
+from qmgrd.core.queue.group.hold import Member
+from qmgrd.core.queue.group.row import GroupRow
+from qmgrd.core.queue.notes import Cause
+from qmgrd.core.queue.queue import Queue
+from qmgrd.core.returns.dead_letters import DeadLetters
+
+LEASED_MS = 1_000  # until a group is looked at again of which something is leased
+NO_PLACE_MS = 10_000  # the same where no queue takes its members
+ROWS_EACH = 8
+
+
+def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
+    """Have a slice of a group leave."""
+    queue = catalogue.by_id.get(job.row["queue_id"])
+    if queue is None:
+        return DONE
+    group_id = job.row["group"]
+    row = queue.groups.row(context.tx, group_id)
+    if row is None or not row.parked_number:
+        return DONE._replace(text="the group is gone, or goes on")
+    prefix = group_index.prefix_of(queue.id, group_id)
+    is_first = not job.row["cursor"]
+    found = group_index.under(context.tx, prefix, job.row["cursor"])
+    count = min(SLICE_ROWS, context.turn_rows) // ROWS_EACH + 1
+    members = list(islice(found, count))
+    context.touch(queue)
+    for key, position in members:
+        why = _end(context, catalogue, job, queue, row, key, position)
+        if why is not None:
+            return why
+        job.count("examined")
+        job.count("done")
+        job.row["cursor"] = key + b"\0"
+    if len(members) == count:
+        return MORE
+    if not row.is_empty and (members or not is_first):
+        job.row["cursor"] = b""  # More came, of lower numbers.
+        return MORE
+    queue.groups.end(context.tx, group_id, row)
+    return DONE
+
+
+def _end(
+    context: Context, catalogue: Catalogue, job: Job, queue: Queue, row: GroupRow, key: bytes,
+    position: bytes,
+) -> Step | None:  # fmt: skip
+    """Have a member leave; return why it is to be tried again, or None."""
+    number, arrival = int.from_bytes(key[-4:], "big"), int.from_bytes(position[2:], "big")
+    if arrival in queue.leases:
+        text = f"number {number} is leased"
+        return Step("waiting", text, context.now.ms + LEASED_MS)
+    entry_key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position
+    value = context.tx.get(entry_key)
+    context.rows += ROWS_EACH
+    if value is None:  # The store is damaged: nothing else would take it off the counts.
+        member = Member(key[keys.GROUP_ID_AT : -4], number)
+        queue.groups.leave(context.tx, member, position, for_good=False)
+        return None
+    entry, is_expired = entries.decode(value), row.parked_code == ErrorCode.GROUP_EXPIRED
+    if is_expired and queue.bounds.expiry_action == "discard":
+        is_lost = queue.is_lost(entry, arrival)  # It was counted then.
+        lane.remove(queue, context.tx, entry_key, value)
+        if is_lost:
+            queue.happened(history.LOST, entry_key, entry)
+        else:
+            queue.happened(history.EXPIRED, entry_key, entry, code=row.parked_code)
+            queue.counters.expired += 1
+        context.rows += entries.body_rows(entry)
+        return None
+    # One that failed may have rotted away since, and its number been put again.
+    is_cause = is_expired or (number == row.parked_number and entry.delivered)
+    cause = Cause(row.parked_code if is_cause else int(ErrorCode.GROUP_FAILED))
+    # All of it goes to one queue: of the others the first one that has room now.
+    to = DeadLetters(context, catalogue).bury(queue, entry_key, value, cause, job.row["target"])
+    if to:
+        job.row["target"] = to
+        return None
+    return Step("waiting", "no queue takes its members", context.now.ms + NO_PLACE_MS)

@@ -1,0 +1,31 @@
+"""Bringing the groups that a turn changed to where they belong."""
+
+from qmgr_protocol.group_id import shown
+from qmgrd.core.context.context import Context
+from qmgrd.core.jobs.jobs import Jobs
+
+
+def refresh_groups(context: Context, jobs: Jobs) -> None:
+    """Have the groups that this turn changed be where they belong, and known to who waits."""
+    for queue in {**context.dirty_queues, **context.awake_queues}.values():
+        if queue.groups.is_fresh:
+            continue
+        if not context.begin_work("groups", queue.id):
+            queue.groups.pass_over()
+            continue
+        context.rows += queue.groups.rows_to_refresh
+        if queue.refresh_groups(context.tx, context.now):
+            context.awake(queue)
+        for group_id in queue.groups.restored:
+            context.note("error", "what was stored of a group made no sense: counted anew",
+                         queue=queue.name, group=shown(group_id))  # fmt: skip
+        queue.groups.restored.clear()
+        for group_id in list(queue.groups.ripe):
+            jobs.end_group(queue, group_id)
+        queue.groups.ripe.clear()
+        if queue.groups.is_held_anew:
+            queue.groups.is_held_anew = False
+            jobs.watch_groups(queue)
+        if queue.groups.wrote:
+            queue.groups.wrote = False
+            context.dirty_queues[queue.id] = queue

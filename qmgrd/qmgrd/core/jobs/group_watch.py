@@ -1,0 +1,54 @@
+"""A look at all groups of a queue: what is due of each, and which of them are to leave it.
+
+Groups at rest are touched by nobody. So a job does where their time is another one from now on,
+and where more are to leave at once than may (ENDING_MAX): these have their turn as others are gone.
+"""
+
+from collections.abc import Collection
+
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.context.context import Context
+from qmgrd.core.jobs.job import DONE, MORE, SLICE_ROWS, Job, Step
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.queue.group.groups import ROWS_OF_A_GROUP
+from qmgrd.core.queue.group.row import GroupRow
+
+ENDING_MAX = 100  # groups of all queues that leave at once, each by a job
+FULL_MS = 1_000  # until it is tried again to have more leave
+
+
+def step(
+    context: Context, catalogue: Catalogue, job: Job, ending: Collection[tuple[int, bytes]]
+) -> Step:
+    """Look at a slice of the groups; *ending* are those that leave, by queue id."""
+    queue = catalogue.by_id.get(job.row["queue_id"])
+    if queue is None:
+        return DONE
+    prefix = keys.of_queue(keys.SPACE_GROUP_ROW, queue.id)
+    left = min(SLICE_ROWS, context.turn_rows) // ROWS_OF_A_GROUP + 1
+    free = ENDING_MAX - len(ending)
+    context.touch(queue)
+    for key, value in context.tx.scan(max(job.row["cursor"], prefix), keys.after(prefix)):
+        if not left:
+            return MORE
+        left -= 1
+        context.rows += 1
+        group_id = key[keys.GROUP_ID_AT :]
+        try:
+            row = GroupRow.decode(rows.unseal(key, value, queue.name))
+        except rows.NONSENSE:
+            continue  # Who needs this group is told.
+        if row.is_ripe and (queue.id, group_id) not in ending:
+            if not free:
+                job.row["cursor"] = key
+                text = f"{len(ending)} groups leave already"
+                return Step("waiting", text, context.now.ms + FULL_MS)
+            free -= 1
+        queue.groups.touch(group_id)
+        job.row["cursor"] = key + b"\0"
+        job.count("examined")
+    if not job.row["again"]:
+        return DONE
+    job.row["again"], job.row["cursor"] = False, b""
+    return MORE

@@ -1,0 +1,317 @@
+"""All jobs: who has the next slice, who waits, who is told at the end (job.py says what a job is).
+
+Each turn gives every job that can go on a share of its rows. Of those that ended the last hundred
+are kept for an hour, to be looked at.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.layout import SEQ_END
+from qmgr_protocol.messages import Error, Ok
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.context.context import Context
+from qmgrd.core.jobs import (
+    drop,
+    group_end,
+    group_watch,
+    lost,
+    move,
+    origin_eviction,
+    purge,
+    republish,
+    retained,
+    retention,
+)
+from qmgrd.core.jobs.job import (
+    ASIDE,
+    CANCELLABLE,
+    MOVES,
+    NEEDED,
+    REPUBLISHES,
+    Job,
+    Step,
+    new_row,
+    read_row,
+)
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.sense import number
+from qmgrd.core.queue.queue import Queue
+
+RUNNING_MAX = 1_000
+SLICE_COST_ROWS = 10  # what a slice takes of a turn, whatever it finds
+ENDED_MAX = 100
+ENDED_KEPT_MS = 3_600_000
+_Work = Callable[[Context, Catalogue, Job], Step]
+_WORK: dict[str, _Work] = {
+    "purge": purge.step, "drop": drop.step, "sweep": lost.step,
+    "origins": origin_eviction.step, "group": group_end.step, "retained": retained.step,
+    **dict.fromkeys(MOVES, move.step), **dict.fromkeys(REPUBLISHES, republish.step),
+}  # fmt: skip
+
+
+class Jobs:
+    """All jobs. Invariant: those in ``_ready`` are in ``running``, and none is in ``ended``."""
+
+    def __init__(self, context: Context, catalogue: Catalogue) -> None:
+        self._context = context
+        self._catalogue = catalogue
+        self.running: dict[int, Job] = {}
+        self.ended: dict[int, Job] = {}  # the oldest end first
+        self._ready: dict[int, Job] = {}  # who has the next slice first
+        self._ending: dict[tuple[int, bytes], Job] = {}  # by the group that leaves its queue
+        self._watching: dict[int, Job] = {}  # by the queue whose groups are looked at
+        self.producers_in_use: dict[bytes, int] = {}  # kept whatever their age
+        self.producers_gone = 0  # rows that retention removed in this turn
+
+    def load(self) -> None:
+        """Read what a stop left undone, and what ended before it."""
+        ended = []
+        for key, row in list(rows.scan(self._context.tx, keys.SPACE_JOB)):
+            with self._context.aside.guard(self._context, key):
+                job_id = number(
+                    int.from_bytes(key[1:], "big"), "the number of the job", 1, SEQ_END - 1
+                )
+                job = Job(job_id, read_row(unpack(row)), row)
+                if job.is_over:
+                    ended.append(job)
+                else:
+                    self._run(job)
+        ended.sort(key=lambda job: (job.row["ended_us"], job.id))
+        self.ended = {job.id: job for job in ended}
+
+    def _run(self, job: Job) -> None:
+        self.running[job.id] = job
+        self._make_ready(job)
+        kind, queue_id = job.row["kind"], job.row["queue_id"]
+        if kind == "group":
+            self._ending[queue_id, job.row["group"]] = job
+        elif kind == "watch":
+            self._watching[queue_id] = job
+
+    def forget(self, job: Job) -> None:
+        """Forget *job*, which runs: its row is deleted."""
+        del self.running[job.id]
+        self._ready.pop(job.id, None)
+        self._stop(job)
+
+    def dropped(self) -> set[int]:
+        """Return the ids of the deleted queues of which something may be left."""
+        return {job.row["queue_id"] for job in self.running.values() if job.row["kind"] == "drop"}
+
+    @property
+    def busy(self) -> bool:
+        """Whether a job can go on at once."""
+        return bool(self._ready)
+
+    def check_room(self) -> None:
+        """Raise JOBS_EXHAUSTED where nobody may begin a further job: groups that leave are none."""
+        count = len(self.running) - len(self._ending) - len(self._watching)
+        if count >= RUNNING_MAX:
+            raise RequestError(
+                ErrorCode.JOBS_EXHAUSTED,
+                f"{count} jobs run, at most {RUNNING_MAX}; wait for one to end, or "
+                "cancel one: qmctl job cancel",
+                1_000,
+            )
+
+    def start(self, kind: str, **facts: Any) -> Job:
+        """Begin a job of that *kind*, one of those in job.py, in this turn."""
+        if kind in REPUBLISHES:
+            facts["before"] = self._context.turn_number  # Of what is parked, as no clock tells it.
+        row = new_row(kind, self._context.now.wall_us, facts)
+        job = Job(self._context.ids.next(), row)
+        self._store(job)
+        self._run(job)
+        return job
+
+    def end_group(self, queue: Queue, group_id: bytes) -> None:
+        """Have a group leave *queue*, unless it is under way; later where too many leave."""
+        if (queue.id, group_id) in self._ending:
+            return
+        if len(self._ending) >= group_watch.ENDING_MAX:
+            self.watch_groups(queue)
+            return
+        self.start("group", queue=queue.name, queue_id=queue.id, group=group_id)
+
+    def watch_groups(self, queue: Queue) -> None:
+        """Have all groups of *queue* looked at; once more where that is under way."""
+        job = self._watching.get(queue.id)
+        if job is None:
+            self.start("watch", queue=queue.name, queue_id=queue.id)
+        elif not job.row["again"]:
+            job.row["again"] = True
+            self._store(job)
+
+    def find(self, job_id: int) -> Job:
+        """Return the job of that number.
+
+        Raises:
+            RequestError: JOB_UNKNOWN.
+        """
+        job = self.running.get(job_id) or self.ended.get(job_id)
+        if job is None:
+            raise RequestError(
+                ErrorCode.JOB_UNKNOWN,
+                f"there is no job {job_id}, or no longer: those that ended are kept for an hour; "
+                "see: qmctl job ls",
+            )
+        return job
+
+    def all(self) -> list[Job]:
+        """Return the jobs, in the order of their starts."""
+        return sorted([*self.running.values(), *self.ended.values()], key=lambda job: job.id)
+
+    def cancel(self, job_id: int) -> Job:
+        """End a job where it stands; one that is over stays as it is.
+
+        Raises:
+            RequestError: JOB_UNKNOWN; VALUE_INVALID, it is the queue manager's own.
+        """
+        job = self.find(job_id)
+        kind = job.row["kind"]
+        if kind not in CANCELLABLE:
+            raise RequestError(
+                ErrorCode.VALUE_INVALID,
+                f"job {job_id} is a {kind}, which the queue manager needs to end itself; only "
+                f"these can be cancelled: {', '.join(CANCELLABLE)}",
+            )
+        if not job.is_over:
+            self._end(job, "cancelled", "")
+        return job
+
+    def run(self) -> None:
+        """Give a job its slice, then others in rotation while the turn has rows and time left."""
+        context = self._context
+        for count, job in enumerate(list(self._ready.values())):
+            if count and (context.rows > context.turn_rows or context.budget.is_over):
+                return
+            if not context.begin_work("job", job.id):
+                del self._ready[job.id]
+                continue
+            context.rows += SLICE_COST_ROWS
+            self._ready[job.id] = self._ready.pop(job.id)  # The last to have its next slice.
+            self._settle(job, self._work(job))
+
+    def _work(self, job: Job) -> Step:
+        kind = job.row["kind"]
+        if kind == "watch":
+            return group_watch.step(self._context, self._catalogue, job, self._ending)
+        if kind != "retention":
+            return _WORK[kind](self._context, self._catalogue, job)
+        self._forget_ended()
+        before = job.row["done"]
+        step = retention.step(self._context, job, self.producers_in_use)
+        self.producers_gone += job.row["done"] - before
+        return step
+
+    def _settle(self, job: Job, step: Step) -> None:
+        """Note how *job* stands after a slice."""
+        if step.state not in ("running", "waiting"):
+            self._end(job, step.state, step.text)
+            return
+        job.row["state"], job.row["text"] = step.state, step.text
+        self._store(job)
+        if step.wake_ms > self._context.now.ms:
+            del self._ready[job.id]
+            self._context.timers.at(step.wake_ms, partial(self._wake, job))
+
+    def _wake(self, job: Job) -> None:
+        if job.id in self.running:
+            self._make_ready(job)
+
+    def _make_ready(self, job: Job) -> None:
+        if job.row["state"] != ASIDE:
+            self._ready[job.id] = job
+
+    def hold(self) -> None:
+        """Hold the jobs that a start found. Jobs that operators begin later run as usual."""
+        self._ready.clear()
+
+    def set_aside(self, job_id: int, why: str) -> None:
+        """Have a job that runs get no further slice, over restarts too."""
+        job = self.running.get(job_id)
+        if job is not None:
+            self._ready.pop(job_id, None)
+            job.row |= {"state": ASIDE, "text": f"its slice failed twice: {why}"}
+            self._store(job)
+
+    def resume(self, job_id: int) -> None:
+        """Have a job go on that was set aside."""
+        job = self.running.get(job_id)
+        if job is not None:
+            job.row |= {"state": "running", "text": ""}
+            self._store(job)
+            self._make_ready(job)
+
+    def give_up(self, job_id: int) -> None:
+        """End a job that was set aside.
+
+        Raises:
+            RequestError: VALUE_INVALID; without it rows would stay that nothing else removes.
+        """
+        job = self.running.get(job_id)
+        if job is None:
+            return
+        if job.row["kind"] in NEEDED:
+            raise RequestError(
+                ErrorCode.VALUE_INVALID,
+                f"job {job_id} is a {job.row['kind']}, which alone can remove what is left of "
+                f"queue {job.row['queue']}; retry it: see qmctl aside ls",
+            )
+        self._end(job, "failed", job.row["text"])
+
+    def _end(self, job: Job, state: str, text: str) -> None:
+        now = self._context.now
+        job.row |= {"state": state, "text": text, "ended_us": now.wall_us, "ended_ms": now.ms}
+        self._store(job)
+        self.forget(job)
+        self.ended[job.id] = job
+        job.wanted = None
+        while len(self.ended) > ENDED_MAX:
+            self._forget(next(iter(self.ended)))
+        if job.waiting is not None:
+            self._answer(job, *job.waiting)
+
+    def _stop(self, job: Job) -> None:
+        kind, queue_id = job.row["kind"], job.row["queue_id"]
+        if kind == "watch":
+            del self._watching[queue_id]
+        elif kind == "group":
+            del self._ending[queue_id, job.row["group"]]
+            for waiting in self._watching.values():
+                self._make_ready(waiting)  # There is room for another group.
+
+    def _answer(self, job: Job, connection: int, request_id: int) -> None:
+        done = job.row["done"]
+        if job.row["state"] == "done":
+            self._context.send(connection, Ok(request_id, {"messages": done}))
+            return
+        error = RequestError(
+            ErrorCode.CANCELLED, f"job {job.id} was cancelled after it had removed {done} messages"
+        )
+        answer = Error(request_id, error.code, error.error_class, 0, error.text)
+        self._context.send(connection, answer)
+
+    def _forget_ended(self) -> None:
+        """Forget those that ended an hour ago."""
+        limit_ms = self._context.now.ms - ENDED_KEPT_MS
+        for job in [job for job in self.ended.values() if job.row["ended_ms"] <= limit_ms]:
+            self._forget(job.id)
+
+    def _forget(self, job_id: int) -> None:
+        del self.ended[job_id]
+        self._context.tx.delete(keys.job(job_id))
+        self._context.wrote = True
+
+    def _store(self, job: Job) -> None:
+        """Write the row of *job* if it is another one: what waits writes nothing."""
+        row = pack(job.row)
+        if row != job.stored:
+            job.stored = row
+            rows.put(self._context.tx, keys.job(job.id), row)
+            self._context.wrote = True

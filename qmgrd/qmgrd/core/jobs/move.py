@@ -1,0 +1,237 @@
+"""A move: what arrived before it and is not leased goes to another queue, or a copy of it.
+
+    not selected                            stays
+    leased; as a copy there already         stays, counted as skipped
+    too long for the target; of a group     stays, counted as stayed
+    of which some is leased or delayed; of
+    dead letters those of retry.py
+    the target takes nothing now            the job waits, with this message the next
+    else                                    goes, counted as done
+
+Each slice is atomic with the cursor, so nothing is lost or moved twice, whenever the queue manager
+stops. A full target is waited for, even one that has its oldest make room for puts.
+"""
+
+from qmgr_protocol import history
+from qmgr_protocol import record as records
+from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.context.context import Context
+from qmgrd.core.jobs import retry
+from qmgrd.core.jobs.job import DONE, MORE, Job, Step
+from qmgrd.core.jobs.slice import next_rows, selector_of
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import index, keys
+from qmgrd.core.limits.amount import amount
+from qmgrd.core.queue import lane, notes
+from qmgrd.core.queue.queue import Queue
+from qmgrd.core.queue.selection import is_selected
+from qmgrd.core.queue.take import is_there
+from qmgrd.core.returns.transfer import Copied, Place, copy, transfer
+
+TRY_AGAIN_MS = 1_000
+RATE_SLICES = 10  # in a second, of a job that is held to a rate
+LATE_MAX_MS = 1_000  # what a job that is late behind its rate may catch up with
+
+
+def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
+    """Move a slice."""
+    source = catalogue.by_id.get(job.row["queue_id"])
+    if source is None:
+        return Step("failed", f"queue {job.row['queue']} was deleted meanwhile")
+    if job.paced_ms > context.now.ms:
+        return Step(wake_ms=_ceil(job.paced_ms))
+    move = _Move(context, catalogue, job, source)
+    before = job.row["done"]
+    try:
+        found = move.run()
+        if found is MORE and job.row["state"] == "waiting":
+            job.row["state"] = "running"  # What it waited with went.
+            found = move.run()
+    except RequestError as error:
+        if error.error_class is not ErrorClass.RETRY_LATER:
+            return Step("failed", error.text)
+        found = Step("waiting", error.text, context.now.ms + TRY_AGAIN_MS)
+    return paced(context, job, found, job.row["done"] - before)
+
+
+def paced(context: Context, job: Job, found: Step, moved: int) -> Step:
+    """Return how *job* stands after it *moved* so many: as *found*, not before its rate allows."""
+    rate, now_ms = job.row["rate"], context.now.ms
+    if not rate or not moved:
+        return found
+    job.paced_ms = max(job.paced_ms, now_ms - LATE_MAX_MS) + moved * 1_000 / rate
+    if found.state == "done":
+        return found
+    return found._replace(wake_ms=max(found.wake_ms, _ceil(job.paced_ms)))
+
+
+def _ceil(ms: float) -> int:
+    return -int(-ms // 1)
+
+
+class _Move:
+    """A slice of a move."""
+
+    def __init__(self, context: Context, catalogue: Catalogue, job: Job, source: Queue) -> None:
+        self._context = context
+        self._catalogue = catalogue
+        self._job = job
+        self._source = source
+        self._selector = selector_of(context, job, source)
+        self._is_copy = job.row["kind"] == "copy"
+
+    def run(self) -> Step:
+        """Move what the slice has.
+
+        Raises:
+            RequestError: the target takes nothing now, or never again.
+        """
+        row, place = self._job.row, self._target()
+        left = self._quota()
+        found, last = next_rows(
+            self._context, self._job, keys.lane(self._source.id, row.get("lane", keys.LANE_READY)),
+            self._selector,
+        )  # fmt: skip
+        end = row["cursor"]
+        for key, value in found:
+            if not left:
+                row["cursor"] = key
+                return MORE
+            row["cursor"] = key  # Where it is to go on if the target takes no more.
+            left -= self._one(key, value, place)
+            if row["done"] and row["done"] == row["messages_max"]:
+                return self._done()
+        row["cursor"] = end
+        if last and "lane" not in row and self._source.counters.grouped:
+            row["lane"] = keys.LANE_GROUPED
+            return self.run() if left == self._quota() or not row["rate"] else MORE
+        return self._done() if last else MORE
+
+    def _done(self) -> Step:
+        return DONE._replace(text=self._job.told_stayed())
+
+    def _quota(self) -> int:
+        """Return how many messages may go in this slice."""
+        rate = self._job.row["rate"]
+        return max(rate // RATE_SLICES, 1) if rate else self._context.turn_rows
+
+    def _target(self) -> Place | None:
+        """Return where all go; None where each says so itself."""
+        name = self._job.row["target"]
+        if not name:
+            return None
+        place = Place(*self._catalogue.destination(name))
+        if place.queue is self._source:
+            raise RequestError(
+                ErrorCode.VALUE_INVALID, f"{name} is the queue {self._source.name} itself now"
+            )
+        return place
+
+    def _one(self, key: bytes, value: bytes, target: Place | None) -> bool:
+        """Do what is to be done with a message; return whether it went."""
+        job, source, arrival = self._job, self._source, keys.place(key)[1]
+        if arrival >= job.row["before"]:
+            return False
+        if arrival in source.leases:
+            job.count("examined")
+            job.count("skipped")
+            return False
+        sound = entries.open_sound(self._context.tx, value)
+        if sound is None:
+            lane.set_aside(source, self._context.tx, key, value)
+            self._context.touch(source)
+            return False
+        if not is_there(source, sound.entry, arrival, self._context.now):
+            return False
+        if not is_selected(
+            self._selector, source, self._context.tx, key, sound.entry, sound.record
+        ):
+            job.count("examined")
+            return False
+        if torn := self._tears(key, sound.record):
+            job.count("examined")
+            job.count_stayed(torn)
+            return False
+        raw = notes.raw(self._context.tx, source.id, arrival) if sound.entry.noted else b""
+        place = self._place(notes.decode(raw), records.own_bytes(sound.record), target)
+        if isinstance(place, str):
+            job.count("examined")
+            job.count_stayed(place)
+            return False
+        outcome = self._go(key, value, sound.entry, place, raw)
+        job.count("examined")
+        job.count(outcome)
+        return outcome == "done"
+
+    def _tears(self, key: bytes, record: bytes) -> str:
+        """Return why a message stays with what is here of its group, or nothing.
+
+        Else who has the others would acknowledge them here, and nobody would get what has gone.
+        """
+        group = index.selected_by(record)[1]
+        if key[keys.POSITION_AT] != keys.LANE_GROUPED or group is None:
+            return ""
+        groups = self._source.groups
+        if groups.holds.leased_of(group[0]):
+            return "others of its group are leased"
+        row = groups.row(self._context.tx, group[0])
+        return "others of its group are delayed" if row is not None and row.waiting else ""
+
+    def _place(self, note: notes.Note, size: int, target: Place | None) -> Place | str:
+        """Return where a message of *size* bytes is to go, or why it stays where it is."""
+        row, name, place = self._job.row, self._context.name, target
+        if retry.is_retry(row, note):
+            why = retry.why_stays(note, row["retries_max"])
+            if why:
+                return why
+            found = target or retry.origin(self._catalogue, retry.home(note, name))
+            if isinstance(found, str):
+                return found
+            place = found
+        assert place is not None, "what has no target is a retry"
+        if place.queue is self._source:
+            return retry.is_here(self._source.name)
+        if size > place.queue.longest(self._context.config.limits.message_max_bytes):
+            return f"too large for queue {place.queue.name}"
+        return place
+
+    def _go(self, key: bytes, value: bytes, entry: entries.Entry, target: Place, raw: bytes) -> str:
+        """Have a message with the note *raw* go to *target*; return what it is counted as."""
+        context, source, size = self._context, self._source, entries.record_bytes(entry)
+        expires_ms, note = entry.expires_ms, notes.decode(raw)
+        if retry.is_retry(self._job.row, note):
+            expires_ms = retry.expires_ms(note, context.now.ms)
+            raw = notes.encode(retry.note_after(note))
+        _check_room(target.queue, size)
+        cap_ms = target.queue.bounds.expiry_max_ms
+        if cap_ms:
+            expires_ms = min(expires_ms or records.EXPIRY_END, context.now.ms + cap_ms)
+        if self._is_copy:
+            copied = copy(context, source, key, value, target, expires_ms=expires_ms, note=raw)
+            if copied is Copied.HELD:
+                raise _held(target.queue)
+            return "done" if copied is Copied.NEW else "skipped"
+        if not transfer(context, source, key, value, target, expires_ms=expires_ms, note=raw):
+            raise _held(target.queue)
+        source.counters.moved += 1
+        source.happened(history.MOVED, key, entry, target=target.queue.name)
+        return "done"
+
+
+def _check_room(queue: Queue, size: int) -> None:
+    if not queue.has_room(1, size):
+        raise RequestError(
+            ErrorCode.QUEUE_FULL,
+            f"queue {queue.name} is full: it holds {amount(queue.messages, 'message')} of at most "
+            f"{queue.bounds.depth_max}, {queue.counters.bytes} bytes of {queue.bounds.bytes_max}",
+            TRY_AGAIN_MS,
+        )
+
+
+def _held(queue: Queue) -> RequestError:
+    return RequestError(
+        ErrorCode.DUPLICATE_UNCOMMITTED,
+        f"a unit of work is about to put the same message on queue {queue.name}",
+        TRY_AGAIN_MS,
+    )

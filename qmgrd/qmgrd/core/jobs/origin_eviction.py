@@ -1,0 +1,89 @@
+"""Which origins a queue forgets: those of which no message is on it, in whatever state.
+
+    row of the table: origin, highest timestamp
+        └▶ is a UID of that origin in the index, up to that timestamp?   no ─▶ the row is removed
+
+What can be got, what waits or is leased, what is gone with a restart and not swept yet, and UIDs
+that are remembered: all of them have a row in the index. What units of work hold has none, so a
+queue with such keeps its table until the next time. An origin may begin like another, and their
+UIDs stand among each other then: where LOOKED_AT_MAX rows do not tell, the origin stays.
+"""
+
+from itertools import groupby
+
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.context.context import Context
+from qmgrd.core.jobs.job import DONE, MORE, Job, Step
+from qmgrd.core.jobs.slice import Rows, next_rows
+from qmgrd.core.layout import keys
+from qmgrd.core.layout.kv import Transaction
+from qmgrd.core.queue import dedup
+from qmgrd.core.queue.queue import Queue
+
+LOOKED_AT_MAX = 100  # rows of the index, for one origin
+TARGETS_MAX = 100  # of what waits for a link; where there are more the table stays
+
+
+def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
+    """Look at a slice of all tables, queue by queue; ``done`` counts what was removed."""
+    found, last = next_rows(context, job, keys.SPACE_ORIGIN)
+    for queue_id, group in groupby(found, lambda row: row[0][1 : keys.POSITION_AT]):
+        queue = catalogue.by_id.get(int.from_bytes(queue_id, "big"))
+        if queue is None:
+            continue  # Deleted; another job removes all that it left.
+        rows = list(group)
+        gone, looked_at = evict(queue, context.tx, rows)
+        job.row["examined"] += len(rows)
+        job.row["done"] += gone
+        context.rows += looked_at
+    return DONE if last else MORE
+
+
+def evict(queue: Queue, tx: Transaction, found: Rows) -> tuple[int, int]:
+    """Remove those of the rows *found* in the table of *queue* that nothing there needs.
+
+    Returns:
+        How many were removed, and how many rows were looked at.
+    """
+    if queue.held:
+        return 0, 0
+    prefixes = _prefixes(queue, tx)
+    gone, looked_at = 0, len(prefixes)
+    for key, value in found:
+        origin, highest = key[keys.POSITION_AT :], dedup.timestamp_of(key, value)
+        is_there = len(prefixes) > TARGETS_MAX
+        for prefix in prefixes:
+            if is_there:
+                break
+            is_there, count = _is_there(tx, prefix + origin, highest)
+            looked_at += count
+        gone += not is_there and queue.origins.evict(tx, origin)
+    return gone, looked_at
+
+
+def _prefixes(queue: Queue, tx: Transaction) -> list[bytes]:
+    """Return what stands before the origins in the UID index: one, or one for each target."""
+    everything = queue.origins.index_prefix()
+    if not queue.is_transmission or queue.is_publications:
+        return [everything]
+    found: list[bytes] = []
+    start, stop = everything, keys.after(everything)
+    while len(found) <= TARGETS_MAX:
+        first = next(tx.scan(start, stop), None)
+        if first is None:
+            break
+        at = len(everything)
+        found.append(first[0][: at + 1 + first[0][at]])
+        start = keys.after(found[-1])
+    return found
+
+
+def _is_there(tx: Transaction, start: bytes, highest: int) -> tuple[bool, int]:
+    """Return whether keys begin with *start* and a timestamp, and how many were looked at."""
+    stop = keys.after(start)
+    if highest < dedup.TIMESTAMP_MAX:
+        stop = start + (highest + 1).to_bytes(8, "big")
+    for count, (key, _) in enumerate(tx.scan(start, stop), 1):
+        if len(key) == len(start) + 8 or count == LOOKED_AT_MAX:
+            return True, count  # Longer ones are of an origin that begins like this one.
+    return False, 0

@@ -1,0 +1,66 @@
+"""A purge: what arrived before it and is not leased is removed, or what a selector says of that."""
+
+from qmgr_protocol import history
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.context.context import Context
+from qmgrd.core.jobs.job import DONE, MORE, Job, Step
+from qmgrd.core.jobs.slice import next_rows, selector_of
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.layout.kv import Now, Transaction
+from qmgrd.core.queue import lane
+from qmgrd.core.queue.queue import Queue
+from qmgrd.core.queue.selection import is_selected
+from qmgrd.core.queue.take import is_there
+from qmgrd.core.selector.selector import Selector
+
+
+def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
+    """Remove a slice; a queue that is deleted meanwhile has nothing left to purge."""
+    row, queue = job.row, catalogue.by_id.get(job.row["queue_id"])
+    if queue is None:
+        return DONE
+    selector = selector_of(context, job, queue)
+    lane_ = row.setdefault("lane", keys.LANE_READY)
+    found, last = next_rows(context, job, keys.lane(queue.id, lane_), selector)
+    context.touch(queue)
+    for key, value in found:
+        arrival = keys.place(key)[1]
+        if arrival >= row["before"] or queue.is_lost(entries.decode(value), arrival):
+            continue
+        job.count("examined")
+        if arrival in queue.leases:
+            job.count("skipped")
+        elif selector is None or _matches(queue, context.tx, context.now, selector, key, value):
+            entry = lane.remove(queue, context.tx, key, value)
+            queue.happened(history.REMOVED, key, entry)
+            queue.counters.purged += 1
+            job.count("done")
+            if row["done"] == row["messages_max"]:
+                return DONE
+    if not last:
+        return MORE
+    for other, count in _others(queue):
+        if other > lane_ and count:
+            row["lane"] = other
+            return MORE
+    return DONE
+
+
+def _others(queue: Queue) -> tuple[tuple[int, int], ...]:
+    """Return the further lanes, in the order of the cursor, and how much lies there.
+
+    What waits for its time is on the queue, too.
+    """
+    counters = queue.counters
+    return (keys.LANE_DELAYED, counters.delayed), (keys.LANE_GROUPED, counters.grouped)
+
+
+def _matches(
+    queue: Queue, tx: Transaction, now: Now, selector: Selector, key: bytes, value: bytes
+) -> bool:
+    """Return whether the message under *key* is selected; what rotted says nothing, and is not."""
+    sound = entries.open_sound(tx, value)
+    if sound is None or not is_there(queue, sound.entry, keys.place(key)[1], now):
+        return False
+    return is_selected(selector, queue, tx, key, sound.entry, sound.record)

@@ -1,0 +1,163 @@
+"""Republishing: what is parked is delivered once more, to those alone for whom it is parked.
+
+    selected, its subscriber is there      goes, counted as done: one transaction has the copy in
+                                           and the name off the list
+    its subscriber is away                 stays on the list until that is back: counted as skipped
+                                           (one that polls is back with its next get)
+    its subscription is full               stays, counted as stayed
+
+A job, like a move. The cursor is a row of the index of what is parked, so a slice costs what it
+finds. What is parked from its start on is not its own: a copy that fails again is not sent for
+ever.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.catalogue.republish_intervals import SCHEDULED
+from qmgrd.core.context.context import Context
+from qmgrd.core.jobs.job import DONE, MORE, SLICE_ROWS, Job, Step
+from qmgrd.core.jobs.move import paced
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.queue import notes
+from qmgrd.core.queue.facts import Facts
+from qmgrd.core.queue.queue import Queue
+from qmgrd.core.queue.selection import compiled
+from qmgrd.core.returns import parked
+from qmgrd.core.returns.parked import Parked
+from qmgrd.core.selector.selector import Selector
+
+RATE_SLICES = 10  # in a second, of a job that is held to a rate
+HEALTHY, RETURNED = "healthy", "returned"  # why it runs, unasked; or SCHEDULED
+
+
+def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
+    """Republish, or drop, a slice."""
+    if job.paced_ms > context.now.ms:
+        return Step(wake_ms=-int(-job.paced_ms // 1))
+    before = job.row["done"]
+    return paced(context, job, _slice(context, catalogue, job), job.row["done"] - before)
+
+
+def _slice(context: Context, catalogue: Catalogue, job: Job) -> Step:
+    row, rate = job.row, job.row["rate"]
+    left = max(rate // RATE_SLICES, 1) if rate else context.turn_rows
+    looked_at = min(SLICE_ROWS, context.slice_rows)
+    selector = selector_of(job.row["where"])
+    for found in list(_next(context, catalogue, job, looked_at)):
+        row["cursor"] = found.row + b"\0"
+        looked_at -= 1
+        queue = catalogue.by_id.get(found.queue_id)
+        if queue is None or not _is_meant(context, catalogue, job, queue, found):
+            continue
+        left -= _one(context, catalogue, job, queue, found, selector)
+        if row["done"] and row["done"] == row["messages_max"]:
+            return DONE._replace(text=job.told_stayed())
+        if left <= 0:
+            return MORE
+    return DONE._replace(text=job.told_stayed()) if looked_at > 0 else MORE
+
+
+def _next(context: Context, catalogue: Catalogue, job: Job, count: int) -> Iterator[Parked]:
+    """Yield the next *count* of what is parked that may be meant."""
+    context.rows += 1
+    for found in islice(_from_cursor(context, catalogue, job), count):
+        context.rows += 1
+        yield found
+
+
+def _from_cursor(context: Context, catalogue: Catalogue, job: Job) -> Iterator[Parked]:
+    """Yield what is parked from the cursor of *job* on: for one subscriber, or for all."""
+    row, cursor = job.row, job.row["cursor"]
+    names = row.get("subscriptions", ())
+    if len(names) == 1 and not row.get("arrival"):
+        found = catalogue.topics.subscriptions.get(names[0])
+        if found is None or found.queue is None:
+            return iter(())
+        after = keys.PARKED.unpack(cursor[:-1])[1] + 1 if cursor else 0
+        return parked.of_subscription(context.tx, found.queue.id, after)
+    start, stop = bounds_of(row.get("arrival", 0))
+    return parked.index(context.tx, max(start, cursor), stop)
+
+
+def bounds_of(arrival: int) -> tuple[bytes, bytes]:
+    """Return between which rows of the index lies what is parked of a publication; 0: of all."""
+    start = keys.SPACE_PARKED + (arrival.to_bytes(8, "big") if arrival else b"")
+    return start, keys.after(start)
+
+
+def _is_meant(
+    context: Context, catalogue: Catalogue, job: Job, queue: Queue, found: Parked
+) -> bool:
+    """Return whether *job* is about what is *found*, whatever it selects."""
+    row = job.row
+    if row.get("subscriptions") and queue.name not in row["subscriptions"]:
+        return False
+    if row["target"] in (SCHEDULED, HEALTHY):
+        value = context.tx.get(keys.publication(found.arrival))
+        topic = "" if value is None else entries.decode(value).target
+        in_force, interval = catalogue.topics.in_force(topic), row.get("interval")
+        if interval and in_force["republish_interval_ms"] != interval:
+            return False
+        return bool(in_force["republish"] == row["target"])
+    return True
+
+
+def _one(
+    context: Context, catalogue: Catalogue, job: Job, queue: Queue, found: Parked,
+    selector: Selector | None,
+) -> bool:  # fmt: skip
+    """Do what is to be done with what is parked; return whether it went."""
+    value = context.tx.get(found.key)
+    if value is None:
+        return False
+    entry, note = entries.decode(value), notes.read(context.tx, queue.id, found.arrival)
+    turn = note.get("turn")
+    if type(turn) is int and turn > job.row["before"]:
+        return False
+    if job.row["target"] == RETURNED and not entry.flags & entries.AWAITED:
+        return False
+    job.count("examined")
+    if selector is not None and not selector.matches(
+        facts_of(context, queue, found, entry, note).value_of
+    ):
+        return False
+    if job.row["kind"] == "republish-drop":
+        parked.drop(context, queue, found.key, value)
+    elif not queue.has_consumers and job.row["target"] not in (RETURNED, HEALTHY):
+        parked.await_(context, found.key, value)
+        catalogue.topics.awaited.add(queue.id)
+        job.count("skipped")
+        return False
+    elif not parked.send(context, queue, found.key, value):
+        if entry.flags & entries.AWAITED:
+            catalogue.topics.awaited.add(queue.id)  # Its next return may find room.
+        job.count_stayed(f"subscription {queue.name} is full")
+        return False
+    job.count("done")
+    what = "parked publication dropped" if "drop" in job.row["kind"] else "republished"
+    context.event(what, subscription=queue.name, job=job.id, by=job.row["by"])
+    return True
+
+
+def facts_of(
+    context: Context, queue: Queue, found: Parked, entry: entries.Entry, note: notes.Note
+) -> Facts:
+    """Return what a selector may ask of what is parked."""
+    held = entries.publication(context.tx, entry)
+    extra = parked.facts_of(note, held.target, queue.name)
+    record = entries.record(context.tx, held)
+    context.rows += 1 + entries.body_rows(held)
+    priority = keys.place(found.key)[0]
+    return Facts(record, priority, entry.delivered, entry.failed, entry.put_us, extra)
+
+
+def selector_of(where: str) -> Selector | None:
+    """Return what *where* selects; None of an empty one, which selects all.
+
+    Raises:
+        RequestError: SELECTOR_INVALID.
+    """
+    return compiled(where) if where else None

@@ -1,0 +1,57 @@
+"""A new subscription begins with the last publication of each topic that retained one.
+
+What came after it subscribed reaches it the usual way, so a topic that retained something else
+since is left out.
+"""
+
+from qmgr_protocol import topic as topics
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.context.context import CRAMPED_MS, Context
+from qmgrd.core.jobs.job import DONE, MORE, Job, Step
+from qmgrd.core.jobs.slice import next_rows
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.puts.fan_out import give, publication_of
+from qmgrd.core.returns.dead_letters import DeadLetters
+
+
+def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
+    """Give a subscription a slice of what is retained."""
+    subscription = catalogue.topics.subscriptions.get(job.row["queue"])
+    queue = catalogue.by_id.get(job.row["queue_id"])
+    if subscription is None or queue is None or subscription.queue is not queue:
+        return DONE  # It ended meanwhile.
+    if context.is_cramped:
+        return Step("waiting", "the store is nearly full", context.now.ms + CRAMPED_MS)
+    if catalogue.topics.next_out < subscription.first:
+        return MORE  # Some of what came before it is to be retained still.
+    found, last = next_rows(context, job, prefix_of(subscription.filter))
+    letters = DeadLetters(context, catalogue)
+    for key, value in found:
+        job.count("examined")
+        if not topics.fits(
+            subscription.filter, tuple(key[1:].decode(errors="replace").split(topics.MARK))
+        ):
+            continue
+        arrival = int.from_bytes(rows.unseal(key, value), "big")
+        stored = context.tx.get(keys.publication(arrival))
+        if arrival >= subscription.first or stored is None:
+            continue
+        publication = publication_of(context, arrival, stored)
+        if publication is not None and 0 < publication.entry.expires_ms <= context.now.ms:
+            context.tx.delete(key)  # Its time is over, for whoever subscribes.
+            catalogue.holders.release(arrival)
+        elif publication is not None:
+            give(context, catalogue, letters, subscription, [publication], is_late=True)
+            job.count("done")
+    return DONE if last else MORE
+
+
+def prefix_of(filter_: tuple[str, ...]) -> bytes:
+    """Return what the rows of retained publications start with whose topics *filter_* may have."""
+    known = []
+    for level in filter_:
+        if level in (topics.ONE, topics.MANY):
+            break
+        known.append(level)
+    return keys.SPACE_RETAINED + topics.MARK.join(known).encode()

@@ -1,0 +1,27 @@
+"""Each hour producers that nobody used for long are forgotten."""
+
+from collections.abc import Container
+
+from qmgrd.core.context import producer
+from qmgrd.core.context.context import Context
+from qmgrd.core.jobs.job import DONE, MORE, Job, Step
+from qmgrd.core.jobs.slice import next_rows
+from qmgrd.core.layout import keys
+
+RETENTION_PERIOD_MS = 3_600_000
+
+
+def step(context: Context, job: Job, in_use: Container[bytes]) -> Step:
+    """Remove a slice of them, but for those *in_use*; ``done`` counts them."""
+    now_ms = context.now.ms
+    limit_ms = context.config.producer.retention_ms
+    found, last = next_rows(context, job, keys.SPACE_PRODUCER)
+    for key, value in found:
+        job.count("examined")
+        used_ms = producer.used_ms_of(key, value)
+        if used_ms is None or used_ms + limit_ms >= now_ms:
+            continue
+        if key[1:] not in in_use:
+            context.tx.delete(key)
+            job.count("done")
+    return DONE if last else MORE

@@ -1,0 +1,1 @@
+"""Rows of the store: keys, values, checksums, counters, clocks."""

@@ -1,0 +1,302 @@
+"""The entry: a message at rest, the daemon's own part in front of the producer's record.
+
+    byte 0   version       u8   2
+         1   flags         u8   bit 0 the record lies in body rows, bit 1 a note belongs to it,
+                                bit 2 gone after a restart, bit 3 on a transmission queue: its
+                                delay is not over at due_ms, bit 4 its record is that of a
+                                publication, bit 5 republished, bit 6 parked: it is to be
+                                republished once its subscriber is back
+         2   hops          u8
+         3   target_length u8   a transmission queue's entry names the queue it is bound for,
+                                a publication's its topic
+         4   delivered     u16  how often it came back after a delivery
+         6   failed        u16  how often of these it was released or its lease ended
+         8   put_us        u64  wall clock of the put here, microseconds
+        16   expires_ms    u64  store clock, 0 = never
+        24   due_ms        u64  store clock of its row in the schedule, 0 = none
+        32   target, then the record, or: body id (u64), record bytes (u32), UID as in the record
+
+A reference to a publication, as a subscription has it, holds its length and UID alone. Until it
+has come back for the first time, or where it has no time, it is shorter:
+
+    byte 0   version       u8   3
+         1   flags         u8   as above
+         2   put_us        u64
+        10   record bytes  u32, UID as in the record
+
+No value of the store is longer than VALUE_MAX: a longer record goes to rows of that size
+(DESIGN: one long value cost 27 ms of loop time on a fragmented store, rows cost 0.5).
+
+A disk may change any byte. No checksum covers the daemon's part, so nothing here raises for one
+that makes no sense: such an entry is UNREADABLE, and the empty record it has is never delivered.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from qmgr_protocol import record as records
+from qmgr_protocol.checksum import crc32
+from qmgrd.core.layout import keys
+from qmgrd.core.layout.kv import Transaction
+
+VERSION, SHORT = 2, 3
+INLINE, IN_ROWS, NOTED, VOLATILE, DELAYED, UNREADABLE = 0, 1, 2, 4, 8, 255
+SHARED, REPUBLISHED, AWAITED = 16, 32, 64
+_APART = IN_ROWS | SHARED
+_FLAGS = IN_ROWS | NOTED | VOLATILE | DELAYED | SHARED | REPUBLISHED | AWAITED
+VALUE_MAX_BYTES = 4_000
+COUNT_MAX = 0xFFFF
+HEAD = struct.Struct(">BBBBHHQQQ")
+HEAD_FIELDS = ("version", "flags", "hops", "target_length", "delivered", "failed", "put_us",
+               "expires_ms", "due_ms")  # fmt: skip
+HEAD_BYTES = HEAD.size
+# A stamped record up to this follows the head; behind a target there is room for its name.
+INLINE_MAX_BYTES = VALUE_MAX_BYTES - HEAD_BYTES - 64
+_ROWS = struct.Struct(">QI")
+_REST_MIN_BYTES = _ROWS.size  # The head of a record is longer.
+_SHORT = struct.Struct(">BBQ")
+_SIZE = struct.Struct(">I")
+_CHUNK_MAX = 0xFFFF_FFFF
+
+
+class Entry(NamedTuple):
+    """An entry, read."""
+
+    flags: int
+    hops: int
+    delivered: int
+    failed: int
+    put_us: int
+    expires_ms: int
+    due_ms: int
+    target: str
+    rest: bytes
+
+    @property
+    def in_rows(self) -> bool:
+        """Whether the record lies in body rows."""
+        return self.flags != UNREADABLE and bool(self.flags & IN_ROWS)
+
+    @property
+    def shared(self) -> bool:
+        """Whether its record is that of a publication, which others may hold, too."""
+        return self.flags != UNREADABLE and bool(self.flags & SHARED)
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether its record lies elsewhere."""
+        return self.flags != UNREADABLE and bool(self.flags & _APART)
+
+    @property
+    def noted(self) -> bool:
+        """Whether a note belongs to it."""
+        return self.flags != UNREADABLE and bool(self.flags & NOTED)
+
+    @property
+    def volatile(self) -> bool:
+        """Whether it is gone after a restart."""
+        return self.flags != UNREADABLE and bool(self.flags & VOLATILE)
+
+    @property
+    def delayed(self) -> bool:
+        """Whether it waits on a transmission queue while its delay goes on."""
+        return self.flags != UNREADABLE and bool(self.flags & DELAYED)
+
+
+_HOPS, _PUT_US, _EXPIRES_MS, _REST = map(
+    Entry._fields.index, ("hops", "put_us", "expires_ms", "rest")
+)
+_NOTHING = Entry(UNREADABLE, 0, 0, 0, 0, 0, 0, "", b"")
+
+
+def decode(value: bytes) -> Entry:
+    """Return what *value* holds; the record itself is fetched by :func:`record`."""
+    if value[:1] == b"\x03":
+        return _decode_short(value)
+    try:
+        (version, flags, hops, target_length, delivered, failed, put_us, expires_ms,
+         due_ms) = HEAD.unpack_from(value)  # fmt: skip
+        start = HEAD_BYTES + target_length
+        target = value[HEAD_BYTES:start].decode() if target_length else ""
+    except (struct.error, UnicodeDecodeError):
+        return _NOTHING
+    rest = value[start:]
+    if flags & ~_FLAGS or version != VERSION or len(rest) < _REST_MIN_BYTES:
+        return _NOTHING
+    return Entry(flags, hops, delivered, failed, put_us, expires_ms, due_ms, target, rest)
+
+
+def _decode_short(value: bytes) -> Entry:
+    rest = value[_SHORT.size :]
+    if len(rest) < _REST_MIN_BYTES:
+        return _NOTHING
+    _, flags, put_us = _SHORT.unpack_from(value)
+    if flags & ~_FLAGS or not flags & SHARED:
+        return _NOTHING
+    return Entry(flags, 0, 0, 0, put_us, 0, 0, "", rest)
+
+
+def encode(entry: Entry) -> bytes:
+    """Return the value that :func:`decode` reads as *entry*, which is not UNREADABLE."""
+    if entry.flags & SHARED and not any(entry[_HOPS:_PUT_US] + entry[_EXPIRES_MS:_REST]):
+        return _SHORT.pack(SHORT, entry.flags, entry.put_us) + entry.rest
+    target = entry.target.encode()
+    head = HEAD.pack(
+        VERSION, entry.flags, entry.hops, len(target), entry.delivered, entry.failed,
+        entry.put_us, entry.expires_ms, entry.due_ms,
+    )  # fmt: skip
+    return head + target + entry.rest
+
+
+def encode_head(put_us: int, target: bytes = b"") -> bytes:
+    """Return the front of a new entry that has no time and no flags."""
+    return HEAD.pack(VERSION, INLINE, 0, len(target), 0, 0, put_us, 0, 0) + target
+
+
+def raised(count: int, by: bool) -> int:
+    """Return *count*, raised where it is to be, within what an entry can hold."""
+    return min(count + by, COUNT_MAX)
+
+
+def rows_of(record_bytes: int) -> int:
+    """Return how many body rows a record takes; 0 where it stands in its entry."""
+    return 0 if record_bytes <= INLINE_MAX_BYTES else -(-record_bytes // VALUE_MAX_BYTES)
+
+
+def write_rows(tx: Transaction, body_id: int, record: bytes, trailer: bytes) -> bytes:
+    """Store *record* in body rows; return what stands for it in its entry."""
+    for chunk, start in enumerate(range(0, len(record), VALUE_MAX_BYTES)):
+        tx.put(keys.body(body_id, chunk), record[start : start + VALUE_MAX_BYTES])
+    return _ROWS.pack(body_id, len(record)) + trailer
+
+
+def record(tx: Transaction, entry: Entry) -> bytes:
+    """Return the record of *entry*; of rows that are missing nothing, which its checksum tells."""
+    if not entry.is_apart:
+        return entry.rest
+    if entry.shared:
+        found = record(tx, publication(tx, entry))
+    else:
+        found = b"".join(row for _, row in _rows(tx, entry))
+    # A rotten body id may name another message's rows, which are sound: the UID tells.
+    return found if found.endswith(uid_trailer(entry)) else b""
+
+
+def publication(tx: Transaction, entry: Entry) -> Entry:
+    """Return the publication that a shared *entry* is of; an unreadable one where it is missing."""
+    position = tx.get(keys.publication_uid(uid_trailer(entry)))
+    value = None if position is None else tx.get(keys.publication_at(position))
+    return _NOTHING if value is None else decode(value)
+
+
+def reference(put_us: int, record_bytes: int, trailer: bytes) -> bytes:
+    """Return a new entry that stands for a publication put then, of that length and UID."""
+    return _SHORT.pack(SHORT, SHARED, put_us) + rest_of_reference(record_bytes, trailer)
+
+
+def rest_of_reference(record_bytes: int, trailer: bytes) -> bytes:
+    """Return what stands for the record of a publication in a shared entry."""
+    return _SIZE.pack(record_bytes) + trailer
+
+
+def sound(record: bytes) -> bool:
+    """Return whether a stamped *record* is as it was put; no checksum covers its origin_length."""
+    if len(record) < records.HEAD_BYTES:
+        return False
+    head = records.HEAD.unpack_from(record)
+    checksum, origin, _, _, flags, _, correlation, group, envelope, body = head
+    size = records.HEAD_BYTES + correlation + envelope + body + origin + 8
+    if group:
+        size += records.GROUP.size
+    if flags & records.FLAG_DELAYED:
+        size += records.DELAY.size
+    same: bool = size == len(record) and crc32(memoryview(record)[5:]) == checksum
+    return same
+
+
+class Sound(NamedTuple):
+    """A message that can be delivered."""
+
+    entry: Entry
+    record: bytes
+    trailer: bytes  # its encoded UID
+    checksum: int
+    topic: str = ""  # of a publication
+
+
+def open_sound(tx: Transaction, value: bytes) -> Sound | None:
+    """Return what a delivery needs of an entry, or None if it is damaged."""
+    entry, topic = decode(value), ""
+    if entry.shared:
+        held = publication(tx, entry)
+        record_, topic = record(tx, held), held.target
+        if not record_.endswith(uid_trailer(entry)):
+            return None
+    else:
+        record_ = record(tx, entry)
+    if not sound(record_):
+        return None
+    return Sound(entry, record_, uid_trailer(entry), checksum_of(record_), topic)
+
+
+def front(tx: Transaction, entry: Entry) -> bytes:
+    """Return the record of *entry*, or of a long one at least what stands before its envelope."""
+    if not entry.is_apart:
+        return entry.rest
+    if entry.shared:
+        return front(tx, publication(tx, entry))
+    body_id, _ = _ROWS.unpack_from(entry.rest)
+    return tx.get(keys.body(body_id, 0)) or b""
+
+
+def checksum_of(record: bytes) -> int:
+    """Return the checksum that *record* carries."""
+    return int.from_bytes(record[:4], "big")
+
+
+def delete_rows(tx: Transaction, entry: Entry) -> int:
+    """Delete the body rows of *entry*; return how many there were."""
+    if not entry.in_rows:
+        return 0
+    rows = list(_rows(tx, entry))
+    if not b"".join(row for _, row in rows[-2:]).endswith(entry.rest[_ROWS.size :]):
+        return 0  # They are another message's, or rotten: better left than taken from another.
+    for key, _ in rows:
+        tx.delete(key)
+    return len(rows)
+
+
+def _rows(tx: Transaction, entry: Entry) -> Iterator[tuple[bytes, bytes]]:
+    body_id, _ = _ROWS.unpack_from(entry.rest)
+    return tx.scan(keys.body(body_id, 0), keys.body(body_id, _CHUNK_MAX))
+
+
+def body_rows(entry: Entry) -> int:
+    """Return how many body rows *entry* has."""
+    return rows_of(record_bytes(entry)) if entry.in_rows else 0
+
+
+def record_bytes(entry: Entry) -> int:
+    """Return the size of the record of *entry*."""
+    if not entry.is_apart:
+        return len(entry.rest)
+    if entry.flags & SHARED:
+        return int(_SIZE.unpack_from(entry.rest)[0])
+    return int(_ROWS.unpack_from(entry.rest)[1])
+
+
+def length_apart(value: bytes) -> int:
+    """Return the size of the record of an entry if it lies elsewhere, without reading it; else 0.
+
+    A disk may have changed it.
+    """
+    entry = decode(value)
+    return record_bytes(entry) if entry.is_apart else 0
+
+
+def uid_trailer(entry: Entry) -> bytes:
+    """Return the encoded UID of *entry*: origin and timestamp, as at the end of its record."""
+    if entry.is_apart:
+        return entry.rest[_SIZE.size if entry.flags & SHARED else _ROWS.size :]
+    return entry.rest[-8 - entry.rest[4] :] if entry.rest else b""

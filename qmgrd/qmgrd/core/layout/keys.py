@@ -1,0 +1,220 @@
+"""Every key of the store. One key space, big-endian, so that the order of bytes is the order asked.
+
+    space  rest                                           value
+    00     what (u8)                                      store row, clock row, clean mark,
+                                                          id of the next queue (u32), secret (32
+                                                          random bytes: lease_number.py)
+    01     queue name                                     queue row (msgpack map)
+    02     link name                                      link row (msgpack map)
+    03     queue manager name                             its store id, whether it may open links to
+                                                          here (msgpack map; context/peers.py)
+    04     queue id (u32)                                 counters row
+    05     pattern of names                               template row (msgpack map)
+    06     topic                                          topic row (msgpack map)
+    10     queue id, lane (u8), 9 - priority, arrival     entry
+    11     queue id, origin, timestamp (u64)              lane, 9 - priority, arrival: UID index;
+           (of a transmission queue: u8 length and name of the target before the origin)
+    12     queue id, origin                               highest timestamp of that origin (u64)
+    13     due (u64), queue id, lane, 9 - priority,       nothing; of a UID that is remembered, in
+           arrival                                        its lane: origin, timestamp (schedule.py)
+    14     queue id, correlation id with its length (u8)  nothing: what can be got
+           before it, 9 - priority, arrival
+    15     queue id, group id (24), last number (u32)     lane, 9 - priority, arrival of the first,
+                                                          how many: a run of members that can be
+                                                          got, or wait for their time
+                                                          (queue/group/index.py)
+    16     queue id, arrival                              note (msgpack map)
+    17     queue id, group id                             group row (msgpack)
+    18     queue id, 9 - priority, arrival                group id: its due member can be got
+    19     arrival of a publication                       how many hold it (u32)
+    1a     arrival of a publication, queue id             9 - priority: parked for that
+                                                          subscription (parked.py)
+    1b     topic                                          arrival of its retained publication
+    1c     queue id, 9 - priority, arrival                group id: as of 18, and all that has not
+                                                          left can be got (queue/group/chain.py)
+    20     producer id (16)                               producer row (msgpack)
+    21     stream id (24)                                 receiving window of a link (msgpack)
+    22     queue id of the transmission queue             sending window of a link (msgpack)
+    30     body id (u64), chunk (u32)                     a piece of a long record
+    40     job id (u64)                                   job row (msgpack map)
+    50     number (u64)                                   row of history (journal.py)
+    51     name of an export cursor                       how far it is (msgpack map)
+    60     number (u64)                                   item of what is set aside (aside.py)
+
+Behind each value but those of 10, 11, 13 to 15, 18, 1a, 1c and 30 stands a CRC-32 of key and value:
+see row.py. What a publication's arrival is, says publications.py.
+
+To change a layout raise FORMAT and refuse older stores or migrate them by a job. The store row
+begins with store id and format in every format: they are read before the seal is looked at.
+"""
+
+import struct
+
+FORMAT = 4
+
+STORE, CLOCK, CLEAN, NEXT_QUEUE = b"\x00\x00", b"\x00\x01", b"\x00\x02", b"\x00\x03"
+FAN_OUT = b"\x00\x04"  # how far publications have gone out, where some have not
+HISTORY = b"\x00\x05"  # where the journal stands, once there is one
+LISTED = b"\x00\x07"  # nothing: complete groups are listed, or jobs do that (queue/group/chain.py)
+SECRET = b"\x00\x06"  # what sessions and leases are recognized by; it leaves the store in no answer
+SPACE_QUEUE, SPACE_LINK, SPACE_PEER, SPACE_COUNTERS = b"\x01", b"\x02", b"\x03", b"\x04"
+SPACE_TEMPLATE, SPACE_TOPIC = b"\x05", b"\x06"
+SPACE_MESSAGE, SPACE_UID, SPACE_ORIGIN = b"\x10", b"\x11", b"\x12"
+SPACE_DUE, SPACE_CORRELATION, SPACE_GROUP, SPACE_NOTE = b"\x13", b"\x14", b"\x15", b"\x16"
+SPACE_GROUP_ROW, SPACE_CHAIN = b"\x17", b"\x18"
+SPACE_HOLDERS, SPACE_PARKED, SPACE_RETAINED = b"\x19", b"\x1a", b"\x1b"
+SPACE_COMPLETE = b"\x1c"
+SPACE_PRODUCER, SPACE_LINK_INBOX, SPACE_LINK_OUTBOX = b"\x20", b"\x21", b"\x22"
+SPACE_BODY, SPACE_JOB = b"\x30", b"\x40"
+SPACE_HISTORY, SPACE_CURSOR = b"\x50", b"\x51"
+SPACE_ASIDE = b"\x60"
+
+LANE_READY = 0
+LANE_DELAYED = 1  # What waits for its time.
+LANE_GROUPED = 2  # What can be got and is in a group.
+LANE_PARKED = 3  # What a subscriber gave back too often, until it is decided to send it again.
+LANES_READY = (LANE_READY, LANE_GROUPED)  # of all that can be got
+LANE_GROUP = 13  # No message: a group that is looked at in time.
+LANE_REMEMBERED = 14  # No message: the UID of one that was consumed, while it is remembered.
+LANE_DAMAGED = 15  # What failed its checksum: kept for forensics, never delivered.
+
+STORE_ROW = struct.Struct(">16sIQ")  # store id, format, boot number; then the name
+# store clock ms, wall us, last stamp us, turn number, producers
+CLOCK_ROW = struct.Struct(">QQQQQ")
+
+_QUEUE = struct.Struct(">cI")
+_LANE = struct.Struct(">cIB")
+_MESSAGE = struct.Struct(">cIBBQ")
+unpack_place = struct.Struct(">6xBQ").unpack  # of the key of an entry: 9 - priority, arrival
+DUE = struct.Struct(">cQIBBQ")
+_NOTE = struct.Struct(">cIQ")
+_GROUP = struct.Struct(">cI24sI")
+PLACE = struct.Struct(">BQ")  # 9 - priority, arrival: the tail of a key of 14, 18 and 1c
+GROUP_ID_AT, GROUP_ID_BYTES = 5, 24  # in a key of 15 and 17
+_BODY = struct.Struct(">cQI")
+_JOB = struct.Struct(">cQ")
+POSITION_AT = _QUEUE.size  # in the key of an entry
+RANK_AT = _LANE.size  # 9 - priority
+POSITION = struct.Struct(">BBQ")  # lane, 9 - priority, arrival: the tail of a message key
+PRIORITY_TOP = 9
+PUBLICATIONS_ID = 2**32 - 2  # of the queue that keeps them: ids are given from 1 on
+QUEUE_ID_MAX = PUBLICATIONS_ID - 1  # the highest id that the daemon gives to a queue
+PARKED = struct.Struct(">cQI")
+HISTORY_ROW = struct.Struct(">QQQQ")  # first row, next row, bytes, rows that were dropped
+FAN_OUT_ROW = struct.Struct(">QQI")  # first and stop of a batch, the last queue id that has it
+
+
+def message(queue_id: int, lane: int, priority: int, arrival: int) -> bytes:
+    """Return the key of an entry."""
+    return _MESSAGE.pack(SPACE_MESSAGE, queue_id, lane, PRIORITY_TOP - priority, arrival)
+
+
+def entry_prefix(queue_id: int, priority: int, lane_: int = LANE_READY) -> bytes:
+    """Return what stands before the arrival in the key of an entry of that lane."""
+    return message(queue_id, lane_, priority, 0)[:-8]
+
+
+def lane(queue_id: int, lane_: int) -> bytes:
+    """Return what the keys of a lane start with."""
+    return _LANE.pack(SPACE_MESSAGE, queue_id, lane_)
+
+
+def place(key: bytes) -> tuple[int, int]:
+    """Return the priority and the arrival that the key of an entry holds."""
+    rank, arrival = unpack_place(key)
+    return PRIORITY_TOP - rank, arrival
+
+
+def of_queue(space: bytes, queue_id: int) -> bytes:
+    """Return what the keys of a queue in *space* start with."""
+    return _QUEUE.pack(space, queue_id)
+
+
+def due(due_ms: int, queue_id: int, lane_: int, priority: int, arrival: int) -> bytes:
+    """Return the key of what happens at *due_ms* of the store clock."""
+    return DUE.pack(SPACE_DUE, due_ms, queue_id, lane_, PRIORITY_TOP - priority, arrival)
+
+
+def correlation(queue_id: int, correlation_id: bytes) -> bytes:
+    """Return what the keys of the messages with that correlation id start with."""
+    return of_queue(SPACE_CORRELATION, queue_id) + bytes([len(correlation_id)]) + correlation_id
+
+
+def group(queue_id: int, group_id: bytes, number: int) -> bytes:
+    """Return the key of the member of that number in a group."""
+    return _GROUP.pack(SPACE_GROUP, queue_id, group_id, number)
+
+
+def group_row(queue_id: int, group_id: bytes) -> bytes:
+    """Return the key of what is known of a group."""
+    return of_queue(SPACE_GROUP_ROW, queue_id) + group_id
+
+
+def chain(queue_id: int, place: bytes) -> bytes:
+    """Return the key of a group that has its turn at that :data:`PLACE`."""
+    return of_queue(SPACE_CHAIN, queue_id) + place
+
+
+def complete(queue_id: int, place: bytes) -> bytes:
+    """Return the key of a complete group that has its turn at that :data:`PLACE`."""
+    return of_queue(SPACE_COMPLETE, queue_id) + place
+
+
+def note(queue_id: int, arrival: int) -> bytes:
+    """Return the key of the note of a message."""
+    return _NOTE.pack(SPACE_NOTE, queue_id, arrival)
+
+
+def body(body_id: int, chunk: int) -> bytes:
+    """Return the key of a piece of a long record."""
+    return _BODY.pack(SPACE_BODY, body_id, chunk)
+
+
+def publication(arrival: int) -> bytes:
+    """Return the key of the entry of a publication, which many may hold."""
+    return _PUBLICATION + arrival.to_bytes(8, "big")
+
+
+def publication_uid(trailer: bytes) -> bytes:
+    """Return the key of the UID index for the publication of that encoded UID."""
+    return _PUBLICATION_UID + trailer
+
+
+def publication_at(position: bytes) -> bytes:
+    """Return the key of the entry of the publication at that :data:`POSITION`."""
+    return _PUBLICATIONS + position
+
+
+_PUBLICATION_UID = of_queue(SPACE_UID, PUBLICATIONS_ID)
+_PUBLICATIONS = of_queue(SPACE_MESSAGE, PUBLICATIONS_ID)
+_PUBLICATION = message(PUBLICATIONS_ID, LANE_READY, PRIORITY_TOP, 0)[:-8]
+
+
+def holders(arrival: int) -> bytes:
+    """Return the key of the number of those who hold a publication."""
+    return SPACE_HOLDERS + arrival.to_bytes(8, "big")
+
+
+def parked(arrival: int, queue_id: int) -> bytes:
+    """Return the key of a publication that is parked for a subscription."""
+    return PARKED.pack(SPACE_PARKED, arrival, queue_id)
+
+
+def job(job_id: int) -> bytes:
+    """Return the key of a job."""
+    return _JOB.pack(SPACE_JOB, job_id)
+
+
+def history(seq: int) -> bytes:
+    """Return the key of a row of history."""
+    return _JOB.pack(SPACE_HISTORY, seq)
+
+
+def aside(number: int) -> bytes:
+    """Return the key of an item of what is set aside."""
+    return _JOB.pack(SPACE_ASIDE, number)
+
+
+def after(prefix: bytes) -> bytes:
+    """Return the first key behind all that start with *prefix*, which is not all 0xff."""
+    return (int.from_bytes(prefix, "big") + 1).to_bytes(len(prefix), "big")

@@ -1,0 +1,164 @@
+"""The small rows of the store, each under a seal: what rots is told, not believed.
+
+    value = row, CRC-32 (as of zlib, u32) of the key and the row
+
+The seal covers the key, so that a row is not taken for another's whose key it got. Entries and the
+pieces of long records need none: records have a checksum of their own. The UID index is checked
+against its entry.
+"""
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from qmgr_protocol.checksum import crc32
+from qmgr_protocol.errors import ErrorCode, FrameMalformed, RequestError
+from qmgrd.core.layout import keys
+from qmgrd.core.layout.kv import Transaction
+
+SEAL_BYTES = 4
+
+_SINGLE = {
+    keys.STORE: "the store row",
+    keys.CLOCK: "the clock row",
+    keys.CLEAN: "the mark of a clean stop",
+    keys.NEXT_QUEUE: "the id of the next queue",
+    keys.FAN_OUT: "how far publications are out",
+    keys.HISTORY: "where the journal stands",
+    keys.SECRET: "the secret of sessions and leases",
+    keys.LISTED: "the mark that complete groups are listed",
+}
+_BY_NAME = {
+    keys.SPACE_QUEUE: "the definition of queue",
+    keys.SPACE_LINK: "the definition of link",
+    keys.SPACE_PEER: "the store id of queue manager",
+    keys.SPACE_TEMPLATE: "the definition of template",
+    keys.SPACE_TOPIC: "the definition of topic",
+    keys.SPACE_RETAINED: "the retained publication of topic",
+    keys.SPACE_CURSOR: "the export cursor",
+}
+_BY_NUMBER = {
+    keys.SPACE_COUNTERS: "the counters of queue",
+    keys.SPACE_LINK_OUTBOX: "the sending window of queue",
+    keys.SPACE_JOB: "job",
+    keys.SPACE_HISTORY: "row of history",
+    keys.SPACE_HOLDERS: "the holders of publication",
+    keys.SPACE_ASIDE: "what is set aside, item",
+}
+_BY_BYTES = {
+    keys.SPACE_ORIGIN: "the highest timestamp of an origin",
+    keys.SPACE_PRODUCER: "the window of producer",
+    keys.SPACE_LINK_INBOX: "the receiving window of stream",
+    keys.SPACE_NOTE: "the note of a message",
+    keys.SPACE_GROUP_ROW: "what is known of group",
+    keys.SPACE_DUE: "a row of the schedule",
+}
+
+
+class RowDamaged(RequestError):
+    """A row that is not what was written: at the start the store is refused, later a request."""
+
+    def __init__(self, what: str, why: str = "its checksum is wrong") -> None:
+        super().__init__(
+            ErrorCode.STORE_DAMAGED, f"{what}: {why}; restore the store from a snapshot"
+        )
+        self.why = why
+
+
+class RowMissing(RowDamaged):
+    """A row that must be there, and is not."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what, "it is missing")
+
+
+class RowSenseless(RowDamaged):
+    """A row that is as it was written, and cannot be true: it or what it speaks of is set aside."""
+
+
+# What making sense of a row may raise that has none.
+NONSENSE = (
+    FrameMalformed, RequestError, ValueError, TypeError, KeyError, IndexError, AttributeError,
+    ArithmeticError, AssertionError, RecursionError, struct.error,
+)  # fmt: skip
+
+
+@contextmanager
+def sense(key: bytes) -> Iterator[None]:
+    """Raise RowSenseless where what is done with the row under *key* finds that it makes none."""
+    try:
+        yield
+    except RowDamaged:
+        raise
+    except NONSENSE as error:
+        raise RowSenseless(name_of(key), f"{type(error).__name__}: {error}") from error
+
+
+def seal(key: bytes, row: bytes) -> bytes:
+    """Return the value that keeps *row* under *key*."""
+    return row + crc32(row, crc32(key)).to_bytes(SEAL_BYTES, "big")
+
+
+def unseal(key: bytes, value: bytes, queue: str = "") -> bytes:
+    """Return the row that *value* keeps under *key*.
+
+    Args:
+        queue: the name of the queue whose id is in *key*, where that is known.
+
+    Raises:
+        RowDamaged: key or value were changed since.
+    """
+    row = value[:-SEAL_BYTES]
+    if seal(key, row) != value:
+        raise RowDamaged(name_of(key, queue))
+    return row
+
+
+def put(tx: Transaction, key: bytes, row: bytes) -> None:
+    """Store *row* under *key*."""
+    tx.put(key, seal(key, row))
+
+
+def find(tx: Transaction, key: bytes, queue: str = "") -> bytes | None:
+    """Return the row of *key*, or None.
+
+    Raises:
+        RowDamaged: as :func:`unseal`.
+    """
+    value = tx.get(key)
+    return None if value is None else unseal(key, value, queue)
+
+
+def get(tx: Transaction, key: bytes, queue: str = "") -> bytes:
+    """Return the row of *key*, which must be there.
+
+    Raises:
+        RowDamaged: as :func:`unseal`; RowMissing.
+    """
+    row = find(tx, key, queue)
+    if row is None:
+        raise RowMissing(name_of(key, queue))
+    return row
+
+
+def scan(tx: Transaction, space: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the keys and rows of *space*.
+
+    Raises:
+        RowDamaged: as :func:`unseal`.
+    """
+    for key, value in tx.scan(space, keys.after(space)):
+        yield key, unseal(key, value)
+
+
+def name_of(key: bytes, queue: str = "") -> str:
+    """Return what lies under *key*, in words."""
+    space, rest = key[:1], key[1:]
+    if space in _BY_NAME:
+        return f"{_BY_NAME[space]} {rest.decode(errors='replace')}"
+    if space in _BY_NUMBER:
+        number = int.from_bytes(rest, "big")
+        return f"{_BY_NUMBER[space]} " + (f"{queue} (id {number})" if queue else f"id {number}")
+    if space in _BY_BYTES:
+        return f"{_BY_BYTES[space]} {rest.hex()}"
+    return _SINGLE.get(key, f"the row {key.hex()}")

@@ -1,0 +1,1 @@
+"""Limits of one turn: time, rows, bytes; and of the store."""

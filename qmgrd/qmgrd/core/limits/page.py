@@ -1,0 +1,43 @@
+"""A page of a list that is kept in order: it costs what the page does, not what the list does."""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import TypeVar
+
+from sortedcontainers import SortedDict, SortedList
+
+from qmgr_protocol.topic import MARK
+from qmgrd.core.limits.budget import LOOK_EACH, Budget
+
+Key = TypeVar("Key", int, str)
+Row = TypeVar("Row")
+
+
+def page(
+    ordered: "SortedList[Key] | SortedDict[Key, object]", after: Key, limit: int
+) -> tuple[list[Key], Key | None]:
+    """Return up to *limit* keys behind *after*, and the last of them where more follow."""
+    found = list(islice(ordered.irange(after, inclusive=(False, True)), limit + 1))
+    return found[:limit], found[limit - 1] if len(found) > limit else None
+
+
+def shown(
+    keys: list[Key], further: Key | None, show: Callable[[Key], Row], budget: Budget
+) -> tuple[list[Row], Key | None]:
+    """Return the rows of a page, and where the next one begins.
+
+    They are fewer where they take longer than what one connection may have of a turn.
+    """
+    end_ns = budget.clock_ns() + budget.share_ns
+    found: list[Row] = []
+    for key in keys:
+        if found and not len(found) % LOOK_EACH and budget.clock_ns() >= end_ns:
+            return found, keys[len(found) - 1]
+        found.append(show(key))
+    return found, further
+
+
+def below_of(topics: "SortedDict[str, object]", topic: str) -> Iterator[str]:
+    """Return those of *topics* that are below *topic*, which need not be one of them."""
+    last = topic + chr(ord(MARK) + 1)
+    yield from topics.irange(topic + MARK, last, inclusive=(True, False))

@@ -1,0 +1,1 @@
+"""One link to another queue manager: its paths, its outbox, its inbox."""

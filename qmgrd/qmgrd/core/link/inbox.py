@@ -1,0 +1,306 @@
+"""The receiving end of a link (US 6,401,136 B1, claim 1; triggers, checks and refusals are ours).
+
+A message is stored, and to be had, as it comes, in whatever order. The commit id, the end of the
+consecutive run, is told occasionally, and with it what is held above: after ``commit_messages`` of
+them, ``commit_bytes`` or ``commit_interval_ms`` after the first, when it is asked for, and as the
+connection is closed. A put that goes the other way over the connection takes it along. The next
+message begins the interval again, so busy traffic both ways needs no commit by itself.
+
+The window row is written in the turn of the messages that it speaks of, and outlives them: a
+message may be consumed before its commit id is told. The ids that a restored sender gives to other
+messages are those from some id on. So what came under the highest id held, and in which life of the
+sender, tells that the two ends do not belong together.
+"""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError, class_of
+from qmgr_protocol.record import HEAD_BYTES
+from qmgr_protocol.window import Inbox, runs_of
+from qmgrd.core.context import overflow
+from qmgrd.core.context.context import Context
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.kv import Transaction
+from qmgrd.core.layout.sense import number, stored_ids, typed
+from qmgrd.core.link.puts import size_of
+from qmgrd.core.queue.put import Put
+from qmgrd.core.queue.queue import Queue
+
+if TYPE_CHECKING:
+    from qmgrd.core.context.session import Session
+    from qmgrd.core.returns.dead_letters import DeadLetters
+
+BLOCKED_RETRY_MS = 1_000
+LINE_RETRY_MS = 100
+
+
+@dataclass(slots=True)
+class LinkInbox:
+    """A link's stream, as stored here; beside that, what of it lies in memory.
+
+    Invariant: ``paths`` are the connections that are open; what is ``in_line`` is of an ordered
+    stream, lies behind a gap, and is neither stored nor told as held.
+    """
+
+    stream_id: bytes
+    peer: str
+    inbox: Inbox
+    highest_id: int = 0  # ever held
+    highest_uid: bytes | None = None  # encoded UID of the message that came under it, if one did
+    highest_life: bytes = b""  # of the sender, in which that came
+    duplicates: int = 0  # discarded since the stream was opened
+    lost: int = 0  # committed, and gone as this store was put back to before that
+    lost_us: int | None = None  # when that was found out the last time
+    life: bytes = b""  # of the sender
+    incarnation: int = 0  # of this object, as the sender is told
+    is_ordered: bool = False
+    paths: dict[int, "Inflow"] = field(default_factory=dict)  # by number
+    in_line: dict[int, m.Put] = field(default_factory=dict)  # by first id
+    in_line_bytes: int = 0
+    is_draining: bool = False  # more of what is in line is to be taken in the next turn
+
+    @property
+    def key(self) -> bytes:
+        """The key of the stored row."""
+        return keys.SPACE_LINK_INBOX + self.stream_id
+
+    def encode(self) -> bytes:
+        """Return the stored row."""
+        inbox = self.inbox
+        row: bytes = pack([
+            self.peer, inbox.commit_id, runs_of(inbox.ahead), self.highest_uid, self.highest_life,
+            self.lost, self.lost_us,
+        ])  # fmt: skip
+        return row
+
+    def opened(self, stream: int, window: int, lost: int = 0) -> list[object]:
+        """Return the value that answers a LinkOpen."""
+        commit_id, ahead = self.inbox.commit_id, sorted(self.inbox.ahead)
+        return [
+            stream, commit_id, ahead, self.highest_uid, window, self.incarnation, lost,
+            self.highest_life,
+        ]  # fmt: skip
+
+    def begin_at(self, lowest_id: int) -> int:
+        """Take all ids below *lowest_id* as held; return how many were not."""
+        lost = self.inbox.begin_at(lowest_id)
+        if self.highest_id < self.inbox.commit_id:
+            self.highest_id, self.highest_uid = self.inbox.commit_id, None
+            self.highest_life = b""
+        return lost
+
+    def line_up(self, put: m.Put, bytes_max: int) -> None:
+        """Keep what lies behind a gap until that is closed.
+
+        Raises:
+            WindowExceeded: before anything is kept.
+            RequestError: LINK_LINE_FULL, of *bytes_max*; what is kept already may be all there is.
+        """
+        self.inbox.check(put.first_id + len(put.records) - 1)
+        known = self.in_line.get(put.first_id)
+        if known is not None and len(known.records) >= len(put.records):
+            return
+        size = _line_bytes(put) - (_line_bytes(known) if known else 0)
+        if self.in_line_bytes + size > bytes_max:
+            raise RequestError(
+                ErrorCode.LINK_LINE_FULL,
+                f"{self.in_line_bytes} bytes wait behind id {self.inbox.commit_id + 1}, "
+                f"{size} more are beyond link.window_bytes ({bytes_max})",
+                LINE_RETRY_MS,
+            )
+        self.in_line_bytes += size
+        self.in_line[put.first_id] = put
+
+    def next_in_line(self) -> m.Put | None:
+        """Return what no gap lies in front of any more, and keep it no longer."""
+        gap = self.inbox.commit_id + 1
+        if gap not in self.in_line:
+            gap = min(self.in_line, default=gap + 1)  # Puts overlap where they came again.
+        if gap > self.inbox.commit_id + 1:
+            return None
+        put = self.in_line.pop(gap)
+        self.in_line_bytes -= _line_bytes(put)
+        return put
+
+    def clear_line(self) -> None:
+        """Forget what waits behind a gap: it comes again."""
+        self.in_line.clear()
+        self.in_line_bytes = 0
+        self.is_draining = False
+
+    def receive(
+        self, context: Context, dead_letters: "DeadLetters", queue: Queue, put: m.Put,
+        target: str = "",
+    ) -> Put:  # fmt: skip
+        """Store what of *put* is new, and return what became of that.
+
+        Args:
+            context: of this turn.
+            dead_letters: where goes what has to make room.
+            queue: where it is stored.
+            put: as it came.
+            target: where it goes on from a transmission queue, or nothing.
+
+        Raises:
+            WindowExceeded: before anything is stored.
+        """
+        self.inbox.check(put.first_id + len(put.records) - 1)
+        numbered = [
+            (seq_id, record)
+            for seq_id, record in enumerate(put.records, put.first_id)
+            if not self.inbox.holds(seq_id)
+        ]
+        self.duplicates += len(put.records) - len(numbered)
+        batch = [record for _, record in numbered]
+        given = {put.first_id + index: extra for index, extra in put.extras}
+        extras = {at: given[seq_id] for at, (seq_id, _) in enumerate(numbered) if seq_id in given}
+        done = overflow.put(context, dead_letters, queue, batch, target, extras)
+        kept_out = {
+            index: error
+            for index, error in done.refused
+            if error.code != ErrorCode.DUPLICATE_MESSAGE  # It came another way: stored.
+        }
+        self.duplicates += len(done.refused) - len(kept_out)
+        for index, (seq_id, record) in enumerate(numbered):
+            if index not in kept_out:
+                self.hold(seq_id, record)
+        refused = [(numbered[index][0], error) for index, error in kept_out.items()]
+        return Put(refused, [], done.rows)
+
+    def skip(self, put: m.Put) -> None:
+        """Take the ids of *put* as held: their messages are gone at the sender.
+
+        Raises:
+            WindowExceeded: before anything is taken.
+        """
+        self.inbox.check(put.first_id + len(put.records) - 1)
+        for seq_id in self.inbox.missing(put.first_id, len(put.records)):
+            self.hold(seq_id, None)
+
+    def hold(self, seq_id: int, record: bytes | None) -> None:
+        """Take an id as held, with its *record* if there is one."""
+        self.inbox.receive(seq_id)
+        if seq_id > self.highest_id:
+            uid = None if record is None else record[-8 - record[4] :]
+            self.highest_id, self.highest_uid, self.highest_life = seq_id, uid, self.life
+
+
+@dataclass(slots=True, eq=False)
+class Inflow:
+    """One path of a stream: what came over it, and what was told there."""
+
+    stream: LinkInbox
+    session: "Session"
+    path: int
+    number: int = 0  # of the stream, on this connection
+    taken: int = 0  # records, whatever became of them
+    news: int = 0  # of these, those of which the sender has not been told
+    news_bytes: int = 0
+    is_asked: bool = False  # in this turn
+    _since_ms: int | None = None  # when the first came of which the sender has not been told
+    _timer_set: bool = False
+
+    def take(self, put: m.Put) -> None:
+        """Count what came."""
+        self.taken += len(put.records)
+        self.news += len(put.records)
+        self.news_bytes += size_of(put)
+
+    def due(self, context: Context) -> m.Committed | None:
+        """Return the commit to send now, or None; where it can wait, set the timer for it."""
+        limits = context.config.link
+        is_much = self.news >= limits.commit_messages or self.news_bytes >= limits.commit_bytes
+        back = self.session.path  # What goes the other way takes it along.
+        is_carried = back is not None and back.sent_turn == context.turns
+        if self.is_asked or (self.news and (is_much or is_carried)):
+            return self.tell()
+        if self.news:
+            self._wait(context)
+        else:
+            self._since_ms = None  # Blocked told of all that came.
+        return None
+
+    def _wait(self, context: Context) -> None:
+        """Schedule a commit of its own, unless a put carries one first."""
+        if self._since_ms is None:
+            self._since_ms = context.now.ms
+        if not self._timer_set:
+            self._timer_set = True
+            due_ms = self._since_ms + context.config.link.commit_interval_ms
+            context.timers.at(due_ms, lambda: self._ring(context))
+
+    def tell(self) -> m.Committed:
+        """Return the commit message, whatever was told before."""
+        self.news, self.news_bytes, self.is_asked, self._since_ms = 0, 0, False, None
+        inbox = self.stream.inbox
+        runs = runs_of(inbox.ahead)[: m.HELD_RUNS_MAX]
+        return m.Committed(self.number, inbox.commit_id, held=runs, taken=self.taken)
+
+    def _ring(self, context: Context) -> None:
+        self._timer_set = False
+        is_open = self.stream.paths.get(self.path) is self
+        if self._since_ms is None or not is_open or not self.news or self.stream.is_draining:
+            return
+        if context.now.ms < self._since_ms + context.config.link.commit_interval_ms:
+            self._wait(context)  # It was told along with a put since the timer was set.
+        else:
+            context.send(self.session.connection, self.tell())
+
+
+def load(tx: Transaction, stream_id: bytes, window: int) -> LinkInbox | None:
+    """Return the stored window of that stream, or None.
+
+    Raises:
+        RowDamaged: its row is.
+    """
+    row = rows.find(tx, keys.SPACE_LINK_INBOX + stream_id)
+    if row is None:
+        return None
+    with rows.sense(keys.SPACE_LINK_INBOX + stream_id):
+        peer, commit_id, runs, uid, *more = unpack(row)
+        life, lost, lost_us = [*more, *(b"", 0, None)[len(more) :]][:3]
+        typed(str, peer, "the peer")
+        typed(bytes, b"" if uid is None else uid, "the highest UID")
+        typed(bytes, life, "the life of the sender")
+        for value in (commit_id, lost, lost_us or 0):
+            number(value, "a number of the window")
+        ahead = stored_ids(runs)
+    return LinkInbox(
+        stream_id, peer, Inbox(window, commit_id, ahead), max(ahead, default=commit_id), uid, life,
+        lost=lost, lost_us=lost_us,
+    )  # fmt: skip
+
+
+def unstamped(put: m.Put) -> RequestError | None:
+    """Return what to say where a record has no UID: a link moves messages, it creates none."""
+    if all(len(record) >= HEAD_BYTES and record[4] for record in put.records):
+        return None
+    return RequestError(ErrorCode.RECORD_MALFORMED, "a record without a UID came over a link")
+
+
+def notes_of(put: m.Put) -> list[bytes]:
+    """Return the notes that came with the records of *put*."""
+    found = [extra.get(m.EXTRA_NOTE) for _, extra in put.extras]
+    return [note for note in found if type(note) is bytes]
+
+
+def _line_bytes(put: m.Put) -> int:
+    """Return what *put* takes in a line, roughly; an empty record is not for nothing either."""
+    return size_of(put) + 64 * len(put.records)
+
+
+def blocked(inflow: Inflow, seq_id: int, error: RequestError, count: int) -> m.Blocked:
+    """Return the message that tells the sender that an id cannot be stored now, and why.
+
+    Args:
+        count: of records of which nothing else is to be told.
+    """
+    inflow.news -= count
+    known_class = class_of(error.code)
+    retry_ms = BLOCKED_RETRY_MS if known_class is ErrorClass.RETRY_LATER else 10_000
+    wait_ms = error.retry_after_ms or retry_ms
+    return m.Blocked(inflow.number, seq_id, error.code, wait_ms, error.text, inflow.taken)

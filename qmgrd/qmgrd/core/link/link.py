@@ -1,0 +1,393 @@
+"""The sending end of a link to another queue manager (US 6,401,136 B1; see link/inbox.py).
+
+    stopped ◀──▶ as the best of its paths: waiting, dialling, opening, up ◀── Blocked ──▶ blocked
+                                                └──▶ refused: an operator must look
+
+Its paths (see link/path.py) carry one stream. What it sends stays in the outbox until the peer's
+commit id covers it. After a reconnect that id, and what is held above it, say where to go on, so
+nothing is ever in doubt. What a path has lost goes over the others; what it has had for long, and
+all wait for, over one that is idle.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import (
+    CommitOutOfRange,
+    ErrorClass,
+    ErrorCode,
+    FieldInvalid,
+    RequestError,
+    name_of,
+)
+from qmgr_protocol.layout import check_reply
+from qmgrd.core.context.context import Context, Dial
+from qmgrd.core.link import continuation as link_continuation
+from qmgrd.core.link.outbox import LinkOutbox
+from qmgrd.core.link.path import FETCH_REQUEST, Path
+from qmgrd.core.link.path import LinkState as LinkState
+from qmgrd.core.link.pump import Pump
+from qmgrd.core.link.watch import Watch
+from qmgrd.core.queue.queue import Queue
+
+if TYPE_CHECKING:
+    from qmgrd.core.context.session import Session
+
+OPEN_REQUEST = 1  # the id of the request that opens a path
+FETCHED = 128  # paths of connections that the peer dialled are numbered from here on
+_ON_THE_WAY = (LinkState.UP, LinkState.OPENING, LinkState.DIALLING)
+
+
+class Link:
+    """A link, defined by its row; everything else but the outbox dies with a restart."""
+
+    def __init__(self, name: str, row: dict[str, Any], queue: Queue, context: Context) -> None:
+        self.name = name
+        # As stored: addresses, stopped, queue_id; connections, ordered and fetch; stream and
+        # base_id where it was begun anew; lost and lost_us where its peer was put back; and what a
+        # newer version knows.
+        self.row = row
+        self.queue = queue
+        self.error = ""
+        self.refused_code = 0
+        self._refused_store = b""  # of the peer, as it was refused
+        self.paths: list[Path] = []
+        # Stopped, refused or blocked; else it is as its paths are.
+        self.held_by: LinkState | None = LinkState.STOPPED if row["stopped"] else None
+        self.down_since_ms: int | None = context.now.ms  # of neither up nor blocked
+        self.retry_at_ms: int | None = None  # when, blocked, it sends again
+        self.blocked_since_ms: int | None = None  # since when no commit has come for that
+        self.blocked_id = 0  # of the message that the peer could not take
+        self._context = context
+        self._epoch = 0  # makes the timer of an earlier block fall flat
+        self.watch = Watch(self, context)
+        self.outbox = LinkOutbox(queue, context)
+        self._lay_paths()
+        self.pump = Pump(self, context)
+
+    def _lay_paths(self) -> None:
+        count = self.row.get("connections", 1) if self.addresses else 0
+        self.paths = [Path(self, index, self._context) for index in range(count)]
+
+    @property
+    def state(self) -> LinkState:
+        """Where it stands."""
+        if self.held_by is not None:
+            return self.held_by
+        states = [path.state for path in self.paths]
+        return next((state for state in _ON_THE_WAY if state in states), LinkState.WAITING)
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where the peer listens."""
+        found: list[str] = self.row["addresses"]
+        return found
+
+    @property
+    def stream_id(self) -> bytes:
+        """The identity of the stream, never used for another one."""
+        number: int = self.row.get("stream", self.queue.id)
+        return self._context.store_id + number.to_bytes(8, "big")
+
+    @property
+    def up_paths(self) -> list[Path]:
+        """The paths over which messages may go."""
+        return [path for path in self.paths if path.is_up]
+
+    def path_of(self, dial: Dial) -> Path | None:
+        """Return the path that waits for the answer of *dial*."""
+        return next((path for path in self.paths if path.dial == dial), None)
+
+    def start(self) -> None:
+        """Dial, or send what was blocked, now; what is on its way is left alone."""
+        if self.held_by is LinkState.BLOCKED:
+            self._unblock()
+        if not any(path.dial or path.connection for path in self.paths):
+            self._hold(None)
+            self.error, self.refused_code = "", 0
+        for path in self.paths:
+            path.start()
+
+    def altered(self) -> None:
+        """Dial as the row says now, refused or not, unless it is stopped."""
+        self._hang_up(ErrorCode.CANCELLED, f"link {self.name} was altered")
+        self._lay_paths()
+        if self.held_by is not LinkState.STOPPED:
+            self._hold(None)
+            self.start()
+
+    def accept(self, stream: int) -> None:
+        """Take the peer as it will be found, and go on with what is held here as a new *stream*."""
+        self.row |= {"stream": stream, "base_id": self.outbox.commit_id + 1}
+        self.outbox.forget_commit()
+        self.blocked_since_ms = None
+        self._context.peers.repin(self.name, self._refused_store)
+        self.pump = Pump(self, self._context)
+
+    def stop(self) -> None:
+        """Hang up and stay so."""
+        self._hang_up(ErrorCode.CANCELLED, f"link {self.name} was stopped")
+        self._hold(LinkState.STOPPED)
+        self.blocked_since_ms = None
+        self.error = ""  # It is not up as somebody said so, for no other reason.
+
+    def _hang_up(self, code: int, text: str) -> None:
+        for path in self.paths:
+            path.hang_up(code, text)
+        self.paths = [path for path in self.paths if not path.is_fetched]
+
+    def _hold(self, by: LinkState | None) -> None:
+        self.held_by, self.retry_at_ms = by, None
+        self._epoch += 1
+        self._count_down_time()
+
+    def _count_down_time(self) -> None:
+        if self.state in (LinkState.UP, LinkState.BLOCKED):
+            self.down_since_ms = None
+        elif self.down_since_ms is None:
+            self.down_since_ms = self._context.now.ms
+
+    def check_ready(self) -> None:
+        """Raise RequestError LINK_DOWN where its peer is not to fetch, or not now.
+
+        A link that has addresses goes where these lead, not to who comes and has the name.
+        """
+        if self.addresses:
+            raise RequestError(
+                ErrorCode.LINK_DOWN,
+                f"link {self.name} of {self._context.name} has addresses: it dials, and is not "
+                "fetched from",
+                1_000,
+            )
+        if self.held_by in (LinkState.STOPPED, LinkState.REFUSED):
+            raise RequestError(
+                ErrorCode.LINK_DOWN,
+                f"link {self.name} of {self._context.name} is {self.state.value}", 1_000,
+            )  # fmt: skip
+
+    def fetched(self, session: "Session", wanted: m.LinkFetch) -> None:
+        """Send over a connection that the peer has dialled, too, for as long as it lasts."""
+        index = FETCHED + wanted.path
+        for older in [path for path in self.paths if path.index == index]:
+            older.close(ErrorCode.LINK_FENCED, "a newer connection fetches")
+            self.lost(older, "a newer connection fetches")
+        path = session.path = Path(self, index, self._context, is_fetched=True)
+        self.paths.append(path)
+        welcome = m.Welcome(
+            m.VERSION, session.name, session.store_id, 0,
+            frame_max_bytes=wanted.frame_max_bytes, message_max_bytes=wanted.message_max_bytes,
+            put_window_messages=wanted.put_window_messages,
+            put_window_bytes=wanted.put_window_bytes,
+        )  # fmt: skip
+        address = f"{session.name} dialled"
+        path.opening(session.connection, address, welcome, self.outbox.commit_id)
+        self._open(path)
+
+    def dialled(self, path: Path, connection: int, welcome: m.Welcome) -> None:
+        """Go on over a new connection whose handshake is done."""
+        assert path.dial is not None
+        path.opening(connection, path.dial.address, welcome, self.outbox.commit_id)
+        try:
+            if welcome.name != self.name:
+                raise RequestError(
+                    ErrorCode.PEER_WRONG,
+                    f"the queue manager at {path.address} is {welcome.name}, not {self.name}; "
+                    f"correct the address with: qmctl link alter {self.name} HOST:PORT",
+                )
+            remedy = f"qmctl link start {self.name} --accept"
+            self._context.peers.pin(welcome.name, welcome.store_id, remedy)
+        except RequestError as error:
+            self.refuse(path, error)
+            return
+        self._open(path)
+        if self.row.get("fetch", False):
+            path.fetch()
+
+    def _open(self, path: Path) -> None:
+        assert path.connection is not None
+        base_id, next_id = self.row.get("base_id", 1), self.queue.counters.next_arrival
+        ordered, life = self.row.get("ordered", False), self._context.life
+        opening = m.LinkOpen(
+            OPEN_REQUEST, self.stream_id, base_id, next_id, life, path.index, ordered,
+            path.since_commit_id + 1,
+        )  # fmt: skip
+        self._context.send(path.connection, opening)
+        self.watch.set()
+
+    def answered(self, path: Path, message: m.Message) -> None:
+        """Take what the peer sends over *path*."""
+        kind = type(message)
+        if kind is m.Committed and message.stream == path.stream:
+            self._committed(path, message)
+        elif kind is m.Blocked and message.stream == path.stream:
+            # What it says to do is to be done at its end.
+            there = "qmctl " if path.is_fetched else f"qmctl -c {path.address} "
+            at = f"at {self.name}: " if path.is_fetched else ""
+            why = message.text.replace("qmctl ", at + there)
+            path.land(message.taken, self.pump.due_ms)
+            if message.code != ErrorCode.LINK_LINE_FULL:  # It comes again when its turn has come.
+                self._blocked(message, f"{self.name} says: {why}")
+        elif kind in (m.Ok, m.Error) and message.request_id == FETCH_REQUEST:
+            path.fetch_answered("" if kind is m.Ok else f"{name_of(message.code)}: {message.text}")
+        elif path.state is not LinkState.OPENING or kind not in (m.Ok, m.Error):
+            return
+        elif message.request_id != OPEN_REQUEST:
+            raise FieldInvalid(kind.__name__, "request_id", f"is {message.request_id}, of nothing")
+        elif kind is m.Ok:
+            self._opened(path, message.value)
+        else:
+            self.refuse(path, RequestError(message.code, message.text), message.error_class)
+
+    def _opened(self, path: Path, value: Any) -> None:
+        try:
+            check_reply(m.LinkOpen, value)
+            stream, commit_id, ahead, uid, window, incarnation, lost, life = value[:8]
+            held_to = max([commit_id, *ahead])
+            link_continuation.check(
+                self.name, self.outbox, path.since_commit_id, commit_id, held_to, uid, life
+            )
+        except FieldInvalid as error:
+            self.refuse(path, RequestError(error.code, str(error)))
+            return
+        except RequestError as error:
+            self.refuse(path, error)
+            return
+        if lost:
+            link_continuation.tell_restored(self._context, self.name, self.row, lost)
+        newest = max((other.incarnation for other in self.up_paths), default=0)
+        if newest >> 31 == incarnation >> 31 and incarnation < newest:
+            late = RequestError(ErrorCode.LINK_FENCED, "an answer of before came late")
+            self.refuse(path, late, ErrorClass.RETRY_LATER)
+            return
+        for other in self.up_paths:
+            if other.incarnation != incarnation:  # What is in flight there is lost, and it, too.
+                text = f"{self.name} began anew, as path {path.index} tells"
+                other.close(ErrorCode.CANCELLED, text)
+                other.lost(text)
+                if other.is_fetched:
+                    self.paths.remove(other)
+        self._commit(commit_id)
+        if not self.up_paths:
+            self.outbox.held.clear()
+            self.outbox.resume(commit_id)
+            self._context.note("info", "link up", link=self.name, commit_id=commit_id)
+            self.error = ""
+        self.outbox.hold(ahead)
+        self.outbox.window = min(window, self._context.config.link.window_messages)
+        self.pump.highest_sent = max(self.pump.highest_sent, held_to)
+        self.refused_code = 0
+        path.opened(stream, incarnation)
+        self._count_down_time()
+        self._context.awake_queues[self.queue.id] = self.queue
+
+    def _committed(self, path: Path, message: m.Committed) -> None:
+        commit_id = message.commit_id
+        highest = _highest(message)
+        if highest > self.pump.highest_sent:
+            raise CommitOutOfRange(highest, self.pump.highest_sent + 1)
+        path.land(message.taken, self.pump.due_ms)
+        for first, count, *_ in message.held:
+            self.outbox.hold(range(max(first, self.outbox.commit_id + 1), first + count))
+        if self._commit(commit_id) and self.state is LinkState.UP:
+            self.error = ""
+        self.pump.committed()
+
+    def _commit(self, commit_id: int) -> bool:
+        """Take note of what the peer holds; return whether that is more than before."""
+        done = self.outbox.commit(commit_id)
+        if done:  # If it is blocked, then by another message than before.
+            is_blocked = self.held_by is LinkState.BLOCKED
+            self.blocked_since_ms = self._context.now.ms if is_blocked else None
+        return bool(done)
+
+    def _blocked(self, message: m.Blocked, why: str) -> None:
+        if self.held_by is not None:
+            return
+        self.error = f"{name_of(message.code)}: {why}"
+        self._hold(LinkState.BLOCKED)
+        self.blocked_id = message.seq_id
+        if self.blocked_since_ms is None:
+            self.blocked_since_ms = self._context.now.ms
+        self._context.note("warning", "link blocked", link=self.name, why=self.error)
+        self._try_again_in(max(message.retry_after_ms, 1), self._unblock)
+
+    def _try_again_in(self, wait_ms: int, call: Callable[[], None]) -> None:
+        epoch = self._epoch
+        due_ms = self.retry_at_ms = self._context.now.ms + wait_ms
+        self._context.timers.at(due_ms, lambda: call() if self._epoch == epoch else None)
+
+    def _ask_again(self) -> None:
+        self._hold(None)
+        for path in self.paths:
+            path.start()
+
+    def _unblock(self) -> None:
+        """Send again from the commit id on, but what the peer has or has still to look at."""
+        self._hold(None)
+        self.pump.go_back(self.outbox.commit_id)
+
+    def block_at(self, path: Path, seq_id: int, size: int) -> None:
+        """Wait: the peer may be given a higher limit, and says so when it comes back."""
+        limit = path.welcome.message_max_bytes
+        text = (
+            f"message {seq_id} has {size} bytes, {self.name} takes at most {limit}: raise its "
+            "limits.message_max_bytes"
+        )
+        self._blocked(m.Blocked(0, seq_id, ErrorCode.MESSAGE_TOO_LARGE, 10_000), text)
+
+    def refuse(self, path: Path, error: RequestError, error_class: int = 0) -> None:
+        """Give *path* up: for a while, or all, where only people can help, until started.
+
+        Who has to be allowed at its peer asks there again: nobody has to come back to this end.
+        """
+        if error.code == ErrorCode.PEER_NOT_ALLOWED:
+            self._refuse(error)
+            self._try_again_in(self._context.config.link.redial_max_ms, self._ask_again)
+            return
+        if (error_class or error.error_class) != ErrorClass.NEVER:
+            path.close(error.code, error.text)
+            self.lost(path, str(error))
+            return
+        self._refused_store = path.welcome.store_id
+        self._refuse(error)
+
+    def _refuse(self, error: RequestError) -> None:
+        self._hang_up(error.code, error.text)
+        is_new = error.code != self.refused_code
+        self.error, self.refused_code = str(error), error.code
+        self._hold(LinkState.REFUSED)
+        if is_new:
+            self._context.event("link refused", link=self.name, why=name_of(error.code))
+            self._context.note("error", "link refused", link=self.name, why=self.error)
+
+    def lost(self, path: Path, why: str) -> None:
+        """Take note that the connection of *path*, or the attempt at one, is gone."""
+        if self.held_by in (LinkState.STOPPED, LinkState.REFUSED):
+            return
+        was_up, ids = path.is_up, list(path.flight.ids())
+        path.lost(why)
+        if path.is_fetched:
+            self.paths.remove(path)
+        if self.up_paths:
+            if ids:
+                self.pump.go_back(min(ids) - 1)
+            return
+        self.error = why
+        self._hold(None)
+        if was_up:
+            self._context.note("warning", "link lost", link=self.name, why=why)
+
+
+def _highest(message: m.Committed) -> int:
+    """Return the highest id that the peer says it has.
+
+    Raises:
+        FieldInvalid: the runs above the commit id do not ascend from there.
+    """
+    highest = message.commit_id
+    for first, count, *_ in message.held:
+        if first <= highest:
+            raise FieldInvalid("Committed", "held", f"has {first} behind {highest}")
+        highest = first + count - 1
+    return highest

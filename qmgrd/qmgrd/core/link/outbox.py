@@ -1,0 +1,237 @@
+"""What a link has to send: the messages on its transmission queue, and how far the peer has them.
+
+The transmission queue keeps each message under its sequence id, which is its arrival number: given
+in the turn of the put, without holes. It is deleted here only once the peer's commit id covers it.
+
+Beside the commit id is kept in which lives of this process something was sent, and which id was the
+next one when each of these had ended: what the peer says that it has from one of them has to be
+below (link/continuation.py).
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from qmgr_protocol import history
+from qmgr_protocol import record as records
+from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.messages import EXTRA_DELAY_MS, EXTRA_EXPIRY_MS, EXTRA_NOTE
+from qmgr_protocol.record import Uid
+from qmgr_protocol.window import Outbox
+from qmgrd.core.context.context import Context
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.sense import number, typed
+from qmgrd.core.queue import lane, notes
+from qmgrd.core.queue.queue import Queue
+from qmgrd.core.queue.take import is_there
+
+Extra = dict[str, int | bytes]  # what a link says of a record beside it
+# Target, record and extra of an id whose message is damaged, expired or gone with a restart.
+GONE: tuple[str, bytes, Extra] = ("", b"", {})
+HELD: tuple[str, bytes, Extra] = ("held", b"", {})  # the same of an id that the peer has, or gets
+_PLAIN: Extra = {}
+LIVES_MAX = 64  # that are told apart: in each something was sent, and not all of it is committed
+_ANY_LIFE = b""  # stands for those before these
+_EXPIRY, _NO_EXPIRY = slice(8, 16), bytes(8)  # in the head of a record
+
+
+class LinkOutbox(Outbox):
+    """The sending window of a link, as stored here.
+
+    Invariant: what lies on ``queue`` are the ids from ``commit_id`` + 1 on, but for damaged ones.
+    """
+
+    def __init__(self, queue: Queue, context: Context) -> None:
+        self.queue = queue
+        self._context = context
+        self._commit_uid: bytes | None = None  # encoded UID of the message at the commit id
+        self.flying: set[int] = set()  # on its way over some path: not to be sent once more
+        self._damaged: dict[bytes, bytes] = {}  # entries met in this turn, by key
+        self._row_key = keys.of_queue(keys.SPACE_LINK_OUTBOX, queue.id)
+        # Lives in which something was sent, each with the next id when it ended; 0 of this one.
+        self._lives: dict[bytes, int] = {}
+        commit_id, row = 0, rows.find(context.tx, self._row_key, queue.name)
+        if row is not None:
+            with rows.sense(self._row_key):
+                commit_id = self._read(unpack(row))
+        super().__init__(
+            context.config.link.window_messages, commit_id, queue.counters.next_arrival
+        )
+        if 0 in self._lives.values():
+            self._lives = {life: end or self.next_id for life, end in self._lives.items()}
+            self._write()
+
+    def _read(self, row: list[Any]) -> int:
+        """Take in a stored *row*; return its commit id.
+
+        Raises:
+            ValueError: it makes no sense.
+        """
+        next_id = self.queue.counters.next_arrival
+        commit_id, uid, *more = row
+        number(commit_id, "the commit id", 0, next_id - 1)
+        self._commit_uid = None if uid is None else typed(bytes, uid, "the UID of the commit id")
+        # One of before lives were kept says nothing of them.
+        self._lives = dict(more[0] if more else [(_ANY_LIFE, next_id)])
+        for life, end in self._lives.items():
+            typed(bytes, life, "a life")
+            number(end, "where a life ended")
+        return int(commit_id)
+
+    def _save(self) -> None:
+        self._write()
+        self._context.touch(self.queue)
+
+    def _write(self) -> None:
+        row = pack([self.commit_id, self._commit_uid, [*self._lives.items()]])
+        rows.put(self._context.tx, self._row_key, row)
+
+    def sending(self) -> None:
+        """Take note, with this turn, that something is sent in this life."""
+        if self._context.life in self._lives:
+            return
+        if len(self._lives) >= LIVES_MAX:
+            self._lives.pop(_ANY_LIFE, None)
+            oldest = next(iter(self._lives))
+            self._lives = {_ANY_LIFE: self._lives.pop(oldest)} | self._lives
+        self._lives[self._context.life] = 0
+        self._save()
+
+    def end_of(self, life: bytes) -> int | None:
+        """Return the id that was next when *life* ended; None where nothing was sent in it."""
+        end = self._lives.get(life, self._lives.get(_ANY_LIFE))
+        return self.queue.counters.next_arrival if end == 0 else end
+
+    def _key(self, seq_id: int) -> bytes:
+        return keys.message(self.queue.id, keys.LANE_READY, keys.PRIORITY_TOP, seq_id)
+
+    def forget_commit(self) -> None:
+        """Have nothing known of what the peer holds: it becomes another one."""
+        self._commit_uid = None
+        self._save()
+
+    def uid_at(self, seq_id: int) -> bytes | None:
+        """Return the encoded UID of the message that has that id, or None where it is not known.
+
+        Of one that is no more, though not removed yet, it is not: the peer may have been told so.
+        """
+        if seq_id == self.commit_id:
+            return self._commit_uid
+        value = self._context.tx.get(self._key(seq_id))
+        if value is None:
+            return None
+        entry = entries.decode(value)
+        known = entries.sound(entries.record(self._context.tx, entry)) and is_there(
+            self.queue, entry, seq_id, self._context.now
+        )
+        return entries.uid_trailer(entry) if known else None
+
+    def describe(self, seq_id: int) -> dict[str, Any]:
+        """Return what message has that id and how many are behind it; None of one that is gone."""
+        value = self._context.tx.get(self._key(seq_id))
+        if value is None:
+            return {"blocked_queue": None, "blocked_uid": None, "blocked_behind": None}
+        entry = entries.decode(value)
+        trailer = entries.uid_trailer(entry)
+        uid = Uid(trailer[:-8].decode(errors="replace"), int.from_bytes(trailer[-8:], "big"))
+        return {
+            "blocked_queue": entry.target,
+            "blocked_uid": str(uid) if trailer else None,
+            "blocked_behind": self.queue.counters.next_arrival - 1 - seq_id,
+        }
+
+    def records(self, count: int) -> Iterator[tuple[str, bytes, Extra]]:
+        """Yield target, record and extra of up to *count* of the next ids, within the window.
+
+        An id whose message is damaged has neither: the peer takes it as held, so that nothing waits
+        for it. One that the peer has, or gets over another path, is :data:`HELD`. Call
+        :meth:`set_aside` afterwards.
+        """
+        self.next_id = self.queue.counters.next_arrival
+        tx, next_id = self._context.tx, self.sent_id + 1
+        last = min(self.sent_id + count, self.commit_id + self.window, self.next_id - 1)
+        for key, value in tx.scan(self._key(next_id), self._key(last + 1)):
+            seq_id = keys.place(key)[1]
+            yield from self._without(next_id, seq_id)
+            next_id = seq_id + 1
+            if seq_id in self.held or seq_id in self.flying:
+                yield HELD
+                continue
+            entry = entries.decode(value)
+            record = entries.record(tx, entry)
+            if not is_there(self.queue, entry, seq_id, self._context.now):
+                yield GONE
+            elif entries.sound(record):
+                yield entry.target, record, self._extra(entry, record, seq_id)
+            else:
+                self._damaged[key] = value
+                yield GONE
+        yield from self._without(next_id, last + 1)
+
+    def _without(self, first_id: int, stop_id: int) -> Iterator[tuple[str, bytes, Extra]]:
+        """Yield what there is of ids without a message."""
+        for seq_id in range(first_id, stop_id):
+            yield HELD if seq_id in self.held or seq_id in self.flying else GONE
+
+    def _extra(self, entry: entries.Entry, record: bytes, seq_id: int) -> Extra:
+        """Return the time that is left of a message, the rest of its delay, and its note."""
+        has_delay = bool(record[7] & records.FLAG_DELAYED)
+        has_expiry = record[_EXPIRY] != _NO_EXPIRY
+        if not (entry.expires_ms or has_expiry or entry.noted or has_delay):
+            return _PLAIN
+        extra: Extra = {}
+        if entry.expires_ms:
+            extra[EXTRA_EXPIRY_MS] = entry.expires_ms - self._context.now.ms
+        elif has_expiry:
+            extra[EXTRA_EXPIRY_MS] = 0  # A dead letter: its time is of no account any more.
+        if has_delay:
+            left_ms = entry.due_ms - self._context.now.ms if entry.delayed else 0
+            extra[EXTRA_DELAY_MS] = max(left_ms, 0)
+        if entry.noted:
+            extra[EXTRA_NOTE] = notes.raw(self._context.tx, self.queue.id, seq_id)
+        return extra
+
+    def set_aside(self) -> None:
+        """Keep for forensics what :meth:`records` found damaged."""
+        if not self._damaged:
+            return
+        for key, value in self._damaged.items():
+            lane.set_aside(self.queue, self._context.tx, key, value)
+        self._context.note(
+            "error", "damaged messages set aside", queue=self.queue.name, count=len(self._damaged)
+        )
+        self._context.dirty_queues[self.queue.id] = self.queue
+        self._damaged.clear()
+
+    def commit(self, commit_id: int) -> range:
+        """Delete what the peer now holds, in this turn; return the ids.
+
+        Raises:
+            CommitOutOfRange: *commit_id* was never assigned.
+        """
+        self.next_id = self.queue.counters.next_arrival
+        before, uid = self.commit_id, self.uid_at(commit_id)
+        done = super().commit(commit_id)
+        if done:
+            self._commit_uid = uid
+            # All that was sent in the others is committed.
+            lives = self._lives.items()
+            self._lives = {life: end for life, end in lives if not 0 < end <= commit_id + 1}
+            self._delete(before + 1, commit_id)
+            self._save()
+        return done
+
+    def _delete(self, first_id: int, last_id: int) -> None:
+        tx, queue = self._context.tx, self.queue
+        found = list(tx.scan(self._key(first_id), self._key(last_id + 1)))
+        for key, value in found:
+            entry = lane.remove(queue, tx, key, value)
+            # What is gone with a restart was counted then, though the peer may hold it.
+            is_lost = queue.is_lost(entry, keys.place(key)[1])
+            queue.counters.acked += not is_lost
+            kind = history.LOST if is_lost else history.TRANSFERRED
+            if 0 < entry.expires_ms <= self._context.now.ms:
+                kind = history.EXPIRED  # Perhaps it was passed over; and nobody has it any more.
+            queue.happened(kind, key, entry, peer=queue.name[1:], target=entry.target)
+        self._context.rows += 3 * len(found)

@@ -1,0 +1,151 @@
+"""Sends what a link holds over its paths: which part over which, and what once more."""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from qmgrd.core.context.context import Context
+from qmgrd.core.link.path import LATE_MS, LinkState, Path
+from qmgrd.core.link.puts import Room, cut, size_of
+
+if TYPE_CHECKING:
+    from qmgrd.core.link.link import Link
+
+PUMP_MESSAGES = 1_000  # at most so many per turn, so that others have their share
+PUMP_BYTES = 1024 * 1024
+
+
+class Pump:
+    """The sending of a link. All of it is in memory: what is not committed is sent again.
+
+    Invariant: what lies between commit id and cursor (``outbox.sent_id``) is held by the peer or in
+    flight, or it was refused there or is too long for it, and the link is blocked.
+    """
+
+    def __init__(self, link: "Link", context: Context) -> None:
+        self.highest_sent = link.outbox.commit_id
+        self.resent = 0
+        self.too_long: dict[int, int] = {}  # ids and bytes of messages that the peer does not take
+        self._link = link
+        self._context = context
+        self._above: deque[tuple[int, int]] = deque()  # last id and bytes of puts up to the cursor
+        self._above_bytes = 0
+
+    def committed(self) -> None:
+        """Go on, now that the peer has told what it holds, and what it has taken."""
+        outbox = self._link.outbox
+        gap = outbox.commit_id + 1
+        is_kept = gap in outbox.held or gap in self.too_long
+        if gap <= outbox.sent_id and not is_kept and not self._flies(gap):
+            self.go_back(outbox.commit_id)  # It was taken, and not kept.
+        self._context.awake_queues[self._link.queue.id] = self._link.queue
+
+    def _flies(self, seq_id: int) -> bool:
+        return any(path.flight.has(seq_id) for path in self._link.paths)
+
+    def go_back(self, seq_id: int) -> None:
+        """Send again what lies above *seq_id*, but what is held, or in flight."""
+        self.too_long.clear()
+        self._link.outbox.go_back(seq_id)
+        self._context.awake_queues[self._link.queue.id] = self._link.queue
+
+    def run(self) -> None:
+        """Send what the window allows, each time over the path that has most room."""
+        link = self._link
+        if not self._may_send or link.queue.bounds.get_inhibit:
+            return
+        outbox, queue, up = link.outbox, link.queue, self._in_time() or link.up_paths
+        outbox.flying = set()
+        if outbox.sent_id < self.highest_sent:
+            outbox.flying.update(*(path.flight.ids() for path in link.paths))
+        messages_left, bytes_left = PUMP_MESSAGES, min(PUMP_BYTES, self._room())
+        share = -(-PUMP_MESSAGES // len(up))
+        while messages_left > 0 and bytes_left > 0:
+            path = max(up, key=Path.room)
+            before, flying = outbox.sent_id, path.flight.bytes
+            room = min(bytes_left, path.room())
+            if room <= 0 or not self._send(path, min(share, messages_left), room):
+                break
+            messages_left -= outbox.sent_id - before
+            bytes_left -= path.flight.bytes - flying
+        outbox.set_aside()
+        queue.sent_id = max(queue.sent_id, outbox.sent_id)
+        if outbox.sent_id + 1 < queue.counters.next_arrival:
+            if (messages_left <= 0 or bytes_left <= 0) and self._room() > 0:
+                self._context.awake_queues[queue.id] = queue  # More in the next turn.
+            else:
+                for path in link.up_paths:
+                    path.ask()
+        link.watch.set()
+
+    @property
+    def _may_send(self) -> bool:
+        """Whether anything may be sent: a message that is too long holds up no others."""
+        link = self._link
+        if link.state is LinkState.BLOCKED:
+            return link.blocked_id in self.too_long and bool(link.up_paths)
+        return link.state is LinkState.UP
+
+    def _room(self) -> int:
+        """Return how many bytes more may be sent now; of a full window of messages none.
+
+        What is late holds up its own path, not the others. Of an ordered link all counts that is
+        not committed: the peer keeps it in memory.
+        """
+        outbox = self._link.outbox
+        if outbox.sent_id >= outbox.commit_id + outbox.window:
+            return 0
+        flying = sum(path.flight.bytes for path in self._in_time() or self._link.paths)
+        if self._link.row.get("ordered", False):
+            flying = max(flying, self._count_above())
+        return self._context.config.link.window_bytes - flying
+
+    def _count_above(self) -> int:
+        """Return the bytes between commit id and cursor."""
+        above, outbox = self._above, self._link.outbox
+        while above and above[0][0] <= outbox.commit_id:
+            self._above_bytes -= above.popleft()[1]
+        while above and above[-1][0] > outbox.sent_id:  # It went back: they are sent again.
+            self._above_bytes -= above.pop()[1]
+        return self._above_bytes
+
+    @property
+    def due_ms(self) -> int | None:
+        """How long a put may take to land, going by the fastest path; None where there is one."""
+        took = [path.took_ms for path in self._link.up_paths]
+        return 2 * min(took) + LATE_MS if len(took) > 1 else None
+
+    def _in_time(self) -> list[Path]:
+        """Return the paths that are up and of which nothing is late."""
+        due_ms = self.due_ms
+        return [path for path in self._link.up_paths if due_ms is None or not path.is_late(due_ms)]
+
+    def send_over(self, path: Path, ids: range) -> None:
+        """Send *ids* over *path*, too, whatever they are in flight over."""
+        outbox, sent_id = self._link.outbox, self._link.outbox.sent_id
+        outbox.sent_id, outbox.flying = max(ids.start - 1, outbox.commit_id), set()
+        self._send(path, ids.stop - 1 - outbox.sent_id, max(path.room(), 1))
+        outbox.sent_id = max(outbox.sent_id, sent_id)
+        outbox.set_aside()
+
+    def _send(self, path: Path, messages: int, bytes_max: int) -> bool:
+        """Send over *path* what fits; return whether anything was taken from the outbox."""
+        outbox, welcome = self._link.outbox, path.welcome
+        before = outbox.sent_id
+        messages = min(messages, welcome.put_window_messages - path.flight.messages)
+        is_ordered = self._link.row.get("ordered", False)
+        room = Room(path.stream, messages, bytes_max, path.frame_bytes, welcome.message_max_bytes)
+        for put in cut(outbox, room, self.too_long):
+            outbox.sending()
+            count, size = len(put.records), size_of(put)
+            self.resent += min(max(self.highest_sent - put.first_id + 1, 0), count)
+            last_id = put.first_id + count - 1
+            if is_ordered and (not self._above or last_id > self._above[-1][0]):
+                self._above.append((last_id, size))
+                self._above_bytes += size
+            path.send(put, size)
+            self._context.count_read(count, size)
+        for seq_id, size in self.too_long.items():
+            self._link.block_at(path, seq_id, size)
+            break
+        self.highest_sent = max(self.highest_sent, outbox.sent_id)
+        return outbox.sent_id > before

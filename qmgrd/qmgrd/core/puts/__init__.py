@@ -1,0 +1,1 @@
+"""Puts of clients and publications, on their way to the queues."""

@@ -1,0 +1,72 @@
+"""A proxy: a subscription whose publications go on to the same topic at another queue manager.
+
+They go over the link there like any message, once each, with the way that they came in their
+note. What came through a queue manager does not go back to it, so nothing goes in a circle; and
+a UID that is there already is not published twice.
+"""
+
+from typing import TYPE_CHECKING
+
+from qmgr_protocol import record as records
+from qmgr_protocol import topic as topics
+from qmgr_protocol.errors import RequestError
+from qmgrd.core.catalogue import route
+from qmgrd.core.catalogue.subscription import Subscription
+from qmgrd.core.context.context import Context
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.puts.fan_out import Publication, is_selected
+from qmgrd.core.queue import notes
+from qmgrd.core.queue.dedup import Verdict
+from qmgrd.core.queue.put import Prepared, append
+
+if TYPE_CHECKING:
+    from qmgrd.core.catalogue.catalogue import Catalogue
+
+
+def carry(
+    context: Context, catalogue: "Catalogue", subscription: Subscription, part: list[Publication]
+) -> None:
+    """Have *part* go on over the link of a proxy, but for what came that way."""
+    manager = subscription.manager
+    try:
+        link = route.link_to(catalogue, manager)
+    except RequestError:
+        context.event(
+            "publication missed", len(part), subscription=subscription.name, why="no link"
+        )
+        return
+    for publication in part:
+        if publication.arrival < subscription.first:
+            continue
+        if subscription.selector and not is_selected(context, subscription, publication):
+            continue
+        hops = _way(context, publication)
+        if manager in hops or link.name in hops or len(hops) >= notes.HOPS_MAX:
+            continue
+        queue, target = route.way(catalogue, topics.MARK + publication.entry.target, manager)
+        note = notes.encode({"hops": hops}) if hops else b""
+        entry, trailer = publication.entry, publication.trailer
+        bound_for = target.encode()
+        verdict = queue.origins.judge(context.tx, trailer, bound_for)
+        if verdict is Verdict.DUPLICATE:
+            continue
+        record = entries.record(context.tx, entry)
+        if not entries.sound(record):
+            context.event("publication missed", subscription=subscription.name, why="damaged")
+            continue
+        prepared = Prepared(
+            record, trailer, False, verdict, publication.front[6], entry.put_us,
+            entry.expires_ms, entry.due_ms,
+            bool(publication.front[7] & records.FLAG_NOT_PERSISTENT), bound_for, note,
+        )  # fmt: skip
+        context.rows += append(queue, context.tx, prepared, queue.next_arrival())
+        context.touch(queue)
+
+
+def _way(context: Context, publication: Publication) -> list[str]:
+    """Return the queue managers that a publication came through; none of one put here."""
+    if not publication.entry.noted:
+        return []
+    came = notes.read(context.tx, keys.PUBLICATIONS_ID, publication.arrival).get("hops")
+    return list(came) if notes.is_way(came) and came is not None else []

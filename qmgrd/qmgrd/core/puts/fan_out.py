@@ -1,0 +1,199 @@
+"""Giving a subscription its part of what was published: references, each under its number.
+
+Plain publications, where there is room for all, go in one tight loop. Of all else each is looked
+at: is it selected, is there room, has it a time or a group.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from qmgr_protocol import history
+from qmgr_protocol import record as records
+from qmgr_protocol.errors import RequestError
+from qmgr_protocol.topic import levels_of
+from qmgrd.core.catalogue.subscription import Subscription
+from qmgrd.core.context import overflow
+from qmgrd.core.context.context import Context
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.queue import lane
+from qmgrd.core.queue.facts import Facts
+from qmgrd.core.queue.queue import Queue
+
+if TYPE_CHECKING:
+    from qmgrd.core.catalogue.catalogue import Catalogue
+    from qmgrd.core.returns.dead_letters import DeadLetters
+
+_ROWS_EACH = 2
+_PLAIN_FLAGS = entries.INLINE | entries.IN_ROWS | entries.NOTED
+
+
+class Publication(NamedTuple):
+    """One publication that goes out."""
+
+    arrival: int
+    entry: entries.Entry
+    front: bytes  # what its record begins with
+    trailer: bytes  # its encoded UID
+    size: int  # of its record
+    reference: bytes  # the entry of a plain one on a subscription
+    is_plain: bool
+
+
+def publication_of(context: Context, arrival: int, value: bytes) -> Publication | None:
+    """Return what goes out of a stored publication; None of one that rotted, or has no topic."""
+    entry = entries.decode(value)
+    if entry.flags == entries.UNREADABLE:
+        return None
+    try:
+        levels_of(entry.target)  # It is kept: each topic is looked at once.
+    except RequestError:
+        return None
+    front, trailer = entries.front(context.tx, entry), entries.uid_trailer(entry)
+    if len(front) < records.HEAD_BYTES:
+        return None
+    size = entries.record_bytes(entry)
+    is_plain = (
+        not entry.flags & ~_PLAIN_FLAGS and not (entry.expires_ms or entry.due_ms)
+        and not (front[records.CORRELATION_LENGTH_AT] or front[records.GROUP_FLAGS_AT])
+        and not front[7] & records.FLAG_NOT_PERSISTENT
+    )  # fmt: skip
+    reference = entries.reference(entry.put_us, size, trailer)
+    return Publication(arrival, entry, front, trailer, size, reference, is_plain)
+
+
+def give(
+    context: Context, catalogue: "Catalogue", dead_letters: "DeadLetters",
+    subscription: Subscription, part: list[Publication], *, is_late: bool = False,
+) -> None:  # fmt: skip
+    """Have *subscription* hold what of *part* is for it.
+
+    Args:
+        is_late: it was published before it subscribed.
+    """
+    queue, first = subscription.queue, 0 if is_late else subscription.first
+    assert queue is not None, "proxies have no queue"
+    if part[0].arrival < first:
+        part = [publication for publication in part if publication.arrival >= first]
+    if subscription.selector is not None:
+        part = [one for one in part if is_selected(context, subscription, one)]
+    if not part:
+        return
+    context.dirty_queues[queue.id] = queue
+    if queue.has_consumers:
+        context.awake(queue)
+    if subscription.is_suspended:
+        queue.counters.missed += len(part)
+        context.event("publication missed", len(part), subscription=queue.name, why="suspended")
+        return
+    size = sum(publication.size for publication in part)
+    is_plain = not (queue.bounds.expiry_max_ms or is_late) and all(one.is_plain for one in part)
+    if is_plain and queue.has_room(len(part), size):
+        _give_plain(context, catalogue, queue, part, size)
+        return
+    _give_each(context, catalogue, dead_letters, subscription, part)
+
+
+def _give_each(
+    context: Context, catalogue: "Catalogue", dead_letters: "DeadLetters",
+    subscription: Subscription, part: list[Publication],
+) -> None:  # fmt: skip
+    """Have *subscription* hold those of *part* that it has room for."""
+    queue = subscription.queue
+    assert queue is not None, "proxies have no queue"
+    for at, publication in enumerate(part):
+        is_volatile = publication.front[7] & records.FLAG_NOT_PERSISTENT
+        if is_volatile and publication.arrival < queue.origins.born:
+            continue  # Gone with the restart, as those are which were given before it.
+        if not _has_room(context, dead_letters, queue, publication):
+            if queue.bounds.overflow == "suspend":
+                _suspend(context, catalogue, subscription, len(part) - at)
+                return
+            queue.counters.missed += 1
+            context.event("publication missed", subscription=queue.name, why="full")
+            continue
+        add(context, catalogue, queue, publication)
+
+
+def _give_plain(
+    context: Context, catalogue: "Catalogue", queue: Queue, part: list[Publication], size: int
+) -> None:
+    prefixes, default = queue.prefixes, queue.bounds.priority_default
+    changes = catalogue.holders.changes
+    pairs = []
+    for arrival, _, front, _, _, reference, _ in part:
+        priority = default if front[7] & records.FLAG_PRIORITY_OF_QUEUE else front[6]
+        pairs.append((prefixes[priority] + arrival.to_bytes(8, "big"), reference))
+        changes[arrival] = changes.get(arrival, 0) + 1
+    context.tx.put_all(pairs)
+    if queue.account is not None:
+        for key, reference in pairs:
+            queue.account.entry(history.PUT, key, entries.decode(reference))
+    counters, count = queue.counters, len(part)
+    counters.next_arrival = part[-1].arrival + 1
+    counters.depth += count
+    counters.bytes += size
+    counters.puts += count
+    counters.fast += count
+    context.rows += count
+
+
+def add(context: Context, catalogue: "Catalogue", queue: Queue, publication: Publication) -> None:
+    """Have the subscription that *queue* is hold *publication*."""
+    arrival, entry, front, trailer, size, _, _ = publication
+    expires_ms, cap_ms = entry.expires_ms, queue.bounds.expiry_max_ms
+    if cap_ms:
+        expires_ms = min(expires_ms or records.EXPIRY_END, context.now.ms + cap_ms)
+    flags = entries.SHARED
+    if front[7] & records.FLAG_NOT_PERSISTENT:
+        flags |= entries.VOLATILE
+    reference = entries.Entry(
+        flags, 0, 0, 0, entry.put_us, expires_ms, entry.due_ms, "",
+        entries.rest_of_reference(size, trailer),
+    )  # fmt: skip
+    priority = front[6]
+    if front[7] & records.FLAG_PRIORITY_OF_QUEUE:
+        priority = queue.bounds.priority_default
+    rows = lane.add(queue, context.tx, reference, front, trailer, priority, arrival)
+    queue.came(history.PUT, priority, arrival, reference)
+    counters = queue.counters
+    counters.next_arrival = max(counters.next_arrival, arrival + 1)
+    counters.puts += 1
+    counters.fast += 1
+    catalogue.holders.hold(arrival)
+    context.rows += rows + _ROWS_EACH
+    context.touch(queue)
+
+
+def _has_room(
+    context: Context, dead_letters: "DeadLetters", queue: Queue, publication: Publication
+) -> bool:
+    """Return whether *queue* takes *publication*, having others make room if it is to."""
+    if queue.has_room(1, publication.size):
+        return True
+    if queue.bounds.overflow in ("discard-newest", "suspend"):
+        return False
+    overflow.make_room(context, dead_letters, queue, 1, publication.size)
+    return queue.has_room(1, publication.size)
+
+
+def _suspend(
+    context: Context, catalogue: "Catalogue", subscription: Subscription, missed: int
+) -> None:
+    """Have *subscription*, which is full, get nothing more until it is said to be healthy."""
+    assert subscription.queue is not None, "proxies are not suspended"
+    subscription.queue.counters.missed += missed
+    catalogue.store_row(subscription.name, subscription.row | {"suspended": True})
+    context.event("subscription suspended", subscription=subscription.name)
+    context.note("warning", "subscription suspended", subscription=subscription.name, why="full")
+
+
+def is_selected(context: Context, subscription: Subscription, publication: Publication) -> bool:
+    """Return whether *publication* is one that *subscription*, which selects, is to have."""
+    selector, entry, queue = subscription.selector, publication.entry, subscription.queue
+    assert selector is not None, "asked of those that select"
+    priority = publication.front[6]
+    if queue is not None and publication.front[7] & records.FLAG_PRIORITY_OF_QUEUE:
+        priority = queue.bounds.priority_default
+    extra = {"topic": entry.target, "subscription": subscription.name}
+    record = entries.record(context.tx, entry)
+    context.rows += 1 + entries.body_rows(entry)
+    return selector.matches(Facts(record, priority, 0, 0, entry.put_us, extra).value_of)

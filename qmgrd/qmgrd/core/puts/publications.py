@@ -1,0 +1,269 @@
+"""Publications: each is stored once, and goes out to the subscriptions that its topic fits.
+
+    put to /topic ──▶ SYSTEM.PUBLICATIONS ──fan-out──▶ a reference on each subscription
+                          │  number 7                      under the number 7
+                          │                                    │ ack, expiry, purge, end
+                          └──────◀── gone with the last ───────┘
+
+1. A publication is a message on a queue of its own: checked, stamped and refused like any other.
+   Its arrival there is its number, and that under which each subscription has it.
+2. A reference holds no record, only its length and UID. How many there are is one row.
+3. The fan-out reads that queue on from where it stopped, in batches, and gives each subscription
+   its part of a batch at once. What a turn has no rows for is the next one's, by a stored position;
+   so is what a crash left. Nobody gets what was published before it subscribed: its ``first``.
+4. A publication that nobody holds once its batch is out is removed.
+5. In a store that is nearly full nothing goes out until others make room; puts stop before.
+"""
+
+from itertools import islice
+from typing import NamedTuple
+
+from qmgr_protocol import history
+from qmgr_protocol import record as records
+from qmgrd.core.catalogue import topics
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.catalogue.subscription import Subscription
+from qmgrd.core.context.context import CRAMPED_MS, Context, Timer
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.limits.budget import LOOK_EACH
+from qmgrd.core.puts.carry import carry
+from qmgrd.core.puts.fan_out import Publication, give, publication_of
+from qmgrd.core.queue import lane
+from qmgrd.core.queue.queue import Queue
+from qmgrd.core.returns.dead_letters import DeadLetters
+
+BATCH_MAX = 256
+BATCH_BYTES_MAX = 1024 * 1024
+BATCH_MATCHES_MAX = 20_000  # of its topics with subscriptions
+_COUNT_BYTES = 4
+
+
+class _Batch(NamedTuple):
+    """Publications that go out together, and who has which of them, by queue id."""
+
+    first: int
+    stop: int
+    found: list[Publication]
+    parts: list[tuple[int, Subscription, list[Publication]]]
+
+
+class Publications:
+    """What is published, and how far it is out. Invariant: all before ``_next`` is."""
+
+    def __init__(self, context: Context, catalogue: Catalogue, dead_letters: DeadLetters) -> None:
+        self._context = context
+        self._catalogue = catalogue
+        self._dead_letters = dead_letters
+        self._batch: _Batch | None = None
+        self._at = 0  # of its parts, how many are out
+        self._is_stored = False  # the position, as something is not out yet
+        self._look: Timer | None = None  # whether there is room again
+        queue = self._queue
+        self._next = queue.counters.next_arrival if queue is not None else 1
+        row = rows.find(context.tx, keys.FAN_OUT)
+        if row is not None and queue is not None:
+            position: tuple[int, int, int] | None = None
+            with context.aside.guard(context, keys.FAN_OUT):
+                position = _position(row, self._next)
+            if position is not None:
+                self._is_stored = True
+                self._resume(queue, *position)
+        catalogue.topics.next_out = self._next
+
+    @property
+    def _queue(self) -> Queue | None:
+        return self._catalogue.by_id.get(keys.PUBLICATIONS_ID)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is not out yet."""
+        queue = self._queue
+        return self._batch is not None or (
+            queue is not None and self._next < queue.counters.next_arrival
+        )
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether something is not out yet, and there is room for it."""
+        return self.is_busy and not self._context.is_cramped
+
+    def _resume(self, queue: Queue, first: int, stop: int, queue_id: int) -> None:
+        self._next = first
+        if stop > first:
+            self._batch = self._read(queue, stop, is_known=True)
+            queue.flush(self._context.tx)  # Something may have rotted meanwhile.
+            self._context.totals.count(queue)
+            parts = self._batch.parts
+            self._at = sum(known <= queue_id for known, _, _ in parts)
+
+    def run(self) -> None:
+        """Have what was published go out, as far as the turn has rows for it."""
+        queue, context = self._queue, self._context
+        if queue is None:
+            return
+        context.awake_queues.pop(queue.id, None)  # Nobody gets there.
+        rows_max = max(context.turn_rows, context.rows + context.turn_rows // 2)
+        is_over = False
+        while context.rows < rows_max and self.can_go_on and not is_over:
+            if self._batch is None:
+                self._batch = self._read(queue, queue.counters.next_arrival)
+                self._next, self._at = self._batch.first, 0
+                for publication in self._batch.found:
+                    self._catalogue.holders.hold(publication.arrival)  # Until all of it is out.
+            self._give(self._batch, rows_max)
+            is_over = context.budget.is_over
+        self._catalogue.topics.next_out = self._next
+        self._count(queue)
+        if context.is_cramped and self.is_busy and (self._look is None or self._look.call is None):
+            self._look = context.timers.at(context.now.ms + CRAMPED_MS, lambda: None)
+
+    def _give(self, batch: _Batch, rows_max: int) -> None:
+        context, given = self._context, 0
+        while self._at < len(batch.parts):
+            is_over = context.rows >= rows_max and self._at
+            if given and not given % LOOK_EACH and context.budget.is_over:
+                is_over = True
+            given += 1
+            # The stored position is a queue id: proxies, which have none, are first and go at once.
+            if is_over and batch.parts[self._at][0]:
+                return
+            queue_id, subscription, part = batch.parts[self._at]
+            self._at += 1
+            if self._catalogue.topics.subscriptions.get(subscription.name) is not subscription:
+                continue  # It ended while the batch was going out.
+            if not self._context.begin_work("fan-out", f"{batch.first} {queue_id}"):
+                continue
+            if subscription.manager:
+                carry(self._context, self._catalogue, subscription, part)
+            else:
+                give(self._context, self._catalogue, self._dead_letters, subscription, part)
+        for publication in batch.found:
+            is_retained = publication.front[7] & records.FLAG_RETAINED
+            if is_retained and self._context.begin_work("publication", publication.arrival):
+                self._retain(publication)
+            self._catalogue.holders.release(publication.arrival)
+        self._batch, self._next = None, batch.stop
+
+    def _read(self, queue: Queue, stop: int, *, is_known: bool = False) -> _Batch:
+        """Return the next batch before *stop*; what rotted is set aside, and nobody gets it.
+
+        Args:
+            is_known: it was under way until *stop*, and is not cut anew: some have all of it.
+        """
+        tx, found, size = self._context.tx, list[Publication](), 0
+        matches, seen = 0, set[str]()
+        start = keys.publication(self._next)
+        rows_ = list(islice(tx.scan(start, keys.publication(stop)), BATCH_MAX))
+        if len(rows_) == BATCH_MAX:
+            stop = keys.place(rows_[-1][0])[1] + 1
+        for key, value in rows_:
+            publication = publication_of(self._context, keys.place(key)[1], value)
+            if publication is not None:
+                found.append(publication)
+                size += len(value)
+                if (topic := publication.entry.target) not in seen:
+                    seen.add(topic)
+                    matches += len(self._catalogue.topics.match(topic))
+            else:
+                lane.set_aside(queue, tx, key, value)
+                self._context.dirty_queues[queue.id] = queue
+            is_full = size >= BATCH_BYTES_MAX or matches >= BATCH_MATCHES_MAX
+            if is_full and not is_known:
+                stop = keys.place(key)[1] + 1
+                break
+        self._context.rows += len(rows_)
+        return _Batch(self._next, stop, found, self._parts(found))
+
+    def _parts(self, found: list[Publication]) -> list[tuple[int, Subscription, list[Publication]]]:
+        by_id: dict[tuple[int, str], tuple[Subscription, list[Publication]]] = {}
+        by_topic: dict[str, list[Publication]] = {}
+        for publication in found:
+            by_topic.setdefault(publication.entry.target, []).append(publication)
+        is_mixed = len(by_topic) > 1
+        for topic, some in by_topic.items():
+            for subscription in self._catalogue.topics.match(topic):
+                queue_id = 0 if subscription.queue is None else subscription.queue.id
+                part = by_id.setdefault((queue_id, subscription.name), (subscription, []))[1]
+                part += some
+        parts = [(key[0], *by_id[key]) for key in sorted(by_id)]
+        for _, _, part in parts if is_mixed else ():
+            part.sort(key=lambda publication: publication.arrival)
+        return parts
+
+    def _retain(self, publication: Publication) -> None:
+        """Have a topic keep *publication* for those who subscribe later; an empty one, nothing."""
+        tx, topic = self._context.tx, publication.entry.target
+        before = topics.retained(tx, topic)
+        if before is not None:
+            self._catalogue.holders.release(before)
+        is_empty = not records.HEAD.unpack_from(publication.front)[-1]
+        topics.retain(tx, topic, 0 if is_empty else publication.arrival)
+        if not is_empty:
+            self._catalogue.holders.hold(publication.arrival)
+
+    def _count(self, queue: Queue) -> None:
+        """Write how many hold what changed in this turn; remove what nobody does."""
+        tx, changes = self._context.tx, self._catalogue.holders.changes
+        for arrival, change in changes.items():
+            if not self._context.begin_work("publication", arrival):
+                continue
+            key = keys.holders(arrival)
+            row = rows.find(tx, key)
+            count = change + (int.from_bytes(row, "big") if row is not None else 0)
+            self._context.rows += 1
+            if count > 0:
+                if change:
+                    rows.put(tx, key, count.to_bytes(_COUNT_BYTES, "big"))
+                continue
+            if row is not None:
+                tx.delete(key)
+            self._remove(queue, arrival)
+        changes.clear()
+
+    def _remove(self, queue: Queue, arrival: int) -> None:
+        context, key = self._context, keys.publication(arrival)
+        value = context.tx.get(key)
+        if value is None:
+            return
+        entry = lane.remove(queue, context.tx, key, value)
+        queue.counters.acked += 1
+        queue.happened(history.SETTLED, key, entry, target=entry.target)
+        context.rows += 2 + entries.body_rows(entry)
+        context.dirty_queues[queue.id] = queue
+        if queue.bounds.dedup_retention_ms:
+            until_ms = context.now.ms + queue.bounds.dedup_retention_ms
+            queue.remember(context.tx, until_ms, entries.uid_trailer(entry), 9, arrival)
+
+    def count(self) -> None:
+        """Write how far publications are out, and what was released since in this turn."""
+        queue = self._queue
+        if queue is not None and self._catalogue.holders.changes:
+            self._count(queue)
+        self._store()
+
+    def _store(self) -> None:
+        """Write how far publications are out, where they are not all; else forget it."""
+        context = self._context
+        if self.is_busy:
+            batch = self._batch
+            stop = self._next if batch is None else batch.stop
+            queue_id = batch.parts[self._at - 1][0] if batch is not None and self._at else 0
+            rows.put(context.tx, keys.FAN_OUT, keys.FAN_OUT_ROW.pack(self._next, stop, queue_id))
+            context.wrote = self._is_stored = True
+        elif self._is_stored:
+            context.tx.delete(keys.FAN_OUT)
+            context.wrote, self._is_stored = True, False
+
+
+def _position(row: bytes, next_arrival: int) -> tuple[int, int, int]:
+    """Return first and stop of the batch that is going out, and the last queue id that has it.
+
+    Raises:
+        ValueError: they cannot be true.
+    """
+    first, stop, queue_id = keys.FAN_OUT_ROW.unpack(row)
+    if not 1 <= first <= stop <= next_arrival:
+        raise ValueError(f"{first} up to {stop} are going out, of {next_arrival - 1} publications")
+    return first, stop, queue_id

@@ -1,0 +1,60 @@
+"""What operators are told of puts that are refused."""
+
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.context.context import Context
+from qmgrd.core.queue.queue import Queue
+
+LOGGED_EVERY_MS = 60_000
+
+
+class FullStore:
+    """Logs that the store is full, at most once a minute, and that it has room again.
+
+    There is no event for it: an event would need room in the store.
+    """
+
+    def __init__(self) -> None:
+        self._is_logged = False
+        self._next_ms = 0
+
+    def log(self, context: Context) -> None:
+        """Logs what has changed with this turn."""
+        if context.store_full:
+            if context.now.ms >= self._next_ms:
+                self._is_logged, self._next_ms = True, context.now.ms + LOGGED_EVERY_MS
+                context.note("error", "puts are refused: no room", why=context.store_full)
+        elif self._is_logged:
+            self._is_logged = False
+            context.note("info", "puts are accepted again")
+
+
+def tell_full(
+    context: Context, queue: Queue, refused: list[tuple[int, RequestError]], count: int
+) -> None:
+    """Have operators know of a queue that is full, once until there is room again."""
+    is_full = any(
+        error.code in (ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_BYTES_FULL) for _, error in refused
+    )
+    if is_full and not queue.told_full:
+        context.event("queue full", queue=queue.name)
+    if is_full or len(refused) < count:
+        queue.told_full = is_full
+
+
+def count_refused(
+    context: Context, catalogue: Catalogue, name: str, error: RequestError, count: int
+) -> None:
+    """Count puts that are refused before their queue has seen them, though it is there.
+
+    Args:
+        context: of this turn.
+        catalogue: what is defined here.
+        name: what they were put on; what only passes through here is no queue, and not counted.
+        error: why.
+        count: how many.
+    """
+    if error.code in (ErrorCode.PUT_INHIBITED, ErrorCode.STORE_FULL) and name in catalogue.queues:
+        queue = catalogue.keeper(name)
+        queue.counters.refused += count
+        context.dirty_queues[queue.id] = queue

@@ -1,0 +1,1 @@
+"""One queue: its messages, leases, order, duplicates and journal."""

@@ -1,0 +1,104 @@
+"""The flood breaker: where nearly all fails, what stands behind the consumers is down.
+
+          share of failures reached            pause over
+    CLOSED ────────────────────────▶ OPEN ─────────────────▶ PROBING: one message is handed out
+       ▲                              ▲                          │
+       │          it is consumed      └──── it fails ────────────┤
+       └─────────────────────────────────────────────────────────┘
+
+So a queue keeps its messages, instead of having one after the other fail until all of them are dead
+letters. The window has two halves: of the older one only what is left of it is counted.
+"""
+
+from collections.abc import Container
+from enum import Enum
+
+from qmgr_protocol.messages import DELIVERY
+from qmgrd.core.layout.bounds import Bounds
+
+
+class State(Enum):
+    """Whether messages are handed out."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    PROBING = "probing"
+
+
+class Breaker:
+    """The breaker of one queue. It dies with a restart, and is closed then."""
+
+    __slots__ = ("_half_ms", "_now", "_then", "probe", "state", "until_ms")
+
+    def __init__(self) -> None:
+        self.state = State.CLOSED
+        self.until_ms = 0  # OPEN: when one message is tried
+        self.probe = 0  # PROBING: the arrival of what is tried, 0 before it is handed out
+        self._half_ms = 0  # when the younger half of the window began
+        self._now = [0, 0]  # consumed and failed in it
+        self._then = [0, 0]  # and in the half before
+
+    def note(self, bounds: Bounds, now_ms: int, consumed: int, failed: int) -> State | None:
+        """Count what ended; return the state that the breaker comes to, or None if it stays."""
+        if not bounds.breaker_percent:
+            return None
+        if self.state is State.PROBING:
+            if failed:
+                return self._open(bounds, now_ms)
+            return self._close() if consumed else None
+        self._roll(bounds, now_ms)
+        self._now[0] += consumed
+        self._now[1] += failed
+        if self.state is State.OPEN or not failed:
+            return None
+        failures = self._now[1] + self._then[1]
+        total = failures + self._now[0] + self._then[0]
+        if (
+            total >= bounds.breaker_messages_min
+            and 100 * failures >= bounds.breaker_percent * total
+        ):
+            return self._open(bounds, now_ms)
+        return None
+
+    def lets(self, now_ms: int, leases: Container[int]) -> int | None:
+        """Return how many messages may be handed out now, None for any number.
+
+        Args:
+            leases: arrivals of what is leased. What was tried may have come back unseen.
+        """
+        if self.state is State.CLOSED:
+            return None
+        if self.state is State.OPEN and now_ms >= self.until_ms:
+            self.state, self.probe = State.PROBING, 0
+        if self.probe not in leases:
+            self.probe = 0
+        return int(self.state is State.PROBING and not self.probe)
+
+    def altered(self, bounds: Bounds) -> State | None:
+        """Close it where it is not wanted any more; return the state that it comes to, if so."""
+        if bounds.breaker_percent or self.state is State.CLOSED:
+            return None
+        return self._close()
+
+    def handed(self, items: list[bytes]) -> None:
+        """Take note of what was handed out, as delivery items."""
+        if self.state is State.PROBING:
+            self.probe = DELIVERY.unpack_from(items[0])[1]
+
+    def _open(self, bounds: Bounds, now_ms: int) -> State:
+        self.state, self.until_ms = State.OPEN, now_ms + bounds.breaker_pause_ms
+        self._now, self._then = [0, 0], [0, 0]
+        return self.state
+
+    def _close(self) -> State:
+        self.state = State.CLOSED
+        self._now, self._then = [0, 0], [0, 0]
+        return self.state
+
+    def _roll(self, bounds: Bounds, now_ms: int) -> None:
+        half_ms = bounds.breaker_window_ms // 2
+        if now_ms - self._half_ms < half_ms:
+            return
+        is_next = now_ms - self._half_ms < 2 * half_ms
+        self._then = self._now if is_next else [0, 0]
+        self._now, self._half_ms = [0, 0], now_ms

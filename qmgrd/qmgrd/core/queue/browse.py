@@ -1,0 +1,172 @@
+"""Reading a queue without leasing anything: a page at a time, behind a place.
+
+A place is priority and arrival. So a cursor survives whatever is put and got in between, and marks
+nothing; what comes in behind it, with a higher priority, it does not meet any more. In the order of
+arrival there is no such thing: up to ``Queue.arrived`` nothing comes in any more.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from qmgr_protocol.messages import ARRIVAL, DELIVERY, STATE_LEASED
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import index, keys
+from qmgrd.core.layout.kv import Now, Transaction
+from qmgrd.core.limits.outflow import DELIVER_MAX_BYTES
+from qmgrd.core.queue import order
+from qmgrd.core.queue.group import index as group_index
+from qmgrd.core.queue.selection import is_selected, weight
+from qmgrd.core.queue.take import is_there, state_of, tail_of
+from qmgrd.core.selector.selector import Selector
+
+if TYPE_CHECKING:
+    from qmgrd.core.queue.queue import Queue
+
+LOOKED_AT_MAX = 1_000  # messages that are not wanted, for one page; fewer of weight
+DELAY_BYTES = 13  # in a frame, at most: index and ms of one that is delayed
+
+Place = tuple[int, int]
+Cursor = list[int]  # a place, and what else tells where a browse goes on
+# Key and entry of a message, and the cursor behind it. Without an entry: something was passed.
+Found = tuple[bytes, bytes, Cursor]
+
+
+class Page(NamedTuple):
+    """What a browse found."""
+
+    items: list[bytes]  # as in a delivery, without a lease
+    next: Cursor | None  # where to go on, None at the end
+    looked_at: int  # in rows: what weighs more counts more
+    delays: list[list[int]]  # index of an item that is delayed, ms until it can be got
+
+
+def browse(
+    queue: "Queue", tx: Transaction, now: Now, found: Iterator[Found], count: int, bytes_max: int,
+    selector: Selector | None = None,
+) -> Page:  # fmt: skip
+    """Return up to *count* of the messages *found* as delivery items.
+
+    At most *bytes_max* of records, and what a frame may hold of all that comes with them.
+    """
+    items: list[bytes] = []
+    delays: list[list[int]] = []
+    size, frame_bytes, looked_at = 0, 0, 0
+    cursor: Cursor | None = None
+    for key, value, behind_it in found:
+        if looked_at - len(items) >= LOOKED_AT_MAX:
+            return Page(items, cursor, looked_at, delays)
+        if not value:
+            looked_at += 1
+            cursor = behind_it
+            continue
+        priority, arrival = keys.place(key)
+        entry = entries.decode(value)
+        looked_at += weight(selector, tx, value)
+        if not is_there(queue, entry, arrival, now):
+            cursor = behind_it
+            continue
+        if items and frame_bytes + entries.length_apart(value) > DELIVER_MAX_BYTES:
+            return Page(items, cursor, looked_at, delays)  # It is not read for nothing.
+        record = entries.record(tx, entry)
+        if not is_selected(selector, queue, tx, key, entry, record):
+            cursor = behind_it
+            continue
+        size += len(record)
+        item = _item(queue, tx, now, entry, record, priority, arrival)
+        is_delayed = key[keys.POSITION_AT] == keys.LANE_DELAYED
+        frame_bytes += len(item) + (DELAY_BYTES if is_delayed else 0)
+        is_full = size > bytes_max or frame_bytes > DELIVER_MAX_BYTES
+        if len(items) == count or (items and is_full):
+            return Page(items, cursor, looked_at, delays)
+        if is_delayed:
+            delays.append([len(items), max(entry.due_ms - now.ms, 0)])
+        items.append(item)
+        cursor = behind_it
+    return Page(items, None, looked_at, delays)
+
+
+def by_arrival(queue: "Queue", tx: Transaction, after: Place | None) -> Iterator[Found]:
+    """Yield keys and entries in the order of arrival behind a place."""
+    for key, value in order.by_arrival(queue, tx, 0 if after is None else after[1] + 1):
+        yield key, value, [*keys.place(key), 0, ARRIVAL]
+
+
+def placed(found: Iterator[tuple[bytes, bytes]]) -> Iterator[Found]:
+    """Yield keys and entries with their places as cursors."""
+    for key, value in found:
+        yield key, value, list(keys.place(key))
+
+
+def _item(
+    queue: "Queue", tx: Transaction, now: Now, entry: entries.Entry, record: bytes, priority: int,
+    arrival: int,
+) -> bytes:  # fmt: skip
+    state = state_of(entry.delivered, arrival, queue.counters.maybe_before)
+    if arrival in queue.leases:
+        state |= STATE_LEASED
+    topic = entries.publication(tx, entry).target if entry.shared else ""
+    more, tail = tail_of(queue, tx, now, entry, arrival, topic)
+    # No lease number: who browses must not be able to settle for others.
+    head = DELIVERY.pack(
+        priority, arrival, 0, entry.delivered, entry.failed, state | more, entry.put_us
+    )
+    return head + record + tail
+
+
+def behind(
+    queue: "Queue", tx: Transaction, lane: int, after: Place | None
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield keys and entries of a lane behind a place, in the order of delivery.
+
+    What is in groups can be got, too, as if it lay in the ready lane.
+    """
+    priority, arrival = (keys.PRIORITY_TOP, -1) if after is None else after
+    priority = min(priority, keys.PRIORITY_TOP)
+    if lane == keys.LANE_READY and not queue.is_transmission:
+        return order.behind(queue, tx, priority, arrival + 1)
+    start = keys.message(queue.id, lane, priority, arrival + 1)
+    return tx.scan(start, keys.after(keys.lane(queue.id, lane)))
+
+
+def indexed(
+    queue: "Queue", tx: Transaction, prefix: bytes, after: Place | None = None, number: int = 0
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield keys and entries that an index has under *prefix*, behind a place.
+
+    Args:
+        number: in its group, of what has that place; a group is in the order of these.
+    """
+    for place in places(tx, prefix, after, number):
+        rank, arrival = keys.PLACE.unpack(place)
+        row = queue.find(tx, keys.PRIORITY_TOP - rank, arrival)
+        if row is not None:
+            yield row
+
+
+def places(
+    tx: Transaction, prefix: bytes, after: Place | None = None, number: int = 0
+) -> Iterator[bytes]:
+    """Yield 9 - priority and arrival of what can be got, as an index has them under *prefix*."""
+    tail = b""
+    if after is not None:
+        tail = keys.PLACE.pack(keys.PRIORITY_TOP - min(after[0], keys.PRIORITY_TOP), after[1])
+    if prefix.startswith(keys.SPACE_GROUP):
+        start = prefix if after is None else prefix + number.to_bytes(4, "big") + b"\0"
+        for _, position in group_index.under(tx, prefix, start):
+            if position[0] == keys.LANE_GROUPED:
+                yield position[1:]
+    elif prefix.startswith(keys.SPACE_UID):
+        position = tx.get(prefix) or b""
+        if position and position[0] in keys.LANES_READY and position[1:] > tail:
+            yield position[1:]
+    else:
+        for key, _ in tx.scan(prefix + tail + b"\0" if tail else prefix, keys.after(prefix)):
+            yield key[-keys.PLACE.size :]
+
+
+def number_at(queue: "Queue", tx: Transaction, place: Place) -> int:
+    """Return the number in its group of the message that is there at *place*."""
+    row = queue.find(tx, *place)
+    front = b"" if row is None else entries.front(tx, entries.decode(row[1]))
+    group = index.selected_by(front)[1]
+    return 0 if group is None else group[1]

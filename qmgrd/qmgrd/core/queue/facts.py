@@ -1,0 +1,194 @@
+"""Facts: what a name in a message selector stands for.
+
+In this order: a built-in fact, such as priority, or its name in JMS; a fact of a dead letter; a
+header of the message. A name in double quotes is that of a header at once. The envelope, where
+the headers are, is unpacked only where a name is asked that needs it, and once a message.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from qmgr_protocol import record as records
+from qmgr_protocol.codec import unpack
+from qmgr_protocol.errors import FrameMalformed
+from qmgrd.core.selector.lexer import QUOTE
+from qmgrd.core.selector.value import Value
+
+_MICROSECONDS_PER_MS = 1_000
+_NOTHING: Mapping[str, Any] = {}
+_NO_HEAD = records.Head(*(0,) * len(records.Head._fields))
+
+
+class Facts:
+    """The facts of one message. Its record need not be sound.
+
+    Of one whose lengths do not add up nothing is known but what is told of it here.
+    """
+
+    __slots__ = (
+        "_envelope", "_extra", "_head", "_record", "delivered", "failed", "priority", "put_us",
+    )  # fmt: skip
+
+    def __init__(
+        self, record: bytes, priority: int, delivered: int, failed: int, put_us: int,
+        extra: Mapping[str, Any] = _NOTHING,
+    ) -> None:  # fmt: skip
+        self._record = record
+        self._extra = extra
+        self._head: records.Head | None = None
+        self._envelope: dict[str, Any] | None = None
+        self.priority = priority
+        self.delivered = delivered
+        self.failed = failed
+        self.put_us = put_us
+
+    def value_of(self, name: str) -> Value | None:
+        """Return what *name* stands for, or None where there is no such thing. Never raises."""
+        fact = _FACTS.get(name)
+        if fact is not None:
+            return fact(self)
+        if name.startswith(QUOTE):
+            return self._header(name[1:-1])
+        if name in self._extra:
+            return _value(self._extra[name])
+        return self._header(name)
+
+    def head(self) -> records.Head:
+        """Return the head of the record; all of it is 0 where its lengths do not add up."""
+        if self._head is None:
+            self._head = _head(self._record)
+        return self._head
+
+    def uid(self) -> records.Uid | None:
+        """Return the UID, or None of a record without one."""
+        length = self.head().origin_length
+        if not length:
+            return None
+        (timestamp,) = records.TIMESTAMP.unpack_from(self._record, len(self._record) - 8)
+        return records.Uid(self._record[-8 - length : -8].decode(errors="replace"), timestamp)
+
+    def correlation_id(self) -> str | None:
+        """Return the correlation id as text, in hexadecimal digits if it is not UTF-8."""
+        found = self._record[records.HEAD_BYTES : self._group_at()]
+        try:
+            return found.decode() or None
+        except UnicodeDecodeError:
+            return found.hex()
+
+    def group(self) -> tuple[bytes, int, bool] | None:
+        """Return the group's id, the number in it, and whether it is the last."""
+        flags = self.head().group_flags
+        if not flags:
+            return None
+        group_id, number = records.GROUP.unpack_from(self._record, self._group_at())
+        return group_id, number, bool(flags & records.LAST_IN_GROUP)
+
+    def text(self, key: str) -> str | None:
+        """Return the text that stands in the envelope under *key*, beside the headers."""
+        found = self._opened().get(key)
+        return found if type(found) is str else None
+
+    def _header(self, name: str) -> Value | None:
+        headers = self._opened().get(records.HEADERS)
+        return _value(headers.get(name)) if type(headers) is dict else None
+
+    def _group_at(self) -> int:
+        return records.HEAD_BYTES + self.head().correlation_length
+
+    def _opened(self) -> dict[str, Any]:
+        """Return the envelope; one that rotted is empty."""
+        if self._envelope is None:
+            head = self.head()
+            start = self._group_at() + (records.GROUP.size if head.group_flags else 0)
+            start += records.DELAY.size if head.flags & records.FLAG_DELAYED else 0
+            self._envelope = _unpacked(self._record[start : start + head.envelope_length])
+        return self._envelope
+
+
+def _head(record: bytes) -> records.Head:
+    if not record or records.size_of(record) != len(record):
+        return _NO_HEAD
+    return records.Head._make(records.HEAD.unpack_from(record))
+
+
+def _unpacked(data: bytes) -> dict[str, Any]:
+    try:
+        envelope = unpack(data) if data else None
+    except FrameMalformed:
+        return {}
+    return envelope if type(envelope) is dict else {}
+
+
+def _value(found: Any) -> Value | None:
+    """Return *found* if a selector can do something with it. What is no number is NULL."""
+    if type(found) is str or type(found) is int or type(found) is bool:
+        return found
+    return found if type(found) is float and found == found else None
+
+
+def _size(facts: Facts) -> int | None:
+    head = facts.head()
+    return None if head is _NO_HEAD else head.body_length
+
+
+def _uid(facts: Facts) -> str | None:
+    uid = facts.uid()
+    return None if uid is None else str(uid)
+
+
+def _origin(facts: Facts) -> str | None:
+    uid = facts.uid()
+    return None if uid is None else uid.origin
+
+
+def _timestamp(facts: Facts) -> int | None:
+    uid = facts.uid()
+    return None if uid is None else uid.timestamp
+
+
+def _timestamp_ms(facts: Facts) -> int | None:
+    uid = facts.uid()
+    return None if uid is None else uid.timestamp // _MICROSECONDS_PER_MS
+
+
+def _group_id(facts: Facts) -> str | None:
+    group = facts.group()
+    return None if group is None else group[0].hex()
+
+
+def _group_number(facts: Facts) -> int | None:
+    group = facts.group()
+    return None if group is None else group[1]
+
+
+def _group_last(facts: Facts) -> bool | None:
+    group = facts.group()
+    return None if group is None else group[2]
+
+
+_FACTS: dict[str, Callable[[Facts], Value | None]] = {
+    "priority": lambda facts: facts.priority,
+    "uid": _uid,
+    "origin": _origin,
+    "timestamp": _timestamp,
+    "correlation_id": Facts.correlation_id,
+    "group_id": _group_id,
+    "group_number": _group_number,
+    "group_last": _group_last,
+    "size": _size,
+    "delivered": lambda facts: facts.delivered,
+    "failed": lambda facts: facts.failed,
+    "redelivered": lambda facts: facts.delivered > 0,
+    "put_us": lambda facts: facts.put_us,
+    "content_type": lambda facts: facts.text(records.CONTENT_TYPE),
+    "reply_to": lambda facts: facts.text(records.REPLY_TO),
+    "JMSPriority": lambda facts: facts.priority,
+    "JMSMessageID": _uid,
+    "JMSTimestamp": _timestamp_ms,
+    "JMSCorrelationID": Facts.correlation_id,
+    "JMSXDeliveryCount": lambda facts: facts.delivered + 1,
+    "JMSXGroupID": _group_id,
+    "JMSXGroupSeq": _group_number,
+    "JMSRedelivered": lambda facts: facts.delivered > 0,
+}
+BUILT_IN = tuple(_FACTS)

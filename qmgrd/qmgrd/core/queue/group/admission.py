@@ -1,0 +1,113 @@
+"""Which members may be put: each number once, none behind the last (BEHAVIOUR, D7).
+
+What has left for good has its number still, as long as its group is remembered: a put that is made
+again must not double it. What open units of work are going to put counts as put.
+"""
+
+from shlex import quote
+
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.group_id import shown
+from qmgr_protocol.record import GROUP_NUMBER_MAX, number_invalid
+from qmgrd.core.queue.group.hold import Member
+from qmgrd.core.queue.group.row import GroupRow
+
+NO_GROUP = bytes(24)
+UNCOMMITTED_MS = 1_000  # until a number that a unit of work holds may be free again
+
+
+class Pending:
+    """The members that open units of work are going to put on one queue.
+
+    Invariant: no group without a member is in it, and ``_last`` is the number of one of these.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[bytes, dict[int, None]] = {}  # by group
+        self._last: dict[bytes, int] = {}  # of these, the one that ends its group
+
+    def __len__(self) -> int:
+        """Return how many groups they are of."""
+        return len(self._numbers)
+
+    def keep(self, member: Member, *, is_last: bool) -> None:
+        """Have nobody else put a member that a unit is going to."""
+        self._numbers.setdefault(member.group_id, {})[member.number] = None
+        if is_last:
+            self._last[member.group_id] = member.number
+
+    def give_up(self, member: Member) -> None:
+        """Have others put a member that no unit holds any more."""
+        group_id, number = member
+        numbers = self._numbers.get(group_id, {})
+        numbers.pop(number, None)
+        if self._last.get(group_id) == number:
+            del self._last[group_id]
+        if not numbers:
+            self._numbers.pop(group_id, None)
+
+    def first(self, group_id: bytes, above: int, below: int) -> int:
+        """Return the lowest number between the two that a unit is going to put; 0 if none."""
+        numbers = self._numbers.get(group_id, {})
+        return min((number for number in numbers if above < number < below), default=0)
+
+    def error(self, queue: str, member: Member, *, is_last: bool) -> RequestError | None:
+        """Return GROUP_NUMBER_TAKEN or GROUP_ENDED where a unit has what contradicts a put."""
+        group_id, number = member
+        numbers = self._numbers.get(group_id)
+        if numbers is None:
+            return None
+        if number in numbers:
+            error = taken(queue, member, "is in a unit of work that is not over yet")
+            return RequestError(error.code, error.text, UNCOMMITTED_MS)
+        last = self._last.get(group_id, 0)
+        other = last if 0 < last < number else 0
+        if is_last and number < max(numbers):
+            other = max(numbers)
+        if other:
+            why = f"has number {other} in a unit of work, which contradicts {number}"
+            return _ended(queue, group_id, why)
+        return None
+
+
+def check_number(member: Member) -> None:
+    """Raise VALUE_INVALID or GROUP_NUMBER_INVALID where *member* is none of any group."""
+    if member.group_id == NO_GROUP:
+        text = "a group id of 24 zero bytes stands for no group"
+        raise RequestError(ErrorCode.VALUE_INVALID, text)
+    if not 1 <= member.number <= GROUP_NUMBER_MAX:
+        raise number_invalid(member.number)
+
+
+def check_row(queue: str, row: GroupRow, member: Member, *, is_last: bool) -> None:
+    """Raise GROUP_NUMBER_TAKEN or GROUP_ENDED where what is known of a group contradicts a put."""
+    group_id, number = member
+    if row.has_left(number):
+        raise taken(queue, member, f"has left it, and number {row.due} is due")
+    if row.last and (number > row.last or is_last):
+        why = "was closed" if row.is_closed else "ends"
+        raise _ended(queue, group_id, f"{why} with number {row.last}")
+    if is_last and number < row.highest:
+        why = f"goes on to number {row.highest}, so {number} cannot be its last"
+        raise _ended(queue, group_id, why)
+
+
+def taken(queue: str, member: Member, why: str) -> RequestError:
+    """Return that there is a message of that number, or was."""
+    return RequestError(
+        ErrorCode.GROUP_NUMBER_TAKEN,
+        f"number {member.number} of group {shown(member.group_id)} on queue {queue} {why}; look "
+        f"whether it was put before: {_show(queue, member.group_id)}",
+    )
+
+
+def _ended(queue: str, group_id: bytes, why: str) -> RequestError:
+    return RequestError(
+        ErrorCode.GROUP_ENDED,
+        f"group {shown(group_id)} on queue {queue} {why}; begin another group; "
+        f"see: {_show(queue, group_id)}",
+    )
+
+
+def _show(queue: str, group_id: bytes) -> str:
+    return f"qmctl group show {queue} {quote(shown(group_id))}"

@@ -1,0 +1,117 @@
+"""Browsing in logical order: messages of no group and groups by their places, members by number.
+
+A cursor says where it is in that order: place, number in the group that has its turn there, 1 for
+the order, and the group. So the group goes on behind that number, wherever it has its turn by now.
+What is completed behind the cursor it does not notice; a group that was passed and is consumed from
+meanwhile has its turn further on, and is met again there.
+"""
+
+import struct
+from collections.abc import Iterator
+from heapq import merge
+from typing import TYPE_CHECKING
+
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.messages import LOGICAL
+from qmgr_protocol.record import GROUP_NUMBER_MAX
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import index, keys
+from qmgrd.core.layout.kv import Transaction
+from qmgrd.core.queue.browse import Cursor, Found
+from qmgrd.core.queue.group import index as group_index
+
+if TYPE_CHECKING:
+    from qmgrd.core.queue.queue import Queue
+
+_START = [keys.PRIORITY_TOP, 0, 0, LOGICAL]
+_NONE = [0, 0, 0]  # the group of what is in none
+_GROUP = struct.Struct(">QQQ")
+
+
+def check_cursor(after: Cursor | None, order: int) -> None:
+    """Raise INCONSISTENT_BROWSE where a browse goes on in another order (MQRC 2259)."""
+    if after is None:
+        return
+    was = after[3] if len(after) > 3 else 0
+    if was != order or (order == LOGICAL and not _is_sound(after)):
+        raise RequestError(
+            ErrorCode.INCONSISTENT_BROWSE,
+            "the browse began in another order than it goes on in; begin anew, without a cursor",
+        )
+
+
+def _is_sound(after: Cursor) -> bool:
+    number, group = after[2], after[4:7] or _NONE
+    if after[0] > keys.PRIORITY_TOP or type(number) is not int or len(group) != len(_NONE):
+        return False
+    return 0 <= number <= GROUP_NUMBER_MAX and all(
+        type(part) is int and 0 <= part < 1 << 64 for part in group
+    )
+
+
+def in_logical_order(
+    queue: "Queue", tx: Transaction, after: Cursor | None, *, all_available: bool
+) -> Iterator[Found]:
+    """Yield keys and entries in logical order behind a cursor, each with its own.
+
+    A group that is passed, as it is not whole, is yielded without an entry.
+    """
+    priority, arrival, number, _, *group = (after or _START)[:7]
+    begun = _GROUP.pack(*(group or _NONE))
+    yield from _members(queue, tx, [priority, arrival], begun, number)
+    place = keys.PLACE.pack(keys.PRIORITY_TOP - priority, arrival)
+    ready = keys.lane(queue.id, keys.LANE_READY)
+    chain = keys.complete(queue.id, b"") if all_available else keys.chain(queue.id, b"")
+    turns = merge(
+        tx.scan(ready + place, keys.after(ready)), tx.scan(chain + place, keys.after(chain)),
+        key=_place,
+    )  # fmt: skip
+    for key, value in turns:
+        is_same = after is not None and _place((key, value)) == place
+        if key.startswith(chain):
+            if value == begun:
+                continue
+            rank, at = keys.PLACE.unpack(_place((key, value)))
+            where = [keys.PRIORITY_TOP - rank, at]
+            if not all_available or queue.groups.is_all_there(tx, value):
+                yield from _members(queue, tx, where, value, 0)
+            else:
+                yield key, b"", [*where, GROUP_NUMBER_MAX, LOGICAL, *_GROUP.unpack(value)]
+        elif not is_same:
+            yield key, value, [*keys.place(key), 0, LOGICAL, *_NONE]
+
+
+def _place(row: tuple[bytes, bytes]) -> bytes:
+    return row[0][-keys.PLACE.size :]
+
+
+def all_there(queue: "Queue", tx: Transaction, found: Iterator[Found]) -> Iterator[Found]:
+    """Yield what was *found*, but members of groups that are not all there without an entry."""
+    for key, value, cursor in found:
+        group = index.selected_by(entries.front(tx, entries.decode(value)))[1]
+        if group is None or key[keys.POSITION_AT] == keys.LANE_READY:
+            yield key, value, cursor
+        else:
+            yield key, value if queue.groups.is_all_there(tx, group[0]) else b"", cursor
+
+
+def _members(
+    queue: "Queue", tx: Transaction, where: Cursor, group_id: bytes, number: int
+) -> Iterator[Found]:
+    """Yield the members behind *number* up to the first gap, with cursors of that place."""
+    row = queue.groups.peek(tx, group_id)
+    if row is None or not row.place:
+        return
+    wanted = row.after(max(row.due, number + 1))
+    prefix = keys.of_queue(keys.SPACE_MESSAGE, queue.id)
+    start = keys.group(queue.id, group_id, wanted)
+    members = group_index.under(tx, group_index.prefix_of(queue.id, group_id), start)
+    for key, position in members:
+        found = int.from_bytes(key[-4:], "big")
+        if found != wanted or position[0] != keys.LANE_GROUPED:
+            return
+        value = tx.get(prefix + position)
+        if value is not None:
+            cursor = [*where, found, LOGICAL, *_GROUP.unpack(group_id)]
+            yield prefix + position, value, cursor
+        wanted = row.after(found + 1)

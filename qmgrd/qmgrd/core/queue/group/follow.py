@@ -1,0 +1,211 @@
+"""The members of groups that a consumer has: handed to it one after the other, as they are next.
+
+A run of plain members goes in one tight loop (queue/group/run.py), every other step by step.
+"""
+
+from typing import TYPE_CHECKING
+
+from qmgr_protocol.messages import DELIVERY, LOGICAL, STATE_TAKEN_OVER
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.layout.kv import Now, Transaction
+from qmgrd.core.queue import lane
+from qmgrd.core.queue.group import index as group_index
+from qmgrd.core.queue.group.hold import OUT_MAX, Hold, Member, Reader
+from qmgrd.core.queue.group.row import GroupRow
+from qmgrd.core.queue.group.run import take_run
+from qmgrd.core.queue.lease import Consumer
+from qmgrd.core.queue.seek import LOOKED_AT_MAX, Found, lease
+from qmgrd.core.queue.take import is_there, tail_of
+
+if TYPE_CHECKING:
+    from qmgrd.core.queue.queue import Queue
+
+
+class Following:
+    """What a consumer is handed in one go; of it, the members of groups that it has."""
+
+    def __init__(
+        self, queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: int
+    ) -> None:
+        assert consumer.reader is not None, "only a reader has an order"
+        self._queue, self._tx, self._now, self._consumer = queue, tx, now, consumer
+        self._reader: Reader = consumer.reader
+        self._groups = queue.groups
+        self._count = count
+        self._items: list[bytes] = []
+        self._damaged: list[tuple[bytes, bytes]] = []
+        self._size = self._looked_at = 0
+        self._frame_bytes = 0
+        self._at_end = True
+        self._is_full = False  # what is next does not fit in the frame
+
+    def settle(self) -> Found:
+        """Count what was taken."""
+        consumer, queue, reader = self._consumer, self._queue, self._reader
+        consumer.credit_messages -= len(self._items)
+        consumer.credit_bytes -= self._size
+        reader.has_credit = consumer.credit_messages > 0 and consumer.credit_bytes > 0
+        self._groups.holds.end_stalled(reader)
+        queue.counters.delivered += len(self._items)
+        for key, value in dict(self._damaged).items():  # Who looks again may find one twice.
+            lane.set_aside(queue, self._tx, key, value)
+        return Found(self._items, self._looked_at + 1, self._at_end)
+
+    @property
+    def _has_room(self) -> bool:
+        has = len(self._items) < self._count and self._size < self._consumer.credit_bytes
+        has = has and self._looked_at < LOOKED_AT_MAX
+        self._at_end &= has
+        return has
+
+    def _follow(self, group_id: bytes, hold: Hold) -> None:
+        """Lease the members of a group that is held, from its position on.
+
+        In logical order all that are there; in pinned order those that lie side by side, and the
+        group stands in line with the others, as something else may come before them.
+        """
+        row = self._groups.row(self._tx, group_id)
+        self._reader.calling.pop(group_id, None)
+        self._reader.line.leave(group_id)
+        if row is None:  # Nothing more is known of it: it is over.
+            hold.has_ended = True
+            if self._reader.current == group_id:
+                self._reader.current = None
+            self._end_if_idle(group_id, hold)
+            return
+        if row.is_stopped:
+            self._end_if_idle(group_id, hold)
+            return
+        is_pinned, before = self._reader.order != LOGICAL, len(self._items)
+        while self._take_run(group_id, hold, row) and not is_pinned:
+            pass
+        if self._has_room and not (is_pinned and len(self._items) > before):
+            self._take_next(group_id, hold, row)
+        if is_pinned:
+            if len(self._items) > before or self._is_full:
+                self._line_up(group_id, hold)
+            else:
+                self._end_if_idle(group_id, hold)
+            return
+        if not self._has_room:
+            self._reader.calling[group_id] = None  # There may be more of it.
+        hold.has_ended = 0 < row.last < row.after(hold.next)
+        if hold.has_ended and self._reader.current == group_id:
+            self._reader.current = None
+        self._end_if_idle(group_id, hold)
+
+    def _line_up(self, group_id: bytes, hold: Hold) -> None:
+        """Have a group that is held stand in line with its next member, if that can be had."""
+        reader, row = self._reader, self._groups.row(self._tx, group_id)
+        reader.calling.pop(group_id, None)
+        if row is not None and (row.is_stopped or hold.is_full):
+            reader.line.leave(group_id)
+            self._end_if_idle(group_id, hold)
+            return
+        position = row and self._groups.position(self._tx, Member(group_id, row.after(hold.next)))
+        if position and position[0] == keys.LANE_GROUPED:
+            reader.line.stand(group_id, position[1:])
+        else:
+            reader.line.leave(group_id)
+            self._end_if_idle(group_id, hold)
+
+    def _take_next(self, group_id: bytes, hold: Hold, row: GroupRow) -> None:
+        """Lease the next members one by one, whatever they are."""
+        number, beside = row.after(hold.next), b""  # in pinned order, where the next is to lie
+        start = keys.group(self._queue.id, group_id, number)
+        prefix = group_index.prefix_of(self._queue.id, group_id)
+        for key, position in group_index.under(self._tx, prefix, start):
+            found = int.from_bytes(key[-4:], "big")
+            if found != number or position[0] != keys.LANE_GROUPED:
+                return
+            if not self._has_room or hold.is_full:
+                return
+            if self._reader.order != LOGICAL and beside and position != beside:
+                return
+            if not self._take_member(Member(group_id, number), hold, position):
+                return
+            number, beside = row.after(number + 1), keys.after(position)
+            hold.next = number
+
+    def _take_run(self, group_id: bytes, hold: Hold, row: GroupRow) -> int:
+        """Lease the next members that lie side by side while they are plain; return how many.
+
+        There are none where some left before their turn.
+        """
+        if row.ahead or self._groups.holds.taken_back or not self._has_room:
+            return 0
+        hold.is_told |= self._groups.holds.last_reader(group_id) is self._reader
+        number, before, size = max(hold.next, row.due), len(self._items), self._size
+        count = min(self._count, before + OUT_MAX - len(hold.out))
+        hold.next, self._size = take_run(
+            self._queue, self._tx, self._now, self._consumer, group_id, hold, number, count,
+            self._items, self._size, self._frame_bytes,
+        )  # fmt: skip
+        more = len(self._items) - before
+        hold.is_told |= more > 0
+        self._looked_at += more
+        self._frame_bytes += self._size - size + DELIVERY.size * more
+        return more
+
+    def _end_if_idle(self, group_id: bytes, hold: Hold) -> None:
+        """Let go of a group that was begun, or was to go on, and of which nothing can be had."""
+        if hold.is_settled and self._reader.current != group_id:
+            self._groups.holds.end(group_id)
+
+    def _take_member(self, member: Member, hold: Hold, position: bytes) -> bool:
+        """Lease a member; return whether it can be had, and fits in what is being sent."""
+        queue, arrival = self._queue, int.from_bytes(position[2:], "big")
+        self._looked_at += 1
+        if arrival in queue.leases:
+            return False
+        key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position
+        value = self._tx.get(key)
+        if value is None:
+            return False
+        if not self._fits(entries.length_apart(value)):
+            return False
+        sound = self._open(key, value)
+        if sound is None or not self._lease(key, sound, self._taken_over(member, hold)):
+            return False
+        self._groups.holds.hand_out(member.group_id, hold, member.number, arrival)
+        return True
+
+    def _taken_over(self, member: Member, hold: Hold) -> int:
+        """Return what the state says of a group that comes to this reader."""
+        last_reader = self._groups.holds.last_reader(member.group_id)
+        return 0 if hold.is_told or last_reader is self._reader else STATE_TAKEN_OVER
+
+    def _open(self, key: bytes, value: bytes) -> entries.Sound | None:
+        sound = entries.open_sound(self._tx, value)
+        if sound is None:
+            self._damaged.append((key, value))
+            return None
+        is_here = is_there(self._queue, sound.entry, keys.place(key)[1], self._now)
+        return sound if is_here else None
+
+    def _fits(self, size_bytes: int) -> bool:
+        """Return whether so much more fits in what is being sent; else that is full."""
+        consumer = self._consumer
+        if self._frame_bytes + size_bytes <= consumer.frame_bytes:
+            return True
+        if not (self._items or consumer.is_short):
+            return True  # It is alone in its frame.
+        self._at_end = False
+        consumer.lacks_room = not self._items
+        self._count = len(self._items)  # It is the first of the next frame.
+        self._is_full = True
+        return False
+
+    def _lease(self, key: bytes, sound: entries.Sound, state: int = 0) -> bool:
+        """Lease a message; return whether it fits in what is being sent."""
+        queue, arrival, consumer = self._queue, keys.place(key)[1], self._consumer
+        more, tail = tail_of(queue, self._tx, self._now, sound.entry, arrival, sound.topic)
+        size = DELIVERY.size + len(sound.record) + len(tail)
+        if not self._fits(size):
+            return False
+        item = lease(queue, self._now, consumer, key, sound, more | state)
+        self._items.append(item + tail)
+        self._frame_bytes += size
+        self._size += len(sound.record)
+        return True

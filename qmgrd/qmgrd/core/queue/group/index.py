@@ -1,0 +1,133 @@
+"""Where the members of groups lie: a row for each run of them.
+
+A run is of numbers that follow each other, and of messages that lie side by side in one lane, as
+those do that were put in one go. Its row stands under the number of its last, and names the place
+of its first; so what leaves from the front, as most does, changes one row.
+
+    key    queue id, group id, the last number
+    value  lane, 9 - priority, arrival of the first; how many (u32), where that is more than one
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from qmgrd.core.layout import keys
+from qmgrd.core.layout.kv import Transaction
+
+_COUNT = struct.Struct(">I")
+_NUMBER_BYTES = 4
+_KEY_BYTES = len(keys.group(0, bytes(24), 0))
+_POSITION_BYTES = keys.POSITION.size
+
+
+class Run(NamedTuple):
+    """Members of one group, side by side."""
+
+    first: int
+    last: int
+    position: bytes  # of the first
+
+    def at(self, number: int) -> bytes:
+        """Return the position of that one of them."""
+        if number == self.first:
+            return self.position
+        position = int.from_bytes(self.position, "big") + number - self.first
+        return position.to_bytes(_POSITION_BYTES, "big")
+
+
+def decode(key: bytes, value: bytes) -> Run:
+    """Return the run that a row is about."""
+    last, count = int.from_bytes(key[-_NUMBER_BYTES:], "big"), 1
+    if len(value) == _POSITION_BYTES + _COUNT.size:
+        (count,) = _COUNT.unpack_from(value, _POSITION_BYTES)
+    return Run(last - count + 1, last, value[:_POSITION_BYTES])
+
+
+def is_sound(key: bytes, value: bytes) -> bool:
+    """Return whether a row has the form of one."""
+    if len(key) != _KEY_BYTES or len(value) < _POSITION_BYTES:
+        return False
+    run = decode(key, value)
+    return 0 < run.first <= run.last and (key, value) == row(key[:-_NUMBER_BYTES], run)
+
+
+def row(prefix: bytes, run: Run) -> tuple[bytes, bytes]:
+    """Return key and value of the row of *run*; its group has *prefix*."""
+    count = run.last - run.first + 1
+    value = run.position if count == 1 else run.position + _COUNT.pack(count)
+    return prefix + run.last.to_bytes(_NUMBER_BYTES, "big"), value
+
+
+def prefix_of(queue_id: int, group_id: bytes) -> bytes:
+    """Return what the keys of a group start with."""
+    return keys.group(queue_id, group_id, 0)[:-_NUMBER_BYTES]
+
+
+def run_at(tx: Transaction, prefix: bytes, number: int) -> Run | None:
+    """Return the run that has that *number*, or None where the number is not there."""
+    key = prefix + number.to_bytes(_NUMBER_BYTES, "big")
+    if (value := tx.get(key)) is not None:
+        return decode(key, value)
+    for found in tx.scan(key, keys.after(prefix)):
+        run = decode(*found)
+        return run if run.first <= number else None
+    return None
+
+
+def find(tx: Transaction, prefix: bytes, number: int) -> bytes | None:
+    """Return lane, 9 - priority and arrival of a member, or None where it is not there."""
+    run = run_at(tx, prefix, number)
+    return None if run is None else run.at(number)
+
+
+def under(tx: Transaction, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+    """Yield key and position of members as if each had a row, in the order of their numbers.
+
+    Args:
+        prefix: what the keys start with, of one group at most.
+        start: the first key of interest.
+    """
+    start = max(prefix, start)
+    index, rest = start[: _KEY_BYTES - _NUMBER_BYTES], start[_KEY_BYTES - _NUMBER_BYTES :]
+    number = int.from_bytes(rest[:_NUMBER_BYTES].ljust(_NUMBER_BYTES, b"\0"), "big")
+    number += len(rest) > _NUMBER_BYTES
+    if number >> 8 * _NUMBER_BYTES:
+        return  # Behind all that there can be.
+    for found in tx.scan(index + number.to_bytes(_NUMBER_BYTES, "big"), keys.after(index)):
+        run = decode(*found)
+        for at in range(max(number, run.first), run.last + 1):
+            key = index + at.to_bytes(_NUMBER_BYTES, "big")
+            if not key.startswith(prefix):
+                return
+            yield key, run.at(at)
+
+
+def take_out(tx: Transaction, prefix: bytes, numbers: list[int]) -> None:
+    """Have members, which are there, be there no more."""
+    first, last = numbers[0], numbers[-1]
+    if numbers == [*range(first, last + 1)]:
+        _take_out(tx, prefix, first, last)
+    else:
+        for number in numbers:
+            _take_out(tx, prefix, number, number)
+
+
+def _take_out(tx: Transaction, prefix: bytes, first: int, last: int) -> None:
+    while first <= last:
+        key = prefix + first.to_bytes(_NUMBER_BYTES, "big")
+        found = next(tx.scan(key, keys.after(prefix)), None)
+        if found is None:
+            return
+        run = decode(*found)
+        if run.first > first:  # The store is damaged: it is not there.
+            first = run.first
+            continue
+        until = min(run.last, last)
+        if until == run.last:
+            tx.delete(found[0])
+        else:
+            tx.put(*row(prefix, Run(until + 1, run.last, run.at(until + 1))))
+        if run.first < first:
+            tx.put(*row(prefix, Run(run.first, first - 1, run.position)))
+        first = until + 1

@@ -1,0 +1,48 @@
+"""Reading what is known of a group; where that makes no sense, finding it out from its members."""
+
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.kv import Transaction
+from qmgrd.core.queue.group import index as group_index
+from qmgrd.core.queue.group.row import GroupRow
+
+
+def read(
+    tx: Transaction, queue_id: int, queue: str, group_id: bytes, made: dict[bytes, None]
+) -> tuple[GroupRow | None, bytes]:
+    """Return what is known of a group, if anything is, and the row as it is stored.
+
+    A row that makes no sense counts as not stored: it is *made* from the members of the group.
+
+    Raises:
+        RowDamaged: the checksum of the row is wrong.
+    """
+    stored = rows.find(tx, keys.group_row(queue_id, group_id), queue)
+    if stored is None:
+        return None, b""
+    try:
+        return GroupRow.decode(stored), stored
+    except rows.NONSENSE:
+        made[group_id] = None
+        return restored(tx, queue_id, group_id), b""
+
+
+def restored(tx: Transaction, queue_id: int, group_id: bytes) -> GroupRow:
+    """Return what the members of a group say of it: all below the first count as left for good."""
+    row = GroupRow()
+    prefix = group_index.prefix_of(queue_id, group_id)
+    for key, value in tx.scan(prefix, keys.after(prefix)):
+        if not group_index.is_sound(key, value):
+            continue
+        run = group_index.decode(key, value)
+        count = run.last - run.first + 1
+        if not row.highest:
+            row.done = run.first - 1
+        if run.position[0] == keys.LANE_GROUPED:
+            row.count += count
+        else:
+            row.waiting += count
+        row.highest = run.last
+        arrival = int.from_bytes(run.position[2:], "big")
+        row.lowest = row.born = min(row.lowest or arrival, arrival)
+    return row

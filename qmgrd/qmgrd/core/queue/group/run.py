@@ -1,0 +1,177 @@
+"""Runs of members, put and taken: the next numbers of one group, each plain.
+
+Most members are: without a time, a correlation id or a target, not stamped yet when they are put,
+short, and right behind those that came before. They go through the tight loops here, as messages of
+no group go through those of put.py and take.py; every other goes step by step, to the same end. It
+is a run of its own in the index then (queue/group/index.py).
+"""
+
+import struct
+from typing import TYPE_CHECKING
+
+from qmgr_protocol import history
+from qmgr_protocol import record as records
+from qmgr_protocol.checksum import crc32
+from qmgr_protocol.messages import DELIVERY, STATE_TAKEN_OVER
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.layout.kv import Now, Transaction
+from qmgrd.core.layout.stamp import Stamper
+from qmgrd.core.queue import lane
+from qmgrd.core.queue.group import index as group_index
+from qmgrd.core.queue.group.admission import NO_GROUP
+from qmgrd.core.queue.group.hold import Hold
+from qmgrd.core.queue.lease import Consumer, Lease
+from qmgrd.core.queue.lease_number import COUNT_BITS, IN_BLOCK, NO_TAGS
+from qmgrd.core.queue.order import Rows
+from qmgrd.core.queue.take import state_of
+
+if TYPE_CHECKING:
+    from qmgrd.core.queue.queue import Queue
+
+# The head of a record, the four bytes from origin_length to flags in one piece, and its group.
+_PUT = struct.Struct(">I4sQHHI24sI")
+_PUT_BYTES = _PUT.size
+_OF_A_GROUP = (records.IN_GROUP, records.IN_GROUP | records.LAST_IN_GROUP)  # no correlation id
+# The head of an entry, and that of the record behind it where there is no target, with its group.
+_TAKE = struct.Struct(">xBxBHHQQQIB11xHHI24sI")
+_RECORD_AT = entries.HEAD_BYTES
+_SUMMED_AT = _RECORD_AT + records.SUMMED_AT
+_LEAST_BYTES = _TAKE.size + records.TIMESTAMP.size
+
+
+def looks_like_a_run(record: bytes) -> bool:
+    """Return whether it is worth to begin with *record*, which may be anything."""
+    return record[17:18] in b"\1\3" and record[16:17] == b"\0" and len(record) >= _PUT_BYTES
+
+
+def put_run(
+    queue: "Queue", tx: Transaction, now: Now, stamper: Stamper, batch: list[bytes], plain_max: int
+) -> tuple[int, int]:
+    """Append the members that *batch* begins with, if they are a run; return how many, and rows.
+
+    They are of one group and priority, and come behind all that ever came of it: so none is there,
+    or was.
+    """
+    groups, group_id = queue.groups, batch[0][records.HEAD_BYTES : _PUT_BYTES - 4]
+    number = groups.next_to_put(tx, group_id)
+    is_near_end = number + len(batch) > records.GROUP_NUMBER_MAX
+    unpack, head = _PUT.unpack_from, entries.encode_head(now.wall_us)
+    kind = unpack(batch[0])[1]  # of a record, its priority with it
+    prefix = queue.plain_grouped.get(kind)
+    if not number or is_near_end or queue.seeking or group_id == NO_GROUP or prefix is None:
+        return 0, 0
+    counters, first = queue.counters, number
+    rows: list[tuple[bytes, bytes]] = []
+    uids: list[tuple[bytes, bytes]] = []
+    add_row, add_uid = rows.append, uids.append
+    index_prefix, origin = queue.origins.index_prefix(), stamper.origin
+    timestamp, arrival, size = stamper.last_us, counters.next_arrival, 0
+    front, is_last = records.CHECK.pack, False
+    for record in batch:
+        if is_last or not _PUT_BYTES <= len(record) <= plain_max:
+            break
+        checksum, four, expiry_ms, flags, envelope, body, found, at = unpack(record)
+        rest = record[records.SUMMED_AT :]
+        if (found != group_id or at != number or flags not in _OF_A_GROUP or four != kind
+                or expiry_ms or len(record) != _PUT_BYTES + envelope + body
+                or crc32(rest) != checksum):  # fmt: skip
+            break
+        timestamp += 1
+        trailer = origin + timestamp.to_bytes(8, "big")
+        key = prefix + arrival.to_bytes(8, "big")
+        stamp = front(crc32(trailer, checksum), len(origin))
+        add_row((key, b"".join((head, stamp, rest, trailer))))
+        add_uid((index_prefix + trailer, key[keys.POSITION_AT :]))
+        is_last = flags == _OF_A_GROUP[1]
+        number, arrival, size = number + 1, arrival + 1, size + len(record)
+    count = number - first
+    if count:
+        tx.put_all(rows)
+        tx.put_all(uids)
+        run = group_index.Run(first, number - 1, rows[0][0][keys.POSITION_AT :])
+        tx.put(*group_index.row(group_index.prefix_of(queue.id, group_id), run))
+        groups.enter_run(tx, group_id, counters.next_arrival, count, now.wall_us, is_last=is_last)
+        _count(queue, tx, stamper, count, size)
+        if queue.account is not None:
+            first_us = timestamp - count + 1
+            queue.account.put(history.PUT, rows, arrival - count, origin, first_us, len(head))
+    return count, lane.ROWS_OF_A_PUT * count + (count > 0)
+
+
+def _count(queue: "Queue", tx: Transaction, stamper: Stamper, count: int, size: int) -> None:
+    counters = queue.counters
+    stamper.last_us += count
+    queue.origins.raise_to(tx, stamper.origin, stamper.last_us)
+    counters.next_arrival += count
+    counters.depth += count
+    counters.grouped += count
+    counters.bytes += size + count * (len(stamper.origin) + records.TIMESTAMP.size)
+    counters.puts += count
+    counters.fast += count
+
+
+def take_run(
+    queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, group_id: bytes, hold: Hold,
+    number: int, count: int, items: list[bytes], size: int, frame_bytes: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Lease members of a group, from *number* on, while they lie side by side and are plain.
+
+    Args:
+        size: the bytes of all records in *items*, which have *frame_bytes* in all.
+
+    Returns:
+        The number behind them, and the bytes of all *items*.
+    """
+    leases, lessee, holds = queue.leases, consumer.lessee, queue.groups.holds
+    own, leased, out, numbers = lessee.leases, holds.leased, hold.out, lessee.numbers
+    lease_count, tags, tags_last = numbers.next_count(), NO_TAGS, -1
+    deadline_ms, maybe_before = now.ms + consumer.lease_ms, queue.counters.maybe_before
+    index_prefix = queue.origins.index_prefix()
+    room = consumer.frame_bytes + size + DELIVERY.size * len(items) - frame_bytes
+    place, unpack = keys.unpack_place, _TAKE.unpack_from
+    pack_item, new, add = DELIVERY.pack, tuple.__new__, items.append
+    told = 0 if hold.is_told else STATE_TAKEN_OVER
+    stop, credit, least = number + count - len(items), consumer.credit_bytes, _LEAST_BYTES
+    there = -1
+    for key, value in _beside(queue, tx, group_id, number):
+        rank, arrival = place(key)
+        if arrival in leases or number >= stop or size >= credit or len(value) <= least:
+            break
+        (flags, target, delivered, failed, put_us, expires_ms, due_ms, checksum, origin, in_group,
+         envelope, body, found, at) = unpack(value)  # fmt: skip
+        if at != number or found != group_id or arrival != there >= 0:
+            break  # Another's; or something else lies between; or its group stands elsewhere in it.
+        if (flags or target or expires_ms or due_ms or in_group not in _OF_A_GROUP
+                or len(value) != least + envelope + body + origin
+                or crc32(value[_SUMMED_AT:]) != checksum):  # fmt: skip
+            break
+        record = value[_RECORD_AT:]
+        length = len(record)
+        if size + length > room and items:
+            break
+        if arrival > tags_last:
+            tags, tags_last = numbers.tags(queue.id, arrival), arrival | IN_BLOCK
+        handle = tags[arrival & IN_BLOCK] ^ (checksum << COUNT_BITS | lease_count)
+        priority = keys.PRIORITY_TOP - rank
+        lease = (handle, lessee, deadline_ms, priority, arrival, length, key,
+                 index_prefix + value[-8 - origin :], True)  # fmt: skip
+        leases[arrival] = own[arrival] = new(Lease, lease)
+        leased[arrival] = group_id, number
+        out[number] = arrival
+        state, told = state_of(delivered, arrival, maybe_before) | told, 0
+        head = pack_item(priority, arrival, handle, delivered, failed, state, put_us)
+        add(head + record)
+        size, number, there = size + length, number + 1, arrival + 1
+    return number, size
+
+
+def _beside(queue: "Queue", tx: Transaction, group_id: bytes, number: int) -> Rows:
+    """Return key and entry of a member that can be got, and, if it is in a run, what is behind."""
+    run = group_index.run_at(tx, group_index.prefix_of(queue.id, group_id), number)
+    if run is None or run.position[0] != keys.LANE_GROUPED:
+        return iter(())
+    key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + run.at(number)
+    if run.last == number:
+        return iter([(key, tx.get(key) or b"")])
+    return tx.scan(key, keys.after(keys.lane(queue.id, keys.LANE_GROUPED)))

@@ -1,0 +1,50 @@
+"""What a reader in logical or pinned order selects: the first of what it is to have next.
+
+A member that does not have its turn is stepped over, though it is selected, and looked at again
+once it has. So each consumer has a position of its own, also in an index, and what is to be looked
+at once more.
+"""
+
+from typing import TYPE_CHECKING
+
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.layout.kv import Transaction
+from qmgrd.core.queue.group.hold import Member
+from qmgrd.core.queue.lease import Consumer
+from qmgrd.core.queue.seek import fits
+
+if TYPE_CHECKING:
+    from qmgrd.core.queue.queue import Queue
+
+
+class MatchInconsistent(RequestError):
+    """A reader in a group selects what is not its next member (MQRC 2247)."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(
+            ErrorCode.MATCH_INCONSISTENT,
+            f"the reader is in a group, whose number {number} is not what is selected; select "
+            "nothing until it has ended, or leave it with a get in physical order",
+        )
+
+
+def check_selection(queue: "Queue", tx: Transaction, consumer: Consumer, group_id: bytes) -> None:
+    """Raise MatchInconsistent where the next member of a group is not what is selected."""
+    if consumer.selector is None and not consumer.prefix:
+        return
+    hold, row = queue.groups.holds.by_group[group_id], queue.groups.row(tx, group_id)
+    number = hold.next if row is None else row.after(hold.next)
+    if consumer.prefix.startswith(keys.SPACE_GROUP):
+        if not keys.group(queue.id, group_id, number).startswith(consumer.prefix):
+            raise MatchInconsistent(number)
+        return
+    position = queue.groups.position(tx, Member(group_id, number))
+    if position is None:
+        return
+    key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position
+    value = tx.get(key)
+    sound = None if value is None else entries.open_sound(tx, value)
+    if sound is not None and not fits(queue, tx, consumer, key, sound):
+        raise MatchInconsistent(number)

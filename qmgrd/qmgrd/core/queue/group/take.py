@@ -1,0 +1,269 @@
+"""Taking messages in logical or pinned order: members by their numbers, groups by their turns.
+
+    logical   in a group  ──▶  its next members, until it ends
+              in none     ──▶  what is first: a message of no group, or a group of nobody's,
+                               in which it is from then on
+    pinned    what is first: a message of no group, the next member of one of its groups, or
+              a group of nobody's, which is one of its own from then on
+
+A step is a look into an index, whatever lies on the queue. What others hold is stepped over once:
+positions as those of the queue tell where to go on.
+"""
+
+from typing import TYPE_CHECKING
+
+from qmgr_protocol.messages import LOGICAL
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import index, keys
+from qmgrd.core.layout.kv import Now, Transaction
+from qmgrd.core.queue.group import chain as group_chain
+from qmgrd.core.queue.group.follow import Following
+from qmgrd.core.queue.group.hold import Member, Reader
+from qmgrd.core.queue.group.row import NO_PLACE, GroupRow
+from qmgrd.core.queue.group.select import check_selection
+from qmgrd.core.queue.lease import Consumer
+from qmgrd.core.queue.seek import Found, candidates, fits, passed
+from qmgrd.core.queue.selection import weight
+from qmgrd.core.queue.take import scan_ready
+
+if TYPE_CHECKING:
+    from qmgrd.core.queue.queue import Queue
+
+
+def take_in_order(
+    queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: int
+) -> Found:
+    """Lease up to *count* of what is next for *consumer*, which has a reader, to it.
+
+    Raises:
+        MatchInconsistent: nothing is leased.
+    """
+    count = min(count, consumer.credit_messages, queue.bounds.leases_max - len(queue.leases))
+    round_ = _Round(queue, tx, now, consumer, count)
+    round_.run()
+    return round_.settle()
+
+
+class _Round(Following):
+    """What a consumer is handed in one go."""
+
+    def run(self) -> None:
+        """Take what there is room for."""
+        reader = self._reader
+        if reader.order == LOGICAL:
+            self._go_on()
+        for group_id in list(reader.calling) if reader.order != LOGICAL else ():
+            if not self._has_room:
+                return
+            self._line_up(group_id, self._groups.holds.by_group[group_id])
+        if self._is_in_a_group():
+            return
+        if self._consumer.selector is None and not self._consumer.prefix:
+            self._take_first()
+        else:
+            while self._has_room and (own := reader.line.first()) is not None:
+                self._follow(own[1], self._groups.holds.by_group[own[1]])
+            self._take_selected()
+
+    def _go_on(self) -> None:
+        """Take the next members of the group that a reader in logical order is in."""
+        reader = self._reader
+        if reader.current is None:
+            reader.current = self._groups.holds.begun(reader)
+            if reader.current is not None:
+                reader.calling[reader.current] = None
+        if reader.current is not None and self._consumer.is_get:
+            check_selection(self._queue, self._tx, self._consumer, reader.current)
+        if reader.current in reader.calling and self._has_room:
+            self._follow(reader.current, self._groups.holds.by_group[reader.current])
+
+    def _is_in_a_group(self) -> bool:
+        """Return whether a reader in logical order waits for a member, once it went on so far."""
+        reader, holds = self._reader, self._groups.holds
+        if reader.order != LOGICAL:
+            return False
+        while reader.current is None and (begun := holds.begun(reader)) is not None:
+            reader.current = begun
+            self._follow(begun, holds.by_group[begun])
+        return reader.current is not None
+
+    # What is first
+
+    def _take_first(self) -> None:
+        """Lease messages of no group and of groups, old and new, in the order of their places."""
+        while self._has_room:
+            own = self._reader.line.first()
+            found = self._first_group(NO_PLACE if own is None else own[0])
+            if found is None and not self._has_room:
+                return  # There may be one behind those that were looked at.
+            if is_own := own is not None and (found is None or own < found):
+                found = own
+            self._take_free(found)
+            if found is None or not self._has_room:
+                return
+            place, group_id = found
+            if is_own:
+                self._follow(group_id, self._groups.holds.by_group[group_id])
+                if self._is_full:
+                    return
+                continue
+            has_begun = self._begin(group_id)
+            if self._is_full and not has_begun:
+                return  # It is the first of the next frame.
+            self._step_over(place)
+            if self._is_in_a_group():
+                return
+
+    def _first_group(self, before: bytes) -> tuple[bytes, bytes] | None:
+        """Return place and id of the first group in the chain that may be begun here.
+
+        Args:
+            before: the place of what comes first, if nothing has its turn before it.
+        """
+        mine = self._assigned()
+        is_complete = self._consumer.all_available
+        turns = group_chain.behind(self._tx, self._queue.id, self._heads, is_complete=is_complete)
+        for place, group_id in turns:
+            if before and before < place:
+                break
+            if mine is not None and mine[0] < place:
+                return mine
+            if not self._groups.holds.is_assigned(group_id) and self._may_begin(group_id):
+                return place, group_id
+            self._step_over(place)
+            self._looked_at += 1
+            if not self._has_room:
+                return None
+        return mine
+
+    def _assigned(self) -> tuple[bytes, bytes] | None:
+        """Return place and id of the first group in the chain that is left to this reader."""
+        found = []
+        for group_id in self._groups.holds.assigned_to(self._reader):
+            row = self._groups.row(self._tx, group_id)
+            if row is not None and row.place and self._may_begin(group_id):
+                found.append((row.place, group_id))
+        return min(found, default=None)
+
+    @property
+    def _heads(self) -> list[int]:
+        groups = self._groups
+        if not self._consumer.all_available:
+            return groups.heads
+        return groups.whole_heads if self._reader.order == LOGICAL else groups.rest_heads
+
+    def _step_over(self, place: bytes) -> None:
+        """Have all look behind a group next."""
+        rank, arrival = keys.PLACE.unpack(place)
+        heads, priority = self._heads, keys.PRIORITY_TOP - rank
+        heads[priority] = max(heads[priority], arrival + 1)
+
+    def _may_begin(self, group_id: bytes) -> bool:
+        """Return whether a group whose turn it is may be begun by this reader."""
+        holds = self._groups.holds
+        hold = holds.by_group.get(group_id)
+        if hold is not None:
+            return hold.reader is self._reader and self._reader.order == LOGICAL
+        if not holds.is_for(group_id, self._reader):
+            return False
+        if not self._consumer.all_available:
+            return True
+        or_rest = self._reader.order != LOGICAL  # It may have been another one's, or its own.
+        return self._groups.is_all_there(self._tx, group_id, or_rest=or_rest)
+
+    def _begin(self, group_id: bytes) -> bool:
+        """Begin a group, or go on with it; return whether there was something of it."""
+        holds, row = self._groups.holds, self._groups.row(self._tx, group_id)
+        if row is None:
+            return False
+        hold = holds.by_group.get(group_id)
+        if hold is None:
+            hold = holds.begin(group_id, self._reader, row.due)
+        before = len(self._items)
+        if self._reader.order == LOGICAL:
+            self._reader.current = group_id
+        self._follow(group_id, hold)
+        if len(self._items) == before and self._reader.current == group_id:
+            self._reader.current = None  # Its first is leased in physical order, or over.
+            self._end_if_idle(group_id, hold)
+        return len(self._items) > before
+
+    def _take_free(self, found: tuple[bytes, bytes] | None) -> None:
+        """Lease the messages of no group that have their turn before that of a group."""
+        queue, before = self._queue, len(self._items)
+        if queue.counters.depth == queue.counters.grouped and not self._groups.sweeps:
+            return  # There are none.
+        stop = queue.lane_end
+        if found is not None:
+            stop = keys.lane(queue.id, keys.LANE_READY) + found[0]
+        self._size, is_full = scan_ready(
+            queue, self._tx, self._now, self._consumer, self._count, self._items, self._size,
+            self._damaged, stop,
+        )  # fmt: skip
+        self._frame_bytes += sum(map(len, self._items[before:]))
+        if is_full:
+            self._count = len(self._items)
+
+    # What is selected
+
+    def _take_selected(self) -> None:
+        """Lease what is selected of the messages of no group, and begin groups by what is."""
+        prefix = self._consumer.prefix
+        if prefix.startswith(keys.SPACE_GROUP):
+            self._take_group(prefix)
+            return
+        for key, value, behind in candidates(self._queue, self._tx, self._consumer):
+            if not self._has_room or self._is_in_a_group():
+                self._at_end = False
+                return
+            if keys.place(key)[1] not in self._queue.leases:
+                self._take_one_selected(key, value)
+            self._looked_at += weight(self._consumer.selector, self._tx, value)
+            if self._is_full or self._reader.current is not None:
+                return  # It is the first of the next frame; or a group was begun with it.
+            passed(self._queue, self._consumer, key, behind)
+
+    def _take_group(self, prefix: bytes) -> None:
+        """Begin the one group that is selected, or by the number that is."""
+        group_id, number = prefix[keys.GROUP_ID_AT : keys.GROUP_ID_AT + 24], prefix[-4:]
+        row = self._groups.row(self._tx, group_id)
+        is_one = len(prefix) > keys.GROUP_ID_AT + 24
+        if row is None or not row.place or (is_one and number != row.due.to_bytes(4, "big")):
+            return
+        if self._may_begin(group_id):
+            self._begin(group_id)
+
+    def _take_one_selected(self, key: bytes, value: bytes) -> None:
+        """Lease a message if it is wanted, or begin a group with it."""
+        if not self._fits(entries.length_apart(value)):
+            return
+        sound = self._open(key, value)
+        if sound is None or not fits(self._queue, self._tx, self._consumer, key, sound):
+            return
+        group = index.selected_by(sound.record)[1]
+        if key[keys.POSITION_AT] == keys.LANE_READY or group is None:
+            self._lease(key, sound)
+            return
+        row = self._groups.row(self._tx, group[0])
+        is_due = row is not None and group[1] == row.due and not row.is_stopped
+        if is_due and self._may_begin(group[0]):
+            self._begin(group[0])
+
+
+def stand_in(queue: "Queue", reader: Reader, member: Member, arrival: int, row: GroupRow) -> bool:
+    """Have *reader* be in the group of what it got in physical order, behind that.
+
+    Returns:
+        Whether it is: not behind its last, nor where another holds it.
+    """
+    holds, next_ = queue.groups.holds, row.after(member.number + 1)
+    hold = holds.by_group.get(member.group_id)
+    if 0 < row.last < next_ or (hold is not None and hold.reader is not reader):
+        return False
+    if hold is None:
+        hold = holds.begin(member.group_id, reader, next_)
+    hold.next, hold.is_told, hold.has_ended = next_, True, False
+    reader.current = member.group_id
+    reader.calling[member.group_id] = None
+    holds.adopt(member, arrival)
+    return True

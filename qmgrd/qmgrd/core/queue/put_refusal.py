@@ -1,0 +1,55 @@
+"""Why a put is refused, with the numbers that tell."""
+
+from typing import TYPE_CHECKING
+
+from qmgr_protocol import record as records
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.layout.kv import Transaction
+from qmgrd.core.limits.amount import amount
+
+if TYPE_CHECKING:
+    from qmgrd.core.queue.queue import Queue
+
+
+def uid_text(trailer: bytes) -> str:
+    return f"{trailer[:-8].decode()}.{int.from_bytes(trailer[-8:], 'big')}"
+
+
+def duplicate(queue: "Queue", tx: Transaction, trailer: bytes, bound_for: bytes) -> RequestError:
+    retention_ms = queue.bounds.dedup_retention_ms
+    text = f"message {uid_text(trailer)} is on queue {queue.name} already"
+    # A look more, only where it may tell something.
+    if retention_ms and queue.origins.place(tx, trailer, bound_for) is None:
+        text = (
+            f"message {uid_text(trailer)} was on queue {queue.name}, whose dedup_retention_ms has "
+            f"it remembered for {retention_ms} ms after it is consumed"
+        )
+    return RequestError(ErrorCode.DUPLICATE_MESSAGE, text)
+
+
+def full(queue: "Queue") -> RequestError:
+    return RequestError(
+        ErrorCode.QUEUE_FULL,
+        f"queue {queue.name} holds {amount(queue.messages, 'message')}, "
+        f"at most {queue.bounds.depth_max}",
+        retry_after_ms=1_000,
+    )
+
+
+def bytes_full(queue: "Queue", size: int) -> RequestError:
+    return RequestError(
+        ErrorCode.QUEUE_BYTES_FULL,
+        f"queue {queue.name} holds {amount(queue.counters.bytes, 'byte')}, {size} more are beyond "
+        f"its {queue.bounds.bytes_max}",
+        retry_after_ms=1_000,
+    )
+
+
+def too_large(queue: "Queue", size: int, limit: int) -> RequestError:
+    text = records.too_large_text(size, limit)
+    if queue.bounds.message_max_bytes == limit:
+        text += (
+            f" on queue {queue.name}; split it, or raise that with: "
+            f"qmctl queue alter {queue.name} --message-max SIZE"
+        )
+    return RequestError(ErrorCode.MESSAGE_TOO_LARGE, text)

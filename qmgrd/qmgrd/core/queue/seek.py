@@ -1,0 +1,243 @@
+"""Taking what a consumer selects off a queue: through an index, or by looking at each message once.
+
+A selector has positions of its own: before them is what it does not want, and what others hold or
+have taken. What comes to lie there, as it came back or was committed late, is looked at by itself.
+So each message is looked at once for each consumer that selects, and once more for each time that
+it comes back; a slice of them a turn.
+
+Those who seek the same in an index want the same, so they share a position while any of them is
+there: before it all is leased or gone. What comes to lie there lowers it. To step over what is
+leased takes no look at its entry.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from qmgr_protocol.messages import DELIVERY
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import index, keys
+from qmgrd.core.layout.kv import Now, Transaction
+from qmgrd.core.queue import lane, order
+from qmgrd.core.queue.browse import indexed
+from qmgrd.core.queue.group import index as group_index
+from qmgrd.core.queue.group.hold import Member
+from qmgrd.core.queue.lease import Consumer, Lease
+from qmgrd.core.queue.selection import is_selected, weight
+from qmgrd.core.queue.take import is_there, state_of, tail_of
+
+if TYPE_CHECKING:
+    from qmgrd.core.queue.queue import Queue
+
+LOOKED_AT_MAX = 500  # messages in one go; fewer of weight
+
+
+class Found(NamedTuple):
+    """What there was for who selects."""
+
+    items: list[bytes]  # of a delivery
+    looked_at: int  # in rows: what weighs more counts more
+    at_end: bool  # nothing more can be had for now
+
+
+def seek(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: int) -> Found:
+    """Lease up to *count* of what *consumer* selects to it."""
+    count = min(count, consumer.credit_messages, queue.bounds.leases_max - len(queue.leases))
+    items: list[bytes] = []
+    damaged: list[tuple[bytes, bytes]] = []
+    size = frame_bytes = looked_at = 0
+    at_end = True
+    for key, value, behind in candidates(queue, tx, consumer):
+        if len(items) >= count or size >= consumer.credit_bytes or looked_at >= LOOKED_AT_MAX:
+            at_end = False
+            break
+        looked_at += weight(consumer.selector, tx, value)
+        arrival = keys.place(key)[1]
+        if arrival not in queue.leases:
+            if items or consumer.is_short:
+                long_bytes = frame_bytes + entries.length_apart(value)
+                if long_bytes > consumer.frame_bytes:
+                    at_end, consumer.lacks_room = False, not items
+                    break
+            sound = _wanted(queue, tx, now, consumer, key, value, damaged)
+            if sound is not None:
+                more, tail = tail_of(queue, tx, now, sound.entry, arrival, sound.topic)
+                frame_bytes += DELIVERY.size + len(sound.record) + len(tail)
+                if frame_bytes > consumer.frame_bytes and (items or consumer.is_short):
+                    at_end = False
+                    consumer.lacks_room = not items
+                    break
+                items.append(lease(queue, now, consumer, key, sound, more) + tail)
+                _stray(queue, key, sound.record)
+                size += len(sound.record)
+        passed(queue, consumer, key, behind)
+    consumer.credit_messages -= len(items)
+    consumer.credit_bytes -= size
+    queue.counters.delivered += len(items)
+    for key, value in dict(damaged).items():  # Who looks again may find one twice.
+        lane.set_aside(queue, tx, key, value)
+    return Found(items, looked_at + 1, at_end)
+
+
+def passed(queue: "Queue", consumer: Consumer, key: bytes, behind: bytes) -> None:
+    """Have whoever looks next go on behind the message under *key*."""
+    priority, arrival = keys.place(key)
+    if consumer.seeks:
+        queue.reached[consumer.prefix] = behind
+        return
+    place = keys.PRIORITY_TOP - priority, arrival
+    if consumer.is_choosy and place in consumer.again:
+        del consumer.again[place]  # Between it and the position may be what was not looked at.
+        return
+    if consumer.prefix:
+        consumer.reached = behind or consumer.reached
+        return
+    heads = consumer.heads
+    if not consumer.is_choosy:
+        is_grouped = key[keys.POSITION_AT] == keys.LANE_GROUPED
+        heads = queue.grouped_heads if is_grouped else queue.heads
+    heads[priority] = max(heads[priority], arrival + 1)
+
+
+def _wanted(
+    queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, key: bytes, value: bytes,
+    damaged: list[tuple[bytes, bytes]],
+) -> entries.Sound | None:  # fmt: skip
+    """Return the message under *key* if it can be had, and is selected."""
+    sound = entries.open_sound(tx, value)
+    if sound is None:
+        damaged.append((key, value))
+        return None
+    if not is_there(queue, sound.entry, keys.place(key)[1], now):
+        return None
+    group = index.selected_by(sound.record)[1]
+    if key[keys.POSITION_AT] == keys.LANE_GROUPED and group is not None:
+        if _is_stopped(queue, tx, group[0]):
+            priority, arrival = keys.place(key)
+            queue.stopped_heads[priority] = min(queue.stopped_heads[priority], arrival)
+            return None
+        if consumer.all_available and not queue.groups.is_all_there(tx, group[0]):
+            return None
+    return sound if consumer.seeks or fits(queue, tx, consumer, key, sound) else None
+
+
+def _is_stopped(queue: "Queue", tx: Transaction, group_id: bytes) -> bool:
+    """Return whether nothing of a group is handed out now."""
+    row = queue.groups.row(tx, group_id)
+    return row is not None and row.is_stopped
+
+
+def fits(
+    queue: "Queue", tx: Transaction, consumer: Consumer, key: bytes, sound: entries.Sound
+) -> bool:
+    """Return whether *consumer* selects the message under *key*."""
+    prefix = consumer.prefix
+    if not prefix:
+        return is_selected(consumer.selector, queue, tx, key, sound.entry, sound.record)
+    if prefix.startswith(keys.SPACE_UID):
+        return queue.origins.index_key(sound.trailer) == prefix
+    if prefix.startswith(keys.SPACE_GROUP):
+        group = index.selected_by(sound.record)[1]
+        return group is not None and keys.group(queue.id, *group).startswith(prefix)
+    return index.correlation_key(queue.id, sound.record, *keys.place(key)).startswith(prefix)
+
+
+def lease(
+    queue: "Queue", now: Now, consumer: Consumer, key: bytes, sound: entries.Sound, more: int
+) -> bytes:
+    """Lease a message; return it as a delivery item, but for what follows the record.
+
+    Args:
+        more: what its state says beside of the deliveries before it.
+    """
+    entry, record, trailer, checksum, _ = sound
+    priority, arrival = keys.place(key)
+    number = consumer.lessee.numbers.next(queue.id, arrival, checksum)
+    leased = Lease(
+        number, consumer.lessee, now.ms + consumer.lease_ms, priority, arrival, len(record), key,
+        queue.origins.index_key(trailer), is_plain=False,
+    )  # fmt: skip
+    queue.leases[arrival] = consumer.lessee.leases[arrival] = leased
+    state = state_of(entry.delivered, arrival, queue.counters.maybe_before) | more
+    head = DELIVERY.pack(
+        priority, arrival, number, entry.delivered, entry.failed, state, entry.put_us
+    )
+    return head + record
+
+
+def _stray(queue: "Queue", key: bytes, record: bytes) -> None:
+    """Note that a member of a group was leased by itself."""
+    group = index.selected_by(record)[1]
+    if key[keys.POSITION_AT] == keys.LANE_GROUPED and group is not None:
+        queue.groups.holds.stray(Member(*group), keys.place(key)[1])
+
+
+def candidates(
+    queue: "Queue", tx: Transaction, consumer: Consumer
+) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """Yield keys and entries of what *consumer* may want, in the order of delivery.
+
+    And what follows them in the index that it seeks by. Of what is leased there the entry is empty.
+    """
+    if consumer.prefix.startswith(keys.SPACE_UID):
+        for key, value in indexed(queue, tx, consumer.prefix):
+            yield key, value, consumer.prefix
+    elif consumer.seeks:
+        yield from _indexed(queue, tx, consumer.prefix, queue.reached.get(consumer.prefix, b""))
+    elif consumer.prefix:
+        for rank in range(keys.PRIORITY_TOP + 1):
+            for key, value in _again(queue, tx, consumer, rank):
+                yield key, value, b""
+        yield from _indexed(queue, tx, consumer.prefix, consumer.reached)
+    else:
+        choosy = consumer.is_choosy
+        for key, value in _selectable(queue, tx, consumer) if choosy else _everything(queue, tx):
+            yield key, value, b""
+
+
+def _indexed(
+    queue: "Queue", tx: Transaction, prefix: bytes, reached: bytes
+) -> Iterator[tuple[bytes, bytes, bytes]]:
+    is_group = prefix.startswith(keys.SPACE_GROUP)
+    if is_group:
+        rows = group_index.under(tx, prefix, reached)
+    else:
+        rows = tx.scan(max(prefix, reached), keys.after(prefix))
+    for found, position in rows:
+        if is_group and position[0] != keys.LANE_GROUPED:
+            continue
+        place = position[1:] if is_group else found[-keys.PLACE.size :]
+        rank, arrival = keys.PLACE.unpack(place)
+        if arrival in queue.leases:
+            yield queue.leases[arrival].key, b"", found + b"\0"
+        elif (row := queue.find(tx, keys.PRIORITY_TOP - rank, arrival)) is not None:
+            yield *row, found + b"\0"
+
+
+def _everything(queue: "Queue", tx: Transaction) -> Iterator[tuple[bytes, bytes]]:
+    """Yield what is in groups and what is not, from where the last one stopped."""
+    for priority in range(keys.PRIORITY_TOP, -1, -1):
+        yield from order.of_priority(
+            queue, tx, priority, queue.heads[priority], queue.grouped_heads[priority]
+        )
+
+
+def _selectable(
+    queue: "Queue", tx: Transaction, consumer: Consumer
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield what comes anew to who has a selector, and what is behind its positions."""
+    for priority in range(keys.PRIORITY_TOP, -1, -1):
+        yield from _again(queue, tx, consumer, keys.PRIORITY_TOP - priority)
+        head = consumer.heads[priority]
+        yield from order.of_priority(queue, tx, priority, head, head)
+
+
+def _again(
+    queue: "Queue", tx: Transaction, consumer: Consumer, rank: int
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield what came before its position since; *rank* is 9 - priority."""
+    for place in sorted(x for x in consumer.again if x[0] == rank):
+        row = queue.find(tx, keys.PRIORITY_TOP - rank, place[1])
+        if row is None:
+            del consumer.again[place]  # Consumed since.
+        else:
+            yield row

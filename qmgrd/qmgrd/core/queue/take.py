@@ -1,0 +1,215 @@
+"""Taking messages off a queue for a consumer: the next in order, each under a lease of its own.
+
+A delivery writes nothing, so this is all there is to it: step over what is leased, look whether
+the record is sound, remember the lease. One loop, as a busy daemon spends its time in it: a plain
+entry is read there and then, any other by :func:`qmgrd.core.layout.entry.open_sound`. It steps
+over what has expired, or is gone with a restart: the schedule and a job remove it.
+"""
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from qmgr_protocol import record as records
+from qmgr_protocol.checksum import crc32
+from qmgr_protocol.messages import (
+    DELIVERY,
+    REMAINING,
+    STATE_EXPIRES,
+    STATE_MAYBE_REDELIVERED,
+    STATE_NOTED,
+    STATE_REDELIVERED,
+    STATE_REPUBLISHED,
+    STATE_TOPIC,
+)
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.layout.kv import Now, Transaction
+from qmgrd.core.queue import lane, notes
+from qmgrd.core.queue.lease import Consumer, Lease
+from qmgrd.core.queue.lease_number import COUNT_BITS, IN_BLOCK, NO_TAGS
+
+if TYPE_CHECKING:
+    from qmgrd.core.queue.queue import Queue
+
+FULL = -2  # in place of a priority: the frame is
+_pack_item = DELIVERY.pack
+# The head of an entry, and that of the record behind it where there is no target.
+_HEADS = struct.Struct(">xBxBHHQQQIB11xBBHI")
+_LEAST_BYTES = _HEADS.size + records.TIMESTAMP.size
+_RECORD_AT = entries.HEAD_BYTES
+_NO_HEADS = (entries.UNREADABLE,) + (0,) * 12
+_SUMMED_AT = _RECORD_AT + records.SUMMED_AT
+_NEW_REFERENCE = bytes([entries.SHORT, entries.SHARED])  # to a publication, with its put time next
+
+
+def take(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: int) -> list[bytes]:
+    """Lease up to *count* of the next messages to *consumer*; return them as delivery items.
+
+    Stops at the consumer's credit, at the queue's limit of leases, and before a second message
+    that would make a frame of over ``consumer.frame_bytes``. Heads do not count: *count* is so
+    small that they fit in what is kept free in a frame.
+    """
+    count = min(count, consumer.credit_messages, queue.bounds.leases_max - len(queue.leases))
+    items: list[bytes] = []
+    damaged: list[tuple[bytes, bytes]] = []
+    size, _ = scan_ready(queue, tx, now, consumer, count, items, 0, damaged, queue.lane_end)
+    consumer.credit_messages -= len(items)
+    consumer.credit_bytes -= size
+    queue.counters.delivered += len(items)
+    for key, value in damaged:
+        lane.set_aside(queue, tx, key, value)
+    return items
+
+
+def scan_ready(
+    queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: int, items: list[bytes],
+    size: int, damaged: list[tuple[bytes, bytes]], stop: bytes,
+) -> tuple[int, bool]:  # fmt: skip
+    """Add to *items* what can be had of the ready lane before the key *stop*.
+
+    Counts neither credit nor deliveries. What is *damaged* is to be set aside.
+
+    Returns:
+        All bytes, and whether the next one does not fit in their frame.
+    """
+    priority = keys.PRIORITY_TOP
+    while len(items) < count and size < consumer.credit_bytes and priority >= 0:
+        size, priority = _scan(
+            queue, tx, now, consumer, count, priority, items, size, damaged, stop
+        )
+    consumer.lacks_room = priority == FULL and not items
+    return size, priority == FULL
+
+
+def _scan(
+    queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: int, priority: int,
+    items: list[bytes], size: int, damaged: list[tuple[bytes, bytes]], stop: bytes,
+) -> tuple[int, int]:  # fmt: skip
+    """Add what can be had from *priority* on; return all bytes, and the next one, -1 or FULL."""
+    heads, leases, lessee = queue.heads, queue.leases, consumer.lessee
+    own, until_ms, numbers = lessee.leases, now.ms + consumer.lease_ms, lessee.numbers
+    lease_count, tags, tags_last = numbers.next_count(), NO_TAGS, -1
+    maybe_before, index = queue.counters.maybe_before, queue.origins.index_prefix()
+    room = consumer.frame_bytes + size + DELIVERY.size * len(items) - sum(map(len, items))
+    place, unpack, new, add = keys.unpack_place, _HEADS.unpack_from, tuple.__new__, items.append
+    for key, value in tx.scan(queue.key(priority, heads[priority]), stop):
+        rank, arrival = place(key)
+        if (found := keys.PRIORITY_TOP - rank) != priority and arrival < heads[found]:
+            return size, found  # Behind are leased ones that a seek steps over at once.
+        priority = found
+        heads[found] = arrival + 1
+        if arrival in leases:
+            continue
+        length, more, tail = len(value), 0, b""
+        (flags, target, delivered, failed, put_us, expires, due_ms, checksum, origin, correlation,
+         group, envelope, body) = unpack(value) if length > _LEAST_BYTES else _NO_HEADS  # fmt: skip
+        if (flags or target or group or expires
+                or length != _LEAST_BYTES + correlation + envelope + body + origin
+                or crc32(value[_SUMMED_AT:]) != checksum):  # fmt: skip
+            if _is_left(value, consumer, items, room - size):
+                heads[found] = arrival  # As below, without reading it.
+                return size, FULL
+            if (opened := _open(queue, tx, now, arrival, key, value, damaged)) is None:
+                continue
+            (delivered, failed, put_us), record, trailer, checksum, more, tail, is_plain = opened
+            room -= len(tail)
+        else:
+            record, trailer = value[_RECORD_AT:], value[-8 - origin :]
+            is_plain = not (correlation or due_ms)
+        length = len(record)
+        if items and size + length > room:
+            heads[found] = arrival  # It is the first of the next frame.
+            return size, FULL
+        if (last := arrival | IN_BLOCK) != tags_last:
+            tags, tags_last = numbers.tags(queue.id, arrival), last
+        number = tags[arrival & IN_BLOCK] ^ (checksum << COUNT_BITS | lease_count)
+        lease = (number, lessee, until_ms, found, arrival, length, key, index + trailer, is_plain)
+        leases[arrival] = own[arrival] = new(Lease, lease)  # As Lease(*lease), only faster.
+        is_new = not delivered and arrival >= maybe_before  # as most are
+        state = more if is_new else state_of(delivered, arrival, maybe_before) | more
+        add(_pack_item(found, arrival, number, delivered, failed, state, put_us) + record + tail)
+        size += length
+        if len(items) == count or size >= consumer.credit_bytes:
+            return size, found
+    return size, -1
+
+
+def _is_left(value: bytes, consumer: Consumer, items: list[bytes], room: int) -> bool:
+    """Return whether the record of *value* is known not to fit in the frame, without reading it."""
+    is_long = items and len(value) > 1 and value[1] & entries.IN_ROWS
+    return bool((is_long or consumer.is_short) and entries.length_apart(value) > room)
+
+
+class _Opened(NamedTuple):
+    counts: tuple[int, int, int]  # delivered, failed, put time
+    record: bytes
+    trailer: bytes
+    checksum: int
+    more: int  # of its state
+    tail: bytes  # what follows the record
+    is_plain: bool  # as of a lease
+
+
+def _open(
+    queue: "Queue", tx: Transaction, now: Now, arrival: int, key: bytes, value: bytes,
+    damaged: list[tuple[bytes, bytes]],
+) -> _Opened | None:  # fmt: skip
+    """Return what is to be known of a message that is not plain.
+
+    None of what cannot be had: it is *damaged*, expired, or gone with a restart.
+    """
+    if queue.holders is not None and value[:2] == _NEW_REFERENCE:
+        held = queue.holders.open(tx, arrival)
+        if held is not None and value.endswith(held.trailer):
+            counts = 0, 0, int.from_bytes(value[2:10], "big")
+            return _Opened(
+                counts, held.record, held.trailer, held.checksum, STATE_TOPIC, held.topic,
+                held.is_plain,
+            )  # fmt: skip
+    sound = entries.open_sound(tx, value)
+    if sound is None:
+        damaged.append((key, value))
+        return None
+    entry, record, trailer, checksum, topic = sound
+    if not is_there(queue, entry, arrival, now):
+        return None
+    more, tail = tail_of(queue, tx, now, entry, arrival, topic)
+    counts = entry.delivered, entry.failed, entry.put_us
+    return _Opened(counts, record, trailer, checksum, more, tail, is_plain=False)
+
+
+def is_there(queue: "Queue", entry: entries.Entry, arrival: int, now: Now) -> bool:
+    """Return whether a message is still one: not expired, not gone with a restart."""
+    return not (
+        0 < entry.expires_ms <= now.ms or (entry.volatile and queue.is_lost(entry, arrival))
+    )
+
+
+def state_of(delivered: int, arrival: int, maybe_before: int) -> int:
+    """Return what a delivery says of those before it."""
+    if delivered:
+        return STATE_REDELIVERED
+    return STATE_MAYBE_REDELIVERED if arrival < maybe_before else 0
+
+
+def tail_of(
+    queue: "Queue", tx: Transaction, now: Now, entry: entries.Entry, arrival: int, topic: str = ""
+) -> tuple[int, bytes]:
+    """Return what the state says of what follows a record in a delivery, and that."""
+    if topic:
+        return _tail_of_publication(queue, tx, now, entry, arrival, topic)
+    note = notes.raw(tx, queue.id, arrival) if entry.noted else b""
+    state, tail = (STATE_NOTED, note) if note else (0, b"")
+    if entry.expires_ms:
+        state |= STATE_EXPIRES
+        tail = REMAINING.pack(max(entry.expires_ms - now.ms, 0)) + tail
+    return state, tail
+
+
+def _tail_of_publication(
+    queue: "Queue", tx: Transaction, now: Now, entry: entries.Entry, arrival: int, topic: str
+) -> tuple[int, bytes]:
+    state, tail = tail_of(queue, tx, now, entry, arrival)
+    state |= STATE_TOPIC | (STATE_REPUBLISHED if entry.flags & entries.REPUBLISHED else 0)
+    name = topic.encode()
+    return state, bytes([len(name)]) + name + tail

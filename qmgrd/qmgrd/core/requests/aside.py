@@ -1,0 +1,46 @@
+"""What operators ask of what is set aside."""
+
+from typing import TYPE_CHECKING, Any
+
+from qmgr_protocol import messages as m
+from qmgrd.core.context.session import Session
+from qmgrd.core.requests.set_aside import drop, retry
+
+if TYPE_CHECKING:
+    from qmgrd.core.broker import Broker
+
+
+class AsideAdmin:
+    """Answers requests about what is set aside. Holds no state of its own."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+
+    def _ok(self, session: Session, request_id: int, value: Any) -> None:
+        self._broker.context.send(session.connection, m.Ok(request_id, value))
+
+    def aside_list(self, session: Session, message: m.AsideList) -> None:
+        """List the items in order of their numbers, a page at a time."""
+        context = self._broker.context
+        numbers = [number for number in context.aside.items if number > message.after]
+        page = numbers[: message.limit]
+        context.count_read(len(page), 0)
+        items = [context.aside.items[number].describe() for number in page]
+        further = page[-1] if len(numbers) > len(page) else None
+        self._ok(session, message.request_id, {"items": items, "next": further})
+
+    def aside_retry(self, session: Session, message: m.AsideRetry) -> None:
+        """Put an item back."""
+        item, when = retry(self._broker, message.number)
+        self._tell(session, "set aside, to be retried", item.describe())
+        self._ok(session, message.request_id, item.describe() | {"retried": when})
+
+    def aside_drop(self, session: Session, message: m.AsideDrop) -> None:
+        """Delete an item for good."""
+        item = drop(self._broker, message.number)
+        self._tell(session, "set aside, now deleted", item.describe())
+        self._ok(session, message.request_id, item.describe())
+
+    def _tell(self, session: Session, event: str, item: dict[str, Any]) -> None:
+        facts = {name: item[name] for name in ("number", "kind", "what")}
+        self._broker.context.note("warning", event, by=session.name, **facts)

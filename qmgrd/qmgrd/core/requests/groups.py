@@ -1,0 +1,348 @@
+"""What operators ask of groups: which there are, how one stands, and to intervene in one."""
+
+from collections.abc import Iterator
+from itertools import islice, takewhile
+from typing import Any
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.group_id import shown
+from qmgr_protocol.record import GROUP_FLAGS_AT, GROUP_NUMBER_MAX
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.context.context import Context
+from qmgrd.core.context.session import Session
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import index, keys
+from qmgrd.core.queue.group import index as group_index
+from qmgrd.core.queue.group import refusal as group_refusal
+from qmgrd.core.queue.group.hold import Member
+from qmgrd.core.queue.group.row import GroupRow
+from qmgrd.core.queue.notes import Cause
+from qmgrd.core.queue.queue import Queue
+from qmgrd.core.returns.dead_letters import DeadLetters
+
+MEMBERS_MAX = 1_000  # shown at once
+GAPS_MAX = 100
+LOOKED_AT_MAX = 10_000  # groups in one go, where those that are complete are left out
+SKIPPED_MAX = 500  # members that a skip makes dead letters
+
+
+class GroupAdmin:
+    """Answers what is asked of groups."""
+
+    def __init__(self, context: Context, catalogue: Catalogue, dead_letters: DeadLetters) -> None:
+        self._context = context
+        self._catalogue = catalogue
+        self._dead_letters = dead_letters
+
+    def group_new(self, session: Session, message: m.GroupNew) -> None:
+        """Give out an id that no other group has: of this store, and of this boot's next number."""
+        context = self._context
+        group_id = context.store_id + context.ids.next().to_bytes(8, "big")
+        context.send(session.connection, m.Ok(message.request_id, group_id))
+
+    def group_list(self, session: Session, message: m.GroupList) -> None:
+        """List groups."""
+        queue = self._local(message.queue)
+        self._refresh(queue)
+        prefix = keys.of_queue(keys.SPACE_GROUP_ROW, queue.id)
+        start = prefix + message.after + b"\0" if message.after else prefix
+        found: list[dict[str, Any]] = []
+        last, looked_at = None, 0
+        for key, _ in self._context.tx.scan(start, keys.after(prefix)):
+            if len(found) == message.limit or looked_at == LOOKED_AT_MAX:
+                break
+            looked_at += 1
+            last = key[keys.GROUP_ID_AT :]
+            row = queue.groups.peek(self._context.tx, last) or GroupRow()
+            if not message.incomplete or not row.is_rest_here:
+                found.append(self._describe(queue, last, row))
+        else:
+            last = None
+        self._context.count_read(2 * looked_at, 0)
+        self._ok(session, message.request_id, {"groups": found, "next": last})
+
+    def group_show(self, session: Session, message: m.GroupShow) -> None:
+        """Show a group."""
+        queue, row = self._find(message.queue, message.group_id)
+        value = self._describe(queue, message.group_id, row)
+        value |= self._members(queue, message.group_id, row, message.number)
+        self._ok(session, message.request_id, value)
+
+    def group_alter(self, session: Session, message: m.GroupAlter) -> None:
+        """Intervene in a group."""
+        actions = {
+            "pause": self._pause, "resume": self._resume, "skip": self._skip,
+            "reassign": self._reassign, "close": self._close,
+        }  # fmt: skip
+        action = actions.get(message.action)
+        if action is None:
+            raise RequestError(
+                ErrorCode.VALUE_INVALID, f"{message.action!r} is none of {', '.join(actions)}"
+            )
+        queue, row = self._find(message.queue, message.group_id)
+        is_changed = action(queue, message.group_id, row, message)
+        queue.groups.touch(message.group_id)
+        self._context.touch(queue)
+        value = self._describe(queue, message.group_id, row) | {"changed": is_changed}
+        self._refresh(queue)
+        if is_changed:
+            event = f"group {_DONE[message.action]}"
+            self._context.event(event, queue=queue.name, group=shown(message.group_id))
+        self._ok(session, message.request_id, value)
+
+    def _ok(self, session: Session, request_id: int, value: Any) -> None:
+        self._context.send(session.connection, m.Ok(request_id, value))
+
+    def _local(self, name: str) -> Queue:
+        queue = self._catalogue.local(name, gets=False)
+        if queue.is_transmission:
+            raise RequestError(
+                ErrorCode.QUEUE_IS_TRANSMISSION,
+                f"on {name} messages wait for their link in the order of their ids, not in groups",
+            )
+        return queue
+
+    def _refresh(self, queue: Queue) -> None:
+        """Have the rows be what this turn made of them."""
+        if queue.refresh_groups(self._context.tx, self._context.now):
+            self._context.awake(queue)
+
+    def _find(self, name: str, group_id: bytes) -> tuple[Queue, GroupRow]:
+        queue = self._local(name)
+        self._refresh(queue)
+        row = queue.groups.row(self._context.tx, group_id)
+        if row is None:
+            raise RequestError(
+                ErrorCode.GROUP_UNKNOWN,
+                f"queue {name} knows no group {shown(group_id)}: nothing of it came, or its last "
+                f"message was consumed; see: qmctl group ls {name}",
+            )
+        return queue, row
+
+    # How a group stands
+
+    def _describe(self, queue: Queue, group_id: bytes, row: GroupRow) -> dict[str, Any]:
+        hold = queue.groups.holds.by_group.get(group_id)
+        reader = None if hold is None else hold.reader
+        now_us = self._context.now.wall_us
+        return {
+            "group": group_id.hex(),
+            "state": row.state,
+            "count": row.count,
+            "delayed": row.waiting,
+            "leased": queue.groups.holds.leased_of(group_id),
+            "next": row.due,
+            "next_is_here": queue.groups.position(self._context.tx, Member(group_id, row.due))
+            is not None,
+            "last": row.last or None,
+            "highest": row.highest,
+            "missing": max(row.missing, 0),
+            "holder": "" if reader is None else f"{reader.connection} {reader.client}".rstrip(),
+            "first_us": row.first_us,
+            "age_ms": max(now_us - row.first_us, 0) // 1_000 if row.first_us else 0,
+            "parked_number": row.parked_number,
+            "parked_code": row.parked_code,
+            "closed": row.is_closed,
+        }
+
+    def _members(
+        self, queue: Queue, group_id: bytes, row: GroupRow, first: int
+    ) -> dict[str, Any]:  # fmt: skip
+        tx = self._context.tx
+        prefix = group_index.prefix_of(queue.id, group_id)
+        start = keys.group(queue.id, group_id, max(first, 1))
+        members: list[dict[str, Any]] = []
+        gaps: list[list[int]] = []
+        wanted, further = row.after(max(first, row.due)), None
+        for key, position in group_index.under(tx, prefix, start):
+            number = int.from_bytes(key[-4:], "big")
+            if len(members) == MEMBERS_MAX:
+                further = number
+                break
+            while wanted < number and len(gaps) < GAPS_MAX:
+                until = min([number, *(x for x, _ in row.ahead if x >= wanted)])
+                if until > wanted:
+                    gaps.append([wanted, until - 1])
+                wanted = row.after(until)
+            wanted = row.after(number + 1)
+            if (member := self._member(queue, number, position)) is not None:
+                members.append(member)
+        self._context.count_read(2 * len(members), 0)
+        first_gaps = gaps if first <= row.due else self._first_gap(queue, group_id, row) or gaps
+        return {
+            "members": members, "next_number": further, "gaps": gaps,
+            "waiting_for": _waiting_for(row, first_gaps),
+        }  # fmt: skip
+
+    def _first_gap(self, queue: Queue, group_id: bytes, row: GroupRow) -> list[list[int]]:
+        """Return the first gap, if it is among the first MEMBERS_MAX: the group stops there."""
+        wanted = row.due
+        for key, _ in islice(self._from_due(queue, group_id, row), MEMBERS_MAX):
+            self._context.count_read(1, 0)
+            number = int.from_bytes(key[-4:], "big")
+            if number > wanted:
+                until = min([number, *(x for x, _ in row.ahead if x >= wanted)])
+                return [[wanted, until - 1]]
+            wanted = row.after(number + 1)
+        return []
+
+    def _from_due(
+        self, queue: Queue, group_id: bytes, row: GroupRow
+    ) -> Iterator[tuple[bytes, bytes]]:  # fmt: skip
+        """Yield key and position of the members from the one that is due on."""
+        start = keys.group(queue.id, group_id, row.due)
+        prefix = group_index.prefix_of(queue.id, group_id)
+        return group_index.under(self._context.tx, prefix, start)
+
+    def _member(self, queue: Queue, number: int, position: bytes) -> dict[str, Any] | None:
+        key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position
+        value = self._context.tx.get(key)
+        if value is None:
+            return None
+        entry, (priority, arrival) = entries.decode(value), keys.place(key)
+        state = "delayed" if position[0] == keys.LANE_DELAYED else "ready"
+        front = entries.front(self._context.tx, entry)
+        left_ms = max(entry.expires_ms - self._context.now.ms, 0) if entry.expires_ms else None
+        lease = queue.leases.get(arrival)
+        return {
+            "number": number,
+            "last": len(front) > GROUP_FLAGS_AT and index.is_last(front),
+            "priority": priority,
+            "arrival": arrival,
+            "state": state if lease is None else "leased",
+            "client": "" if lease is None else lease.lessee.client,
+            "delivered": entry.delivered,
+            "failed": entry.failed,
+            "put_us": entry.put_us,
+            "expires_left_ms": left_ms,
+        }
+
+    # Interventions: each returns whether the group is otherwise than before
+
+    def _pause(self, queue: Queue, group_id: bytes, row: GroupRow, _: m.GroupAlter) -> bool:
+        was_paused, row.is_paused = row.is_paused, True
+        queue.groups.holds.let_go(group_id)
+        return not was_paused
+
+    def _resume(self, queue: Queue, group_id: bytes, row: GroupRow, _: m.GroupAlter) -> bool:
+        was_stopped, row.is_paused = row.is_stopped, False
+        self._unpark(queue, group_id, row)
+        return was_stopped
+
+    def _unpark(self, queue: Queue, group_id: bytes, row: GroupRow) -> None:
+        row.parked_number, row.parked_code = 0, 0
+        queue.groups.ripe.pop(group_id, None)
+        queue.look_anew()
+
+    def _reassign(
+        self, queue: Queue, group_id: bytes, row: GroupRow, message: m.GroupAlter
+    ) -> bool:
+        del row
+        holds = queue.groups.holds
+        if not holds.can_assign(group_id, message.connection):
+            raise group_refusal.no_reader(queue.name, message.connection)
+        for freed in holds.assign(group_id, message.connection):
+            queue.groups.touch(freed)
+        holds.let_go(group_id)
+        return True
+
+    def _close(self, queue: Queue, group_id: bytes, row: GroupRow, _: m.GroupAlter) -> bool:
+        last = row.last or self._highest(queue, group_id, row)
+        _check_pending(queue, group_id, last, GROUP_NUMBER_MAX + 1)
+        was_closed, row.is_closed, row.last = row.is_closed, True, last
+        row.highest = min(row.highest, last)
+        return not was_closed
+
+    def _highest(self, queue: Queue, group_id: bytes, row: GroupRow) -> int:
+        """Return the highest number that is there or left for good: what expired is not waited for.
+
+        Where too many are there to go through, that of those that ever were.
+        """
+        if row.count + row.waiting > LOOKED_AT_MAX:
+            return row.highest
+        there = (int.from_bytes(key[-4:], "big") for key, _ in self._from_due(queue, group_id, row))
+        left = sum(row.ahead[-1]) - 1 if row.ahead else row.done
+        return max(left, *there, 0)
+
+    def _skip(self, queue: Queue, group_id: bytes, row: GroupRow, message: m.GroupAlter) -> bool:
+        number = message.number or self._behind(queue, group_id, row)
+        if number <= row.due:
+            raise group_refusal.not_ahead(group_id, row.due)
+        if 0 < row.last < number - 1:
+            raise group_refusal.beyond_end(group_id, number, row.last)
+        _check_pending(queue, group_id, row.done, number)
+        self._bury_up_to(queue, group_id, row.due, number)
+        row.give_up_to(number)
+        row.highest = max(row.highest, row.done)
+        if 0 < row.parked_number < number:
+            self._unpark(queue, group_id, row)
+        return True
+
+    def _behind(self, queue: Queue, group_id: bytes, row: GroupRow) -> int:
+        """Return the number to which a skip without one goes."""
+        first = next(self._from_due(queue, group_id, row), None)
+        if first is None:
+            raise group_refusal.nothing_here(group_id)
+        number = int.from_bytes(first[0][-4:], "big")
+        return row.due + 1 if number == row.due else number
+
+    def _bury_up_to(self, queue: Queue, group_id: bytes, due: int, number: int) -> None:
+        """Have the members from *due* to below *number* be dead letters."""
+        tx = self._context.tx
+        start, stop = (keys.group(queue.id, group_id, x) for x in (due, number))
+        members = group_index.under(tx, group_index.prefix_of(queue.id, group_id), start)
+        below = takewhile(lambda member: member[0] < stop, members)
+        found = list(islice(below, SKIPPED_MAX + 1))
+        if len(found) > SKIPPED_MAX:
+            raise RequestError(
+                ErrorCode.VALUE_INVALID,
+                f"more than {SKIPPED_MAX} members lie below number {number}; skip fewer at a time",
+            )
+        for at, position in found:
+            lease = queue.leases.get(int.from_bytes(position[2:], "big"))
+            if lease is not None:
+                which = int.from_bytes(at[-4:], "big")
+                raise group_refusal.leased(queue.name, group_id, which, lease.lessee.client)
+        for _, position in found:
+            key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position
+            value = tx.get(key)
+            if value is not None and not self._dead_letters.bury(queue, key, value, _SKIPPED):
+                raise RequestError(
+                    ErrorCode.QUEUE_FULL, "no queue takes what is to be skipped", 1_000
+                )
+
+
+_SKIPPED = Cause(
+    int(ErrorCode.MESSAGE_REJECTED), "skipped", "by an operator", told="skipped by an operator"
+)
+_DONE = {
+    "pause": "paused", "resume": "resumed", "skip": "skipped", "reassign": "reassigned",
+    "close": "closed",
+}  # fmt: skip
+
+
+def _check_pending(queue: Queue, group_id: bytes, above: int, below: int) -> None:
+    """Raise DUPLICATE_UNCOMMITTED where a unit puts a number in between: it would never be got."""
+    number = queue.groups.pending.first(group_id, above, below)
+    if number:
+        raise RequestError(
+            ErrorCode.DUPLICATE_UNCOMMITTED,
+            f"a unit of work is about to put number {number} of group {shown(group_id)} on queue "
+            f"{queue.name}; try again once it is over",
+            1_000,
+        )
+
+
+def _waiting_for(row: GroupRow, gaps: list[list[int]]) -> str:
+    """Return what a group waits for, for people."""
+    if row.parked_number:
+        return f"an operator: number {row.parked_number} failed"
+    if row.is_paused:
+        return "an operator: it is paused"
+    if gaps:
+        first, last = gaps[0]
+        return f"number {first}" if first == last else f"numbers {first} to {last}"
+    if row.last:
+        return "nothing" if row.highest >= row.last else f"numbers up to {row.last}"
+    return f"number {row.highest + 1}, or an end"

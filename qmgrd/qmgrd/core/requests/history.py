@@ -1,0 +1,110 @@
+"""Answers who asks about history: exports, which have a cursor each, and operators."""
+
+from typing import Any
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.name import is_name
+from qmgrd.core.context.context import Context
+from qmgrd.core.context.session import Session
+from qmgrd.core.queue.journal import Cursor, Journal, facts_of
+
+CURSORS_MAX = 100
+READ_MAX_BYTES = 1 << 20
+
+
+class HistoryAdmin:
+    """Answers requests about the journal."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._journal = context.journal
+
+    def history_read(self, session: Session, message: m.HistoryRead) -> None:
+        """Answer with rows of history."""
+        context, journal = self._context, self._journal
+        _check_position(journal, message.after)
+        until, bytes_max = message.until or journal.next, min(message.bytes_max, READ_MAX_BYTES)
+        found = list(journal.read(context.tx, message.after, until, bytes_max))
+        context.count_read(len(found), sum(len(row.data) for row in found))
+        rows = [[row.seq, row.data] for row in found]
+        self._ok(session, message.request_id, self._identity() | {"rows": rows})
+
+    def history_show(self, session: Session, message: m.HistoryShow) -> None:
+        """Answer where the journal stands."""
+        journal = self._journal
+        cursors = [self._row(name) for name in sorted(journal.cursors)]
+        self._ok(session, message.request_id, self._identity() | facts_of(journal) | {
+            "cursors": cursors,
+        })  # fmt: skip
+
+    def cursor_commit(self, session: Session, message: m.CursorCommit) -> None:
+        """Move a cursor on, or make it."""
+        journal, name, context = self._journal, message.cursor, self._context
+        cursor = journal.cursors.get(name)
+        if cursor is None:
+            _check_name(name)
+            if len(journal.cursors) >= CURSORS_MAX:
+                raise RequestError(
+                    ErrorCode.CURSORS_EXHAUSTED,
+                    f"{CURSORS_MAX} export cursors are there: delete those that nobody uses",
+                )
+            _check_position(journal, message.position)
+            cursor = journal.cursors[name] = Cursor(message.position, context.now.wall_us)
+        elif message.position >= journal.next:
+            _check_position(journal, message.position)
+        cursor.position = max(cursor.position, message.position)
+        cursor.committed_us = context.now.wall_us
+        journal.store_cursor(context, name)
+        self._ok(session, message.request_id, self._row(name))
+
+    def cursor_delete(self, session: Session, message: m.CursorDelete) -> None:
+        """Forget a cursor."""
+        journal, name = self._journal, message.cursor
+        if name not in journal.cursors:
+            raise RequestError(
+                ErrorCode.CURSOR_UNKNOWN, f"no export cursor {name[:80]!r}; see: qmctl history show"
+            )
+        del journal.cursors[name]
+        journal.store_cursor(self._context, name)
+        self._ok(session, message.request_id, None)
+
+    def _identity(self) -> dict[str, Any]:
+        context, journal = self._context, self._journal
+        return {
+            "manager": context.name, "store_id": context.store_id.hex(),
+            "first": journal.first, "next": journal.next,
+        }  # fmt: skip
+
+    def _row(self, name: str) -> dict[str, Any]:
+        """Return a cursor for people and scripts."""
+        cursor, journal = self._journal.cursors[name], self._journal
+        waiting = journal.next - 1 - max(cursor.position, journal.first - 1)
+        return {"cursor": name} | cursor.row() | {"waiting": waiting}
+
+    def _ok(self, session: Session, request_id: int, value: Any) -> None:
+        self._context.send(session.connection, m.Ok(request_id, value))
+
+
+def _check_position(journal: Journal, after: int) -> None:
+    """Raise where what follows the row *after* is gone, or never was there."""
+    if after >= journal.next:
+        raise RequestError(
+            ErrorCode.HISTORY_AHEAD,
+            f"row {after} of history is asked for, the last one is {journal.next - 1}: the store "
+            "was put back to an earlier state, or is another one; begin the export anew",
+        )
+    if after + 1 < journal.first:
+        raise RequestError(
+            ErrorCode.HISTORY_DROPPED,
+            f"history begins with row {journal.first}; row {after + 1} was exported by all "
+            "cursors, or dropped at a limit: begin there, and keep a cursor",
+        )
+
+
+def _check_name(name: str) -> None:
+    if not is_name(name):
+        raise RequestError(
+            ErrorCode.VALUE_INVALID,
+            f"{name[:80]!r} is no name for an export cursor: write 1 to 64 of A-Z a-z 0-9 . _ -",
+        )

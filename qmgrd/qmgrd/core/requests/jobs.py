@@ -1,0 +1,140 @@
+"""What operators ask of jobs: purges, moves, how they stand, that they end."""
+
+from typing import Any
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.catalogue.missing import is_published
+from qmgrd.core.catalogue.named import Proxy
+from qmgrd.core.catalogue.system import ATTRIBUTES, PUBLICATIONS, no_puts
+from qmgrd.core.context.context import Context
+from qmgrd.core.context.session import Session
+from qmgrd.core.jobs.jobs import Jobs
+from qmgrd.core.queue.queue import Queue
+from qmgrd.core.queue.selection import Selection, selection
+
+
+class JobAdmin:
+    """Answers requests about jobs. Holds no state of its own."""
+
+    def __init__(self, context: Context, catalogue: Catalogue, jobs: Jobs) -> None:
+        self._context = context
+        self._catalogue = catalogue
+        self._jobs = jobs
+
+    def _ok(self, session: Session, request_id: int, value: Any) -> None:
+        self._context.send(session.connection, m.Ok(request_id, value))
+
+    def queue_purge(self, session: Session, message: m.QueuePurge) -> None:
+        """Remove what is there now and not leased; the answer comes when it is done."""
+        queue, wanted = self._source(message.queue, message.where, "a purge would leave holes")
+        job = self._jobs.start(
+            "purge", **_facts(queue, queue.counters.delayed), where=message.where,
+            messages_max=message.messages_max,
+        )  # fmt: skip
+        job.wanted = wanted
+        job.waiting = (session.connection, message.request_id)
+
+    def queue_move(self, session: Session, message: m.QueueMove) -> None:
+        """Begin to move or copy what is there now and not leased."""
+        queue, wanted = self._source(message.queue, message.where, "a move would leave holes")
+        kind = "copy" if message.copy else "move" if message.target else "retry"
+        if message.copy and not message.target:
+            raise RequestError(
+                ErrorCode.VALUE_INVALID, "a copy needs a target: dead letters go back themselves"
+            )
+        if message.target:
+            self._check_target(queue, message.target)
+        job = self._jobs.start(
+            kind, **_facts(queue), target=message.target, where=message.where,
+            messages_max=message.messages_max, rate=message.rate, retries_max=message.retries_max,
+        )  # fmt: skip
+        job.wanted = wanted
+        self._ok(session, message.request_id, job.describe())
+
+    def job_list(self, session: Session, message: m.JobList) -> None:
+        """List the jobs, in the order of their starts."""
+        found = [job.describe_short() for job in self._jobs.all()]
+        self._context.count_read(len(found), 0)
+        self._ok(session, message.request_id, {"jobs": found})
+
+    def job_show(self, session: Session, message: m.JobShow) -> None:
+        """Show a job."""
+        self._ok(session, message.request_id, self._jobs.find(message.job).describe())
+
+    def job_cancel(self, session: Session, message: m.JobCancel) -> None:
+        """End a job where it stands."""
+        self._ok(session, message.request_id, self._jobs.cancel(message.job).describe())
+
+    def _source(self, name: str, where: str, why: str) -> tuple[Queue, Selection]:
+        """Return the queue whose messages are to go, and which of them.
+
+        Raises:
+            RequestError: also JOBS_EXHAUSTED, SELECTOR_INVALID.
+        """
+        queue = self._catalogue.local(name, gets=False)
+        if queue.is_transmission:
+            raise held(name) if queue.is_publications else numbered(name, why)
+        wanted = selection(queue, where, b"", b"")
+        self._jobs.check_room()
+        return queue, wanted
+
+    def _check_target(self, source: Queue, name: str) -> None:
+        """Refuse what can be no target; one that takes nothing for now is waited for."""
+        found = self._catalogue.find(name)
+        if isinstance(found, Proxy) or name == PUBLICATIONS:
+            raise is_published(name)
+        if isinstance(found, Queue) and found.holders is not None:
+            raise is_published(name)
+        if isinstance(found, Queue) and found.is_transmission:
+            raise is_transmission(name)
+        if isinstance(found, Queue) and found.name in ATTRIBUTES:
+            raise no_puts(name, found.name)
+        if found is source:
+            raise is_itself(name, source.name)
+
+
+def held(name: str) -> RequestError:
+    """Return that no job takes what subscriptions hold off the queue *name*."""
+    return RequestError(
+        ErrorCode.QUEUE_IS_TRANSMISSION,
+        f"{name} keeps what subscriptions hold: purge or move theirs, or end them: qmctl sub rm",
+    )
+
+
+def numbered(name: str, why: str) -> RequestError:
+    """Return that no job takes messages off the transmission queue *name*."""
+    return RequestError(
+        ErrorCode.QUEUE_IS_TRANSMISSION,
+        f"{name} has numbered its messages: {why}; delete the link with its messages instead",
+    )
+
+
+def is_transmission(name: str) -> RequestError:
+    """Return that no job brings messages to the transmission queue *name*."""
+    return RequestError(
+        ErrorCode.QUEUE_IS_TRANSMISSION,
+        f"{name} is filled by puts to remote queues such as QUEUE{name}: name one of these",
+    )
+
+
+def is_itself(name: str, source: str) -> RequestError:
+    """Return that a job from *source* has the same queue as its target, by that *name*."""
+    return RequestError(
+        ErrorCode.VALUE_INVALID,
+        f"{name} is the queue {source} itself: what is moved there would be moved for ever; "
+        "name another target",
+    )
+
+
+def _facts(queue: Queue, delayed: int = 0) -> dict[str, Any]:
+    """Return what every job on *queue* keeps of it; what arrives from now on is not its own.
+
+    Args:
+        delayed: how many delayed messages it is about, too.
+    """
+    return {
+        "queue": queue.name, "queue_id": queue.id, "before": queue.counters.next_arrival,
+        "total": queue.counters.depth + delayed,
+    }  # fmt: skip

@@ -1,0 +1,172 @@
+"""Answers operators about links, and a queue manager that fetches what waits for it."""
+
+from itertools import islice
+from typing import Any
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.catalogue.link_definitions import LinkDefinitions, accepting
+from qmgrd.core.catalogue.link_facts import describe
+from qmgrd.core.context.context import Context
+from qmgrd.core.context.session import Session
+from qmgrd.core.jobs import drop
+from qmgrd.core.jobs.jobs import Jobs
+from qmgrd.core.limits.amount import amount
+from qmgrd.core.link.link import FETCHED, Link
+from qmgrd.core.sessions.link_streams import LinkStreams
+
+USERS_SHOWN_MAX = 5
+SHOWN_MAX = 1_000  # of what leads here
+ALLOWED_MAX = 10_000  # as many as link.peers_max may be
+
+
+class LinkAdmin:
+    """Answers requests about links. Holds no state of its own."""
+
+    def __init__(
+        self, context: Context, catalogue: Catalogue, jobs: Jobs, streams: LinkStreams
+    ) -> None:
+        self._context = context
+        self._catalogue = catalogue
+        self._links = LinkDefinitions(context, catalogue)
+        self._jobs = jobs
+        self._streams = streams
+
+    def _ok(self, session: Session, request_id: int, value: Any) -> None:
+        self._context.send(session.connection, m.Ok(request_id, value))
+
+    def link_create(self, session: Session, message: m.LinkCreate) -> None:
+        """Define a link and start it, unless it is to be stopped."""
+        known = message.link in self._catalogue.links
+        link = self._links.create(message.link, message.attributes)
+        if not known and not link.row["stopped"]:
+            link.start()
+        self._ok(session, message.request_id, self._row(link))
+
+    def link_alter(self, session: Session, message: m.LinkAlter) -> None:
+        """Give a link other attributes, in force from here on."""
+        changed = self._links.alter(message.link, message.attributes)
+        link = self._links.find(message.link)
+        if changed:
+            link.altered()
+            self._context.note("info", "link altered", link=message.link, changed=changed)
+        self._ok(session, message.request_id, self._row(link) | {"changed": changed})
+
+    def link_delete(self, session: Session, message: m.LinkDelete) -> None:
+        """Delete a link that no remote queue uses; what leads here from its peer stays allowed."""
+        link = self._links.find(message.link)
+        users = list(islice(self._catalogue.remotes_of(message.link), USERS_SHOWN_MAX))
+        if users:
+            raise RequestError(
+                ErrorCode.QUEUE_IN_USE,
+                f"link {message.link} is used by {', '.join(users)}: delete these first",
+            )
+        depth = link.queue.counters.depth
+        if depth and not message.purge:
+            raise RequestError(
+                ErrorCode.LINK_NOT_EMPTY,
+                f"link {message.link} holds {amount(depth, 'message')}; let them go, or purge them",
+            )
+        self._jobs.check_room()
+        link.stop()
+        self._context.peers.forget_link(message.link)
+        self._links.remove(message.link)
+        waiting = depth + link.queue.counters.delayed
+        self._jobs.start("drop", total=waiting, **drop.facts_of(link.queue))
+        self._ok(session, message.request_id, {"messages": depth})
+
+    def _row(self, link: Link) -> dict[str, Any]:
+        context = self._context
+        return describe(link, context.now.ms, is_maintenance=context.is_maintenance)
+
+    def link_list(self, session: Session, message: m.LinkList) -> None:
+        """List the links of both directions."""
+        links = [self._row(link) for _, link in sorted(self._catalogue.links.items())]
+        inbound, count = self._streams.inbound(SHOWN_MAX)
+        peers = self._context.peers
+        allowed = peers.allowed(ALLOWED_MAX)
+        self._context.count_read(len(links) + len(inbound) + len(allowed), 0)
+        value = {
+            "links": links, "inbound": inbound, "inbound_count": count,
+            "allowed": allowed, "allowed_count": peers.allowed_count,
+            "refused": peers.refusals(),
+        }  # fmt: skip
+        self._ok(session, message.request_id, value)
+
+    def link_show(self, session: Session, message: m.LinkShow) -> None:
+        """Show a link."""
+        self._ok(session, message.request_id, self._row(self._links.find(message.link)))
+
+    def link_allow(self, session: Session, message: m.LinkAllow) -> None:
+        """Lets a queue manager open links to here, and parts from one with another store."""
+        name, peers = message.manager, self._context.peers
+        if peers.allow(name, message.store_id):
+            self._streams.expel(name, f"{name} was given another store id")
+            if name in self._catalogue.links:
+                self._catalogue.links[name].altered()
+        row = peers.describe(name)
+        self._context.note("info", "peer allowed", peer=name, store_id=row["store_id"])
+        self._ok(session, message.request_id, row)
+
+    def link_disallow(self, session: Session, message: m.LinkDisallow) -> None:
+        """Ends that a queue manager may open links to here, and closes those that are open."""
+        name = message.manager
+        self._context.peers.disallow(name, is_linked=name in self._catalogue.links)
+        count = self._streams.expel(name, f"{self._context.name} accepts no links from {name}")
+        self._context.note("info", "peer disallowed", peer=name)
+        inbound = self._context.config.link.inbound
+        self._ok(session, message.request_id, {"connections": count, "inbound": inbound})
+
+    def link_fetch(self, session: Session, message: m.LinkFetch) -> None:
+        """Have the link to who asks send over the connection that it dialled."""
+        if message.path >= FETCHED:
+            raise FieldInvalid("LinkFetch", "path", f"is {message.path}, not below {FETCHED}")
+        least = (65_536, 1, 1, 1)
+        for field, value, low in zip(message._fields[2:], message[2:], least, strict=True):
+            if value < low:
+                raise FieldInvalid("LinkFetch", field, f"is {value}, below {low}")
+        if session.path is not None:
+            raise FieldInvalid("LinkFetch", "path", "came over this connection before")
+        link = self._fetched_link(session)
+        self._ok(session, message.request_id, None)
+        link.fetched(session, message)
+
+    def _fetched_link(self, session: Session) -> Link:
+        """Returns the link that a queue manager may fetch from, by the name and store it claims.
+
+        Raises:
+            RequestError: PEER_STORE_CHANGED, before anything else is told; LINK_UNKNOWN; LINK_DOWN.
+        """
+        name, store_id, peers = session.name, session.store_id, self._context.peers
+        try:
+            peers.check(name, store_id, accepting(self._catalogue.links, name))
+            link = self._links.find(name)
+            link.check_ready()
+        except RequestError as error:
+            peers.refuse(name, store_id, error)
+            raise
+        peers.pin(name, store_id)
+        return link
+
+    def link_start(self, session: Session, message: m.LinkStart) -> None:
+        """Start a link that is stopped, refused or waiting."""
+        if message.accept:
+            self._links.accept_peer(message.link)
+        self._switch(session, message, stopped=False)
+
+    def link_stop(self, session: Session, message: m.LinkStop) -> None:
+        """Stop a link until it is started again, over restarts too."""
+        self._switch(session, message, stopped=True)
+
+    def _switch(
+        self, session: Session, message: m.LinkStart | m.LinkStop, *, stopped: bool
+    ) -> None:
+        link = self._links.find(message.link)
+        link.row["stopped"] = stopped
+        self._links.store(message.link, link.row)
+        if stopped:
+            link.stop()
+        else:
+            link.start()
+        self._ok(session, message.request_id, self._row(link))

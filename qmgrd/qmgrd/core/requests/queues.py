@@ -1,0 +1,222 @@
+"""What operators ask: queues, status, snapshots. Links are in requests/links.py."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.catalogue import system
+from qmgrd.core.catalogue.attribute import INHIBITS
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.context.context import Context, TakeSnapshot
+from qmgrd.core.context.session import Session
+from qmgrd.core.jobs.jobs import Jobs
+from qmgrd.core.layout import keys
+from qmgrd.core.limits.amount import amount
+from qmgrd.core.limits.page import page, shown
+from qmgrd.core.queue import browse
+from qmgrd.core.queue.group import browse as group_browse
+from qmgrd.core.queue.queue import Queue
+from qmgrd.core.queue.selection import selection
+from qmgrd.core.sessions.delivery import Delivery
+from qmgrd.core.sessions.removal import Removal
+from qmgrd.core.sessions.streams import Streams
+
+ORIGINS_SHOWN = 1_000
+_URL = re.compile("[a-z][a-z0-9+.-]*://.")
+
+
+class Admin:
+    """Answers administrative requests. Holds no state of its own."""
+
+    def __init__(
+        self, context: Context, catalogue: Catalogue, jobs: Jobs, delivery: Delivery,
+        streams: Streams, facts: Callable[[], dict[str, Any]],
+    ) -> None:  # fmt: skip
+        self._context = context
+        self._catalogue = catalogue
+        self._jobs = jobs
+        self._delivery = delivery
+        self._streams = streams
+        self._removal = Removal(catalogue, delivery, jobs)
+        self._facts = facts  # what only the shell knows: uptime, processor time, connections
+
+    def _ok(self, session: Session, request_id: int, value: Any) -> None:
+        self._context.send(session.connection, m.Ok(request_id, value))
+
+    def queue_create(self, session: Session, message: m.QueueCreate) -> None:
+        """Define a queue."""
+        row = self._catalogue.create_queue(message.queue, message.attributes)
+        found = self._catalogue.named(message.queue)
+        if isinstance(found, Queue):
+            self._delivery.used(found)
+        self._ok(session, message.request_id, row)
+
+    def queue_alter(self, session: Session, message: m.QueueAlter) -> None:
+        """Change attributes of a queue, in force from here on."""
+        changed = self._catalogue.alter_queue(message.queue, message.attributes)
+        found = self._catalogue.named(message.queue)
+        if isinstance(found, Queue):
+            self._delivery.queue_altered(found)
+        for inhibit in INHIBITS:
+            if inhibit in changed:
+                event = "inhibited" if changed[inhibit][1] else "inhibit lifted"
+                self._context.event(event, queue=message.queue, what=inhibit.split("_")[0])
+        if changed:
+            self._context.note("info", "queue altered", queue=message.queue, changed=changed)
+        row = self._catalogue.show_queue(message.queue)
+        self._ok(session, message.request_id, row | {"changed": changed})
+
+    def queue_delete(self, session: Session, message: m.QueueDelete) -> None:
+        """Delete a queue at once; a job removes what was on it. An alias goes without its queue."""
+        found = self._catalogue.named(message.queue)
+        system.check_deletable(message.queue)
+        if message.queue in self._catalogue.topics.subscriptions:
+            raise RequestError(
+                ErrorCode.QUEUE_IS_SUBSCRIPTION,
+                f"{message.queue} is a subscription; end it with: qmctl sub rm {message.queue}",
+            )
+        if not isinstance(found, Queue):
+            count = self._removal.remove(message.queue)
+            self._ok(session, message.request_id, {"messages": count})
+            return
+        if found.is_transmission:
+            raise RequestError(
+                ErrorCode.QUEUE_IS_TRANSMISSION,
+                f"{message.queue} is deleted with its link: qmctl link delete {message.queue[1:]}",
+            )
+        count = found.counters.depth + found.counters.delayed
+        if count and not message.purge:
+            raise RequestError(
+                ErrorCode.QUEUE_NOT_EMPTY,
+                f"queue {message.queue} holds {amount(count, 'message')}; "
+                "get or purge them, or delete it with them",
+            )
+        self._jobs.check_room()
+        count = self._removal.remove(message.queue)
+        self._ok(session, message.request_id, {"messages": count})
+
+    def queue_list(self, session: Session, message: m.QueueList) -> None:
+        """List queues in order of name, a page at a time."""
+        names, further = page(self._catalogue.names, message.after, message.limit)
+        rows, further = shown(names, further, self._catalogue.show_queue, self._context.budget)
+        self._context.count_read(len(rows), 0)
+        self._ok(session, message.request_id, {"queues": rows, "next": further})
+
+    def queue_show(self, session: Session, message: m.QueueShow) -> None:
+        """Show a queue with a page of its table of origins."""
+        row = self._catalogue.show_queue(message.queue)
+        found = self._catalogue.named(message.queue)
+        if isinstance(found, Queue):
+            found.origins.flush(self._context.tx)
+            origins, further = found.origins.entries(
+                self._context.tx, message.origins_after, ORIGINS_SHOWN
+            )
+            row |= {"origins": origins, "origins_next": further}
+            self._context.count_read(len(row["origins"]), 0)
+        self._ok(session, message.request_id, row)
+
+    def status(self, session: Session, message: m.Status) -> None:
+        """Tell how the queue manager is."""
+        totals = self._context.totals
+        value = {
+            "name": self._context.name,
+            "store_id": self._context.store_id.hex(),
+            "boot": self._context.boot,
+            "turn": self._context.turn_number,
+            "queues": len(self._catalogue.names),
+            "subscriptions": len(self._catalogue.topics.subscriptions),
+            "messages": totals.messages,
+            "leased": totals.leased,
+            "links": len(self._catalogue.links),
+            "links_up": sum(x.state.value == "up" for x in self._catalogue.links.values()),
+            "producers": self._streams.producer_count,
+            "jobs": len(self._jobs.running),
+            "store_full": self._context.store_full,
+            "maintenance": self._context.is_maintenance,
+        } | self._facts()
+        self._ok(session, message.request_id, value)
+
+    def snapshot(self, session: Session, message: m.Snapshot) -> None:
+        """Have the shell take a snapshot of this very turn; it answers when it is written."""
+        directory = message.directory
+        if not (directory.startswith("/") or _URL.match(directory)):
+            raise RequestError(
+                ErrorCode.VALUE_INVALID,
+                f"{directory[:200]!r} is no absolute path on the daemon's host, and no URL",
+            )
+        self.take_snapshot(session.connection, message.request_id, directory, message.rate_bytes)
+
+    def take_snapshot(
+        self, connection: int, request_id: int, directory: str, rate_bytes: int = 0
+    ) -> None:
+        """The same for whom the shell knows: the schedule has no connection."""
+        context = self._context
+        wanted = TakeSnapshot(
+            connection, request_id, directory, context.turn_number + 1, rate_bytes
+        )
+        context.wrote = True  # The snapshot names a turn of its own.
+        context.outcome.effects.append(wanted)
+
+    def browse(self, session: Session, message: m.Browse) -> None:
+        """Read messages without leasing them."""
+        queue = self._catalogue.local(message.queue, gets=False)
+        context, after, number = self._context, None, 0
+        if message.after is not None:
+            after, number = (message.after[0], message.after[1]), _number(message.after)
+        wanted = selection(
+            queue, message.where, message.correlation_id, message.group_id, message.uid
+        )
+        group_browse.check_cursor(message.after, message.order)
+        if message.order != m.PHYSICAL:
+            self._check_ordered(message, is_selecting=bool(wanted.prefix))
+        if message.order == m.ARRIVAL:
+            found = browse.by_arrival(queue, context.tx, after)
+        elif message.order == m.LOGICAL:
+            found = group_browse.in_logical_order(
+                queue, context.tx, message.after, all_available=message.all_available
+            )
+        elif wanted.prefix:
+            if message.delayed:
+                raise RequestError(
+                    ErrorCode.VALUE_INVALID,
+                    "what is delayed is in no index yet: select it with where, as in "
+                    "where = \"correlation_id = 'k'\"",
+                )
+            found = browse.placed(browse.indexed(queue, context.tx, wanted.prefix, after, number))
+        else:
+            lane = keys.LANE_DELAYED if message.delayed else keys.LANE_READY
+            found = browse.placed(browse.behind(queue, context.tx, lane, after))
+        if message.all_available and message.order == m.PHYSICAL:
+            found = group_browse.all_there(queue, context.tx, found)
+        page = browse.browse(
+            queue, context.tx, context.now, found, message.messages_max, message.bytes_max,
+            wanted.selector,
+        )  # fmt: skip
+        context.count_read(page.looked_at, sum(map(len, page.items)))
+        further = page.next
+        if further is not None and message.group_id:
+            place = further[0], further[1]
+            further = [*further, browse.number_at(queue, context.tx, place)]
+        value = {
+            "items": page.items, "next": further, "delays": page.delays, "queue_id": queue.id,
+            "store_id": context.store_id.hex(), "wall_us": context.now.wall_us,
+        }  # fmt: skip
+        self._ok(session, message.request_id, value)
+
+    def _check_ordered(self, message: m.Browse, *, is_selecting: bool) -> None:
+        is_by_arrival = message.order == m.ARRIVAL
+        if is_selecting or message.delayed or (is_by_arrival and message.all_available):
+            raise RequestError(
+                ErrorCode.VALUE_INVALID,
+                "a browse in the order of arrival selects by where alone, of all that is there"
+                if is_by_arrival
+                else "a browse in logical order selects by where alone, of what can be got",
+            )
+
+
+def _number(after: list[int]) -> int:
+    """Return the number in a group that a place ends with, where it does."""
+    number = after[2] if len(after) > 2 else 0
+    return number if type(number) is int and 0 <= number < 2**32 else 0

@@ -1,0 +1,56 @@
+"""What operators ask of templates."""
+
+from typing import Any
+
+from qmgr_protocol import messages as m
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.catalogue.template_definitions import TemplateDefinitions, describe
+from qmgrd.core.context.context import Context
+from qmgrd.core.context.session import Session
+from qmgrd.core.requests.template_pass import TemplatePass
+
+
+class TemplateAdmin:
+    """Answers requests about templates. Holds no state of its own."""
+
+    def __init__(self, context: Context, catalogue: Catalogue, template_pass: TemplatePass) -> None:
+        self._context = context
+        self._templates = catalogue.templates
+        self._definitions = TemplateDefinitions(context, catalogue)
+        self._pass = template_pass
+
+    def template_set(self, session: Session, message: m.TemplateSet) -> None:
+        """Define a template; the answer comes when all queues whose names fit are held to it."""
+        before, after = self._definitions.set(message.pattern, message.attributes)
+        old, new = before.attributes if before else {}, after.attributes
+        changed = {
+            key: [old.get(key), new.get(key)]
+            for key in sorted(old.keys() | new.keys())
+            if old.get(key) != new.get(key)
+        }
+        if after != before:
+            self._context.note("info", "template set", template=message.pattern, changed=changed)
+        facts = {"created": before is None, "changed": changed}
+
+        def done() -> None:
+            row = describe(after, self._templates.count(message.pattern)) | facts
+            self._ok(session, message.request_id, row)
+
+        if after != before or self._pass.is_busy:
+            self._pass.start(done)
+        else:
+            done()
+
+    def template_delete(self, session: Session, message: m.TemplateDelete) -> None:
+        """Forget a template; its queues have the next one that fits, or the defaults."""
+        value = {"pattern": message.pattern, "queues": self._templates.count(message.pattern)}
+        self._definitions.delete(message.pattern)
+        self._context.note("info", "template deleted", template=message.pattern)
+        self._pass.start(lambda: self._ok(session, message.request_id, value))
+
+    def template_list(self, session: Session, message: m.TemplateList) -> None:
+        """List the templates in order of their patterns."""
+        self._ok(session, message.request_id, {"templates": self._definitions.list()})
+
+    def _ok(self, session: Session, request_id: int, value: Any) -> None:
+        self._context.send(session.connection, m.Ok(request_id, value))

@@ -1,0 +1,290 @@
+"""What is asked about topics and subscriptions: to subscribe, who lacks what, to republish."""
+
+from collections.abc import Iterator
+from heapq import nsmallest
+from itertools import islice
+from typing import Any
+
+from sortedcontainers import SortedDict
+
+from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
+from qmgr_protocol import topic as topics
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.record import Uid
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.catalogue.subscription import Subscription
+from qmgrd.core.catalogue.system import PUBLICATIONS
+from qmgrd.core.catalogue.topics import retain, retained
+from qmgrd.core.context.context import Context
+from qmgrd.core.context.session import Session
+from qmgrd.core.jobs import republish
+from qmgrd.core.jobs.jobs import Jobs
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.limits.page import page, shown
+from qmgrd.core.queue import notes
+from qmgrd.core.queue.queue import Queue
+from qmgrd.core.returns import parked
+from qmgrd.core.returns.parked import Parked
+from qmgrd.core.sessions.subscriptions import Subscriptions
+
+LOOKED_AT_MAX = 5_000  # of what is parked, for one page
+FIRST_SHOWN = 20  # subscriptions of a topic
+_LANES = {
+    keys.LANE_READY: "ready", keys.LANE_GROUPED: "ready", keys.LANE_DELAYED: "delayed",
+    keys.LANE_PARKED: "parked",
+}  # fmt: skip
+
+
+class TopicAdmin:
+    """Answers requests about topics, subscriptions and what is parked. Holds no state."""
+
+    def __init__(
+        self, context: Context, catalogue: Catalogue, jobs: Jobs, subscriptions: Subscriptions
+    ) -> None:
+        self._context = context
+        self._catalogue = catalogue
+        self._topics = catalogue.topics
+        self._jobs = jobs
+        self._subscriptions = subscriptions
+
+    def _ok(self, session: Session, request_id: int, value: Any) -> None:
+        self._context.send(session.connection, m.Ok(request_id, value))
+
+    def subscribe(self, session: Session, message: m.Subscribe) -> None:
+        """Subscribe to topics."""
+        found = self._subscriptions.subscribe(
+            session, message.topic, message.subscription, message.where, message.attributes,
+            retained=message.retained,
+        )  # fmt: skip
+        self._ok(session, message.request_id, self._row(found))
+
+    def unsubscribe(self, session: Session, message: m.Unsubscribe) -> None:
+        """End a subscription."""
+        count = self._subscriptions.unsubscribe(message.subscription)
+        session.subscriptions.pop(message.subscription, None)
+        self._ok(session, message.request_id, {"messages": count})
+
+    def subscription_list(self, session: Session, message: m.SubscriptionList) -> None:
+        """List subscriptions in order of name, a page at a time."""
+        found: dict[str, Subscription] = self._topics.subscriptions
+        if message.topic:
+            matched = self._topics.match(message.topic)
+            self._context.count_read(len(matched) // 10, 0)
+            found = SortedDict({one.name: one for one in matched})
+        names, further = page(found, message.after, message.limit)
+        rows, further = shown(
+            names, further, lambda name: self._row(found[name]), self._context.budget
+        )
+        self._context.count_read(2 * len(rows), 0)
+        self._ok(session, message.request_id, {"subscriptions": rows, "next": further})
+
+    def subscription_healthy(self, session: Session, message: m.SubscriptionHealthy) -> None:
+        """Have a subscription go on."""
+        found = self._subscriptions.find(message.subscription)
+        job = self._subscriptions.healthy(found, session.name)
+        row = self._row(found) | {"job": None if job is None else job.id}
+        self._ok(session, message.request_id, row)
+
+    def _row(self, found: Subscription) -> dict[str, Any]:
+        """Return a subscription for people and scripts: its row, and how far behind it is."""
+        row = self._catalogue.show_queue(found.name)
+        row["subscription"] = row.pop("queue")
+        row |= {"durable": found.is_durable, "suspended": found.is_suspended}
+        row |= {"manager": found.manager, "where": found.row.get("where", "")}
+        row["oldest_us"] = None if found.queue is None else self._oldest_us(found.queue)
+        return row
+
+    def _oldest_us(self, queue: Queue) -> int | None:
+        """Return when the oldest publication was put that a subscription has not consumed."""
+        firsts = []
+        for lane in (keys.LANE_READY, keys.LANE_GROUPED):
+            for priority in range(keys.PRIORITY_TOP + 1) if queue.counters.depth else ():
+                prefix = keys.entry_prefix(queue.id, priority, lane)
+                row = next(self._context.tx.scan(prefix, keys.after(prefix)), None)
+                if row is not None:
+                    firsts.append(entries.decode(row[1]).put_us)
+        return min(firsts, default=None)
+
+    def topic_set(self, session: Session, message: m.TopicSet) -> None:
+        """Define what holds for a topic."""
+        changed = self._topics.define(message.topic, message.attributes)
+        self._subscriptions.look_after_schedule(changed)
+        self._ok(session, message.request_id, self._topics.show(message.topic))
+
+    def topic_delete(self, session: Session, message: m.TopicDelete) -> None:
+        """Forget what is defined for a topic, or what it retained."""
+        topics.levels_of(message.topic)
+        if not message.retained:
+            changed = self._topics.undefine(message.topic)
+            self._subscriptions.look_after_schedule(changed)
+        else:
+            arrival = retained(self._context.tx, message.topic)
+            if arrival is None:
+                raise RequestError(
+                    ErrorCode.TOPIC_UNKNOWN, f"topic {message.topic} has retained nothing"
+                )
+            self._catalogue.holders.release(arrival)
+            retain(self._context.tx, message.topic, 0)
+            self._context.wrote = True
+        self._ok(session, message.request_id, None)
+
+    def topic_list(self, session: Session, message: m.TopicList) -> None:
+        """List topics that something is defined for, or that retained something."""
+        names = set(page(self._topics.rows, message.after, message.limit + 1)[0])
+        start = keys.SPACE_RETAINED + message.after.encode() + b"\0" * bool(message.after)
+        kept = self._context.tx.scan(start, keys.after(keys.SPACE_RETAINED))
+        names |= {key[1:].decode(errors="replace") for key, _ in islice(kept, message.limit + 1)}
+        found = sorted(names)[: message.limit]
+        further = found[-1] if len(names) > len(found) else None
+        rows, further = shown(found, further, self._topics.show, self._context.budget)
+        self._context.count_read(2 * len(rows), 0)
+        self._ok(session, message.request_id, {"topics": rows, "next": further})
+
+    def topic_show(self, session: Session, message: m.TopicShow) -> None:
+        """Show what holds for a topic."""
+        matched = self._topics.match(message.topic)
+        self._context.count_read(len(matched) // 10, 0)
+        found = nsmallest(FIRST_SHOWN, (one.name for one in matched))
+        row = self._topics.show(message.topic)
+        row |= {"subscriptions": len(matched), "first_subscriptions": found}
+        self._ok(session, message.request_id, row)
+
+    def topic_lacks(self, session: Session, message: m.TopicLacks) -> None:
+        """Tell which subscriptions have not consumed a publication, and how it stands with each."""
+        context, arrival, topic = self._context, *self._publication(message.uid)
+        rows = []
+        found = self._topics.match(topic)
+        context.count_read(4 * len(found), 0)
+        for subscription in sorted(found, key=lambda one: one.name):
+            queue = subscription.queue
+            place = None if queue is None else self._place(queue, arrival)
+            if queue is None or place is None:
+                continue
+            key, value = place
+            entry, lane = entries.decode(value), key[keys.POSITION_AT]
+            state = "leased" if arrival in queue.leases else _LANES.get(lane, "damaged")
+            rows.append({
+                "subscription": subscription.name, "state": state, "delivered": entry.delivered,
+                "failed": entry.failed,
+            })  # fmt: skip
+        value_ = {"uid": _uid(message.uid), "topic": topic, "subscriptions": rows}
+        self._ok(session, message.request_id, value_)
+
+    def _publication(self, uid: bytes) -> tuple[int, str]:
+        """Return arrival and topic of the publication of that encoded UID.
+
+        Raises:
+            RequestError: PUBLICATION_UNKNOWN.
+        """
+        queue = self._catalogue.system(PUBLICATIONS)
+        position = queue.origins.place(self._context.tx, uid) if len(uid) > 8 else None
+        if position is not None:
+            arrival = int.from_bytes(position[2:], "big")
+            value = self._context.tx.get(keys.publication(arrival))
+            if value is not None:
+                return arrival, entries.decode(value).target
+        raise RequestError(
+            ErrorCode.PUBLICATION_UNKNOWN,
+            f"no subscription holds a publication {_uid(uid)}: all had it, or there was none",
+        )
+
+    def _place(self, queue: Queue, arrival: int) -> tuple[bytes, bytes] | None:
+        """Return key and entry of a publication on a subscription; None where it is consumed."""
+        value = self._context.tx.get(keys.publication(arrival))
+        front = b"" if value is None else entries.front(self._context.tx, entries.decode(value))
+        priorities = range(keys.PRIORITY_TOP + 1)  # What its default was then, nobody knows.
+        if front and not front[7] & records.FLAG_PRIORITY_OF_QUEUE:
+            priorities = range(front[6], front[6] + 1)
+        counters = queue.counters
+        count = {keys.LANE_DELAYED: counters.delayed, keys.LANE_PARKED: counters.parked,
+                 keys.LANE_DAMAGED: counters.damaged}  # fmt: skip
+        for lane in (*_LANES, keys.LANE_DAMAGED):
+            for priority in priorities if count.get(lane, counters.depth) else ():
+                key = keys.message(queue.id, lane, min(priority, keys.PRIORITY_TOP), arrival)
+                if (held := self._context.tx.get(key)) is not None:
+                    return key, held
+        return None
+
+    def republish_list(self, session: Session, message: m.RepublishList) -> None:
+        """List what is parked, a page at a time."""
+        selector = republish.selector_of(message.where)
+        rows: list[dict[str, Any]] = []
+        further: list[int] | None = None
+        for looked_at, found in enumerate(self._behind(message)):
+            self._context.rows += 1
+            if len(rows) == message.limit or looked_at == LOOKED_AT_MAX:
+                break
+            further = [found.arrival, found.queue_id]
+            row = self._parked(message, found, selector)
+            if row is not None:
+                rows.append(row)
+        else:
+            further = None
+        self._ok(session, message.request_id, {"parked": rows, "next": further})
+
+    def _behind(self, message: m.RepublishList) -> Iterator[Parked]:
+        """Yield what is parked that may be asked for, behind the place of *message*."""
+        tx, after = self._context.tx, message.after
+        if message.subscription and not message.uid:
+            queue = self._subscriptions.find(message.subscription).queue
+            first = 0 if after is None else after[0] + 1
+            return iter(()) if queue is None else parked.of_subscription(tx, queue.id, first)
+        arrival = self._publication(message.uid)[0] if message.uid else 0
+        start, stop = republish.bounds_of(arrival)
+        if after is not None:
+            start = max(start, keys.parked(*after[:2]) + b"\0")
+        return parked.index(tx, start, stop)
+
+    def _parked(
+        self, message: m.RepublishList, found: Parked, selector: Any
+    ) -> dict[str, Any] | None:
+        """Return what is parked for people and scripts; None where it is not asked for."""
+        context, queue = self._context, self._catalogue.by_id.get(found.queue_id)
+        if queue is None or message.subscription not in ("", queue.name):
+            return None
+        value = context.tx.get(found.key)
+        if value is None:
+            return None
+        entry, note = entries.decode(value), notes.read(context.tx, queue.id, found.arrival)
+        facts = republish.facts_of(context, queue, found, entry, note)
+        if selector is not None and not selector.matches(facts.value_of):
+            return None
+        known = notes.facts_of(note)
+        return {
+            "uid": _uid(entries.uid_trailer(entry)),
+            "topic": entries.publication(context.tx, entry).target,
+            "subscription": queue.name, "bytes": facts.head().body_length,
+            "put_us": entry.put_us, "parked_us": known["dead_us"], "failed": entry.failed,
+            "delivered": entry.delivered, "code": known["dead_code"],
+            "reason": known["dead_reason"], "text": known["dead_text"],
+            "republished": known["dead_retries"], "attempts": note.get("attempts", []),
+            "awaits_return": bool(entry.flags & entries.AWAITED),
+        }  # fmt: skip
+
+    def republish(self, session: Session, message: m.Republish) -> None:
+        """Have what is parked be sent once more, or dropped, by a job."""
+        republish.selector_of(message.where)
+        arrival = self._publication(message.uid)[0] if message.uid else 0
+        for name in message.subscriptions:
+            self._subscriptions.find(name)
+        self._jobs.check_room()
+        names = set(message.subscriptions) or self._topics.subscriptions
+        asked = (self._topics.subscriptions[name].queue for name in names)
+        total = sum(queue.counters.parked for queue in asked if queue is not None)
+        job = self._jobs.start(
+            "republish-drop" if message.drop else "republish", where=message.where,
+            arrival=arrival, subscriptions=message.subscriptions, rate=message.rate,
+            messages_max=message.messages_max, by=session.name, total=total,
+        )  # fmt: skip
+        self._context.note(
+            "info", "republish asked for", job=job.id, by=session.name, drop=message.drop
+        )
+        self._ok(session, message.request_id, job.describe())
+
+
+def _uid(trailer: bytes) -> str:
+    if len(trailer) < 9:
+        return trailer.hex()
+    return str(Uid(trailer[:-8].decode(errors="replace"), int.from_bytes(trailer[-8:], "big")))

@@ -1,0 +1,212 @@
+"""Dead letters: what cannot be consumed goes to a backout queue, or to the dead-letter queue.
+
+    failed too often, rejected ──▶ backout queue of its queue ──┐ there is none, or it
+    expired, pushed out        ──────────────────────────────▶ SYSTEM.DEAD.LETTERS   │ takes no more
+                                                                ◀────────────────────┘
+    SYSTEM.DEAD.LETTERS takes no more ──▶ it stays where it is
+
+It takes a note along that says why, from where, and what its consumers said (notes.py), and it
+expires no more: the time that it had left stands in the note. Nothing is ever lost on this way.
+What a link brought, and no queue here takes, goes there too (undeliverable.py). What a subscriber
+fails on is parked for it instead (parked.py).
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from qmgr_protocol import history
+from qmgr_protocol import record as records
+from qmgr_protocol.errors import ErrorCode, RequestError, name_of
+from qmgr_protocol.messages import EXTRA_EXPIRY_MS
+from qmgr_protocol.topic import is_subscription
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.catalogue.system import DEAD_LETTERS
+from qmgrd.core.context import overflow
+from qmgrd.core.context.context import Context
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.queue import lane, notes
+from qmgrd.core.queue.notes import Cause
+from qmgrd.core.queue.put import append, prepare
+from qmgrd.core.queue.queue import Queue
+from qmgrd.core.returns import parked
+from qmgrd.core.returns.transfer import Place, transfer
+
+UNKNOWN = "?"  # where a copy came from that has no note
+_FAILURES = frozenset({
+    ErrorCode.BACKOUT_THRESHOLD_REACHED, ErrorCode.DELIVERY_LIMIT_REACHED,
+    ErrorCode.MESSAGE_REJECTED, ErrorCode.GROUP_FAILED, ErrorCode.REDELIVERY_LIMIT_EXCEEDED,
+})  # fmt: skip
+
+
+class DeadLetters:
+    """Where messages go that nobody can consume."""
+
+    def __init__(self, context: Context, catalogue: Catalogue) -> None:
+        self._context = context
+        self._catalogue = catalogue
+
+    def bury(self, queue: Queue, key: bytes, value: bytes, cause: Cause, only: str = "") -> str:
+        """Have the message under *key* leave *queue*; return for where, or nothing where it stays.
+
+        What cannot be read is set aside.
+
+        Args:
+            only: the queue that is to have it, as it has others of its group.
+        """
+        entry = entries.decode(value)
+        arrival = keys.place(key)[1]
+        if entry.flags == entries.UNREADABLE or (
+            entry.shared and entries.open_sound(self._context.tx, value) is None
+        ):
+            lane.set_aside(queue, self._context.tx, key, value)
+            return only or DEAD_LETTERS
+        if queue.is_lost(entry, arrival):
+            # Gone with a restart: no dead letter.
+            lane.lose(queue, self._context.tx, key, value)
+            return only or DEAD_LETTERS
+        note = self._note(queue, entry, arrival, cause)
+        if queue.holders is not None and cause.code in _FAILURES:
+            parked.park(self._context, queue, key, value, entry, note)
+            self._context.event("publication parked", subscription=queue.name, why=cause.why)
+            return parked.PLACE
+        for name in [only] if only else self._ways(queue, cause.code):
+            place = self._place(name, queue)
+            copied = "" if place is None else self._copy_of(place, entry)
+            if place is None or copied not in ("", queue.name):
+                if queue.holders is None or not is_subscription(copied):
+                    continue
+                # One publication is one dead letter, however many subscriptions it is of.
+                lane.remove(queue, self._context.tx, key, value)
+                self._context.touch(queue)
+                self._gone(queue, key, entry, name, cause)
+                return name
+            overflow.make_room(self._context, self, place.queue, 1, entries.record_bytes(entry))
+            if transfer(
+                self._context, queue, key, value, place, expires_ms=0, note=notes.encode(note),
+                for_good=cause.code != ErrorCode.MESSAGE_EXPIRED,
+            ):  # fmt: skip
+                self._gone(queue, key, entry, name, cause)
+                return name
+        self._context.event("dead letter has no place", queue=queue.name, why=cause.why)
+        return ""
+
+    def _gone(
+        self, queue: Queue, key: bytes, entry: entries.Entry, name: str, cause: Cause
+    ) -> None:
+        queue.counters.dead += 1
+        entry = entry._replace(
+            delivered=entries.raised(entry.delivered, cause.delivered),
+            failed=entries.raised(entry.failed, cause.failed),
+        )
+        queue.happened(history.DEAD_LETTERED, key, entry, target=name, code=int(cause.code))
+        self._context.event("message dead-lettered", queue=queue.name, to=name, why=cause.why)
+
+    def _copy_of(self, place: Place, entry: entries.Entry) -> str:
+        """Return from which queue the copy of that message came which *place* has; else nothing.
+
+        Each queue's copy is work of its own: another's must not be taken for this one.
+        """
+        trailer, queue = entries.uid_trailer(entry), place.queue
+        position = queue.origins.place(self._context.tx, trailer, place.target.encode())
+        if position is None:
+            return ""
+        arrival = int.from_bytes(position[2:], "big")
+        return str(notes.read(self._context.tx, queue.id, arrival).get("queue", UNKNOWN))
+
+    def admit(self, record: bytes, extra: Mapping[str, Any], header: notes.Note) -> None:
+        """Take in a *record* that was on no queue here; *header* says why, *extra* is a link's.
+
+        Raises:
+            RequestError: it has no place, and is not written.
+        """
+        facts = {"queue": header["queue"], "why": name_of(header["code"])}
+        try:
+            self._put(record, extra, header)
+        except RequestError:
+            self._context.event("dead letter has no place", **facts)
+            raise
+        self._context.event(
+            "message dead-lettered", queue=facts["queue"], to=DEAD_LETTERS, why=facts["why"]
+        )
+
+    def _put(self, record: bytes, extra: Mapping[str, Any], header: notes.Note) -> None:
+        context = self._context
+        queue = self._catalogue.own(DEAD_LETTERS)
+        context.reserve([record])
+        overflow.make_room(context, self, queue, 1, len(record))
+        context.touch(queue)
+        limit = queue.longest(context.config.limits.message_max_bytes)
+        prepared = prepare(
+            queue, context.tx, context.now, context.stamper, record, limit, b"", extra,
+            is_moved=True,
+        )  # fmt: skip
+        left_ms = extra.get(EXTRA_EXPIRY_MS, records.check(record).expiry_ms)
+        header = header | ({"left_ms": left_ms} if left_ms else {})
+        before = notes.decode(prepared.note)
+        before.pop("left_ms", None)
+        note = notes.encode(before | header)
+        prepared = prepared._replace(expires_ms=0, ready_ms=0, note=note)
+        context.rows += append(queue, context.tx, prepared, queue.next_arrival())
+
+    def _ways(self, queue: Queue, code: int) -> list[str]:
+        if code in _FAILURES and queue.bounds.backout_queue:
+            return [queue.bounds.backout_queue, DEAD_LETTERS]
+        return [DEAD_LETTERS]
+
+    def has_way(self, queue: Queue, code: int) -> bool:
+        """Return whether there is a queue that dead letters of *queue* go to, full or not."""
+        if queue.holders is not None:
+            return True
+        for name in self._ways(queue, code):
+            with suppress(RequestError):  # There is none of that name.
+                if self._catalogue.keeper(name) is not queue:
+                    return True
+        return False
+
+    def threshold(self, queue: Queue, entry: entries.Entry) -> tuple[int, int]:
+        """Return after how many failures a message is no longer handed out, and the reason then.
+
+        Of a subscription one more than its redelivery limit, which its topic may say. 0 is never.
+        """
+        bounds = queue.bounds
+        if queue.holders is None:
+            return bounds.backout_threshold, int(ErrorCode.BACKOUT_THRESHOLD_REACHED)
+        limit = bounds.redelivery_limit
+        if limit < 0:
+            topic = entries.publication(self._context.tx, entry).target
+            limit = self._catalogue.topics.value(topic, "redelivery_limit")
+        return limit + 1, int(ErrorCode.REDELIVERY_LIMIT_EXCEEDED)
+
+    def _place(self, name: str, source: Queue) -> Place | None:
+        try:
+            if name == DEAD_LETTERS:
+                place = Place(self._catalogue.own(name))
+            else:
+                place = Place(*self._catalogue.destination(name))
+        except RequestError:
+            return None
+        return None if place.queue is source else place
+
+    def _note(
+        self, queue: Queue, entry: entries.Entry, arrival: int, cause: Cause
+    ) -> notes.Note:  # fmt: skip
+        context = self._context
+        note = notes.read(context.tx, queue.id, arrival) if entry.noted else {}
+        now_us = context.now.wall_us
+        if cause.failed:
+            note = notes.with_attempt(
+                note, now_us, cause.failure, cause.reason, cause.text, cause.client
+            )
+        note |= {
+            "code": int(cause.code), "reason": cause.reason, "text": cause.text,
+            "queue": queue.name, "manager": context.name, "us": now_us,
+            "failed": entries.raised(entry.failed, cause.failed),
+            "delivered": entries.raised(entry.delivered, cause.delivered),
+        }  # fmt: skip
+        if cause.code == ErrorCode.MESSAGE_EXPIRED:
+            note.pop("left_ms", None)
+        elif entry.expires_ms:  # Else what a dead letter had left that fails once more.
+            note["left_ms"] = max(entry.expires_ms - context.now.ms, 0)
+        return note

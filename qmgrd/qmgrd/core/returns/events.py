@@ -1,0 +1,54 @@
+"""Events: what operators may want to know, as messages on SYSTEM.EVENTS.
+
+The queue is like any other: durable, read by who likes, bounded by having its oldest make room. In
+one turn the same event of the same things is told once, with how often it was.
+"""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from qmgr_protocol import record as records
+from qmgr_protocol.record import Fields
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.catalogue.system import EVENTS
+from qmgrd.core.context import overflow
+from qmgrd.core.context.context import Context, Facts
+
+if TYPE_CHECKING:
+    from qmgrd.core.returns.dead_letters import DeadLetters
+
+EVENTS_PER_TURN = 100
+# What happens to events themselves is no event: each would have another come about.
+_OF_THE_QUEUE_ITSELF = frozenset({
+    "message expired", "message dead-lettered", "dead letter has no place", "queue overflowed",
+    "queue full",
+})  # fmt: skip
+
+
+def tell(context: Context, catalogue: Catalogue, dead_letters: "DeadLetters") -> None:
+    """Put what happened in this turn on the queue of events."""
+    if not context.events:
+        return
+    found = [x for x in context.events.items() if not _is_of_events(*x[0])]
+    context.events = {}
+    if not found or context.store_full or not context.begin_work("events"):
+        return  # The log has them; where it is full the queue must not take the last room.
+    batch = [_record(context, event, dict(facts), n) for (event, facts), n in found]
+    if len(batch) > EVENTS_PER_TURN:
+        left_out = len(batch) - EVENTS_PER_TURN
+        batch[EVENTS_PER_TURN:] = [_record(context, "events left out", {}, left_out)]
+    queue = catalogue.system(EVENTS)
+    overflow.put(context, dead_letters, queue, batch)
+    context.touch(queue)
+    context.events = {}
+
+
+def _is_of_events(event: str, facts: Facts) -> bool:
+    return event in _OF_THE_QUEUE_ITSELF and ("queue", EVENTS) in facts
+
+
+def _record(context: Context, event: str, facts: dict[str, Any], count: int) -> bytes:
+    facts = {"event": event, "count": count, "manager": context.name} | facts
+    body = json.dumps(facts, ensure_ascii=False).encode()
+    envelope = {records.HEADERS: facts, records.CONTENT_TYPE: "application/json"}
+    return records.encode(Fields(body, envelope=envelope))

@@ -1,0 +1,127 @@
+"""What a subscriber gave back too often: kept for it, out of its way, until it is sent once more.
+
+    subscription A ── parked lane ── publication 7 ─┐
+    subscription B ── parked lane ── publication 7 ─┴──▶ one stored publication (publications.py)
+                                                     ▲
+    index of what is parked:  (7, A) (7, B) ─────────┘   the republish queue, with a list for each
+
+The republish queue is that index: a publication is in it as long as somebody is on its list, once
+whatever the length of that, and nobody is twice. What is moved in and out is one entry, in one
+transaction with the index, so that a subscriber either has a copy or is on the list. (US 9,654,433;
+that the list is an index, and the copies share one record, is our design.)
+"""
+
+from collections.abc import Iterator
+from heapq import merge
+from typing import Any, NamedTuple
+
+from qmgr_protocol import history
+from qmgrd.core.context.context import Context
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.layout.kv import Transaction
+from qmgrd.core.queue import lane, notes
+from qmgrd.core.queue.queue import Queue
+
+PLACE = "the republish queue"
+_KEPT = ("attempts", "retries", "left_ms")  # of its note, once it was sent again
+
+
+def park(
+    context: Context, queue: Queue, key: bytes, value: bytes, entry: entries.Entry,
+    note: notes.Note,
+) -> None:  # fmt: skip
+    """Put the message under *key* of a subscription on the list of those who failed on it."""
+    tx, (priority, arrival) = context.tx, keys.place(key)
+    lane.unlink(queue, tx, key, value)
+    flags = (entry.flags | entries.NOTED) & ~(entries.VOLATILE | entries.REPUBLISHED)
+    parked = entry._replace(
+        flags=flags, due_ms=entry.expires_ms,
+        failed=note.get("failed", entry.failed), delivered=note.get("delivered", entry.delivered),
+    )  # fmt: skip
+    tx.put(keys.message(queue.id, keys.LANE_PARKED, priority, arrival), entries.encode(parked))
+    if parked.due_ms:
+        queue.schedule.add(tx, parked.due_ms, queue.id, keys.LANE_PARKED, priority, arrival)
+    note |= {"turn": context.turn_number}
+    notes.write(tx, queue.id, arrival, notes.encode(note))
+    tx.put(keys.parked(arrival, queue.id), bytes([keys.PRIORITY_TOP - priority]))
+    queue.counters.parked += 1
+    queue.happened(history.PARKED, key, parked, code=note.get("code", 0))
+    context.rows += 4
+    context.touch(queue)
+
+
+def send(context: Context, queue: Queue, key: bytes, value: bytes) -> bool:
+    """Have what is parked under *key* be delivered anew; return whether there was room for it.
+
+    It is in its old place, marked as republished, with its counts at zero.
+    """
+    tx, entry, (priority, arrival) = context.tx, entries.decode(value), keys.place(key)
+    if not queue.has_room(1, entries.record_bytes(entry)):
+        return False
+    before = notes.read(tx, queue.id, arrival)
+    note = {name: before[name] for name in _KEPT if name in before}
+    note["retries"] = before.get("retries", 0) + 1
+    front, trailer = entries.front(tx, entry), entries.uid_trailer(entry)
+    lane.unlink(queue, tx, key, value)
+    flags = (entry.flags | entries.REPUBLISHED | entries.NOTED) & ~entries.AWAITED
+    again = entry._replace(flags=flags, delivered=0, failed=0, due_ms=0)
+    context.rows += 3 + lane.add(queue, tx, again, front, trailer, priority, arrival)
+    notes.write(tx, queue.id, arrival, notes.encode(note))
+    queue.happened(history.REPUBLISHED, key, again)
+    context.touch(queue)
+    return True
+
+
+def await_(context: Context, key: bytes, value: bytes) -> None:
+    """Have what is parked under *key* be sent when its subscriber is back."""
+    entry = entries.decode(value)
+    if not entry.flags & entries.AWAITED:
+        context.tx.put(key, entries.encode(entry._replace(flags=entry.flags | entries.AWAITED)))
+        context.wrote = True
+
+
+def drop(context: Context, queue: Queue, key: bytes, value: bytes) -> None:
+    """Have what is parked under *key* be delivered no more."""
+    entry = lane.remove(queue, context.tx, key, value)
+    queue.happened(history.REMOVED, key, entry)
+    queue.counters.purged += 1
+    context.rows += 4
+    context.touch(queue)
+
+
+class Parked(NamedTuple):
+    """One row of the index: which publication, for which subscription, and where it lies there."""
+
+    row: bytes
+    arrival: int
+    queue_id: int
+    key: bytes
+
+
+def index(tx: Transaction, start: bytes, stop: bytes) -> Iterator[Parked]:
+    """Yield what is parked from the row *start* of the index up to *stop*."""
+    for row, rank in tx.scan(start, stop):
+        _, arrival, queue_id = keys.PARKED.unpack(row)
+        priority = keys.PRIORITY_TOP - rank[0] if rank and rank[0] <= keys.PRIORITY_TOP else 0
+        key = keys.message(queue_id, keys.LANE_PARKED, priority, arrival)
+        yield Parked(row, arrival, queue_id, key)
+
+
+def of_subscription(tx: Transaction, queue_id: int, arrival: int) -> Iterator[Parked]:
+    """Yield what is parked for one subscription from that *arrival* on, in the order of these."""
+    lanes = [
+        tx.scan(
+            keys.message(queue_id, keys.LANE_PARKED, priority, arrival),
+            keys.after(keys.entry_prefix(queue_id, priority, keys.LANE_PARKED)),
+        )
+        for priority in range(keys.PRIORITY_TOP + 1)
+    ]
+    for key, _ in merge(*lanes, key=lambda row: keys.place(row[0])[1]):
+        arrival = keys.place(key)[1]
+        yield Parked(keys.parked(arrival, queue_id), arrival, queue_id, key)
+
+
+def facts_of(note: notes.Note, topic: str, subscription: str) -> dict[str, Any]:
+    """Return what a selector may ask of what is parked, beside the message itself."""
+    return notes.facts_of(note) | {"topic": topic, "subscription": subscription}

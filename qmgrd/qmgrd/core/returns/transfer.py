@@ -1,0 +1,157 @@
+"""Moving or copying a message from one queue to another of the same queue manager, in one turn.
+
+Its record stays as it is, and of one that is moved so do its body rows: what changes is the entry,
+and where it stands. On the other queue it is a new arrival with its counts at zero. It keeps its
+UID, so one that is there already is not there twice.
+"""
+
+from enum import Enum
+from typing import NamedTuple
+
+from qmgr_protocol import history
+from qmgrd.core.context.context import Context
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import index, keys
+from qmgrd.core.layout.kv import Transaction
+from qmgrd.core.queue import lane, notes
+from qmgrd.core.queue.dedup import Verdict
+from qmgrd.core.queue.queue import Queue
+
+
+class Place(NamedTuple):
+    """Where a message is to go."""
+
+    queue: Queue
+    target: str = ""  # on a transmission queue: the queue behind the link
+
+
+class Copied(Enum):
+    """What became of a copy."""
+
+    NEW = "new"
+    DUPLICATE = "duplicate"  # it is there already
+    HELD = "held"  # a unit of work is about to put it there, or there is no room
+
+
+def transfer(
+    context: Context, source: Queue, key: bytes, value: bytes, place: Place, *, expires_ms: int,
+    note: bytes, for_good: bool = True,
+) -> bool:  # fmt: skip
+    """Move the message under *key* of *source*; return whether *place* took it.
+
+    Whoever calls counts why it left *source*, and ends its lease. Of a group *place* goes on where
+    *source* was; *for_good* is as of :func:`lane.unlink`.
+    """
+    tx, queue = context.tx, place.queue
+    entry = entries.decode(value)
+    verdict = _judge(context, place, entry)
+    if verdict is Verdict.DUPLICATE and _is_remembered(context, place, entry):
+        # It was consumed there, and yet it lives: whoever says it is there loses it.
+        verdict = Verdict.SLOW if queue.has_room(1, entries.record_bytes(entry)) else None
+    if verdict is Verdict.DUPLICATE:
+        queue.counters.duplicates += 1
+        lane.remove(source, tx, key, value, for_good=for_good)
+        context.touch(source)
+        context.touch(queue)
+        return True
+    if verdict is None:
+        return False
+    front, (priority, arrival) = entries.front(tx, entry), keys.place(key)
+    _inherit(tx, source, queue, front)
+    moved = entry._replace(expires_ms=expires_ms)
+    if entry.shared:
+        moved = _on_its_own(context, queue, moved, entries.record(tx, entry))
+    lane.unlink(source, tx, key, value, for_good=for_good)
+    if entry.shared:
+        lane.let_go(source, tx, entry, arrival)
+    context.touch(source)
+    _arrive(context, place, moved, front, priority, verdict, note)
+    return True
+
+
+def _on_its_own(
+    context: Context, queue: Queue, entry: entries.Entry, record: bytes
+) -> entries.Entry:
+    """Return *entry* for *queue* with a copy of its *record*, which nobody shares."""
+    flags, rest = entry.flags & ~(entries.SHARED | entries.IN_ROWS), record
+    if (rows := entries.rows_of(len(record))) or entry.in_rows:
+        flags |= entries.IN_ROWS
+        rest = entries.write_rows(context.tx, queue.ids.next(), record, entries.uid_trailer(entry))
+        context.rows += rows
+    return entry._replace(flags=flags & ~entries.REPUBLISHED, rest=rest)
+
+
+def _inherit(tx: Transaction, source: Queue, queue: Queue, front: bytes) -> None:
+    """Have the group of a message that comes to *queue* go on there where it was at *source*."""
+    group = index.selected_by(front)[1]
+    if group is None or source.is_transmission or queue.is_transmission:
+        return
+    row = source.groups.row(tx, group[0])
+    if row is not None and not row.has_left(group[1]):  # else it is of no group at *source*
+        queue.groups.inherit(tx, group[0], row)
+
+
+def copy(
+    context: Context, source: Queue, key: bytes, value: bytes, place: Place, *, expires_ms: int,
+    note: bytes,
+) -> Copied:  # fmt: skip
+    """Put the message under *key* of *source*, which stays there, on *place*, too.
+
+    Of a group *place* goes on where *source* is.
+
+    Raises:
+        RequestError: STORE_FULL.
+    """
+    tx, queue = context.tx, place.queue
+    entry = entries.decode(value)
+    verdict = _judge(context, place, entry)
+    if verdict is None:
+        return Copied.HELD
+    if verdict is Verdict.DUPLICATE:
+        return Copied.DUPLICATE
+    record = entries.record(tx, entry)
+    context.reserve([record])
+    _inherit(tx, source, queue, record)
+    copied = _on_its_own(context, queue, entry._replace(expires_ms=expires_ms), record)
+    _arrive(context, place, copied, record, keys.place(key)[0], verdict, note)
+    return Copied.NEW
+
+
+def _judge(context: Context, place: Place, entry: entries.Entry) -> Verdict | None:
+    """Return whether the message is at *place* already; None where it cannot be put there now."""
+    queue, bound_for = place.queue, place.target.encode()
+    trailer = entries.uid_trailer(entry)
+    if queue.held and queue.origins.index_key(trailer, bound_for) in queue.held:
+        return None
+    verdict = queue.origins.judge(context.tx, trailer, bound_for)
+    if verdict is Verdict.DUPLICATE or queue.has_room(1, entries.record_bytes(entry)):
+        return verdict
+    return None
+
+
+def _is_remembered(context: Context, place: Place, entry: entries.Entry) -> bool:
+    """Return whether nothing but the UID of a message that was consumed is at *place*."""
+    trailer, bound_for = entries.uid_trailer(entry), place.target.encode()
+    return place.queue.origins.place(context.tx, trailer, bound_for) is None
+
+
+def _arrive(
+    context: Context, place: Place, entry: entries.Entry, front: bytes, priority: int,
+    verdict: Verdict, note: bytes,
+) -> None:  # fmt: skip
+    """Store *entry* as a new arrival at *place*."""
+    tx, queue, trailer = context.tx, place.queue, entries.uid_trailer(entry)
+    arrival = queue.next_arrival()
+    flags = entry.flags & ~entries.NOTED | (entries.NOTED if note else 0)
+    arrived = entry._replace(flags=flags, delivered=0, failed=0, due_ms=0, target=place.target)
+    rows = lane.add(queue, tx, arrived, front, trailer, priority, arrival)
+    queue.came(history.PUT, priority, arrival, arrived, place.target)
+    if note:
+        notes.write(tx, queue.id, arrival, note)
+    queue.origins.raise_to(tx, trailer[:-8], int.from_bytes(trailer[-8:], "big"))
+    counters = queue.counters
+    counters.puts += 1
+    counters.fast += verdict is Verdict.FAST
+    counters.slow += verdict is Verdict.SLOW
+    context.rows += 2 * rows
+    context.touch(queue)

@@ -1,0 +1,1 @@
+"""The selector language: parsed and evaluated."""

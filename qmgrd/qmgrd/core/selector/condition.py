@@ -1,0 +1,156 @@
+"""The conditions of a message selector: TRUE, FALSE, or UNKNOWN, which is None.
+
+1. Whatever is compared with NULL is UNKNOWN.
+2. Values of unlike types are compared to FALSE, by each of the six comparisons, as JMS has it. Any
+   two numbers are of like type.
+3. Texts are ordered by the code points of their characters. Booleans have no order: ``<`` and its
+   like between two of them is UNKNOWN.
+4. NOT of UNKNOWN is UNKNOWN. AND is FALSE if one part is, OR is TRUE if one part is; else UNKNOWN
+   if one part is.
+
+A part that cannot change the outcome any more is not asked.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from qmgrd.core.selector.value import Expression, Number, ValueOf
+
+Truth: TypeAlias = bool | None
+Condition: TypeAlias = Callable[[ValueOf], Truth]
+
+_ORDERS: dict[str, Callable[[Any, Any], bool]] = {
+    "<": lambda one, other: one < other,
+    "<=": lambda one, other: one <= other,
+    ">": lambda one, other: one > other,
+    ">=": lambda one, other: one >= other,
+}
+# What may be compared; a value of any other type is taken for NULL.
+_LIKE_TYPES: dict[type, type] = {bool: bool, int: float, float: float, str: str}
+
+
+def every(parts: Sequence[Condition]) -> Condition:
+    """Return ``part AND part ...``."""
+
+    def all_true(value_of: ValueOf) -> Truth:
+        truth: Truth = True
+        for part in parts:
+            found = part(value_of)
+            if found is False:
+                return False
+            if found is None:
+                truth = None
+        return truth
+
+    return all_true
+
+
+def some(parts: Sequence[Condition]) -> Condition:
+    """Return ``part OR part ...``."""
+
+    def any_true(value_of: ValueOf) -> Truth:
+        truth: Truth = False
+        for part in parts:
+            found = part(value_of)
+            if found is True:
+                return True
+            if found is None:
+                truth = None
+        return truth
+
+    return any_true
+
+
+def opposite(part: Condition) -> Condition:
+    """Return ``NOT part``."""
+
+    def not_true(value_of: ValueOf) -> Truth:
+        found = part(value_of)
+        return None if found is None else not found
+
+    return not_true
+
+
+def true(value: Expression) -> Condition:
+    """Return whether a value that stands for itself is TRUE; what is no boolean is UNKNOWN."""
+
+    def is_true(value_of: ValueOf) -> Truth:
+        found = value(value_of)
+        return found if type(found) is bool else None
+
+    return is_true
+
+
+def comparison(sign: str, left: Expression, right: Expression) -> Condition:
+    """Return ``left sign right``, for one of ``= <> < <= > >=``."""
+    return _equality(left, right, sign == "=") if sign in ("=", "<>") else _order(sign, left, right)
+
+
+def _equality(left: Expression, right: Expression, wanted: bool) -> Condition:
+    def equal(value_of: ValueOf) -> Truth:
+        one, other = left(value_of), right(value_of)
+        kind, other_kind = _LIKE_TYPES.get(type(one)), _LIKE_TYPES.get(type(other))
+        if kind is None or other_kind is None:
+            return None
+        return kind is other_kind and (one == other) is wanted
+
+    return equal
+
+
+def _order(sign: str, left: Expression, right: Expression) -> Condition:
+    before = _ORDERS[sign]
+
+    def ordered(value_of: ValueOf) -> Truth:
+        one, other = left(value_of), right(value_of)
+        kind, other_kind = _LIKE_TYPES.get(type(one)), _LIKE_TYPES.get(type(other))
+        if kind is None or other_kind is None:
+            return None
+        if kind is not other_kind:
+            return False
+        return None if kind is bool else before(one, other)
+
+    return ordered
+
+
+def between(value: Expression, low: Expression, high: Expression) -> Condition:
+    """Return ``value >= low AND value <= high``."""
+    return every((_order(">=", value, low), _order("<=", value, high)))
+
+
+def not_between(value: Expression, low: Expression, high: Expression) -> Condition:
+    """Return ``value < low OR value > high``, which JMS says that NOT BETWEEN is."""
+    return some((_order("<", value, low), _order(">", value, high)))
+
+
+def within(
+    value: Expression, texts: frozenset[str], numbers: frozenset[Number],
+    facts: Sequence[Expression] = (),
+) -> Condition:  # fmt: skip
+    """Return whether *value* equals one of *texts*, *numbers* and *facts*.
+
+    If it equals none of them and one of *facts* is NULL, that is UNKNOWN.
+    """
+
+    def is_one(value_of: ValueOf) -> Truth:
+        found = value(value_of)  # Once: it may be a long sum.
+        kind = _LIKE_TYPES.get(type(found))
+        if kind is None:
+            return None
+        if kind is not bool and found in (texts if kind is str else numbers):
+            return True  # True is 1 to Python, hence not asked.
+        truth: Truth = False
+        for fact in facts:
+            other = fact(value_of)
+            other_kind = _LIKE_TYPES.get(type(other))
+            if other_kind is None:
+                truth = None
+            elif other_kind is kind and other == found:
+                return True
+        return truth
+
+    return is_one
+
+
+def absent(value: Expression) -> Condition:
+    """Return ``value IS NULL``, which is never UNKNOWN."""
+    return lambda value_of: type(value(value_of)) not in _LIKE_TYPES

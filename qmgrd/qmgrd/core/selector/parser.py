@@ -1,0 +1,329 @@
+"""From the words of a message selector to its condition, by descent.
+
+    condition := conjunct {OR conjunct}
+    conjunct  := negation {AND negation}
+    negation  := NOT negation | predicate
+    predicate := sum [ (= | <> | != | < | <= | > | >=) sum
+                     | [NOT] BETWEEN sum AND sum
+                     | [NOT] IN ( element {, element} )
+                     | [NOT] LIKE text [ESCAPE text]
+                     | IS [NOT] NULL ]
+    element   := text | [+ | -] number | name
+    sum       := product {(+ | -) product}
+    product   := factor {(* | / | %) factor}
+    factor    := (+ | -) factor | literal | name | ( condition )
+
+Each rule returns a part and what kind of thing it is, so that what can never be true, such as a
+text that is added, is refused here. How deep it goes is bounded by DEPTH_MAX, and what
+it makes by TERMS_MAX: a sum of that many numbers is a closure in a closure that many times.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, cast
+
+from qmgr_protocol.errors import RequestError
+from qmgrd.core.selector import condition as conditions
+from qmgrd.core.selector import value as values
+from qmgrd.core.selector.condition import Condition
+from qmgrd.core.selector.lexer import END, NAME, NUMBER, TEXT, Token, invalid, tokenize
+from qmgrd.core.selector.pattern import PatternInvalid, like, steps
+from qmgrd.core.selector.value import Expression
+
+DEPTH_MAX = 32  # parentheses, NOT and signs, one inside the other
+TERMS_MAX = 256  # names and values, but for values behind IN
+IN_MAX = 256
+
+# Kinds of a part, besides NAME, NUMBER and TEXT.
+BOOLEAN, CONDITION = "boolean", "condition"
+COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
+
+
+class Part(NamedTuple):
+    """What a rule made of some words."""
+
+    kind: str
+    token: Token  # the first of them
+    run: Expression  # a condition as well: its truth is a boolean or NULL
+
+    def __str__(self) -> str:
+        if self.kind in (NUMBER, CONDITION) and self.token.kind != NUMBER:
+            return f"a {self.kind}"
+        return str(self.token)
+
+
+class Parsed(NamedTuple):
+    """A condition, and what asking it takes."""
+
+    condition: Condition
+    terms: int  # names and values, but for values behind IN
+    like_steps: int  # of all LIKE, for each character of the texts
+    orders: int  # how often two facts are asked which comes first, and both may be long texts
+    rests: int  # divisions whose rest is wanted
+
+
+def parse(text: str) -> Parsed:
+    """Return the condition that *text* is.
+
+    Raises:
+        RequestError: SELECTOR_INVALID, with the column where it is wrong and what was expected.
+    """
+    parser = _Parser(tokenize(text))
+    condition = _condition(parser.condition())
+    if parser.next.kind == ")":
+        raise invalid(parser.next.column, "')' closes no '('")
+    if parser.next.kind != END:
+        raise parser.unexpected("AND, OR or the end")
+    return Parsed(condition, parser.terms, parser.like_steps, parser.orders, parser.rests)
+
+
+def _condition(part: Part) -> Condition:
+    """Return *part* where it is to be true or not."""
+    if part.kind in (NUMBER, TEXT):
+        raise invalid(part.token.column, f"expected a condition, found {part}")
+    return cast(Condition, part.run) if part.kind == CONDITION else conditions.true(part.run)
+
+
+def _need(part: Part, why: str, *kinds: str) -> Expression:
+    """Return *part*, which has to be of one of *kinds*, or a name, of which nobody knows."""
+    if part.kind not in (*kinds, NAME):
+        raise invalid(part.token.column, f"{why}, found {part}")
+    return part.run
+
+
+def _need_like(left: Part, right: Part, sign: str, column: int) -> None:
+    """Raise where the two are of types that are known, and unlike."""
+    if left.kind != right.kind and NAME not in (left.kind, right.kind):
+        raise invalid(column, f"'{sign}' compares {left} with {right}, which are unlike")
+
+
+class _Parser:
+    """Where the reading of a selector stands. The last token is END, and is never passed."""
+
+    def __init__(self, tokens: list[Token]) -> None:
+        self._tokens = tokens
+        self._at = 0
+        self._depth = 0
+        self.terms = 0
+        self.like_steps = 0
+        self.orders = 0
+        self.rests = 0
+
+    @property
+    def next(self) -> Token:
+        return self._tokens[self._at]
+
+    def unexpected(self, wanted: str) -> RequestError:
+        """Return the error that the next word is not what is *wanted* here."""
+        before = self._tokens[self._at - 1] if self._at else None
+        if before is not None and before.kind == self.next.kind == "=":
+            return invalid(before.column, "'==' is not an operator: one = compares")
+        after = f" after {before}" if before else ""
+        return invalid(self.next.column, f"expected {wanted}{after}, found {self.next}")
+
+    def _take(self, *kinds: str) -> Token | None:
+        """Pass the next word, and return it, if it is one of *kinds*."""
+        token = self.next
+        if token.kind not in kinds:
+            return None
+        self._at += 1
+        return token
+
+    def _expect(self, kind: str, wanted: str) -> Token:
+        token = self._take(kind)
+        if token is None:
+            raise self.unexpected(wanted)
+        return token
+
+    def _inside(self, token: Token, rule: Callable[[], Part]) -> Part:
+        """Return what *rule* makes of what *token* encloses."""
+        self._depth += 1
+        if self._depth > DEPTH_MAX:
+            raise invalid(token.column, f"{token} is nested deeper than {DEPTH_MAX}")
+        part = rule()
+        self._depth -= 1
+        return part
+
+    def condition(self) -> Part:
+        """Read parts with OR between them."""
+        return self._joined("OR", self._conjunct, conditions.some)
+
+    def _conjunct(self) -> Part:
+        return self._joined("AND", self._negation, conditions.every)
+
+    def _joined(
+        self, word: str, rule: Callable[[], Part], join: Callable[[list[Condition]], Condition]
+    ) -> Part:
+        part = rule()
+        if self.next.kind != word:
+            return part
+        found = [_condition(part)]
+        while self._take(word):
+            found.append(_condition(rule()))
+        return Part(CONDITION, part.token, join(found))
+
+    def _negation(self) -> Part:
+        token = self._take("NOT")
+        if token is None:
+            return self._predicate()
+        part = self._inside(token, self._negation)
+        return Part(CONDITION, token, conditions.opposite(_condition(part)))
+
+    def _predicate(self) -> Part:
+        part = self._sum()
+        if sign := self._take(*COMPARISONS):
+            return Part(CONDITION, part.token, self._comparison(part, sign))
+        if self._take("IS"):
+            return Part(CONDITION, part.token, self._is(part))
+        is_not = self._take("NOT")
+        if self._take("BETWEEN"):
+            return Part(CONDITION, part.token, self._between(part, is_not is not None))
+        if self._take("IN"):
+            condition = self._in(part)
+        elif self._take("LIKE"):
+            condition = self._like(part)
+        elif is_not:
+            raise self.unexpected("BETWEEN, IN or LIKE")
+        else:
+            return part
+        return Part(CONDITION, part.token, conditions.opposite(condition) if is_not else condition)
+
+    def _comparison(self, left: Part, sign: Token) -> Condition:
+        right = self._sum()
+        for part in (left, right):
+            if sign.kind in ("=", "<>"):
+                _need(part, f"'{sign.text}' compares values", NUMBER, TEXT, BOOLEAN)
+            else:
+                _need(part, f"'{sign.text}' compares numbers or texts", NUMBER, TEXT)
+        _need_like(left, right, sign.text, sign.column)
+        if sign.kind not in ("=", "<>"):
+            self._count_order(left, right)
+        return conditions.comparison(sign.kind, left.run, right.run)
+
+    def _count_order(self, left: Part, right: Part) -> None:
+        self.orders += left.kind == right.kind == NAME
+
+    def _is(self, part: Part) -> Condition:
+        is_not = self._take("NOT")
+        self._expect("NULL", "NULL" if is_not else "NULL or NOT NULL")
+        absent = conditions.absent(self._name(part, "IS NULL"))
+        return conditions.opposite(absent) if is_not else absent
+
+    def _name(self, part: Part, what: str) -> Expression:
+        if part.kind != NAME:
+            raise invalid(part.token.column, f"{what} asks about a name, found {part}")
+        return part.run
+
+    def _between(self, part: Part, is_not: bool) -> Condition:
+        low = self._sum()
+        self._expect("AND", "AND and a second bound")
+        high = self._sum()
+        value, from_, to = (
+            _need(found, "BETWEEN compares numbers or texts", NUMBER, TEXT)
+            for found in (part, low, high)
+        )
+        for one, other in ((part, low), (part, high), (low, high)):
+            _need_like(one, other, "BETWEEN", other.token.column)
+            self._count_order(one, other)
+        return (conditions.not_between if is_not else conditions.between)(value, from_, to)
+
+    def _in(self, part: Part) -> Condition:
+        value = _need(part, "IN looks for a number or a text", NUMBER, TEXT)
+        texts: set[str] = set()
+        numbers: set[int | float] = set()
+        facts: list[Expression] = []
+        self._expect("(", "'('")
+        for count in range(1, IN_MAX + 2):
+            if count > IN_MAX:
+                raise invalid(self.next.column, f"IN has over {IN_MAX} values")
+            column, found = self.next.column, self._element()
+            _need_like(part, found, "IN", column)
+            if found.kind == NAME:
+                facts.append(found.run)
+            elif found.kind == TEXT:
+                texts.add(str(found.token.value))
+            else:
+                numbers.add(cast(int | float, found.token.value))
+            if not self._take(","):
+                break
+        self._expect(")", "',' or ')'")
+        return conditions.within(value, frozenset(texts), frozenset(numbers), facts)
+
+    def _element(self) -> Part:
+        """Read a name, a text, or a number with or without a sign, which its token has then."""
+        sign = self._take("+", "-")
+        token = self._take(NUMBER) if sign else self._take(NUMBER, TEXT, NAME)
+        if token is None:
+            raise self.unexpected("a number" if sign else "a text, a number or a name")
+        if token.kind == NAME:
+            return self._fact(token)
+        if sign and not isinstance(token.value, str):
+            value = -token.value if sign.kind == "-" else token.value
+            token = Token(NUMBER, sign.text + token.text, sign.column, value)
+        return Part(token.kind, token, values.literal(token.value))
+
+    def _like(self, part: Part) -> Condition:
+        value = self._name(part, "LIKE")
+        pattern, escape = self._expect(TEXT, "a text"), ""
+        self._count(pattern)
+        if self._take("ESCAPE"):
+            token = self._expect(TEXT, "a text of one character")
+            escape = str(token.value)
+            if len(escape) != 1:
+                raise invalid(token.column, f"ESCAPE takes one character, found {token}")
+        try:
+            self.like_steps += steps(str(pattern.value), escape)
+            return like(value, str(pattern.value), escape)
+        except PatternInvalid as error:
+            raise invalid(pattern.column, str(error)) from None
+
+    def _sum(self) -> Part:
+        return self._calculated(("+", "-"), self._product)
+
+    def _product(self) -> Part:
+        return self._calculated(("*", "/", "%"), self._factor)
+
+    def _calculated(self, signs: tuple[str, ...], rule: Callable[[], Part]) -> Part:
+        part = rule()
+        while sign := self._take(*signs):
+            one, other = (
+                _need(found, f"'{sign.kind}' takes numbers", NUMBER) for found in (part, rule())
+            )
+            self.rests += sign.kind == "%"
+            part = Part(NUMBER, part.token, values.calculation(sign.kind, one, other))
+        return part
+
+    def _factor(self) -> Part:
+        if sign := self._take("+", "-"):
+            part = self._inside(sign, self._factor)
+            operand = _need(part, f"'{sign.kind}' takes numbers", NUMBER)
+            signed = values.negative if sign.kind == "-" else values.positive
+            return Part(NUMBER, sign, signed(operand))
+        if opening := self._take("("):
+            part = self._inside(opening, self.condition)
+            self._expect(")", f"')' for the '(' of column {opening.column}")
+            return part._replace(token=opening) if part.kind == CONDITION else part
+        return self._term()
+
+    def _term(self) -> Part:
+        token = self._take(NAME, NUMBER, TEXT, "TRUE", "FALSE")
+        if token is None and self.next.kind == "NULL":
+            raise invalid(self.next.column, "NULL stands behind IS or IS NOT only")
+        if token is None:
+            raise self.unexpected("a value" if self._at else "a condition")
+        if token.kind == NAME:
+            return self._fact(token)
+        self._count(token)
+        if token.kind in ("TRUE", "FALSE"):
+            return Part(BOOLEAN, token, values.literal(token.kind == "TRUE"))
+        return Part(token.kind, token, values.literal(token.value))
+
+    def _fact(self, token: Token) -> Part:
+        """Return the name that *token* is."""
+        self._count(token)
+        name = str(token.value)
+        return Part(NAME, token, values.fact(name))
+
+    def _count(self, token: Token) -> None:
+        self.terms += 1
+        if self.terms > TERMS_MAX:
+            raise invalid(token.column, f"over {TERMS_MAX} names and values")

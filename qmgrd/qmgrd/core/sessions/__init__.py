@@ -1,0 +1,1 @@
+"""Sessions of clients and peers: their streams, consumers, settlements, units and subscriptions."""

@@ -1,0 +1,81 @@
+"""The open connections, as operators see them: who it is, what it holds, what waits."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.context.context import Context
+from qmgrd.core.context.session import Session
+from qmgrd.core.limits.page import page, shown
+
+# What only the shell knows of a connection: address, what waits for a turn, what was not fetched.
+ConnectionFacts: TypeAlias = Callable[[int], dict[str, Any]]
+
+
+def no_facts(connection: int) -> dict[str, Any]:
+    """Return what a shell without sockets knows."""
+    del connection
+    return {}
+
+
+class Connections:
+    """Answers what is asked about connections. Holds no state of its own."""
+
+    def __init__(
+        self, context: Context, sessions: dict[int, Session], facts: ConnectionFacts,
+        closed: Callable[[int, str], None],
+    ) -> None:  # fmt: skip
+        self._context = context
+        self._sessions = sessions
+        self._facts = facts
+        self._closed = closed  # lets go of all that hangs on a connection
+
+    def connection_list(self, session: Session, message: m.ConnectionList) -> None:
+        """List the connections in order of number, a page at a time."""
+        numbers, further = page(self._sessions, message.after, message.limit)
+        rows, further = shown(
+            numbers, further, lambda number: self._row(self._sessions[number]), self._context.budget
+        )
+        value = {"connections": rows, "next": further}
+        self._context.send(session.connection, m.Ok(message.request_id, value))
+
+    def connection_close(self, session: Session, message: m.ConnectionClose) -> None:
+        """Close a connection, as if its peer had; what it has leased comes back."""
+        number = message.connection
+        if number == session.connection:
+            raise RequestError(ErrorCode.VALUE_INVALID, f"connection {number} is the one that asks")
+        found = self._sessions.get(number)
+        if found is None:
+            raise RequestError(
+                ErrorCode.CONNECTION_UNKNOWN,
+                f"there is no connection {number}; see: qmctl connection ls",
+            )
+        row = self._row(found)
+        why = f"closed by an operator of {self._context.name}"
+        self._context.note("warning", why, connection=number, peer=found.name, by=session.name)
+        self._context.close(number, ErrorCode.CANCELLED, why)
+        self._closed(number, why)
+        self._context.send(session.connection, m.Ok(message.request_id, row))
+
+    def _row(self, session: Session) -> dict[str, Any]:
+        self._context.count_read(1 + (len(session.consumers) + len(session.lessees)) // 10, 0)
+        gets = sum(consumer.is_get for consumer in session.consumers.values())
+        return {
+            "connection": session.connection,
+            "kind": _kind(session),
+            "name": session.name,
+            "software": session.software,
+            "open_ms": self._context.now.ms - session.opened_ms,
+            "consumers": len(session.consumers) - gets,
+            "gets": gets,
+            "units": len(session.units),
+            "leased": sum(len(lessee.leases) for lessee in session.holders()),
+            "streams": len(session.streams),
+        } | self._facts(session.connection)
+
+
+def _kind(session: Session) -> str:
+    if session.path is not None and not session.path.is_fetched:
+        return "outbound"
+    return "inbound" if session.store_id else "client"

@@ -1,0 +1,314 @@
+"""Consumers and gets: who is handed which message, and when.
+
+Who takes what comes stands in its queue's rotation, and so does who has a selector. Who selects
+through an index does not: it is looked after when something comes that the index has for it, so
+that thousands may wait, each for an answer of its own.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.catalogue.attributes import get_inhibited
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.context.context import Context
+from qmgrd.core.context.session import Session
+from qmgrd.core.limits.amount import amount
+from qmgrd.core.queue.group.hold import Reader
+from qmgrd.core.queue.lease import Consumer, Lessee
+from qmgrd.core.queue.queue import Queue
+from qmgrd.core.queue.selection import Selection, selection
+from qmgrd.core.sessions.pump import Pump, can_hand, refusal
+from qmgrd.core.sessions.readers import Readers
+from qmgrd.core.sessions.settlements import Settlements
+
+CREDIT_MAX_MESSAGES = 2**32
+CREDIT_MAX_BYTES = 64 * 1024 * 1024  # what one consumer may leave unread
+
+
+class Delivery:
+    """The consumers of all connections.
+
+    Invariant: each open consumer stands in its queue's rotation once, or among those that rest
+    without credit, or among those who seek.
+    """
+
+    def __init__(
+        self, context: Context, catalogue: Catalogue, sessions: dict[int, Session],
+        settlements: Settlements,
+    ) -> None:  # fmt: skip
+        self._context = context
+        self._catalogue = catalogue
+        self._sessions = sessions
+        self._settlements = settlements
+        self._readers = Readers(context)
+        self._pump = Pump(context, settlements, self._end)
+        self.on_use: list[Callable[[Queue], None]] = []
+
+    def consume(self, session: Session, message: m.Consume) -> None:
+        """Open a consumer."""
+        limit = self._context.config.limits.consumers_per_connection_max
+        if len(session.consumers) >= limit:
+            raise RequestError(
+                ErrorCode.CONSUMERS_EXHAUSTED,
+                f"{amount(len(session.consumers), 'consumer')} on this connection, at most {limit}",
+            )
+        self._check_free(session, message.request_id)
+        queue = self._readable(session, message.queue)
+        lease_ms = message.lease_ms or queue.bounds.lease_ms
+        wanted = selection(queue, message.where, message.correlation_id, message.group_id)
+        lessee = session.lessee(queue, lease_ms, is_started=not message.start_later)
+        consumer = _consumer(session, message.request_id, lessee, message.messages,
+                             min(message.bytes, CREDIT_MAX_BYTES), wanted)  # fmt: skip
+        consumer.order, consumer.all_available = message.order, message.all_available
+        consumer.reader = self._readers.of_consumer(session, queue, message.order)
+        consumer.owns_reader = True
+        self._context.send(session.connection, m.Ok(message.request_id, [queue.id, lease_ms]))
+        self._join(session, consumer)
+
+    def get(self, session: Session, message: m.Get) -> None:
+        """Lease what is there, or wait for the first."""
+        limits = self._context.config.limits
+        limit = limits.request_window + limits.consumers_per_connection_max
+        if len(session.consumers) >= limit:
+            raise RequestError(
+                ErrorCode.CONSUMERS_EXHAUSTED,
+                f"{len(session.consumers)} gets and consumers wait on this connection, "
+                f"at most {limit}",
+            )
+        self._check_free(session, message.request_id)
+        queue = self._readable(session, message.queue)
+        if queue.bounds.get_inhibit:
+            raise get_inhibited(queue.name)
+        deadline_ms = self._context.now.ms + message.wait_ms
+        wanted = selection(
+            queue, message.where, message.correlation_id, message.group_id, message.uid,
+            message.number,
+        )  # fmt: skip
+        reader = self._reader_of(session, queue, message)
+        lessee = session.lessee(queue, message.lease_ms or queue.bounds.lease_ms)
+        consumer = _consumer(session, message.request_id, lessee, message.messages_max,
+                             message.bytes_max, wanted, is_get=True)  # fmt: skip
+        consumer.order, consumer.all_available = message.order, message.all_available
+        consumer.reader, consumer.owns_reader = reader, not message.reader
+        self._join(session, consumer)
+        # Set even for a wait of nothing: what this turn puts there is in time.
+        consumer.timer = self._context.timers.at(
+            deadline_ms, lambda: self._wait_is_over(session, consumer)
+        )
+
+    def _reader_of(self, session: Session, queue: Queue, message: m.Get) -> Reader | None:
+        if message.reader:
+            self._forget_readers(session, message.reader)
+            return self._readers.find(session, queue, message.reader)
+        return self._readers.of_consumer(session, queue, message.order)
+
+    def _forget_readers(self, session: Session, number: int) -> None:
+        """Forget readers of deleted queues, where one of them is in the way of reader *number*."""
+        readers, by_id = session.readers, self._catalogue.by_id
+        known = readers.get(number)
+        limit = self._context.config.limits.consumers_per_connection_max
+        if len(readers) >= limit if known is None else known.queue_id not in by_id:
+            session.readers = {key: x for key, x in readers.items() if x.queue_id in by_id}
+
+    def reader_close(self, session: Session, message: m.ReaderClose) -> None:
+        """End a reader."""
+        reader = session.readers.pop(message.reader, None)
+        queue = None if reader is None else self._catalogue.by_id.get(reader.queue_id)
+        if reader is not None and queue is not None:
+            for consumer in [x for x in session.consumers.values() if x.reader is reader]:
+                self._end(consumer, m.Ok(consumer.request_id))
+            self._readers.close(queue, reader)
+        self._context.send(session.connection, m.Ok(message.request_id))
+
+    def _check_free(self, session: Session, request_id: int) -> None:
+        if request_id in session.consumers:
+            raise RequestError(
+                ErrorCode.CONSUMER_EXISTS, f"request {request_id} is a consumer or a waiting get"
+            )
+
+    def _readable(self, session: Session, name: str) -> Queue:
+        queue = self._catalogue.local(name)
+        if queue.is_transmission:
+            who = "by those who subscribed" if queue.is_publications else "by its link"
+            raise RequestError(
+                ErrorCode.QUEUE_IS_TRANSMISSION, f"{name} is emptied {who}; it can be browsed"
+            )
+        if queue.bounds.exclusive:
+            for other in queue.all_consumers():
+                if other.connection != session.connection:
+                    raise RequestError(
+                        ErrorCode.QUEUE_EXCLUSIVE,
+                        f"queue {name} is exclusive, and connection {other.connection} "
+                        f"({other.lessee.client or 'without a name'}) has it",
+                        1_000,
+                    )
+        return queue
+
+    def _join(self, session: Session, consumer: Consumer) -> None:
+        session.add_consumer(consumer)
+        queue = consumer.queue
+        queue.consumer_count += not consumer.is_get
+        if consumer.seeks:
+            queue.seeking.setdefault(consumer.prefix, OrderedDict())[consumer] = None
+            queue.sought[consumer.prefix] = None
+        else:
+            queue.consumers[consumer] = None
+            if consumer.is_choosy:
+                queue.selecting[consumer] = None
+        self._context.awake(queue)
+        self.used(queue)
+
+    def used(self, queue: Queue) -> None:
+        """Tell those who look after its use that *queue* is used, or no longer, or was altered."""
+        if queue.notices_use:
+            for notice in self.on_use:
+                notice(queue)
+
+    def _leave(self, session: Session, consumer: Consumer) -> None:
+        consumer.open = False
+        queue = consumer.queue
+        queue.consumer_count -= not consumer.is_get
+        session.consumers.pop(consumer.request_id, None)
+        queue.consumers.pop(consumer, None)  # A connection may leave with thousands.
+        queue.resting.pop(consumer, None)
+        queue.selecting.pop(consumer, None)
+        queue.ending.pop(consumer, None)
+        seeking = queue.seeking.get(consumer.prefix)
+        if seeking is not None and consumer.seeks:
+            seeking.pop(consumer, None)
+            if not seeking:
+                del queue.seeking[consumer.prefix]
+                queue.reached.pop(consumer.prefix, None)
+        if consumer.timer is not None:
+            self._context.timers.cancel(consumer.timer)
+        if consumer.reader is not None and consumer.owns_reader and not queue.deleted:
+            self._readers.close(queue, consumer.reader)
+        if not queue.has_consumers and not queue.deleted:
+            self.used(queue)
+
+    def _wait_is_over(self, session: Session, consumer: Consumer) -> None:
+        if not consumer.open:
+            return
+        if self._may_have(consumer):  # What this very turn put there is in time.
+            consumer.wait_over = True  # It looks at what there is to its end, in slices.
+            consumer.queue.ending[consumer] = None
+            self._context.awake(consumer.queue)
+        else:
+            self._end(consumer, m.Ok(consumer.request_id))
+
+    def _may_have(self, consumer: Consumer) -> bool:
+        """Return whether there may be something for *consumer* that it has not looked at yet."""
+        queue = consumer.queue
+        if consumer.seeks:
+            return can_hand(queue) and consumer.prefix in queue.sought
+        if not can_hand(queue) and not queue.counters.parked:
+            return False  # Of what is parked that which waits for somebody is sent in this turn.
+        return queue.id in self._context.awake_queues
+
+    def _end(self, consumer: Consumer, answer: m.Message | None) -> None:
+        """Have a get be over, with that answer if it has none yet."""
+        self._leave(self._sessions[consumer.connection], consumer)
+        if answer is not None:
+            self._context.send(consumer.connection, answer)
+
+    def credit(self, session: Session, message: m.Credit) -> None:
+        """Let a consumer have more; credit for one that has ended is late, not wrong."""
+        consumer = session.consumers.get(message.request_id)
+        if consumer is None:
+            return
+        messages, bytes_ = consumer.credit_messages, consumer.credit_bytes
+        consumer.credit_messages = min(messages + message.messages, CREDIT_MAX_MESSAGES)
+        consumer.credit_bytes = min(bytes_ + message.bytes, CREDIT_MAX_BYTES)
+        if consumer.reader is not None:
+            consumer.reader.has_credit = consumer.wants
+        queue = consumer.queue
+        if consumer.seeks:
+            queue.sought[consumer.prefix] = None
+        elif consumer in queue.resting and consumer.wants:
+            del queue.resting[consumer]
+            queue.consumers[consumer] = None
+        self._context.awake(queue)
+
+    def cancel(self, session: Session, message: m.Cancel) -> None:
+        """End a consumer or a get; what it has leased it may still settle."""
+        consumer = session.consumers.get(message.request_id)
+        if consumer is None:
+            return  # It ended while the cancellation was under way: its answer is out.
+        self._leave(session, consumer)
+        ended = m.Ended(message.request_id, ErrorCode.CANCELLED, "cancelled by the client")
+        self._context.send(session.connection, ended)
+
+    def pump(self, budget_rows: int) -> None:
+        """Hand out what is ready to those with credit, until the turn has had its rows."""
+        self._feed_starved()
+        self._pump.run(budget_rows)
+
+    def go_on(self, connection: int) -> None:
+        """Look after those who are sent messages over a connection that was held."""
+        session = self._sessions.get(connection)
+        if session is None:
+            return
+        if session.path is not None:
+            self._context.awake(session.path.link.queue)
+        for consumer in session.consumers.values():
+            if consumer.seeks:
+                consumer.queue.sought[consumer.prefix] = None
+            self._context.awake(consumer.queue)
+
+    def _feed_starved(self) -> None:
+        """Look after the queues whose next message had no room, once there is room."""
+        outflow = self._context.outflow
+        if outflow.is_tight or not outflow.starved:
+            return
+        for queue in outflow.starved.values():
+            if not queue.deleted:
+                queue.sought |= dict.fromkeys(queue.seeking)
+                self._context.awake(queue)
+        outflow.starved.clear()
+
+    def queue_altered(self, queue: Queue) -> None:
+        """Refuse the gets that wait on a queue that is inhibited now; wake who waits for more."""
+        if queue.bounds.get_inhibit:
+            error = get_inhibited(queue.name)
+            for consumer in [waiting for waiting in queue.all_consumers() if waiting.is_get]:
+                self._end(consumer, refusal(consumer, error))
+        queue.sought |= dict.fromkeys(queue.seeking)
+        if queue.breaker.altered(queue.bounds) is not None:
+            self._context.event("breaker closed", queue=queue.name)
+        self._context.awake(queue)
+        if not queue.has_consumers:
+            self.used(queue)
+
+    def queue_deleted(self, queue: Queue) -> None:
+        """End everything that hangs on a queue that is gone."""
+        for consumer in list(queue.all_consumers()):
+            self._leave(self._sessions[consumer.connection], consumer)
+            text = f"queue {queue.name} was deleted"
+            ended = m.Ended(consumer.request_id, ErrorCode.QUEUE_DELETED, text)
+            self._context.send(consumer.connection, ended)
+        for lease in list(queue.leases.values()):
+            lease.lessee.leases.pop(lease.arrival, None)
+        queue.leases.clear()
+        self.used(queue)
+
+    def close(self, session: Session) -> None:
+        """Forget the consumers of a connection that is gone, and have what it held come back."""
+        for consumer in list(session.consumers.values()):
+            self._leave(session, consumer)
+        for reader in session.readers.values():
+            queue = self._catalogue.by_id.get(reader.queue_id)
+            if queue is not None:
+                self._readers.close(queue, reader)
+        self._settlements.close(session)
+
+
+def _consumer(
+    session: Session, request_id: int, lessee: Lessee, messages: int, bytes_: int,
+    wanted: Selection, *, is_get: bool = False,
+) -> Consumer:  # fmt: skip
+    return Consumer(
+        session.connection, request_id, lessee, messages, bytes_, is_get=is_get,
+        selector=wanted.selector, prefix=wanted.prefix,
+    )  # fmt: skip

@@ -1,0 +1,344 @@
+"""What has arrived and waits for its turn: a queue per connection; connections take turns by time.
+
+Each connection has a clock: the time that its requests have used. The connection whose clock shows
+the least is served next. So a request waits for what others sent only as long as these have used
+less time, and a flood of expensive requests delays nobody but its sender.
+
+    slot 7   [ A  C  D ]     connections whose clocks show 7 slots of about 1 ms, in rotation
+    slot 8   [ B ]
+    slot 20  [ E ]           E sent something that took 13 ms
+
+1. Clocks of one slot count as equal: a rotation, so that the next connection is found in O(1).
+2. A connection that had nothing waiting starts just before the slot that is served, however little
+   it used before: it is next, behind others that came as it did, and nobody saves up time.
+3. A connection that has used its share of a turn waits for the next turn. As answers leave at the
+   end of a turn, the share is small: nobody waits long for the answer to a flood.
+4. A connection whose peer has too much to fetch is held (outflow.py): it is in no line until its
+   peer has fetched that. Nor is one whose next request may have a long answer, while there is no
+   room for that.
+5. Of a connection that is gone, what only reads is dropped (reads.py). The rest still counts.
+"""
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, NamedTuple
+
+from qmgr_protocol import messages as m
+from qmgrd.core.limits.budget import ENDLESS, Budget
+from qmgrd.core.limits.outflow import Outflow
+from qmgrd.core.limits.reads import DROPPED, LONG
+
+if TYPE_CHECKING:
+    from qmgrd.core.broker import Broker
+
+AHEAD_MAX_BYTES = 4 * 1024 * 1024  # of one connection; then it is not read from for a while
+SLOT_SHIFT = 20  # a slot is 2**20 ns, about a millisecond
+
+
+SETTLE_HANDLES = 128  # in one piece of a long settle
+
+
+class SettlePart(NamedTuple):
+    """A piece of a settle that is too long for one turn; the last one has its answer."""
+
+    settle: m.Settle
+    first_index: int  # of these handles in the settle
+    is_last: bool
+
+
+def parts_of(settle: m.Settle, handles_max: int) -> Iterator[SettlePart]:
+    """Yield *settle* in pieces of at most *handles_max* handles; what is unread from the back."""
+    size = handles_max * m.HANDLE.size
+    starts = range(0, len(settle.handles), size)
+    if settle.action == m.UNREAD:
+        starts = starts[::-1]
+    for start in starts:
+        part = settle._replace(handles=settle.handles[start : start + size])
+        yield SettlePart(part, start // m.HANDLE.size, is_last=start == starts[-1])
+
+
+class Arrival(NamedTuple):
+    """A message of a peer, or something that the shell wants the broker to know."""
+
+    message: m.Message  # None where ``event`` is set
+    event: "Callable[[Broker], None] | None"
+    size_bytes: int
+
+
+class Pending:
+    """What one connection has waiting. The counts are what its credit is held against."""
+
+    __slots__ = (
+        "arrivals", "bytes", "closed", "connection", "is_link", "messages", "put_bytes",
+        "put_messages", "used_ns",
+    )  # fmt: skip
+
+    def __init__(self, connection: int) -> None:
+        self.connection = connection
+        self.arrivals: deque[Arrival] = deque()
+        self.closed = False
+        self.is_link = False  # Its puts and answers are taken even while it is held.
+        self.bytes = 0
+        self.messages = 0  # of any kind but puts
+        self.put_messages = 0
+        self.put_bytes = 0
+        self.used_ns = 0  # the connection's clock
+
+    def drop_reads(self) -> int:
+        """Remove the requests that only read; return how many bytes they had."""
+        reads = [x for x in self.arrivals if x.event is None and type(x.message) in DROPPED]
+        if reads:
+            self.arrivals = deque(
+                x for x in self.arrivals if x.event is not None or type(x.message) not in DROPPED
+            )
+        size_bytes = sum(arrival.size_bytes for arrival in reads)
+        self.bytes -= size_bytes
+        return size_bytes
+
+
+class Intake:
+    """All that waits.
+
+    Invariant: between turns each connection with arrivals is once in ``_lines``, in ``_held`` or in
+    ``_waiting``, and no line is empty; ``_slots`` is a heap of their slots.
+    """
+
+    def __init__(
+        self, handles_max: int = SETTLE_HANDLES, outflow: Outflow | None = None,
+        bytes_max: int = 64 * 1024 * 1024,
+    ) -> None:  # fmt: skip
+        """Make an empty one.
+
+        Args:
+            handles_max: the most handles of a piece of a settle.
+            outflow: who is held, and whether there is room for long answers.
+            bytes_max: beyond it only those are read from that have nothing here.
+        """
+        self.handles_max = min(handles_max, SETTLE_HANDLES)
+        self._outflow = outflow or Outflow()
+        self._bytes_max = bytes_max
+        self._held: dict[int, Pending] = {}
+        self._waiting: dict[int, Pending] = {}  # for room, in this order
+        self._pending: dict[int, Pending] = {}
+        self._lines: dict[int, deque[Pending]] = {}  # by slot
+        self._slots: list[int] = []
+        self._slot = 1  # the latest one that was served
+        self._had: dict[Pending, int] = {}  # in the turn that runs: slots that were used up
+        self._aside: list[Pending] = []  # of these, who had their share
+        self.bytes = 0
+
+    def is_ahead(self, pending: Pending) -> bool:
+        """Return whether so much waits that the connection should not be read from for now."""
+        waiting = pending.bytes
+        return waiting > 0 and (waiting > AHEAD_MAX_BYTES or self.bytes > self._bytes_max)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether only those are read from that have nothing here."""
+        return self.bytes > self._bytes_max
+
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
+    def of(self, connection: int) -> Pending:
+        """Return what *connection* has waiting."""
+        found = self._pending.get(connection)
+        if found is None:
+            found = self._pending[connection] = Pending(connection)
+        return found
+
+    def message(self, connection: int, message: m.Message, size_bytes: int) -> None:
+        """Add a message of a peer."""
+        pending = self.of(connection)
+        pending.bytes += size_bytes
+        self.bytes += size_bytes
+        if type(message) is m.Put:
+            pending.put_messages += len(message.records) or 1
+            pending.put_bytes += size_bytes
+        else:
+            pending.messages += _counts(message)
+        self._add(pending, Arrival(message, None, size_bytes))
+
+    def event(self, connection: int, event: "Callable[[Broker], None]") -> None:
+        """Add an event, behind what the connection sent before it."""
+        self._add(self.of(connection), Arrival(None, event, 0))
+
+    def _add(self, pending: Pending, arrival: Arrival) -> None:
+        if not pending.arrivals:
+            self._begin_line(pending)
+        pending.arrivals.append(arrival)
+
+    def _begin_line(self, pending: Pending) -> None:
+        """Add *pending*, which was in no line, to one: it saved up no time."""
+        slot = self._slot - 1
+        if pending.used_ns >> SLOT_SHIFT <= slot:
+            pending.used_ns = slot << SLOT_SHIFT
+            line = self._lines.get(slot)
+            if line is not None:
+                line.append(pending)
+                return
+        self._line_up(pending)
+
+    def _line_up(self, pending: Pending) -> None:
+        """Add *pending*, which has arrivals, to the line of its slot."""
+        slot = pending.used_ns >> SLOT_SHIFT
+        line = self._lines.get(slot)
+        if line is None:
+            line = self._lines[slot] = deque()
+            heappush(self._slots, slot)
+        line.append(pending)
+
+    def block(self, connection: int) -> None:
+        """Take nothing more of *connection*: its peer has too much to fetch."""
+        self._outflow.block(connection)
+
+    def is_held(self, connection: int) -> bool:
+        """Return whether requests of *connection* wait until its peer has fetched answers."""
+        return connection in self._held
+
+    def unblock(self, connection: int) -> None:
+        """Go on with *connection*: its peer has fetched what it was sent."""
+        self._outflow.unblock(connection)
+        self._go_on(connection)
+
+    def _go_on(self, connection: int) -> None:
+        pending = self._held.pop(connection, None)
+        if pending is not None:
+            self._begin_line(pending)
+        self.event(0, lambda broker: broker.delivery.go_on(connection))
+
+    @property
+    def is_tight(self) -> bool:
+        """Whether some wait for room, or may have to, by what the last turn knew."""
+        return self._outflow.is_tight
+
+    def set_room(self, room_bytes: float) -> None:
+        """Set what may be sent before peers fetch something; long answers wait for it."""
+        self._outflow.set_room(room_bytes)
+        self._use_room()
+
+    def _use_room(self) -> None:
+        """Go on with as many connections that wait for room as there is room for."""
+        if self._waiting:
+            for connection in list(self._waiting)[: self._outflow.long_answers]:
+                self._begin_line(self._waiting.pop(connection))
+
+    def end_turn(self) -> None:
+        """Go on with the connections that the turn made enough for, or that it left room for."""
+        for connection in self._outflow.end_turn():
+            self._go_on(connection)
+        self._use_room()
+
+    def close(self, connection: int) -> None:
+        """Forget a connection that is gone, once what it left is taken: but for what only reads."""
+        self._outflow.unblock(connection)
+        pending = self._pending.get(connection)
+        if pending is None:
+            return
+        pending.closed = True
+        is_apart = (
+            self._held.pop(connection, None) or self._waiting.pop(connection, None)
+        ) is not None
+        is_in_line = bool(pending.arrivals) and not is_apart
+        self.bytes -= pending.drop_reads()
+        if is_in_line and not pending.arrivals:
+            pending.arrivals.append(Arrival(None, _nothing, 0))  # It leaves the line in its turn.
+        elif is_apart and pending.arrivals:
+            self._begin_line(pending)
+        if not pending.arrivals:
+            del self._pending[connection]
+
+    def take(
+        self, requests_max: int, bytes_max: int, budget: Budget = ENDLESS
+    ) -> Generator[tuple[int, Arrival], None, None]:
+        """Yield arrivals until a bound is reached, each of the connection that has used least.
+
+        The time until the next arrival is asked for counts as used by the connection.
+        """
+        clock_ns, share = budget.clock_ns, budget.share_ns >> SLOT_SHIFT
+        lines, slots, slot = self._lines, self._slots, self._slot
+        outflow = self._outflow
+        held = outflow.held
+        now_ns = clock_ns()
+        try:
+            while slots and requests_max > 0 and bytes_max > 0:
+                slot = slots[0]
+                line = lines[slot]
+                if not line:
+                    del lines[heappop(slots)]
+                    continue
+                pending = line.popleft()
+                if (held or outflow.is_tight) and self._sets_apart(pending):
+                    continue
+                arrival = pending.arrivals.popleft()
+                message, event, size_bytes = arrival
+                if pending.arrivals:
+                    line.append(pending)
+                elif pending.closed:
+                    del self._pending[pending.connection]
+                if event is None:
+                    if type(message) is m.Put:
+                        pending.put_messages -= len(message.records) or 1
+                        pending.put_bytes -= size_bytes
+                    else:
+                        pending.messages -= _counts(message)
+                    pending.bytes -= size_bytes
+                    self.bytes -= size_bytes
+                    bytes_max -= size_bytes
+                requests_max -= 1
+                before_ns = now_ns
+                try:
+                    yield pending.connection, arrival
+                finally:
+                    now_ns = clock_ns()
+                    pending.used_ns += now_ns - before_ns
+                    if line and line[-1] is pending and pending.used_ns >> SLOT_SHIFT > slot:
+                        line.pop()
+                        self._move(pending, slot, share)
+                if now_ns >= budget.end_ns:
+                    return
+        finally:
+            self._end_take(slot)
+
+    def _sets_apart(self, pending: Pending) -> bool:
+        """Return whether *pending* has to wait, and set it apart if so."""
+        outflow, arrival = self._outflow, pending.arrivals[0]
+        if arrival.event is not None:
+            return False
+        kind = type(arrival.message)
+        if pending.connection in outflow.held and (kind in DROPPED or not pending.is_link):
+            self._held[pending.connection] = pending
+            return True
+        if outflow.is_tight and kind in LONG:
+            self._waiting[pending.connection] = pending
+            return True
+        return False
+
+    def _move(self, pending: Pending, slot: int, share: int) -> None:
+        """Move *pending* from *slot* on, unless it has used its share of slots in this turn."""
+        used = (pending.used_ns >> SLOT_SHIFT) - slot
+        self._had[pending] = had = self._had.get(pending, 0) + used
+        if had < share:
+            self._line_up(pending)
+        else:
+            self._aside.append(pending)
+
+    def _end_take(self, slot: int) -> None:
+        """Let those that had their share in this turn be taken from in the next one."""
+        self._slot = max(slot, self._slot)
+        while self._slots and not self._lines[self._slots[0]]:
+            del self._lines[heappop(self._slots)]
+        for pending in self._aside:
+            self._line_up(pending)
+        self._aside.clear()
+        self._had.clear()
+
+
+def _nothing(broker: "Broker") -> None:
+    """Do nothing."""
+
+
+def _counts(message: m.Message) -> bool:
+    """Return whether *message* counts towards what a peer may have waiting."""
+    return type(message) is not SettlePart or message.is_last

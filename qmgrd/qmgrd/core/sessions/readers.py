@@ -1,0 +1,88 @@
+"""The readers of connections: in which group each is, from get to get (BEHAVIOUR, section 4.4).
+
+A reader is made by the first get that names it, and ends with its connection, or when it is closed.
+A consumer in logical or pinned order, and a get that names none, have one of their own.
+"""
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.context.context import Context
+from qmgrd.core.context.session import Session
+from qmgrd.core.layout import index, keys
+from qmgrd.core.layout.kv import Transaction
+from qmgrd.core.limits.amount import amount
+from qmgrd.core.queue.group.hold import Member, Reader
+from qmgrd.core.queue.group.take import stand_in
+from qmgrd.core.queue.queue import Queue
+
+
+class Readers:
+    """The readers of all connections."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def of_consumer(self, session: Session, queue: Queue, order: int) -> Reader | None:
+        """Return the reader of a new consumer, or of a get that names none; None needs none."""
+        if order == m.PHYSICAL:
+            return None
+        reader = Reader(session.connection, session.name, queue.id, order)
+        queue.groups.holds.open(reader)
+        return reader
+
+    def find(self, session: Session, queue: Queue, number: int) -> Reader:
+        """Return the reader of that number of *session*.
+
+        Raises:
+            RequestError: CONSUMERS_EXHAUSTED; VALUE_INVALID, it reads another queue.
+        """
+        found = session.readers.get(number)
+        if found is None:
+            limit = self._context.config.limits.consumers_per_connection_max
+            if len(session.readers) >= limit:
+                raise RequestError(
+                    ErrorCode.CONSUMERS_EXHAUSTED,
+                    f"{amount(len(session.readers), 'reader')} on this connection, at most {limit}",
+                )
+            found = session.readers[number] = Reader(
+                session.connection, session.name, queue.id, m.LOGICAL
+            )
+            queue.groups.holds.open(found)
+        if found.queue_id != queue.id:
+            raise RequestError(
+                ErrorCode.VALUE_INVALID,
+                f"reader {number} reads another queue than {queue.name}; name one reader for each",
+            )
+        return found
+
+    def close(self, queue: Queue, reader: Reader) -> None:
+        """Have a reader let go of its groups: what is out is settled before others have them."""
+        for group_id in queue.groups.holds.close(reader):
+            queue.groups.touch(group_id)
+        self._context.touch(queue)
+
+
+def got_in_physical_order(queue: Queue, tx: Transaction, reader: Reader, item: bytes) -> None:
+    """Have a reader be in the group of what it got in physical order last, or in none."""
+    group = index.selected_by(item[m.DELIVERY_BYTES :])[1]
+    _, arrival, *_ = m.DELIVERY.unpack_from(item)
+    is_member = queue.leases[arrival].key[keys.POSITION_AT] == keys.LANE_GROUPED
+    row = None
+    if group is not None and is_member:
+        row = queue.groups.row(tx, group[0])
+    left = reader.current
+    if left is not None and (group is None or left != group[0]):
+        leave_group(queue, left)
+    stands = (
+        row is not None
+        and group is not None
+        and stand_in(queue, reader, Member(*group), arrival, row)
+    )
+    if not stands and reader.current is not None:
+        leave_group(queue, reader.current)
+
+
+def leave_group(queue: Queue, group_id: bytes) -> None:
+    """Have the reader of a group be in it no more."""
+    queue.groups.holds.let_go(group_id)
+    queue.groups.touch(group_id)

@@ -1,0 +1,36 @@
+"""Deletes queues and subscriptions, whoever wants that."""
+
+from typing import Any
+
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.jobs import drop
+from qmgrd.core.jobs.jobs import Jobs
+from qmgrd.core.queue.queue import Queue
+from qmgrd.core.sessions.delivery import Delivery
+
+
+class Removal:
+    """Deletes what the catalogue has, and starts the jobs that remove what was stored."""
+
+    def __init__(self, catalogue: Catalogue, delivery: Delivery, jobs: Jobs) -> None:
+        self._catalogue = catalogue
+        self._delivery = delivery
+        self._jobs = jobs
+
+    def remove(self, name: str) -> int:
+        """Delete what is called *name* at once; return how many messages were on it.
+
+        Its consumers end. A job removes its messages.
+        """
+        queue = self._catalogue.queues[name]
+        self._catalogue.remove_queue(name)
+        if not isinstance(queue, Queue):
+            return 0
+        self._delivery.queue_deleted(queue)
+        counters = queue.counters
+        total = counters.depth + counters.delayed + counters.parked
+        facts: dict[str, Any] = drop.facts_of(queue)
+        if queue.holders is not None:
+            facts["holds"] = True
+        self._jobs.start("drop", total=total, **facts)
+        return total

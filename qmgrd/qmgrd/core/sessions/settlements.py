@@ -1,0 +1,194 @@
+"""What consumers say of messages they hold, and what becomes of those of whom nothing is heard."""
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.context.context import Context
+from qmgrd.core.context.session import Session
+from qmgrd.core.queue import settle
+from qmgrd.core.queue.lease import Lease, Lessee
+from qmgrd.core.queue.queue import Queue
+from qmgrd.core.returns.returns import (
+    CONNECTION_LOST,
+    LEASE_ENDED,
+    RELEASED,
+    RETURNS_PER_TURN,
+    UNREAD,
+    How,
+    Returns,
+)
+from qmgrd.core.sessions.intake import SettlePart
+from qmgrd.core.sessions.units import ROWS_OF_A_GET, Units
+
+
+class Settlements:
+    """How leases end."""
+
+    def __init__(
+        self, context: Context, catalogue: Catalogue, returns: Returns, units: Units
+    ) -> None:
+        self._context = context
+        self._catalogue = catalogue
+        self._returns = returns
+        self._units = units
+        self._ends_left = RETURNS_PER_TURN  # leases whose time is over, in this turn
+
+    @property
+    def busy(self) -> bool:
+        """Whether leases wait to come back."""
+        return bool(self._returns.waiting)
+
+    def settle(self, session: Session, message: m.Settle) -> None:
+        """Do what *message* says to the messages that its handles name."""
+        session.exceptions += self._settle(session, message, 0)
+        session.settled_id = message.settle_id
+        self._context.answering[session.connection] = session
+
+    def settle_part(self, session: Session, part: SettlePart) -> None:
+        """Do a piece of a settle; the last piece has the answer."""
+        session.part_exceptions += self._settle(session, part.settle, part.first_index)
+        if part.is_last:
+            session.exceptions += session.part_exceptions
+            session.part_exceptions = []
+            session.settled_id = part.settle.settle_id
+            self._context.answering[session.connection] = session
+
+    def _settle(self, session: Session, message: m.Settle, first_index: int) -> list[list[int]]:
+        """Return the exceptions."""
+        queue = self._catalogue.by_id.get(message.queue_id)
+        if queue is None or queue.is_transmission:
+            # Deleted, with the message; or nobody's to settle but its link's.
+            if message.action != m.RENEW and not message.unit:
+                return []
+            indexes = range(first_index, first_index + len(message.handles) // m.HANDLE.size)
+            return [[message.settle_id, index, int(ErrorCode.LEASE_LOST)] for index in indexes]
+        held_bytes, rows = queue.counters.bytes, self._rows_of(queue, message.handles)
+        if message.action == m.ACK and not message.unit:
+            failed = self._ack(session, queue, message.handles)
+        else:
+            failed = self._one_by_one(session, queue, message)
+        # The body rows of long messages go one by one.
+        freed_bytes = max(held_bytes - queue.counters.bytes, 0)
+        self._context.count_read(rows, freed_bytes)
+        self._context.touch(queue)
+        return [[message.settle_id, first_index + index, code] for index, code in failed]
+
+    def _rows_of(self, queue: Queue, handles: bytes) -> int:
+        """Return about how many rows change with what *handles* name."""
+        if not self._context.is_small:
+            return 2 * len(handles) // m.HANDLE.size
+        found = (queue.leases.get(arrival) for _, arrival, _ in m.HANDLE.iter_unpack(handles))
+        return sum(2 if lease and lease.is_plain else ROWS_OF_A_GET for lease in found)
+
+    def _ack(self, session: Session, queue: Queue, handles: bytes) -> list[tuple[int, int]]:
+        before, context = queue.counters.acked, self._context
+        failed = settle.ack_all(queue, context.tx, context.now, handles, session.numbers)
+        if queue.bounds.breaker_percent:
+            self._returns.count(queue, queue.counters.acked - before, 0)
+        return failed
+
+    def _one_by_one(
+        self, session: Session, queue: Queue, message: m.Settle
+    ) -> list[tuple[int, int]]:
+        exceptions = []
+        found = list(enumerate(m.HANDLE.iter_unpack(message.handles)))
+        if message.action == m.UNREAD:
+            found.reverse()  # Else one of a group would take those behind it back as delivered.
+        for index, (_, arrival, number) in found:
+            lease = queue.leases.get(arrival)
+            if lease is None and message.action in (m.RELEASE, m.RETURN, m.UNREAD):
+                continue  # It came back, or was settled, before.
+            if arrival in queue.groups.holds.taken_back:
+                if message.action in (m.ACK, m.RENEW, m.REJECT):
+                    exceptions.append((index, int(ErrorCode.LEASE_LOST)))
+                continue  # It comes back by itself, behind one that failed.
+            if lease is None or lease.number != number or not _is_own(session, lease, message):
+                exceptions.append((index, int(ErrorCode.LEASE_LOST)))
+                continue
+            try:
+                self._settle_one(session, queue, lease, message)
+            except RequestError as error:
+                exceptions.append((index, int(error.code)))
+        return exceptions
+
+    def _settle_one(self, session: Session, queue: Queue, lease: Lease, message: m.Settle) -> None:
+        if message.action == m.ACK:
+            self._units.take(session, message.unit, queue, lease)
+        elif message.action == m.RENEW:
+            self._renew(session, queue, lease, message.lease_ms)
+        else:
+            self._returns.give_back(lease, _how(message))
+
+    def _renew(self, session: Session, queue: Queue, lease: Lease, lease_ms: int) -> None:
+        """Let who holds a message hold it for longer, from now on."""
+        lease_ms = lease_ms or lease.lessee.lease_ms
+        lessee = session.lessee(queue, lease_ms)
+        lease.lessee.leases.pop(lease.arrival, None)
+        renewed = lease._replace(lessee=lessee, deadline_ms=self._context.now.ms + lease_ms)
+        queue.leases[lease.arrival] = lessee.leases[lease.arrival] = renewed
+        self.watch(lessee)
+
+    def watch(self, lessee: Lessee) -> None:
+        """Have the timer ring at the end of the oldest lease."""
+        if lessee.timer_set or not lessee.leases:
+            return
+        lessee.timer_set = True
+        deadline_ms = next(iter(lessee.leases.values())).deadline_ms
+        self._context.timers.at(deadline_ms, lambda: self._expire(lessee))
+
+    def _expire(self, lessee: Lessee) -> None:
+        lessee.timer_set = False
+        due: list[Lease] = []
+        for lease in lessee.leases.values():
+            if lease.deadline_ms > self._context.now.ms or len(due) >= self._ends_left:
+                break
+            due.append(lease)
+        self._ends_left -= len(due)
+        how = LEASE_ENDED if lessee.is_started else UNREAD
+        for lease in due if lessee.is_started else reversed(due):
+            self._returns.give_back(lease, how)
+        self.watch(lessee)
+
+    def close(self, session: Session) -> None:
+        """Let what a connection that is gone had leased come back, in slices."""
+        for lessee in session.holders():
+            if lessee.leases:
+                self._context.event(
+                    "consumer lost", len(lessee.leases), queue=lessee.queue.name,
+                    client=session.name,
+                )  # fmt: skip
+        for lessee in session.lessees.values():
+            leases = list(lessee.leases.values())
+            if lessee.is_started:
+                self._returns.later(leases, CONNECTION_LOST)
+            else:
+                self._returns.later(reversed(leases), UNREAD)  # As in _one_by_one.
+        self._units.close(session)
+
+    def return_leases(self) -> None:
+        """Bring back a slice of what lost connections held; the timers have rung in this turn."""
+        self._ends_left = left = min(RETURNS_PER_TURN, self._context.slice_rows)
+        self._returns.slice(left)
+
+
+def _is_own(session: Session, lease: Lease, message: m.Settle) -> bool:
+    """Return whether *session* may settle *lease* as *message* says.
+
+    A renewal keeps a lease with its connection. What a unit of work holds ends with that.
+    """
+    lessee = lease.lessee
+    if lessee.is_unit:
+        return False
+    if message.action == m.RENEW:
+        return lessee.numbers is session.numbers
+    return lessee.is_of(session.numbers)
+
+
+def _how(message: m.Settle) -> How:
+    """Return how messages come back that are settled so."""
+    how = RELEASED._replace(delay_ms=message.delay_ms, reason=message.reason, text=message.text)
+    if message.action == m.REJECT:
+        return how._replace(rejected=True, code=int(ErrorCode.MESSAGE_REJECTED))
+    if message.action == m.RELEASE:
+        return how
+    return how._replace(failed=False, delivered=message.action == m.RETURN)

@@ -1,0 +1,253 @@
+"""Puts over numbered streams: those of producers; those of links are handed on."""
+
+from collections.abc import Sequence
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import (
+    ErrorCode,
+    FieldInvalid,
+    RequestError,
+)
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.context import committed, producer
+from qmgrd.core.context.context import Context
+from qmgrd.core.context.producer import Producer
+from qmgrd.core.context.session import Answers, Session, StreamFenced, StreamUnknown
+from qmgrd.core.jobs.jobs import Jobs
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.puts import client_put
+from qmgrd.core.returns.dead_letters import DeadLetters
+from qmgrd.core.sessions.link_streams import LinkStreams
+from qmgrd.core.sessions.refusals import shortened
+from qmgrd.core.sessions.units import Units
+
+ROW_WHEN_FULL_BYTES = 4_000  # of a producer: then nobody makes it longer
+
+
+class Streams:
+    """Everything that numbers its puts.
+
+    Invariant: a producer is open on one connection at most; the newest has it.
+    """
+
+    def __init__(
+        self, context: Context, catalogue: Catalogue, jobs: Jobs, units: Units,
+        dead_letters: DeadLetters,
+    ) -> None:  # fmt: skip
+        self._context = context
+        self._units = units
+        self._dead_letters = dead_letters
+        self._catalogue = catalogue
+        self._jobs = jobs
+        self.links = LinkStreams(context, catalogue, dead_letters)
+        self._holders: dict[bytes, Session] = {}  # by producer id
+        self._dirty: dict[bytes, Producer] = {}  # by key of the row
+        self.producer_count = 0
+
+    def open_producer(self, session: Session, message: m.ProducerOpen) -> None:
+        """Answer with the stream's number and how far it got; fence whoever had it."""
+        if len(message.producer_id) != 16:
+            raise FieldInvalid("ProducerOpen", "producer_id", "is not 16 bytes")
+        session.check_streams()
+        found = self._dirty.get(keys.SPACE_PRODUCER + message.producer_id)
+        if found is None:
+            self._make_room(message)
+            found = producer.open_producer(
+                self._context, message.producer_id, message.resume, self.producer_count
+            )
+        if message.resume and message.instance != found.instance:
+            raise RequestError(
+                ErrorCode.PRODUCER_UNKNOWN,
+                f"producer {message.producer_id.hex()} was opened by another program since, or "
+                "this store was put back to an earlier state: its ids may be other puts",
+            )
+        self._fence(message.producer_id, session)
+        found.instance = message.instance
+        if not self.knows(message.producer_id):
+            self.producer_count += 1
+        found.used_ms = self._context.now.ms
+        self._dirty[found.key] = found
+        self._jobs.producers_in_use[message.producer_id] = session.connection
+        stream = session.add_stream(found)
+        inbox = found.inbox
+        end = inbox.commit_id + inbox.window
+        answers = found.answers(1, end)
+        value = [stream, inbox.commit_id, sorted(inbox.ahead), answers, found.stamps_of(1, end)]
+        self._context.send(session.connection, m.Ok(message.request_id, value))
+
+    def knows(self, producer_id: bytes) -> bool:
+        """Return whether the producer of that id has a row."""
+        key = keys.SPACE_PRODUCER + producer_id
+        return key in self._dirty or self._context.tx.get(key) is not None
+
+    def _make_room(self, message: m.ProducerOpen) -> None:
+        """Where no more producers can be kept, forget one that is idle for a new one."""
+        context = self._context
+        if self.producer_count < context.config.producer.producers_max or message.resume:
+            return
+        known = self.knows(message.producer_id)
+        if not known and producer.evict(context, message.producer_id, self._jobs.producers_in_use):
+            self.producer_count -= 1
+
+    def _fence(self, producer_id: bytes, session: Session) -> None:
+        """Give a producer to *session*, and close the connection that had it.
+
+        Raises:
+            StreamFenced: a newer connection has it; what comes now was long under way.
+        """
+        older = self._holders.get(producer_id)
+        fenced = StreamFenced(ErrorCode.PRODUCER_FENCED)
+        if older is not None and older.connection > session.connection:
+            raise fenced
+        self._holders[producer_id] = session
+        if older is None:
+            return
+        older.streams = {
+            number: stream
+            for number, stream in older.streams.items()
+            if not isinstance(stream, Producer) or stream.producer_id != producer_id
+        }
+        if older is not session:
+            self._context.close(older.connection, fenced.code, str(fenced))
+
+    def put(self, session: Session, message: m.Put) -> None:
+        """Store the records, or refuse them one by one; the answer goes out with the turn."""
+        stream = session.streams.get(message.stream)
+        if stream is None:
+            raise StreamUnknown(message.stream)
+        if isinstance(stream, Producer):
+            self._put_of_producer(session, stream, message)
+            self._dirty[stream.key] = stream
+        else:
+            self.links.put(stream, message)
+
+    def _put_of_producer(self, session: Session, sender: Producer, put: m.Put) -> None:
+        count = len(put.records)
+        sender.note_seen(put.seen)
+        sender.check(put.first_id, count)
+        answers = self._answers(session, put.stream)
+        last_id = put.first_id + count - 1
+        fresh: Sequence[int] = sender.inbox.missing(put.first_id, count)
+        batch = put.records
+        if len(fresh) < count:
+            answers.refused += sender.answers(put.first_id, last_id)
+            answers.stamped += sender.stamps_of(put.first_id, last_id)
+            batch = [put.records[seq_id - put.first_id] for seq_id in fresh]
+        if not batch:
+            return
+        for index, error in self._store(put.queue, batch, sender, answers, fresh):
+            sender.refused[fresh[index]] = error.code
+            answers.refused.append([fresh[index], int(error.code), error.text])
+        sender.inbox.receive_all(fresh)
+        sender.used_ms = self._context.now.ms
+
+    def _answers(self, session: Session, stream: int) -> Answers:
+        """Return what that stream is answered at the end of the turn."""
+        answers = session.answers.get(stream)
+        if answers is None:
+            answers = session.answers[stream] = Answers()
+            self._context.answering[session.connection] = session
+        return answers
+
+    def commit(self, session: Session, message: m.UnitCommit) -> None:
+        """Commit a unit of work, numbered like a put: sent again, it is answered as at first."""
+        sender = session.streams.get(message.stream)
+        if not isinstance(sender, Producer):
+            raise StreamUnknown(message.stream)
+        seq_id = message.seq_id
+        sender.note_seen(message.seen)
+        sender.check(seq_id, 1)
+        answers = self._answers(session, message.stream)
+        self._dirty[sender.key] = sender
+        sender.used_ms = self._context.now.ms
+        if not sender.inbox.missing(seq_id, 1):
+            answers.refused += sender.answers(seq_id, seq_id)
+            return
+        try:
+            self._units.commit(session, message)
+        except RequestError as error:
+            sender.refused[seq_id] = error.code
+            answers.refused.append([seq_id, int(error.code), error.text])
+        sender.inbox.receive_all([seq_id])
+
+    def _store(
+        self, name: str, batch: list[bytes], sender: Producer, answers: Answers,
+        ids: Sequence[int],
+    ) -> list[tuple[int, RequestError]]:  # fmt: skip
+        """Put *batch* on the queue of that name; return which records were refused, and why."""
+        try:
+            queue, target, done = client_put.store(
+                self._context, self._catalogue, self._dead_letters, name, batch
+            )
+        except RequestError as error:
+            return [(index, error) for index in range(len(batch))]
+        if queue.is_publications:
+            self._tell_matches(answers, ids, target, done.refused)
+        for index, timestamp, count in done.stamped:
+            step = count
+            if ids[index + count - 1] != ids[index] + count - 1:
+                step = 1  # The ids have holes, the stamps have none.
+            for offset in range(0, count, step):
+                first_id = ids[index + offset]
+                committed.add_stamps(answers.stamped, first_id, timestamp + offset, step)
+                sender.note_stamps(first_id, timestamp + offset, step)
+        return done.refused
+
+    def _tell_matches(
+        self, answers: Answers, ids: Sequence[int], topic: str,
+        refused: list[tuple[int, RequestError]],
+    ) -> None:  # fmt: skip
+        """Have a publisher know how many subscriptions each of its publications fits."""
+        if refused:
+            left_out = {index for index, _ in refused}
+            ids = [seq_id for index, seq_id in enumerate(ids) if index not in left_out]
+        committed.add_matches(answers.matched, ids, len(self._catalogue.topics.match(topic)))
+
+    def end_turn(self) -> None:
+        """Write the rows of all that moved, and answer it."""
+        for key, stream in self._dirty.items():
+            row = stream.encode()
+            rows.put(self._context.tx, key, row)
+            self._context.wrote = True
+            if self._context.store_full and len(row) > ROW_WHEN_FULL_BYTES:
+                self._part_from(stream)
+            if stream.producer_id not in self._holders:  # Closed in this turn; its row is young.
+                self._jobs.producers_in_use.pop(stream.producer_id, None)
+        self._dirty.clear()
+        self.links.end_turn()
+
+    def _part_from(self, sender: Producer) -> None:
+        """Close the connection of a producer that makes its row longer and longer.
+
+        It sees its refusals when it opens the stream again, and its row is short again with the
+        next put that marks them as seen.
+        """
+        holder = self._holders.get(sender.producer_id)
+        if holder is not None and holder.answers:  # It put something in this turn.
+            self._context.close(
+                holder.connection, ErrorCode.CREDIT_EXCEEDED,
+                f"{len(sender.refused)} refused puts are not marked as seen, and the store is full",
+            )  # fmt: skip
+
+    def answer(self, session: Session) -> None:
+        """Answer the puts of *session* in this turn: one message for each stream."""
+        for number, answers in session.answers.items():
+            stream = session.streams.get(number)
+            if isinstance(stream, Producer):
+                commit_id = stream.inbox.commit_id
+                refused = shortened(answers.refused)
+                committed = m.Committed(
+                    number, commit_id, refused, answers.stamped, matched=answers.matched
+                )
+                self._context.send(session.connection, committed)
+        session.answers.clear()
+
+    def close(self, session: Session) -> None:
+        """Let go of the streams of a connection that is gone."""
+        self.links.close(session)
+        for stream in session.streams.values():
+            if isinstance(stream, Producer) and self._holders.get(stream.producer_id) is session:
+                del self._holders[stream.producer_id]
+                if stream.key not in self._dirty:
+                    self._jobs.producers_in_use.pop(stream.producer_id, None)

@@ -1,0 +1,267 @@
+"""Subscriptions come and go: made, ended with their connection or by somebody.
+
+What is parked for a subscriber is sent once more when it is back, where that was decided while it
+was away; when it says that it is healthy, or in turn, where its topics have it so.
+"""
+
+from typing import Any
+
+from qmgr_protocol import topic as topics
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.catalogue import attributes, route
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.catalogue.republish_intervals import SCHEDULED
+from qmgrd.core.catalogue.subscription import Subscription
+from qmgrd.core.catalogue.system import PUBLICATIONS
+from qmgrd.core.context.context import Context, Timer
+from qmgrd.core.context.session import Session
+from qmgrd.core.jobs.job import Job
+from qmgrd.core.jobs.jobs import RUNNING_MAX, Jobs
+from qmgrd.core.jobs.republish import HEALTHY, RETURNED, selector_of
+from qmgrd.core.jobs.retained import prefix_of
+from qmgrd.core.layout import keys
+from qmgrd.core.queue.queue import Queue
+from qmgrd.core.sessions.delivery import Delivery
+from qmgrd.core.sessions.removal import Removal
+
+SCHEDULE_MS = 1_000  # how often it is looked whose turn it is
+END_ROWS = 10  # about what it takes to end one
+ENDING_MAX = RUNNING_MAX // 2  # jobs beyond which nobody's ends with its connection yet
+LATER_MS = 1_000  # until one of many who are back at once is looked after
+
+
+class Subscriptions:
+    """All subscriptions, as far as they come and go."""
+
+    def __init__(
+        self, context: Context, catalogue: Catalogue, jobs: Jobs, delivery: Delivery
+    ) -> None:
+        self._context = context
+        self._catalogue = catalogue
+        self._topics = catalogue.topics
+        self._jobs = jobs
+        self._delivery = delivery
+        self._removal = Removal(catalogue, delivery, jobs)
+        self._count = 0  # of the names given in this life
+        self._sent_ms: dict[int, int] = {}  # when what is parked was last sent, by interval
+        self._schedule: Timer | None = None
+        self._leaving: dict[str, Subscription] = {}  # their connections are gone
+        delivery.on_use.append(self.used)
+
+    def load(self) -> None:
+        """Have those end whose connections the last stop ended; look after the others."""
+        for found in list(self._topics.subscriptions.values()):
+            if not found.is_durable:
+                self._leaving[found.name] = found
+            elif found.queue is not None and found.queue.counters.parked:
+                self._topics.awaited.add(found.queue.id)
+        self.look_after_schedule(set(self._topics.intervals.in_force))
+
+    def find(self, name: str) -> Subscription:
+        """Return the subscription *name*.
+
+        Raises:
+            RequestError: SUBSCRIPTION_UNKNOWN, or what else is of that name.
+        """
+        found = self._topics.subscriptions.get(name)
+        if found is None:
+            self._catalogue.named(name)
+            raise RequestError(
+                ErrorCode.SUBSCRIPTION_UNKNOWN, f"{name} is a queue, no subscription"
+            )
+        return found
+
+    def subscribe(
+        self, session: Session, topic: str, name: str, where: str, given: dict[str, Any], *,
+        retained: bool,
+    ) -> Subscription:  # fmt: skip
+        """Return the subscription *name*, made if it is not there; or one with a name of its own.
+
+        Raises:
+            RequestError: TOPIC_INVALID, NAME_INVALID, VALUE_INVALID, SELECTOR_INVALID,
+                SUBSCRIPTION_EXISTS, SUBSCRIPTIONS_EXHAUSTED, FILTERS_EXHAUSTED,
+                LINK_UNKNOWN.
+        """
+        topics.filter_of(topic)
+        selector_of(where)
+        if name:
+            topics.check_subscription(name)
+        manager = name.partition("@")[2]
+        kind = "proxy" if manager else "subscription"
+        attributes.queue_attributes(name or "of this connection", given, kind)
+        known = self._topics.subscriptions.get(name)
+        if known is not None:
+            self._check_same(known, topic, where, given)
+            return known
+        if manager:
+            route.link_to(self._catalogue, manager)
+        self._check_room()
+        self._topics.check_filter(topics.filter_of(topic))
+        found = self._make(session, topic, name, where, given)
+        if retained and found.queue is not None and self._is_retained(found):
+            self._jobs.start("retained", queue=found.name, queue_id=found.queue.id, target=topic)
+        return found
+
+    def _is_retained(self, found: Subscription) -> bool:
+        """Return whether something may be retained for a new subscription, or going to be."""
+        tx, prefix = self._context.tx, prefix_of(found.filter)
+        is_going_out = tx.get(keys.FAN_OUT) is not None
+        is_going_out |= keys.PUBLICATIONS_ID in self._context.dirty_queues  # in this turn
+        return is_going_out or next(tx.scan(prefix, keys.after(prefix)), None) is not None
+
+    def _make(
+        self, session: Session, topic: str, name: str, where: str, given: dict[str, Any]
+    ) -> Subscription:
+        """Define a subscription that is not there yet."""
+        catalogue, context = self._catalogue, self._context
+        publications = catalogue.system(PUBLICATIONS)
+        is_proxy = "@" in name
+        if not name:
+            self._count += 1
+            # The life is another one at each start, also of a store that was put back.
+            name = f"{topics.DYNAMIC}{context.boot:x}-{context.life[:6].hex()}.{self._count}"
+            session.subscriptions[name] = None
+        row = attributes.stored(given) | {
+            "kind": "proxy" if is_proxy else "subscription",
+            "queue_id": 0 if is_proxy else catalogue.next_queue_id(),
+            "topic": topic, "where": where, "first": publications.counters.next_arrival,
+            "used_ms": context.now.ms,
+        }  # fmt: skip
+        catalogue.store_queue(name, row)
+        found = self._topics.subscriptions[name]
+        if found.queue is not None:
+            found.queue.counters.next_arrival = row["first"]
+            context.touch(found.queue)
+            self._delivery.used(found.queue)
+        return found
+
+    def _check_room(self) -> None:
+        limit = self._context.config.limits.subscriptions_max
+        count = len(self._topics.subscriptions)
+        if count >= limit:
+            raise RequestError(
+                ErrorCode.SUBSCRIPTIONS_EXHAUSTED, f"{count} subscriptions, at most {limit}"
+            )
+
+    def _check_same(
+        self, known: Subscription, topic: str, where: str, given: dict[str, Any]
+    ) -> None:
+        is_same = (known.topic, known.row.get("where", "")) == (topic, where)
+        if is_same and (not given or attributes.is_same(known.row, given)):
+            return
+        what = f" where {known.row['where']}" if known.row.get("where") else ""
+        own = ", ".join(f"{key} {said}" for key, said in attributes.own_of(known.row).items())
+        other = f"give it other limits with: qmctl sub alter {known.name}"
+        if not is_same:
+            other = f"its filter and selector stay: say them, or end it: qmctl sub rm {known.name}"
+        raise RequestError(
+            ErrorCode.SUBSCRIPTION_EXISTS,
+            f"subscription {known.name} exists, to {known.topic}{what}"
+            + (f", with {own}" if own else "")
+            + f"; see: qmctl sub show {known.name}; {other}",
+        )
+
+    def unsubscribe(self, name: str) -> int:
+        """End a subscription with all that it holds; return how many messages that were.
+
+        Raises:
+            RequestError: SUBSCRIPTION_UNKNOWN, JOBS_EXHAUSTED.
+        """
+        found = self.find(name)
+        self._jobs.check_room()
+        return self._removal.remove(found.name)
+
+    def close(self, session: Session) -> None:
+        """End the subscriptions that live and die with a connection, which is gone."""
+        for name in session.subscriptions:
+            if (found := self._topics.subscriptions.get(name)) is not None:
+                self._leaving[name] = found
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether some are to end whose connections are gone, and there is room for their jobs."""
+        return bool(self._leaving) and len(self._jobs.running) < ENDING_MAX
+
+    def end_leaving(self) -> None:
+        """End subscriptions whose connections are gone, as far as the turn has rows for it."""
+        context, is_over = self._context, False
+        while self.can_go_on and context.rows < context.turn_rows and not is_over:
+            name, found = self._leaving.popitem()
+            is_there = self._topics.subscriptions.get(name) is found
+            if is_there and self._context.begin_work("subscription", name):
+                self._removal.remove(found.name)
+            context.rows += END_ROWS
+            is_over = context.budget.is_over
+
+    def suspend(self, found: Subscription, *, suspended: bool) -> None:
+        """Have a subscription get nothing more, or go on."""
+        if found.is_suspended != suspended:
+            row = {key: value for key, value in found.row.items() if key != "suspended"}
+            self._catalogue.store_row(found.name, row | ({"suspended": True} if suspended else {}))
+            event = "subscription suspended" if suspended else "subscription resumed"
+            self._context.event(event, subscription=found.name)
+
+    def healthy(self, found: Subscription, by: str) -> Job | None:
+        """Have a subscription go on, and what is parked for it be sent if its topics have it so."""
+        self.suspend(found, suspended=False)
+        return self._send_parked(found, HEALTHY, by)
+
+    def used(self, queue: Queue) -> None:
+        """Send what awaited the subscriber's return, where *queue* is of one who is back."""
+        found = self._topics.subscriptions.get(queue.name)
+        if found is not None and queue.has_consumers:
+            self._send_awaited(found, queue)
+
+    def _send_awaited(self, found: Subscription, queue: Queue) -> None:
+        """Have what awaited a subscriber's return be sent; later where many are back at once."""
+        awaited, context = self._topics.awaited, self._context
+        if queue.id not in awaited:
+            return
+        if len(self._jobs.running) >= ENDING_MAX:
+            context.timers.at(context.now.ms + LATER_MS, lambda: self.used(queue))
+        elif self._send_parked(found, RETURNED, "") is not None:
+            awaited.discard(queue.id)
+
+    def _send_parked(self, found: Subscription, why: str, by: str) -> Job | None:
+        queue = found.queue
+        if queue is None or not queue.counters.parked:
+            return None
+        running = self._jobs.running.values() if why != RETURNED else ()
+        if any(x.row["target"] == why and x.row["queue_id"] == queue.id for x in running):
+            return None  # One for who is back is about what awaited it then.
+        return self._jobs.start(
+            "republish", queue=found.name, queue_id=queue.id, target=why, by=by,
+            subscriptions=[found.name], total=queue.counters.parked,
+        )  # fmt: skip
+
+    def look_after_schedule(self, changed: set[int]) -> None:
+        """Have what is parked be sent in turn, if the topics of some have it so, from now on.
+
+        Args:
+            changed: the intervals that may have come or gone.
+        """
+        now_ms, in_force = self._context.now.ms, self._topics.intervals.in_force
+        for interval in changed:
+            if interval in in_force:
+                self._sent_ms.setdefault(interval, now_ms)
+            else:
+                self._sent_ms.pop(interval, None)
+        if self._schedule is None and self._sent_ms:
+            self._schedule = self._context.timers.at(now_ms + SCHEDULE_MS, self._look_at_schedule)
+
+    def _look_at_schedule(self) -> None:
+        """Start sending what is parked of topics that have it sent in turn, where it is time."""
+        context, self._schedule = self._context, None
+        running = {job.row.get("interval") for job in self._jobs.running.values()}
+        parked = context.tx.scan(keys.SPACE_PARKED, keys.after(keys.SPACE_PARKED))
+        is_parked = next(parked, None) is not None
+        context.count_read((len(running) + len(self._sent_ms)) // 10, 0)
+        for interval in sorted(self._sent_ms.keys() - running):
+            if context.now.ms < self._sent_ms[interval] + interval:
+                continue
+            if is_parked and len(self._jobs.running) >= ENDING_MAX:
+                break  # The others are looked at again.
+            self._sent_ms[interval] = context.now.ms
+            if is_parked:
+                self._jobs.start("republish", target=SCHEDULED, interval=interval)
+        self.look_after_schedule(set())

@@ -1,0 +1,145 @@
+"""What a link brings and cannot be stored here: how often it was refused, and what comes of it.
+
+    comes ──▶ refused, counted: the link holds back ──▶ comes again ──▶ often enough?
+                          ▲                                              │ no    │ yes
+                          └──────────────────────────────────────────────┘       ▼
+                          └──────────── takes no more ◀──────────── SYSTEM.DEAD.LETTERS
+
+1. With ``link.deliver_retries`` = 0 a link holds back for as long as it takes.
+2. Else a message that was refused so often, and comes once more, becomes a dead letter and counts
+   as stored. That is for what a person has to see to. What was inhibited is wanted to wait, and of
+   what else may keep a message out a dead letter is no cure.
+3. A member of a group whose number was met here, or whose group is over, never can be stored. To
+   hold back would stop its link for ever: it is a dead letter at once.
+4. The counts are in memory, and outlive a connection. After a restart they begin anew: all that
+   hangs on them is when it is given up.
+"""
+
+from collections import OrderedDict
+from typing import Any, NamedTuple
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError, name_of
+from qmgrd.core.catalogue.system import DEAD_LETTERS
+from qmgrd.core.context.context import Context
+from qmgrd.core.link.inbox import LinkInbox
+from qmgrd.core.returns.dead_letters import DeadLetters
+
+GIVEN_UP = frozenset({
+    ErrorCode.QUEUE_UNKNOWN, ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_BYTES_FULL,
+    ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.QUEUE_IS_REMOTE, ErrorCode.QUEUE_IS_TRANSMISSION,
+    ErrorCode.NAME_INVALID, ErrorCode.TRANSFER_REFUSED, ErrorCode.GROUP_NUMBER_TAKEN,
+    ErrorCode.GROUP_ENDED, ErrorCode.QUEUE_IS_SUBSCRIPTION, ErrorCode.TOPIC_INVALID,
+})  # fmt: skip
+HOPELESS = frozenset({
+    ErrorCode.GROUP_NUMBER_TAKEN, ErrorCode.GROUP_ENDED, ErrorCode.ROUTE_LOOP,
+    ErrorCode.QUEUE_IS_SYSTEM,
+})  # fmt: skip
+STREAMS_MAX = 1_000  # of which something is known: not of the one that was refused longest ago
+
+
+class Refusal(NamedTuple):
+    """How a message was refused."""
+
+    queue: str  # that it is bound for
+    error: RequestError  # the last one
+    times: int  # that it was, for a reason for which it may be given up
+
+
+class Undeliverable:
+    """What links brought that is not stored here.
+
+    Invariant: a stream is known while something of it is refused; its ids are within its window.
+    """
+
+    def __init__(self, context: Context, dead_letters: DeadLetters) -> None:
+        self._context = context
+        self._dead_letters = dead_letters
+        self._streams: OrderedDict[bytes, dict[int, Refusal]] = OrderedDict()
+
+    def refuse(
+        self, stream: LinkInbox, put: m.Put, refused: list[tuple[int, RequestError]]
+    ) -> tuple[int, RequestError] | None:
+        """Give up what of *put* was refused often enough.
+
+        Returns:
+            The first id that is not given up, and why it is refused; None if all are.
+        """
+        known = self._known(stream, put.queue, refused[0][1])
+        retries = self._context.config.link.deliver_retries
+        extras = {put.first_id + index: extra for index, extra in put.extras}
+        held_back: tuple[int, RequestError] | None = None
+        for seq_id, error in refused:
+            times = known[seq_id].times if seq_id in known else 0
+            may_end = error.code in GIVEN_UP
+            if _is_hopeless(error) or (may_end and 0 < retries <= times):
+                record, extra = put.records[seq_id - put.first_id], extras.get(seq_id, {})
+                header = self._header(put.queue, error, times)
+                try:
+                    self._dead_letters.admit(record, extra, header)
+                except RequestError as cause:
+                    why = _of_both(error, cause)
+                else:
+                    stream.hold(seq_id, record)
+                    continue
+            else:
+                why, times = error, times + may_end
+            known[seq_id] = Refusal(put.queue, why, times)
+            held_back = held_back or (seq_id, why)
+        return held_back
+
+    def _known(self, stream: LinkInbox, queue: str, error: RequestError) -> dict[int, Refusal]:
+        """Return what is known of *stream*; where nothing was, have operators told."""
+        known = self._streams.get(stream.stream_id)
+        if known is None:
+            known = self._streams[stream.stream_id] = {}
+            why = name_of(error.code)
+            self._context.event("link blocked", link=stream.peer, queue=queue, why=why)
+            if len(self._streams) > STREAMS_MAX:
+                self._streams.popitem(last=False)
+        self._streams.move_to_end(stream.stream_id)
+        return known
+
+    def _header(self, queue: str, error: RequestError, times: int) -> dict[str, Any]:
+        context = self._context
+        return {
+            "code": int(error.code), "reason": "", "text": error.text, "queue": queue,
+            "manager": context.name, "us": context.now.wall_us, "failed": times, "delivered": 0,
+        }  # fmt: skip
+
+    def forget_held(self, stream: LinkInbox) -> None:
+        """Forget what of *stream* is stored by now, gone at its sender, or given up."""
+        known = self._streams.get(stream.stream_id)
+        if known is None:
+            return
+        for seq_id in [seq_id for seq_id in known if stream.inbox.holds(seq_id)]:
+            del known[seq_id]
+        if not known:
+            del self._streams[stream.stream_id]
+
+    def describe(self, stream_id: bytes) -> dict[str, Any]:
+        """Return the first of a stream that is refused, for people; None of each where none is."""
+        known = self._streams.get(stream_id)
+        if not known:
+            return {"blocked_id": None, "blocked_queue": None, "tries_left": None, "error": ""}
+        seq_id = min(known)
+        queue, error, times = known[seq_id]
+        retries = self._context.config.link.deliver_retries
+        may_end = retries and error.code in GIVEN_UP
+        return {
+            "blocked_id": seq_id,
+            "blocked_queue": queue,
+            "tries_left": max(retries - times, 0) if may_end else None,
+            "error": str(error),
+        }
+
+
+def _is_hopeless(error: RequestError) -> bool:
+    """Return whether a message is refused for good; what a unit of work may undo is not."""
+    return error.code in HOPELESS and not error.retry_after_ms
+
+
+def _of_both(error: RequestError, cause: RequestError) -> RequestError:
+    """Return why a message is refused that cannot be a dead letter either."""
+    text = f"{error.text}; nor can {DEAD_LETTERS} take it: {cause}"
+    return RequestError(error.code, text, error.retry_after_ms)

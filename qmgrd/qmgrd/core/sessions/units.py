@@ -1,0 +1,341 @@
+"""Units of work of all connections: begun, filled, committed or backed out."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.context import committed, overflow
+from qmgrd.core.context.context import Context
+from qmgrd.core.context.session import Session
+from qmgrd.core.context.unit import PUT_BYTES, Held, Unit
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.limits.amount import amount
+from qmgrd.core.limits.room import unit_rows
+from qmgrd.core.queue import lane, settle
+from qmgrd.core.queue import put as puts
+from qmgrd.core.queue.group.groups import ROWS_OF_A_MEMBER
+from qmgrd.core.queue.lease import Lease
+from qmgrd.core.queue.put import Prepared
+from qmgrd.core.queue.queue import Queue
+from qmgrd.core.returns.dead_letters import DeadLetters
+from qmgrd.core.returns.returns import BACKED_OUT, How, Returns
+from qmgrd.core.sessions.refusals import shortened
+
+# Entry and UID, and those by which it is found: by correlation id, by group, by time. At most.
+ROWS_OF_A_GET = 7
+
+
+class Units:
+    """What units of work do. Each is its connection's own, and dies with it."""
+
+    def __init__(
+        self, context: Context, catalogue: Catalogue, returns: Returns, dead_letters: DeadLetters
+    ) -> None:
+        self._context = context
+        self._catalogue = catalogue
+        self._returns = returns
+        self._dead_letters = dead_letters
+        self._rows_max = unit_rows(context.config)  # that a commit may write
+        self._held_bytes = 0  # in memory, of the puts of all units
+
+    def begin(self, session: Session, message: m.UnitBegin) -> None:
+        """Begin a unit."""
+        limits = self._context.config.unit
+        if message.unit in session.units:
+            raise RequestError(
+                ErrorCode.VALUE_INVALID, f"unit {message.unit} is open on this connection already"
+            )
+        if len(session.units) >= limits.units_per_connection_max:
+            raise RequestError(
+                ErrorCode.UNITS_EXHAUSTED,
+                f"{amount(len(session.units), 'open unit')} of work on this "
+                f"connection, at most {limits.units_per_connection_max}",
+            )
+        unit = session.units[message.unit] = Unit(message.unit, session)
+        due_ms = self._context.now.ms + limits.age_max_ms
+        unit.timer = self._context.timers.at(due_ms, lambda: self._too_old(session, unit))
+        self._context.send(session.connection, m.Ok(message.request_id))
+
+    def _find(self, session: Session, number: int) -> Unit:
+        unit = session.units.get(number)
+        if unit is None:
+            raise RequestError(
+                ErrorCode.UNIT_UNKNOWN,
+                f"unit {number} is not open on this connection: it was not begun, it is over, or "
+                f"it was backed out after {self._context.config.unit.age_max_ms} ms",
+            )
+        return unit
+
+    def put(self, session: Session, message: m.UnitPut) -> None:
+        """Hold puts for the commit."""
+        unit = self._find(session, message.unit)
+        queue, target = self._destination(message)
+        batch, bound_for = message.records, target.encode()
+        plain_max = self._plain_max_bytes(unit, queue, batch)
+        self._context.stamper.catch_up(self._context.now.wall_us)
+        refused: list[list[Any]] = []
+        stamped: list[list[int]] = []
+        index = 0
+        while index < len(batch):
+            run = batch[index : index + puts.RUN_MAX_RECORDS]
+            try:
+                found = self._hold_plain(unit, queue, run, bound_for, plain_max) or self._hold(
+                    unit, queue, run[0], bound_for
+                )
+            except RequestError as error:
+                queue.counters.refused += error.code != ErrorCode.DUPLICATE_MESSAGE
+                self._context.dirty_queues[queue.id] = queue
+                refused.append([index, int(error.code), error.text])
+                index += 1
+                continue
+            if found[0].is_new:
+                timestamp = int.from_bytes(found[0].trailer[-8:], "big")
+                committed.add_stamps(stamped, index, timestamp, len(found))
+            index += len(found)
+        self._context.send(
+            session.connection, m.Ok(message.request_id, [shortened(refused), stamped])
+        )
+
+    def _destination(self, message: m.UnitPut) -> tuple[Queue, str]:
+        try:
+            return self._catalogue.destination(message.queue)
+        except RequestError as error:
+            if error.code == ErrorCode.PUT_INHIBITED:
+                keeper = self._catalogue.keeper(message.queue)
+                keeper.counters.refused += len(message.records)
+                self._context.dirty_queues[keeper.id] = keeper
+            raise
+
+    def _plain_max_bytes(self, unit: Unit, queue: Queue, batch: list[bytes]) -> int:
+        """Return how long a plain record of *batch* may be; 0 where some may have no room."""
+        size = puts.bytes_max(batch)
+        rows = (ROWS_OF_A_GET + 1) * len(batch) + size // entries.VALUE_MAX_BYTES
+        try:
+            self._check_room(unit, len(batch), size, rows)
+        except RequestError:
+            return 0
+        if self._context.store_full:
+            return 0
+        return puts.plain_max_bytes(queue, batch, self._longest(queue))
+
+    def _hold_plain(
+        self, unit: Unit, queue: Queue, batch: list[bytes], bound_for: bytes, plain_max: int
+    ) -> list[Prepared]:
+        """Add the plain puts to *unit* that *batch*, which has room, begins with; return them."""
+        if not plain_max or not puts.looks_plain(queue, batch[0]):
+            return []
+        context = self._context
+        found = puts.prepare_plain(queue, context.now, context.stamper, batch, plain_max, bound_for)
+        if found:
+            indexed = sum(x.record[records.CORRELATION_LENGTH_AT] > 0 for x in found)
+            self._keep(unit, queue, found, bound_for, lane.ROWS_OF_A_PUT * len(found) + indexed)
+        return found
+
+    def _hold(self, unit: Unit, queue: Queue, record: bytes, bound_for: bytes) -> list[Prepared]:
+        """Add a put to *unit*.
+
+        Raises:
+            RequestError: why it is refused.
+        """
+        context = self._context
+        rows = entries.rows_of(len(record)) + lane.ROWS_OF_A_PUT
+        self._check_room(unit, 1, len(record), rows)
+        if context.store_full:
+            raise RequestError(ErrorCode.STORE_FULL, context.store_full, 1_000)
+        prepared = puts.prepare(
+            queue, context.tx, context.now, context.stamper, record, self._longest(queue),
+            bound_for, is_held=True,
+        )  # fmt: skip
+        rows += _more_rows(prepared)
+        self._check_room(unit, 1, len(record), rows)
+        self._keep(unit, queue, [prepared], bound_for, rows)
+        return [prepared]
+
+    def _keep(
+        self, unit: Unit, queue: Queue, found: list[Prepared], bound_for: bytes, rows: int
+    ) -> None:
+        """Have *unit* hold what was *found* good, each in its place."""
+        index_prefix, has_place = queue.origins.index_prefix(bound_for), not queue.is_transmission
+        held = [
+            Held(queue, x, queue.next_arrival() if has_place else 0, index_prefix + x.trailer)
+            for x in found
+        ]
+        self._held_bytes += unit.hold(queue, held, rows)
+        self._context.rows += len(held)
+
+    def _let_go(self, unit: Unit) -> list[Held]:
+        """Return the puts of *unit*, which no longer wait."""
+        self._held_bytes -= unit.held_bytes
+        return unit.let_go()
+
+    def _longest(self, queue: Queue) -> int:
+        return queue.longest(self._context.config.limits.message_max_bytes)
+
+    def _check_room(self, unit: Unit, messages: int, bytes_: int, rows: int) -> None:
+        limits = self._context.config.unit
+        for count, most, word in (
+            (len(unit.puts) + unit.gets + messages, limits.messages_max, "messages"),
+            (unit.bytes + bytes_, limits.bytes_max, "bytes"),
+            (unit.rows + rows, self._rows_max, "rows of the store"),
+        ):
+            if count > most:
+                raise RequestError(
+                    ErrorCode.UNIT_TOO_LARGE,
+                    f"unit {unit.number} would hold {count} {word}, at most {most}",
+                )
+        if bytes_:
+            more = bytes_ + PUT_BYTES * messages
+            self._check_memory(unit.session.unit_bytes + more, self._held_bytes + more)
+
+    def _check_memory(self, own_bytes: int, all_bytes: int) -> None:
+        """Raise UNITS_EXHAUSTED if a connection, or all together, would hold too much."""
+        limits = self._context.config.unit
+        for held, most, whose, remedy in (
+            (own_bytes, limits.connection_bytes_max, "the units of work of this connection",
+             "commit some, or raise unit.connection_bytes_max"),
+            (all_bytes, limits.held_bytes_max, "the units of work of all connections",
+             "try again later, or raise unit.held_bytes_max"),
+        ):  # fmt: skip
+            if held > most:
+                raise RequestError(
+                    ErrorCode.UNITS_EXHAUSTED,
+                    f"{whose} would hold {held} bytes, at most {most}: {remedy}",
+                    1_000,
+                )
+
+    def take(self, session: Session, number: int, queue: Queue, lease: Lease) -> None:
+        """Have a leased message be removed with the commit, and be leased until then.
+
+        Raises:
+            RequestError: UNIT_UNKNOWN, UNIT_TOO_LARGE, LEASE_LOST: another connection holds it.
+        """
+        unit, rows = self._find(session, number), _rows_of_a_get(lease)
+        if lease.lessee.numbers is not session.numbers:
+            raise RequestError(
+                ErrorCode.LEASE_LOST, f"another connection holds this message of {queue.name}"
+            )
+        self._check_room(unit, 1, 0, rows)
+        unit.rows += rows
+        lessee = unit.lessee(queue)
+        lease.lessee.leases.pop(lease.arrival, None)
+        taken = lease._replace(lessee=lessee, is_plain=False)  # Settled by its commit only.
+        queue.leases[lease.arrival] = lessee.leases[lease.arrival] = taken
+
+    def commit(self, session: Session, message: m.UnitCommit) -> None:
+        """Do all of a unit, in this turn.
+
+        Raises:
+            RequestError: UNIT_BACKED_OUT, UNIT_INCOMPLETE: nothing of it is done, and it is over.
+                STORE_FULL: it is open still.
+        """
+        unit = session.units.get(message.unit)
+        if unit is None:
+            raise RequestError(
+                ErrorCode.UNIT_BACKED_OUT,
+                f"unit {message.unit} is not open here: its connection was lost, it grew too old, "
+                "or it was backed out; nothing of it was done",
+            )
+        self._check(session, unit, message)
+        context = self._context
+        if unit.puts:  # Gets make room.
+            context.reserve([held.prepared.record for held in unit.puts])
+            context.reserve(list(self._carried(unit)))
+        self._close(session, unit)
+        self._consume(unit)  # This makes room, too.
+        by_queue: dict[int, list[Held]] = {}
+        for one in self._let_go(unit):
+            by_queue.setdefault(one.queue.id, []).append(one)
+        for held in by_queue.values():
+            queue, letters = held[0].queue, self._dead_letters
+            overflow.make_room_for_all(context, letters, queue, held, is_put=False)
+            context.rows += puts.append_held(queue, context.tx, held)
+            overflow.make_room_for_all(context, letters, queue, held, is_put=True)
+            context.touch(queue)
+
+    def _carried(self, unit: Unit) -> Iterator[bytes]:
+        """Yield what of *unit* is published and goes on over links, once for each."""
+        for held in unit.puts:
+            if held.queue.is_publications:
+                proxies = self._catalogue.topics.proxies_of(held.prepared.target.decode())
+                yield from [held.prepared.record] * len(proxies)
+
+    def _consume(self, unit: Unit) -> None:
+        context = self._context
+        for lessee in unit.lessees.values():
+            queue, leases = lessee.queue, list(lessee.leases.values())
+            for lease in leases:
+                settle.consume(queue, context.tx, context.now, lease)
+                context.rows += _rows_of_a_get(lease)
+            context.touch(queue)
+            self._returns.count(queue, len(leases), 0)
+
+    def _check(self, session: Session, unit: Unit, message: m.UnitCommit) -> None:
+        """Back *unit* out and raise where it cannot be committed as it was meant."""
+        gone = [held.queue.name for held in unit.puts if held.queue.deleted]
+        gone += [x.queue.name for x in unit.lessees.values() if x.queue.deleted]
+        if gone:
+            self.undo(session, unit)
+            raise RequestError(
+                ErrorCode.UNIT_BACKED_OUT,
+                f"unit {unit.number} was backed out: queue {gone[0]} was deleted meanwhile",
+            )
+        held, gets = len(unit.puts), unit.gets
+        if (held, gets) != (message.puts, message.gets):
+            self.undo(session, unit)
+            raise RequestError(
+                ErrorCode.UNIT_INCOMPLETE,
+                f"unit {unit.number} holds {held} puts and {gets} gets, its commit says "
+                f"{message.puts} and {message.gets}: it was backed out",
+            )
+
+    def backout(self, session: Session, message: m.UnitBackout) -> None:
+        """Undo a unit."""
+        unit = self._find(session, message.unit)
+        value = [len(unit.puts), unit.gets]
+        self.undo(session, unit, BACKED_OUT._replace(reason=message.reason, text=message.text))
+        self._context.send(session.connection, m.Ok(message.request_id, value))
+
+    def undo(self, session: Session, unit: Unit, how: How = BACKED_OUT) -> None:
+        """Have nothing of *unit* be done; what it got comes back to its old place.
+
+        At the end of this turn; what is more than a slice, in those that follow.
+        """
+        self._close(session, unit)
+        for queue, _, arrival, _ in self._let_go(unit):
+            if arrival and not queue.deleted:  # That place stays empty, after a crash as well.
+                self._context.dirty_queues[queue.id] = queue
+        for lessee in unit.lessees.values():
+            self._returns.later(lessee.leases.values(), how)
+
+    def _close(self, session: Session, unit: Unit) -> None:
+        del session.units[unit.number]
+        if unit.timer is not None:
+            self._context.timers.cancel(unit.timer)
+            unit.timer = None
+
+    def _too_old(self, session: Session, unit: Unit) -> None:
+        age_ms = self._context.config.unit.age_max_ms
+        self._context.event("unit of work backed out", client=session.name, age_ms=age_ms)
+        self.undo(session, unit)
+
+    def close(self, session: Session, how: How = BACKED_OUT) -> None:
+        """Forget the units of a connection that is gone."""
+        for unit in list(session.units.values()):
+            self.undo(session, unit, how)
+
+
+def _rows_of_a_get(lease: Lease) -> int:
+    """Return how many rows go with a message that is consumed, about."""
+    rows = lane.ROWS_OF_A_PUT if lease.is_plain else ROWS_OF_A_GET
+    return rows + entries.rows_of(lease.size)
+
+
+def _more_rows(prepared: Prepared) -> int:
+    """Return how many rows lead to a put, beside its UID."""
+    correlation_id = prepared.record[records.CORRELATION_LENGTH_AT]
+    is_timed = prepared.expires_ms or prepared.ready_ms
+    in_group = ROWS_OF_A_MEMBER if prepared.member is not None else 0
+    return bool(correlation_id) + in_group + bool(is_timed)

@@ -1,0 +1,103 @@
+"""Deletes queues and durable subscriptions that nobody has used for their ``unused_expiry_ms``.
+
+Consumers and gets use a queue; so does an alteration, and its definition once more. Puts do not:
+a queue that only fills up serves nobody. While a message is leased, its queue is in use.
+"""
+
+from typing import Any
+
+from qmgrd.core.catalogue import system
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.catalogue.subscription import is_durable
+from qmgrd.core.context.context import Context, Timer
+from qmgrd.core.jobs.jobs import RUNNING_MAX, Jobs
+from qmgrd.core.queue.queue import Queue
+from qmgrd.core.sessions.delivery import Delivery
+from qmgrd.core.sessions.removal import Removal
+
+# The longest time between two looks, and the most that users have to come back after a start.
+LOOK_MS = 3_600_000
+LATER_MS = 1_000  # until the next look where too many jobs run, or a queue is in use
+DELETING_MAX = RUNNING_MAX // 2  # jobs, beyond which no queue is deleted yet
+
+
+class Unused:
+    """Watches each queue that may be unused for a limited time only.
+
+    The time of its last use is in its row, as of the last look.
+    """
+
+    def __init__(
+        self, context: Context, catalogue: Catalogue, jobs: Jobs, delivery: Delivery
+    ) -> None:
+        self._context = context
+        self._catalogue = catalogue
+        self._jobs = jobs
+        self._removal = Removal(catalogue, delivery, jobs)
+        self._watches: dict[int, Timer] = {}  # by queue id
+        delivery.on_use.append(self.used)
+
+    def load(self) -> None:
+        """Watch the queues that are defined. Those who used one at the stop can come back."""
+        now_ms = self._context.now.ms
+        for queue in self._catalogue.by_id.values():
+            if unused_ms := _limit_ms(queue):
+                row = self._catalogue.row(queue.name)
+                least_ms = now_ms - unused_ms + min(unused_ms, LOOK_MS)
+                row["used_ms"] = max(row.get("used_ms", 0), least_ms)
+                self._watch(queue)
+
+    def used(self, queue: Queue) -> None:
+        """Record a use of *queue*, the end of one, or a change of its attributes."""
+        if queue.deleted or not _limit_ms(queue):
+            self._stop_watching(queue)
+            return
+        # No row is written: who polls would write one with each get.
+        self._catalogue.row(queue.name)["used_ms"] = self._context.now.ms
+        if queue.id not in self._watches or not queue.has_consumers:
+            self._watch(queue)
+
+    def _watch(self, queue: Queue, least_ms: int = 1) -> None:
+        self._stop_watching(queue)
+        now_ms = self._context.now.ms
+        due_ms = self._catalogue.row(queue.name).get("used_ms", 0) + _limit_ms(queue)
+        self._look_at_ms(queue, min(max(due_ms, now_ms + least_ms), now_ms + LOOK_MS))
+
+    def _look_at_ms(self, queue: Queue, at_ms: int) -> None:
+        self._watches[queue.id] = self._context.timers.at(at_ms, lambda: self._look_at(queue))
+
+    def _stop_watching(self, queue: Queue) -> None:
+        timer = self._watches.pop(queue.id, None)
+        if timer is not None:
+            self._context.timers.cancel(timer)
+
+    def _look_at(self, queue: Queue) -> None:
+        self._watches.pop(queue.id, None)
+        context, unused_ms, name = self._context, _limit_ms(queue), queue.name
+        if queue.deleted or not unused_ms or not context.begin_work("unused", name):
+            return
+        row, now_ms = self._catalogue.row(name), context.now.ms
+        is_in_use = bool(queue.has_consumers or queue.leases)
+        if is_in_use:
+            row["used_ms"] = now_ms
+        if now_ms < row.get("used_ms", 0) + unused_ms:
+            if unused_ms > LOOK_MS:  # Else a start gives that time to its users anyway.
+                self._catalogue.store_row(name, row)
+            self._watch(queue, LATER_MS if is_in_use else 1)
+        elif len(self._jobs.running) >= DELETING_MAX:
+            self._look_at_ms(queue, context.now.ms + LATER_MS)
+        else:
+            self._delete(queue)
+
+    def _delete(self, queue: Queue) -> None:
+        what = "queue" if queue.holders is None else "subscription"
+        facts: dict[str, Any] = {what: queue.name, "messages": self._removal.remove(queue.name)}
+        self._context.event(f"{what} expired", **facts)
+        self._context.note("warning", f"{what} expired", **facts)
+
+
+def _limit_ms(queue: Queue) -> int:
+    """Return how long *queue* may be unused, or 0: for ever."""
+    if queue.name in system.ATTRIBUTES or not (queue.holders is None or is_durable(queue.name)):
+        return 0
+    return queue.bounds.unused_expiry_ms

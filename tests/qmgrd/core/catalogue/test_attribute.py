@@ -1,0 +1,34 @@
+"""What one attribute takes, and how people say it."""
+
+from typing import Any
+
+import pytest
+
+from qmgr_protocol.errors import RequestError
+from qmgr_protocol.limits import QUEUE_ATTRIBUTES, QUEUE_LIMITS
+from qmgrd.core.catalogue.attribute import check, said
+
+
+@pytest.mark.parametrize("attribute", QUEUE_LIMITS)
+def test_ends_of_a_span_belong_to_it(attribute: str) -> None:
+    low, high = QUEUE_LIMITS[attribute]
+    check("queue", "Q", attribute, low)
+    check("queue", "Q", attribute, high)
+    for value, word in ((low - 1, "small"), (high + 1, "large")):
+        with pytest.raises(RequestError, match=f"{said(attribute)} of queue Q: .*too {word}"):
+            check("queue", "Q", attribute, value)
+
+
+@pytest.mark.parametrize("attribute", QUEUE_ATTRIBUTES)
+@pytest.mark.parametrize("value", [None, [], {}, b"x", "no such thing", "x" * 9_999])
+def test_value_of_another_type_is_refused_in_few_words(attribute: str, value: Any) -> None:
+    with pytest.raises(RequestError) as caught:
+        check("template", "APP.*", attribute, value)
+    assert "APP.*" in caught.value.text
+    assert len(caught.value.text) < 250
+
+
+def test_unit_is_no_part_of_what_people_call_it() -> None:
+    assert said("expiry_max_ms") == "expiry max"
+    assert said("message_max_bytes") == "message max"
+    assert said("bytes_max") == "bytes max"

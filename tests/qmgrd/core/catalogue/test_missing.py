@@ -1,0 +1,44 @@
+"""What is said of what is not there."""
+
+import pytest
+
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.catalogue.missing import (
+    is_published,
+    no_link,
+    no_queue,
+    no_subscription,
+    no_target,
+    no_template,
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (no_queue("FIGS", ["ORDERS"]), ErrorCode.QUEUE_UNKNOWN, "qmctl queue create FIGS"),
+        (no_queue("ORDER", ["ORDERS"]), ErrorCode.QUEUE_UNKNOWN, "did you mean ORDERS?"),
+        (no_queue("@EWR", []), ErrorCode.QUEUE_UNKNOWN, "qmctl link create EWR HOST:PORT"),
+        (
+            no_target("SALES", "ORDERS"),
+            ErrorCode.QUEUE_UNKNOWN,
+            "SALES is an alias of queue ORD",
+        ),
+        (no_subscription("A:lat", ["A:late"]), ErrorCode.SUBSCRIPTION_UNKNOWN, "mean A:late?"),
+        (no_subscription("A:a", ["A.a"]), ErrorCode.SUBSCRIPTION_UNKNOWN, "; see: qmctl sub ls"),
+        (no_link("NYC"), ErrorCode.LINK_UNKNOWN, "qmctl link create NYC HOST:PORT"),
+        (no_template("APP", ["APP.*"]), ErrorCode.TEMPLATE_UNKNOWN, "template APP; see: qmctl"),
+        (no_template("AP.*", ["APP.*"]), ErrorCode.TEMPLATE_UNKNOWN, "did you mean APP.*?"),
+    ],
+)
+def test_text_says_what_and_how(error: RequestError, code: ErrorCode, words: str) -> None:
+    assert error.code is code
+    assert words in error.text
+
+
+def test_subscription_says_what_to_put_to() -> None:
+    error = is_published("B:late")
+    assert error.code == ErrorCode.QUEUE_IS_SUBSCRIPTION
+    assert error.text == (
+        "B:late is filled by publications alone: put to a topic, such as /flights/JFK"
+    )

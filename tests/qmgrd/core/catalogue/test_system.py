@@ -1,0 +1,166 @@
+"""The queues that the queue manager needs itself."""
+
+from collections.abc import Callable
+
+import pytest
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.catalogue.system import ATTRIBUTES, DEAD_LETTERS, EVENTS, PUBLICATIONS
+from tests.qmgrd.core.far import Far
+from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
+
+USES: list[Callable[[Client, str], object]] = [
+    lambda app, name: app.put_records(name, record(b"x")),
+    lambda app, name: app.get(name),
+    lambda app, name: app.show(name),
+    lambda app, name: app.bodies(name),
+    lambda app, name: app.ask(m.QueueAlter, name, {"lease_ms": 1_000}),
+    lambda app, name: app.ask(m.QueueCreate, name),
+]
+
+
+@pytest.mark.parametrize("name", [DEAD_LETTERS, EVENTS])
+@pytest.mark.parametrize("use", USES)
+def test_system_queue_is_made_by_whatever_use(
+    name: str, use: Callable[[Client, str], object]
+) -> None:
+    app = Manager().connect()
+    assert app.ask(m.QueueList)["queues"] == []
+    use(app, name)
+    row = app.show(name)
+    assert row["kind"] == "local"
+    assert ATTRIBUTES[name].items() <= row.items()
+    app.manager.crash()
+    assert name in [row["queue"] for row in app.manager.connect().ask(m.QueueList)["queues"]]
+
+
+def test_events_make_room_for_newer_ones_and_dead_letters_do_not(app: Client) -> None:
+    assert app.show(EVENTS)["overflow"] == "discard-oldest"
+    assert app.show(EVENTS)["given"] == ["depth_max", "overflow"]
+    assert (app.show(DEAD_LETTERS)["overflow"], app.show(DEAD_LETTERS)["given"]) == ("refuse", [])
+
+
+def test_system_queues_come_beyond_the_limit_and_take_no_room() -> None:
+    app = Manager(limits={"queues_max": 2}).connect()
+    app.get(DEAD_LETTERS)
+    app.ask(m.QueueCreate, "A")
+    app.ask(m.QueueCreate, "B")
+    app.get(EVENTS)
+    with pytest.raises(RequestError, match="2 queues, at most 2") as caught:
+        app.ask(m.QueueCreate, "C")
+    assert caught.value.code is ErrorCode.QUEUES_EXHAUSTED
+
+
+def test_default_of_a_system_queue_is_the_one_it_was_made_with(app: Client) -> None:
+    app.ask(m.QueueAlter, EVENTS, {"depth_max": 7, "overflow": "refuse", "lease_ms": 9_000})
+    app.ask(m.QueueAlter, EVENTS, {"depth_max": None, "overflow": None, "lease_ms": None})
+    row = app.ask(m.QueueShow, EVENTS)
+    assert (row["depth_max"], row["overflow"]) == (10_000, "discard-oldest")
+    assert row["lease_ms"] == app.ask(m.QueueShow, DEAD_LETTERS)["lease_ms"]
+
+
+@pytest.mark.parametrize("use", [*USES[2:4], USES[5]])
+def test_queue_of_publications_is_made_by_whatever_asks_for_it(
+    use: Callable[[Client, str], object],
+) -> None:
+    """Nobody puts to it or gets from it (test_publications.py)."""
+    app = Manager().connect()
+    use(app, PUBLICATIONS)
+    row = app.show(PUBLICATIONS)
+    assert row["kind"] == "publications"
+    assert ATTRIBUTES[PUBLICATIONS].items() <= row.items()
+
+
+@pytest.mark.parametrize("name", [DEAD_LETTERS, EVENTS])
+def test_system_queue_is_altered_and_purged_but_not_deleted(
+    store: AnyStore, app: Client, name: str
+) -> None:
+    app.manager.fill(name, record(b"x"))
+    app.ask(m.QueueAlter, name, {"depth_max": 7})
+    for purge in (False, True):
+        with pytest.raises(RequestError, match=f"{name} is needed by the queue manager") as caught:
+            app.ask(m.QueueDelete, name, purge)
+        assert caught.value.code is ErrorCode.QUEUE_IS_SYSTEM
+    app.manager.crash()
+    app = app.manager.connect()
+    assert app.show(name)["depth_max"] == 7
+    assert app.ask(m.QueuePurge, name)["messages"] == 1
+
+
+@pytest.mark.parametrize("name", ["SYSTEM.MINE", "SYSTEM.", "SYSTEM.DEAD.LETTERS.1"])
+def test_prefix_is_reserved(app: Client, name: str) -> None:
+    for given in ({}, {"alias_of": "Q"}):
+        with pytest.raises(RequestError, match="are reserved for the queue manager") as c:
+            app.ask(m.QueueCreate, name, given)
+        assert c.value.code is ErrorCode.NAME_INVALID
+    assert app.code_of(m.QueueShow, name) is ErrorCode.QUEUE_UNKNOWN
+
+
+def test_system_queue_elsewhere_may_have_a_remote_queue_and_an_alias(app: Client) -> None:
+    app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"]})
+    assert app.ask(m.QueueCreate, f"{DEAD_LETTERS}@NYC")["kind"] == "remote"
+    app.ask(m.QueueCreate, "DLQ", {"alias_of": DEAD_LETTERS})
+    app.manager.fill(DEAD_LETTERS, record(b"x"))
+    assert app.bodies("DLQ") == [b"x"]
+
+
+def lead_to(app: Client, name: str) -> list[str]:
+    """Return names by which a client may try to put on the system queue *name*."""
+    app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"]})
+    app.ask(m.QueueCreate, "ALIAS", {"alias_of": name})
+    app.ask(m.QueueCreate, f"{name}@NYC")
+    app.ask(m.QueueCreate, "FAR", {"alias_of": f"{name}@NYC"})
+    return [name, "ALIAS", f"{name}@NYC", "FAR"]
+
+
+@pytest.mark.parametrize("name", [DEAD_LETTERS, EVENTS])
+def test_nobody_else_puts_on_a_system_queue_by_whatever_name(app: Client, name: str) -> None:
+    ways = lead_to(app, name)
+    app.ask(m.UnitBegin, 1)
+    for way in ways:
+        (refused,) = app.put_records(way, record(b"x"))
+        assert refused.code is ErrorCode.QUEUE_IS_SYSTEM
+        assert "takes messages from the queue manager alone" in refused.text
+        assert app.code_of(m.UnitPut, 1, way, [record(b"x")]) is ErrorCode.QUEUE_IS_SYSTEM
+    assert app.bodies(name) == app.bodies("@NYC") == []
+
+
+@pytest.mark.parametrize("copy", [True, False])
+@pytest.mark.parametrize("name", [DEAD_LETTERS, EVENTS])
+def test_no_job_brings_messages_to_a_system_queue(app: Client, name: str, copy: bool) -> None:
+    app.put("Q", b"x")
+    for way in lead_to(app, name)[:2]:
+        move = (m.QueueMove, "Q", way, "", 0, 0, copy, 0)
+        assert app.code_of(*move) is ErrorCode.QUEUE_IS_SYSTEM
+
+
+@pytest.mark.parametrize("name", [EVENTS, PUBLICATIONS])
+def test_system_queue_is_no_backout_queue(app: Client, name: str) -> None:
+    given = {"backout_queue": name}
+    assert app.code_of(m.QueueAlter, "Q", given) is ErrorCode.VALUE_INVALID
+    assert app.code_of(m.TemplateSet, "A.*", given) is ErrorCode.VALUE_INVALID
+    app.ask(m.QueueAlter, "Q", {"backout_queue": DEAD_LETTERS})
+
+
+def test_backout_queue_that_leads_to_a_system_queue_is_passed_over(app: Client) -> None:
+    app.ask(m.QueueCreate, "ALIAS", {"alias_of": EVENTS})
+    app.ask(m.QueueAlter, "Q", {"backout_queue": "ALIAS", "backout_threshold": 1})
+    app.put("Q", b"x")
+    app.release(*app.get("Q"))
+    assert app.bodies(DEAD_LETTERS) == [b"x"]
+
+
+def test_link_is_not_blocked_by_a_message_for_a_system_queue(app: Client) -> None:
+    """No retry could ever succeed: the message becomes a dead letter at once."""
+    far = Far(app.manager)
+    far.open()
+    far.send(1, record(b"x", uid=("FAR", 1)), queue=EVENTS)
+    assert far.committed() == [1]
+    (letter,) = app.browse(DEAD_LETTERS)
+    assert letter.body == b"x"
+    assert b"x" not in app.bodies(EVENTS)
+
+
+def test_system_queue_is_no_alias(app: Client) -> None:
+    assert app.code_of(m.QueueCreate, DEAD_LETTERS, {"alias_of": "Q"}) is ErrorCode.QUEUE_EXISTS

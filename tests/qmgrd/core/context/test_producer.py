@@ -1,0 +1,100 @@
+"""The window of a sequenced producer (D1b), by itself."""
+
+import pytest
+
+from qmgr_config.model import Config
+from qmgr_protocol.errors import CreditExceeded, ErrorCode, RequestError, WindowExceeded
+from qmgr_protocol.window import Inbox
+from qmgrd.core.context import producer
+from qmgrd.core.context.context import Context
+from qmgrd.core.context.producer import Producer
+from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.kv import Now
+from qmgrd.store.memory import MemoryStore
+
+ID = b"P" * 16
+
+
+def make(commit_id: int = 0, ahead: tuple[int, ...] = (), **refused: int) -> Producer:
+    codes = {int(seq_id[1:]): code for seq_id, code in refused.items()}
+    return Producer(ID, Inbox(10, commit_id, set(ahead)), refused=codes)
+
+
+def test_row_is_read_as_it_was_written() -> None:
+    tx = MemoryStore()
+    sender = make(5, (8, 7), _4=303, _8=404)
+    sender.used_ms, sender.seen = 77, 3
+    rows.put(tx, sender.key, sender.encode())
+    assert producer.load(tx, ID, 10) == sender
+    assert producer.load(tx, b"Q" * 16, 10) is None
+
+
+def test_row_of_a_newer_version_is_read_as_far_as_known() -> None:
+    tx = MemoryStore()
+    row = make(5).encode()
+    rows.put(tx, make().key, bytes([row[0] + 1]) + row[1:] + b"\x07")  # An array, longer by one.
+    loaded = producer.load(tx, ID, 10)
+    assert loaded is not None
+    assert loaded.inbox.commit_id == 5
+
+
+def test_seen_prunes_refusals_and_never_goes_back() -> None:
+    sender = make(9, _2=303, _5=303, _9=303)
+    sender.note_seen(5)
+    assert sender.refused == {9: 303}
+    sender.note_seen(3)
+    assert sender.seen == 5
+
+
+def test_seen_beyond_the_commit_id_is_not_believed() -> None:
+    """An answer that was never given cannot have been seen: what is held above stays known."""
+    sender = make(3, (6,), _2=303, _6=303)
+    sender.note_seen(100)
+    assert sender.seen == 3
+    assert sender.refused == {6: 303}
+
+
+def test_ids_past_the_window_are_a_protocol_error() -> None:
+    sender = make(5)
+    sender.check(6, 10)
+    with pytest.raises(WindowExceeded):
+        sender.check(6, 11)
+
+
+def test_answers_not_marked_as_seen_are_limited() -> None:
+    sender = make(20)
+    sender.seen = 5
+    sender.check(21, 5)
+    with pytest.raises(CreditExceeded):
+        sender.check(21, 6)
+
+
+def test_answers_repeat_the_code_of_the_first_time() -> None:
+    sender = make(9, _2=303, _5=403, _9=303)
+    assert sender.answers(3, 8) == [[5, 403, "refused when it came first: DUPLICATE_MESSAGE"]]
+    assert make(9).answers(1, 9) == []
+
+
+def context(**sections: object) -> Context:
+    made = Context(Config.model_validate(sections), "QM1", b"S" * 16, 1)
+    made.tx, made.now = MemoryStore(), Now(123, 0)
+    return made
+
+
+def test_new_producer_starts_at_nothing() -> None:
+    found = producer.open_producer(context(), ID, resume=False, count=0)
+    assert (found.inbox.commit_id, found.used_ms) == (0, 123)
+
+
+def test_resuming_what_is_not_known_is_refused() -> None:
+    with pytest.raises(RequestError) as caught:
+        producer.open_producer(context(), ID, resume=True, count=0)
+    assert caught.value.code == ErrorCode.PRODUCER_UNKNOWN
+
+
+def test_producers_are_limited() -> None:
+    here = context(producer={"producers_max": 2})
+    producer.open_producer(here, ID, resume=False, count=1)
+    with pytest.raises(RequestError, match="2 producers are kept, at most 2") as caught:
+        producer.open_producer(here, ID, resume=False, count=2)
+    assert caught.value.code == ErrorCode.PRODUCERS_EXHAUSTED

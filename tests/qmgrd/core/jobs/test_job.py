@@ -1,0 +1,44 @@
+"""A job: the row of it that people see."""
+
+from qmgrd.core.jobs.job import SHOWN_IN_LIST, Job, new_row
+
+
+def test_row_for_people_has_no_cursor_and_no_end_while_there_is_none() -> None:
+    job = Job(7, new_row("move", 1_000, {"queue": "Q", "target": "R", "total": 5}))
+    assert job.describe() == {
+        "job": 7, "kind": "move", "state": "running", "queue": "Q", "target": "R", "where": "",
+        "messages_max": 0, "rate": 0, "retries_max": 0, "examined": 0, "done": 0, "skipped": 0,
+        "stayed": 0, "total": 5, "started_us": 1_000, "ended_us": None, "text": "",
+        "by": "",
+    }  # fmt: skip
+    assert not job.is_over
+
+
+def test_list_has_the_beginning_of_a_long_selector() -> None:
+    """Eleven hundred jobs fit in an answer, whatever they were given."""
+    job = Job(7, new_row("purge", 0, {"where": "x" * 4_096}))
+    assert len(job.describe_short()["where"]) == SHOWN_IN_LIST
+    assert len(job.describe()["where"]) == 4_096
+
+
+def test_list_has_the_beginning_of_what_is_told() -> None:
+    job = Job(7, new_row("retry", 0, {"text": "x" * 300}))
+    assert len(job.describe_short()["text"]) == SHOWN_IN_LIST
+
+
+def test_job_tells_why_messages_stayed_with_counts_and_no_more_than_a_few_reasons() -> None:
+    job = Job(7, new_row("retry", 0, {}))
+    assert job.told_stayed() == ""
+    for why in ("gone", "often", "gone", "large", "x", "y"):
+        job.count_stayed(why)
+    assert job.row["stayed"] == 6
+    assert job.told_stayed() == (
+        "2 stayed: gone; 1 stayed: often; 1 stayed: large; 2 stayed: other reasons"
+    )
+
+
+def test_messages_are_counted_one_by_one() -> None:
+    job = Job(7, new_row("purge", 0, {}))
+    for what in ("examined", "examined", "done"):
+        job.count(what)
+    assert (job.row["examined"], job.row["done"]) == (2, 1)

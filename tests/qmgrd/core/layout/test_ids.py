@@ -1,0 +1,18 @@
+"""Numbers of what is stored, over restarts."""
+
+import pytest
+
+from qmgrd.core.layout.ids import Ids
+
+
+def test_numbers_of_what_is_stored_are_of_their_boot() -> None:
+    ids = Ids(3)
+    assert [ids.next(), ids.next()] == [(3 << 40) + 1, (3 << 40) + 2]
+
+
+def test_numbers_of_a_boot_do_not_run_into_the_next_ones() -> None:
+    ids = Ids(3)
+    ids.last = (4 << 40) - 2
+    assert ids.next() < Ids(4).next()
+    with pytest.raises(AssertionError, match="all ids of this boot"):
+        ids.next()

@@ -1,0 +1,74 @@
+"""The layout of the store: what is asked in order lies in order."""
+
+import re
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qmgrd.core.layout import keys
+
+queue_ids = st.integers(1, 2**32 - 2)
+arrivals = st.integers(0, 2**63 - 1)
+priorities = st.integers(0, 9)
+places = st.tuples(queue_ids, st.sampled_from([0, 15]), priorities, arrivals)
+
+
+@given(places, places)
+def test_bytes_order_is_queue_lane_priority_down_arrival(
+    a: tuple[int, int, int, int], b: tuple[int, int, int, int]
+) -> None:
+    rank_a = (a[0], a[1], -a[2], a[3])
+    rank_b = (b[0], b[1], -b[2], b[3])
+    assert (keys.message(*a) < keys.message(*b)) == (rank_a < rank_b)
+
+
+@given(places)
+def test_place_reads_what_message_wrote(place: tuple[int, int, int, int]) -> None:
+    assert keys.place(keys.message(*place)) == place[2:]
+
+
+@given(places)
+def test_lane_and_queue_are_prefixes_of_a_message(place: tuple[int, int, int, int]) -> None:
+    key = keys.message(*place)
+    assert key.startswith(keys.lane(*place[:2]))
+    assert key.startswith(keys.of_queue(keys.SPACE_MESSAGE, place[0]))
+
+
+@given(queue_ids, places)
+def test_after_ends_a_prefix(queue_id: int, place: tuple[int, int, int, int]) -> None:
+    prefix = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
+    key = keys.message(*place)
+    assert (prefix <= key < keys.after(prefix)) == (place[0] == queue_id)
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(0, 2**32 - 2))
+def test_pieces_of_a_body_lie_in_order(body_id: int, chunk: int) -> None:
+    assert keys.body(body_id, chunk) < keys.body(body_id, chunk + 1)
+
+
+def test_bytes_of_a_key_are_those_of_the_drawing() -> None:
+    assert keys.message(0x01020304, 15, 7, 5).hex(" ") == "10 01 02 03 04 0f 02 " + "00 " * 7 + "05"
+    assert keys.entry_prefix(0x01020304, 7).hex(" ") == "10 01 02 03 04 00 02"
+    assert keys.lane(0x01020304, 15).hex(" ") == "10 01 02 03 04 0f"
+    assert keys.of_queue(keys.SPACE_UID, 0x01020304).hex(" ") == "11 01 02 03 04"
+    assert keys.body(258, 3).hex(" ") == "30 00 00 00 00 00 00 01 02 00 00 00 03"
+    assert keys.job(258).hex(" ") == "40 00 00 00 00 00 00 01 02"
+
+
+def test_first_key_behind_a_prefix_is_as_long_and_one_more() -> None:
+    assert keys.after(b"\x10\0\0\0\1") == b"\x10\0\0\0\2"
+    assert keys.after(b"\x10\xff") == b"\x11\0"
+
+
+def test_spaces_are_distinct_and_in_the_drawing() -> None:
+    spaces = [value for name, value in vars(keys).items() if name.startswith("SPACE_")]
+    assert len(set(spaces)) == len(spaces)
+    drawn = re.findall(r"^    ([0-9a-f]{2})     ", Path(keys.__file__).read_text(), re.MULTILINE)
+    assert {value.hex() for value in spaces} <= set(drawn)
+
+
+def test_longest_key_fits_lmdb() -> None:
+    """511 bytes, with an origin of 64 bytes and a name of 64."""
+    assert len(keys.of_queue(keys.SPACE_UID, 1)) + 64 + 8 <= 511
+    assert len(keys.SPACE_QUEUE) + 129 <= 511

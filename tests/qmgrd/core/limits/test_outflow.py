@@ -1,0 +1,280 @@
+"""What was sent and not fetched: who is held, what is not read from the store meanwhile."""
+
+import pytest
+
+from qmgr_protocol import messages as m
+from qmgrd.core.limits import outflow
+from qmgrd.core.limits.outflow import DELIVER_MAX_BYTES, ENOUGH_BYTES, SHARE_BYTES, Outflow, weight
+from tests.qmgrd.core.harness import Client, Manager
+
+LARGE = bytes(300_000)
+BUFFERS = {"buffers_max_bytes": "32 MiB"}
+LONGEST = 4 << 20
+
+
+def filled(count: int = 40, body: bytes = LARGE) -> tuple[Manager, Client]:
+    """Return a manager with large messages on Q, and who put them."""
+    manager = Manager(limits=BUFFERS)
+    client = manager.connect("producer")
+    client.ask(m.QueueCreate, "Q")
+    for _ in range(count):
+        client.put("Q", body)
+    client.hear()
+    return manager, client
+
+
+def sent(client: Client) -> list[m.Message]:
+    """Return what one turn sends."""
+    client.manager.turn()
+    return client.hear()
+
+
+# -- by itself
+
+
+def test_connection_that_a_turn_made_enough_for_is_held_until_it_ends() -> None:
+    flow = Outflow()
+    flow.made(1, ENOUGH_BYTES)
+    assert not flow.held
+    flow.made(1, 1_024)
+    flow.made(2, 1_024)
+    assert flow.held == {1}
+    assert flow.end_turn() == [1]
+    assert not flow.held
+    flow.made(1, ENOUGH_BYTES)
+    assert not flow.held
+
+
+def test_connection_that_is_blocked_stays_held() -> None:
+    flow = Outflow()
+    flow.block(1)
+    assert (flow.held, flow.end_turn()) == ({1}, [])
+    flow.unblock(1)
+    assert not flow.held
+
+
+def test_room_is_tight_if_the_longest_frame_does_not_fit() -> None:
+    flow = Outflow(LONGEST)
+    flow.set_room(3 * LONGEST)
+    assert (flow.is_tight, flow.frame_bytes, flow.long_answers) == (False, DELIVER_MAX_BYTES, 3)
+    flow.made(1, 2 * LONGEST + 1)
+    assert (flow.is_tight, flow.frame_bytes, flow.long_answers) == (True, SHARE_BYTES, 0)
+
+
+@pytest.mark.parametrize("value", [None, 7, b"x" * 900, "é" * 90, [1, [b"x" * 80]] * 9, {"a": [1]}])
+def test_weight_is_about_that_on_the_wire(value: object) -> None:
+    from qmgr_protocol.codec import pack
+
+    assert len(pack(value)) * 0.5 <= weight(value) + 1 <= len(pack(value)) * 6 + 6
+
+
+# -- requests
+
+
+def test_turn_stops_taking_requests_of_a_connection_that_asked_for_enough() -> None:
+    manager, _ = filled()
+    greedy, other = manager.connect("greedy"), manager.connect("other")
+    for number in range(1, 31):
+        greedy.send(m.Browse(number, "Q"))
+        other.send(m.Status(number))
+    answers = sent(greedy)
+    assert len(answers) == 2  # of three messages each, and one more puts it over the limit
+    assert len(other.hear()) == 30
+    manager.rest()
+    assert len(greedy.hear()) == 28
+
+
+def test_connection_that_does_not_fetch_is_asked_nothing_more() -> None:
+    manager, _ = filled()
+    greedy = manager.connect("greedy")
+    manager.turn()
+    manager.turns.intake.block(greedy.peer.number)
+    for number in range(1, 11):
+        greedy.send(m.Browse(number, "Q"))
+    assert manager.rest() < 5
+    assert greedy.hear() == []
+    manager.turns.intake.unblock(greedy.peer.number)
+    manager.rest()
+    assert len(greedy.hear()) == 10
+
+
+def test_connection_that_is_held_can_be_closed() -> None:
+    manager, client = filled(1)
+    greedy = manager.connect("greedy")
+    manager.turn()
+    manager.turns.intake.block(greedy.peer.number)
+    stream = greedy.peer.number
+    greedy.send(m.Browse(1, "Q"), m.QueueCreate(2, "KEPT"))
+    greedy.hang_up()
+    manager.rest()
+    assert manager.queue("KEPT")
+    assert stream not in manager.turns.intake._pending
+    assert not manager.turns.broker.context.outflow.held
+    assert len(client.ask(m.ConnectionList)["connections"]) == 1
+
+
+def test_answers_of_a_link_are_taken_while_it_is_held() -> None:
+    """Two ends of a link that each wait for the other to fetch would wait for ever."""
+    manager, _ = filled(1)
+    link = manager.connect("NYC", "queue-manager", b"N" * 16)
+    manager.turn()
+    manager.turns.intake.block(link.peer.number)
+    link.send(m.LinkStop(1, "NONE"), m.Browse(2, "Q"), m.LinkStop(3, "NONE"))
+    manager.rest()
+    assert [answer.request_id for answer in link.hear()] == [1]
+
+
+def test_long_answers_wait_for_room_and_short_ones_do_not() -> None:
+    manager, _ = filled()
+    client = manager.connect("app")
+    waiting = manager.connect("waiting")
+    manager.turns.intake.set_room(0)
+    waiting.send(m.Browse(1, "Q"))
+    client.send(m.Status(1))
+    manager.rest()
+    assert (len(client.hear()), waiting.hear()) == (1, [])
+    manager.turns.intake.set_room(1 << 30)
+    manager.rest()
+    assert len(waiting.hear()) == 1
+
+
+def test_only_as_many_long_answers_are_made_as_there_is_room_for() -> None:
+    manager, _ = filled(1, bytes(4_000_000))
+    clients = [manager.connect(f"app {number}") for number in range(20)]
+    manager.turn()
+    room = manager.turns.broker.context.outflow._longest_bytes * 2 + 1_000
+    for client in clients:
+        client.send(m.Browse(1, "Q"))
+    manager.turns.intake.set_room(room)
+    manager.turn()
+    assert sum(len(client.hear()) for client in clients) == 2
+    manager.rest()
+    assert not any(client.hear() for client in clients)
+    manager.turns.intake.set_room(1 << 40)
+    manager.rest()
+    assert sum(len(client.hear()) for client in clients) == 18
+
+
+def test_those_that_wait_follow_in_further_turns_as_long_as_there_is_room() -> None:
+    manager, _ = filled(1)
+    clients = [manager.connect(f"app {number}") for number in range(5)]
+    manager.turn()
+    intake, flow = manager.turns.intake, manager.turns.broker.context.outflow
+    intake.set_room(0)
+    for client in clients:
+        client.send(m.Browse(1, "Q"))
+    manager.turn()
+    intake.set_room(flow._longest_bytes * 3 // 2)
+    manager.turn()
+    assert flow.is_tight or manager.turns.wanted
+    manager.rest()
+    intake.set_room(1 << 40)
+    manager.rest()
+    assert all(len(client.hear()) == 1 for client in clients)
+
+
+# -- deliveries
+
+
+def test_consumers_of_a_connection_that_does_not_fetch_are_handed_nothing() -> None:
+    manager, _ = filled(10)
+    idle, busy = manager.connect("idle"), manager.connect("busy")
+    idle.consume("Q", 1)
+    manager.rest()
+    idle.hear()
+    manager.turns.intake.block(idle.peer.number)
+    consumer = idle.peer.number
+    manager.turns.broker.sessions[consumer].consumers[1].credit_messages = 100
+    busy.consume("Q")
+    manager.rest()
+    assert idle.hear() == []
+    assert len(busy.delivered()) == 9
+
+
+def test_consumer_goes_on_once_its_peer_has_fetched() -> None:
+    manager, client = filled(0)
+    idle = manager.connect("idle")
+    idle.consume("Q")
+    manager.turns.intake.block(idle.peer.number)
+    client.put("Q", LARGE)
+    manager.rest()
+    assert idle.delivered() == []
+    manager.turns.intake.unblock(idle.peer.number)
+    manager.rest()
+    assert len(idle.delivered()) == 1
+
+
+def test_turn_hands_a_connection_only_enough_whatever_its_consumers() -> None:
+    manager, _ = filled(40)
+    client = manager.connect("app")
+    for request_id in range(1, 6):
+        client.send(m.Consume(request_id, "Q", 10_000, 1 << 40))
+    found, turns = 0, 0
+    while manager.turns.wanted:
+        manager.turn()
+        size_bytes = sum(len(delivery.record) for delivery in client.delivered())
+        assert size_bytes < 2 * ENOUGH_BYTES
+        found, turns = found + size_bytes // len(LARGE), turns + 1
+    assert (found, turns > 5) == (40, True)
+
+
+@pytest.mark.parametrize("order", [m.PHYSICAL, m.LOGICAL, m.PINNED])
+@pytest.mark.parametrize("where", ["", "correlation_id = 'k'"])
+def test_large_message_stays_in_the_store_while_the_room_is_tight(order: int, where: str) -> None:
+    manager, client = filled(0)
+    client.put("Q", b"small", correlation_id=b"k")
+    client.put("Q", LARGE, correlation_id=b"k")
+    client.put("Q", b"behind it", correlation_id=b"k")
+    app = manager.connect("app")
+    manager.turns.intake.set_room(0)
+    request_id = app.next_id()
+    app.send(m.Consume(request_id, "Q", 100, 1 << 30, 0, where, order=order))
+    assert manager.rest() < 10
+    assert [len(x.record) < 1_000 for x in app.delivered()] == [True]
+    assert len(manager.queue("Q").leases) == 1
+    manager.turns.intake.set_room(1 << 40)
+    client.ask(m.Status)
+    manager.rest()
+    assert len(app.delivered()) == 2
+
+
+def test_get_waits_for_room_rather_than_find_nothing() -> None:
+    manager, client = filled(1)
+    manager.turns.intake.set_room(0)
+    app = manager.connect("app")
+    client.ask(m.QueueCreate, "EMPTY")
+    app.send(m.Get(1, "Q"), m.Get(2, "EMPTY"))
+    manager.rest()
+    assert app.hear() == [m.Ok(2, None)]
+    manager.turns.intake.set_room(1 << 40)
+    client.ask(m.Status)
+    manager.rest()
+    assert [type(x) for x in app.hear()] == [m.Deliver]
+
+
+def test_message_that_does_not_fit_in_the_frame_is_not_read_for_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    manager, _ = filled(4, bytes(600_000))
+    opened: list[bytes] = []
+    from qmgrd.core.layout import entry as entries
+
+    real = entries.open_sound
+
+    def counted(tx: object, value: bytes) -> object:
+        opened.append(value)
+        return real(tx, value)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(entries, "open_sound", counted)
+    app = manager.connect("app")
+    app.consume("Q")
+    manager.rest()
+    assert len(app.delivered()) <= 4
+    assert len(opened) == 4
+
+
+def test_counted_is_what_is_not_short() -> None:
+    flow = Outflow()
+    for _ in range(10_000):
+        flow.made(1, outflow.COUNTED_BYTES - 1)
+    assert not flow.held

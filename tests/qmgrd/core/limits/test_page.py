@@ -1,0 +1,46 @@
+"""Pages of what is kept in order."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from sortedcontainers import SortedDict, SortedList
+
+from qmgrd.core.limits.budget import ENDLESS, LOOK_EACH, SHARE, Budget
+from qmgrd.core.limits.page import page, shown
+from tests.qmgrd.core.ticking import MS_NS, Ticking
+
+
+@given(st.sets(st.integers(0, 30)), st.integers(1, 5))
+def test_pages_have_everything_once_and_in_order(numbers: set[int], limit: int) -> None:
+    found: list[int] = []
+    after: int | None = -1
+    while after is not None:
+        part, after = page(SortedList(numbers), after, limit)
+        assert len(part) <= limit
+        assert after is None or after == part[-1]
+        found += part
+    assert found == sorted(numbers)
+
+
+def test_keys_of_a_map_are_listed_from_any_place() -> None:
+    assert page(SortedDict(b=1, a=2, c=3), "a1", 1) == (["b"], "b")
+    assert page(SortedDict(b=1, a=2, c=3), "b", 1) == (["c"], None)
+
+
+def test_page_is_cut_where_its_rows_take_longer_than_a_share() -> None:
+    clock, keys = Ticking(), list(range(1_000))
+
+    def show(key: int) -> int:
+        clock.now_ns += MS_NS // 8
+        return -key
+
+    rows, further = shown(keys, 999, show, Budget(100, clock))
+    assert rows == [-key for key in range(8 * SHARE)]  # 100 ms * SHARE %, in pieces of LOOK_EACH
+    assert further == 8 * SHARE - 1
+    assert not len(rows) % LOOK_EACH
+
+
+def test_page_that_is_not_cut_goes_on_where_it_ended() -> None:
+    keys = list(range(100))
+    assert shown(keys, 99, str, ENDLESS) == (list(map(str, keys)), 99)
+    assert shown(keys, None, str, ENDLESS) == (list(map(str, keys)), None)
+    assert shown([], None, str, ENDLESS) == ([], None)

@@ -1,0 +1,303 @@
+"""A link over several paths: who carries what, and what becomes of it where one fails (B25)."""
+
+import json
+
+import pytest
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode
+from qmgrd.core.catalogue.system import EVENTS
+from qmgrd.core.link.path import BUDGET_MIN_BYTES, LinkState
+from tests.qmgrd.core.harness import Client, Manager
+from tests.qmgrd.core.lines import Lines
+
+SIZE = 16 * 1024  # of a message, of which a new path carries four
+
+
+@pytest.fixture
+def lines(app: Client) -> Lines:
+    return Lines(app.manager)
+
+
+def events(lines: Lines) -> list[str]:
+    return [json.loads(x.body)["event"] for x in lines.app.get(EVENTS, 100)]
+
+
+def test_each_path_dials_another_address_first(lines: Lines) -> None:
+    assert [dial.address for dial in lines.dials] == ["h:1", "h:2"]
+    one, two = lines.up()
+    assert (lines.row["state"], lines.row["connections_up"]) == ("up", 2)
+    assert [path["address"] for path in lines.row["paths"]] == ["h:1", "h:2"]
+    assert [one.dial.number, two.dial.number] == [1, 2]
+
+
+def test_paths_say_which_they_are_and_whose_life_it_is(lines: Lines) -> None:
+    one, two = lines.answer(), lines.answer()
+    first, second = one.open(), two.open()
+    assert (first.path, second.path) == (0, 1)
+    assert first.life == second.life == lines.manager.turns.broker.context.life
+
+
+def test_messages_are_striped_over_all_paths_B25(lines: Lines) -> None:
+    one, two = lines.up()
+    lines.put(8, SIZE)
+    assert (one.ids(), two.ids()) == ([1, 2, 3, 4], [5, 6, 7, 8])
+
+
+def test_link_is_up_with_its_first_path(lines: Lines) -> None:
+    lines.put(3)
+    one = lines.answer()
+    one.open()
+    assert one.ids() == [1, 2, 3]
+    row = lines.row
+    assert (row["state"], row["connections_up"], row["in_flight"]) == ("up", 1, 3)
+
+
+def test_commit_of_one_path_covers_what_went_over_another_B25(lines: Lines) -> None:
+    one, two = lines.up()
+    lines.put(8, SIZE)
+    one.ids(), two.ids()
+    two.commit(0, [5, 4])
+    assert lines.row["commit_id"] == 0
+    one.commit(8)
+    assert (lines.row["commit_id"], lines.row["waiting"]) == (8, 0)
+
+
+def test_what_a_lost_path_carried_goes_over_the_other(lines: Lines) -> None:
+    one, two = lines.up()
+    lines.put(8, SIZE)
+    assert (one.ids(), two.ids()) == ([1, 2, 3, 4], [5, 6, 7, 8])
+    two.commit(0, [5, 4])
+    one.hang_up()
+    assert two.ids() == [1, 2, 3, 4], "and nothing of what two has"
+    two.commit(8)
+    assert (lines.row["waiting"], lines.row["resent"]) == (0, 4)
+
+
+def test_what_is_in_flight_on_another_path_is_not_sent_again(lines: Lines) -> None:
+    one, two = lines.up()
+    lines.put(6, SIZE)
+    assert (one.ids(), two.ids()) == ([1, 2, 3, 4], [5, 6])
+    one.hang_up()
+    assert two.ids() == [1, 2], "as much as it may carry"
+    two.commit(2, [5, 2])
+    assert two.ids() == [3, 4]
+
+
+def test_path_that_comes_back_sends_nothing_twice(lines: Lines) -> None:
+    one, two = lines.up()
+    lines.put(4, SIZE)
+    assert one.ids() == [1, 2, 3, 4]
+    two.hang_up()
+    lines.turn(1_000)
+    (again,) = lines.up()
+    assert (again.ids(), one.ids()) == ([], [])
+    lines.put(2, SIZE)
+    assert again.ids() == [5, 6]
+
+
+def test_reply_that_is_older_than_a_commit_over_another_path_is_no_restored_peer(
+    lines: Lines,
+) -> None:
+    one = lines.answer()
+    one.open()
+    lines.put(3)
+    one.ids()
+    late = lines.answer()
+    late.say(m.Welcome(1, "NYC", b"N" * 16, 1))
+    one.commit(3)
+    late.say(m.Ok(1, [1, 0, [], None, 4096, 1, 0, b""]))
+    assert (lines.row["state"], lines.row["connections_up"]) == ("up", 2)
+    assert lines.row["commit_id"] == 3
+
+
+def test_peer_that_began_anew_is_told_by_any_path(lines: Lines) -> None:
+    """Over the older paths nothing comes back: what they carried is sent again, once."""
+    one, two = lines.up()
+    lines.put(8, SIZE)
+    one.ids(), two.ids()
+    two.commit(0, [5, 4])
+    one.hang_up()
+    assert two.ids() == [1, 2, 3, 4]
+    lines.turn(1_000)
+    again = lines.answer()
+    again.open(incarnation=2)
+    assert two.goaway is not None
+    assert again.ids() == [1, 2, 3, 4], "what two had told as held is not held there"
+
+
+def test_slow_path_is_given_less(lines: Lines) -> None:
+    one, two = lines.up()
+    lines.put(8, SIZE)
+    one.ids(), two.ids()
+    for _ in range(6):
+        one.commit(lines.link.outbox.commit_id + 4, [lines.link.outbox.commit_id + 5, 4])
+        lines.put(8, SIZE)
+        one.ids()
+    path = lines.link.paths
+    assert path[0].budget > 2 * BUDGET_MIN_BYTES
+    assert path[1].budget == BUDGET_MIN_BYTES
+
+
+def test_budget_shrinks_where_it_takes_long_and_grows_where_it_does_not(lines: Lines) -> None:
+    one, two = lines.up()
+    budgets = []
+    for wait_ms in (0, 0, 5_000, 5_000, 0):
+        lines.put(100, SIZE)
+        two.ids()
+        two.say(m.Committed(1, 0, taken=two.taken))
+        lines.turn(wait_ms)
+        one.ids(), two.ids()
+        one.commit(lines.link.outbox.sent_id)
+        two.commit(lines.link.outbox.sent_id)
+        budgets.append(lines.link.paths[0].budget // BUDGET_MIN_BYTES)
+    assert budgets[1] > budgets[0] > 1
+    assert budgets[3] < budgets[2] < budgets[1]
+    assert budgets[4] >= budgets[3]
+
+
+def test_only_path_has_the_whole_window() -> None:
+    lines = Lines(Manager(), connections=1)
+    (one,) = lines.up()
+    lines.put(20, SIZE)
+    assert one.ids() == list(range(1, 21))
+
+
+def test_path_on_which_nothing_moves_is_hung_up_and_its_messages_go_over_the_other(
+    lines: Lines,
+) -> None:
+    one, two = lines.up()
+    lines.put(8, SIZE)
+    assert (one.ids(), two.ids()) == ([1, 2, 3, 4], [5, 6, 7, 8])
+    stall_ms = lines.manager.config.link.stall_ms
+    while one.goaway is None:
+        two.commit(0, [5, 4])
+        lines.turn(100)
+        assert lines.now_ms <= 2 * stall_ms
+        if not two.taken:
+            two.ids()
+    assert one.goaway.code == ErrorCode.LINK_STALLED
+    assert lines.row["paths"][0]["stalls"] == 1
+    assert "link stalled" in events(lines)
+
+
+def test_path_that_moves_is_left_alone_however_long_it_takes() -> None:
+    lines = Lines(Manager(), connections=1)
+    (one,) = lines.up()
+    lines.put(4, SIZE)
+    assert one.ids() == [1, 2, 3, 4]
+    for taken in (1, 2, 3, 4):
+        for _ in range(9):
+            lines.turn(lines.manager.config.link.stall_ms // 10)
+        one.say(m.Committed(1, 0, taken=taken))
+    assert one.goaway is None
+
+
+def test_path_that_stalled_has_twice_as_long_the_next_time() -> None:
+    lines = Lines(Manager(link={"stall_ms": "1 s"}), connections=1)
+    waits = []
+    lines.put(1)
+    for _ in range(4):
+        while not lines.dials:
+            lines.turn(50)
+        (one,) = lines.up()
+        before_ms = lines.now_ms
+        while one.goaway is None:
+            lines.turn(50)
+        waits.append((lines.now_ms - before_ms) // 1_000)
+    assert waits == [1, 2, 4, 8]
+
+
+def test_opening_that_is_never_answered_is_hung_up(lines: Lines) -> None:
+    one = lines.answer()
+    one.say(m.Welcome(1, "NYC", b"N" * 16, 1))
+    for _ in range(200):
+        lines.turn(100)
+    assert one.goaway is not None
+    assert one.goaway.code == ErrorCode.LINK_STALLED
+
+
+def test_peer_is_asked_before_it_is_given_up(lines: Lines) -> None:
+    """Its own time to tell may be longer than ours to wait."""
+    one, _ = lines.up()
+    lines.put(1)
+    assert one.ids() == [1]
+    for _ in range(70):
+        lines.turn(100)
+    assert m.CommitAsk(1) in one.sent
+    assert sum(x == m.CommitAsk(1) for x in one.sent) == 1
+    one.commit(1)
+    assert lines.row["paths"][0]["rtt_ms"] > 0
+
+
+def test_what_all_wait_for_goes_over_an_idle_path_too_once_it_is_late(lines: Lines) -> None:
+    one, two = lines.up()
+    lines.put(8, SIZE)
+    assert (one.ids(), two.ids()) == ([1, 2, 3, 4], [5, 6, 7, 8])
+    two.commit(0, [5, 4])
+    for _ in range(7):
+        lines.turn(100)
+    assert m.CommitAsk(1) in one.sent, "it may have them, and not have told"
+    assert two.ids() == []
+    for _ in range(7):
+        lines.turn(100)
+    assert two.ids() == [1, 2, 3, 4]
+    assert one.goaway is None
+    two.commit(8)
+    one.say(m.Committed(1, 8, taken=4))
+    assert (lines.row["waiting"], lines.row["resent"]) == (0, 4)
+
+
+def test_blocked_link_sends_again_over_any_path_what_is_not_held(lines: Lines) -> None:
+    one, two = lines.up()
+    lines.put(8, SIZE)
+    assert (one.ids(), two.ids()) == ([1, 2, 3, 4], [5, 6, 7, 8])
+    one.say(m.Blocked(1, 2, ErrorCode.QUEUE_FULL, 500, "full", taken=4))
+    one.commit(1, [3, 2])
+    assert lines.row["state"] == "blocked"
+    lines.turn(500)
+    assert (sorted(one.ids() + two.ids()), lines.row["state"]) == ([2], "up")
+
+
+def test_link_goes_down_with_its_last_path(lines: Lines) -> None:
+    one, two = lines.up()
+    one.hang_up()
+    assert lines.row["state"] == "up"
+    two.hang_up()
+    assert lines.link.state is LinkState.WAITING
+    assert lines.row["error"] == "h:2: cut"
+
+
+def test_stopped_link_hangs_up_on_all_paths(lines: Lines) -> None:
+    one, two = lines.up()
+    lines.app.send(m.LinkStop(7, "NYC"))
+    lines.turn()
+    assert one.goaway is not None
+    assert two.goaway is not None
+    assert lines.row["connections_up"] == 0
+
+
+def test_number_of_connections_can_be_altered(lines: Lines) -> None:
+    lines.up()
+    lines.put(1)
+    lines.app.send(m.LinkAlter(7, "NYC", {"connections": 3}))
+    lines.turn()
+    assert len(lines.up()) == 3
+    assert lines.row["connections"] == 3
+
+
+def test_peer_with_another_store_refuses_the_link_on_all_paths(lines: Lines) -> None:
+    one, two = lines.answer(), lines.answer()
+    one.open()
+    two.say(m.Welcome(1, "NYC", b"X" * 16, 1))
+    assert lines.row["state"] == "refused"
+    assert one.goaway is not None
+
+
+def test_path_that_tells_more_than_was_sent_breaks_the_protocol(lines: Lines) -> None:
+    one, two = lines.up()
+    lines.put(1)
+    one.say(m.Committed(1, 0, taken=2))
+    assert one.goaway is not None
+    assert one.goaway.code == ErrorCode.FIELD_INVALID
+    assert two.ids() == [1]

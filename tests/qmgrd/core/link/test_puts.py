@@ -1,0 +1,81 @@
+"""What a link has to send, cut into puts; test_link.py has it at work."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.record import HEAD_BYTES
+from qmgrd.core.link.outbox import LinkOutbox
+from qmgrd.core.link.puts import EXTRA_BYTES, Room, cut, size_of
+from tests.qmgrd.core.harness import Client
+
+ROOMY = Room(7, 1_000, 1 << 20, 1 << 20, 1 << 20)
+
+
+@pytest.fixture
+def outbox(app: Client) -> Iterator[LinkOutbox]:
+    """Three messages for F and two for G at NYC, of which the fourth is long; an open turn."""
+    app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"], "stopped": True})
+    for queue in ("F@NYC", "G@NYC"):
+        app.ask(m.QueueCreate, queue)
+    app.put("F@NYC", b"1", b"2", b"3")
+    app.put("G@NYC", bytes(500), b"5")
+    found = app.manager.turns.broker.catalogue.links["NYC"].outbox
+    context = app.manager.turns.broker.context
+    context.tx = app.manager.store.begin()
+    yield found
+    found.queue.flush(app.manager.turns.broker.context.tx)
+    app.manager.store.commit()
+
+
+def told(puts: Iterator[m.Put]) -> list[tuple[str, int, int]]:
+    return [(put.queue, put.first_id, len(put.records)) for put in puts]
+
+
+def test_put_is_a_run_of_ids_that_are_bound_for_one_queue(outbox: LinkOutbox) -> None:
+    assert told(cut(outbox, ROOMY, {})) == [("F", 1, 3), ("G", 4, 2)]
+    assert outbox.sent_id == 5
+    assert told(cut(outbox, ROOMY, {})) == []
+
+
+def test_put_is_no_longer_than_a_frame(outbox: LinkOutbox) -> None:
+    assert told(cut(outbox, ROOMY._replace(frame_bytes=100), {})) == [
+        ("F", 1, 2), ("F", 3, 1), ("G", 4, 1), ("G", 5, 1),
+    ]  # fmt: skip
+
+
+def test_no_more_is_taken_than_there_is_room_for(outbox: LinkOutbox) -> None:
+    assert told(cut(outbox, ROOMY._replace(messages=2), {})) == [("F", 1, 2)]
+    assert told(cut(outbox, ROOMY._replace(bytes=1), {})) == [("F", 3, 1)]
+    assert outbox.sent_id == 3
+
+
+def test_what_the_peer_has_or_gets_another_way_is_passed_over(outbox: LinkOutbox) -> None:
+    assert told(cut(outbox, ROOMY._replace(messages=4), {}))
+    outbox.hold([2])
+    outbox.go_back(0)
+    outbox.flying = {4}
+    assert told(cut(outbox, ROOMY, {})) == [("F", 1, 1), ("F", 3, 1), ("G", 5, 1)]
+    assert outbox.sent_id == 5
+
+
+def test_message_that_is_too_long_for_the_peer_is_passed_over(outbox: LinkOutbox) -> None:
+    too_long: dict[int, int] = {}
+    room = ROOMY._replace(message_max_bytes=HEAD_BYTES + 499)
+    assert told(cut(outbox, room, too_long)) == [("F", 1, 3), ("G", 5, 1)]
+    assert too_long == {4: HEAD_BYTES + 500}  # without its UID
+    assert outbox.sent_id == 5
+
+
+def test_size_of_a_message_is_the_same_before_and_after_it_is_stamped(outbox: LinkOutbox) -> None:
+    too_long: dict[int, int] = {}
+    room = ROOMY._replace(message_max_bytes=HEAD_BYTES + 500)
+    assert told(cut(outbox, room, too_long)) == [("F", 1, 3), ("G", 4, 2)]
+    assert not too_long
+
+
+def test_notes_count_towards_a_frame() -> None:
+    """400 notes of 30 kB once made a frame that no peer takes, again and again."""
+    put = m.Put(1, 1, 0, "F", [b"abc", b"de"], [[1, {m.EXTRA_NOTE: bytes(1_000)}]])
+    assert size_of(put) == 5 + 1_000 + EXTRA_BYTES

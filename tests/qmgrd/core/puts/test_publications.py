@@ -1,0 +1,582 @@
+"""Publications are stored once, and go out to whom they fit, once each, whatever stops."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.layout import keys
+from qmgrd.core.puts import publications
+from qmgrd.store.lmdb_store import LmdbStore
+from tests.qmgrd.core.audit import audit
+from tests.qmgrd.core.far import Far, message
+from tests.qmgrd.core.harness import AnyStore, record
+from tests.qmgrd.core.pubsub import PUBLICATIONS, Hub, faults, rot, topic_of
+from tests.qmgrd.core.unit_of_work import UnitOfWork
+
+
+@pytest.fixture
+def hub(store: AnyStore) -> Iterator[Hub]:
+    hub = Hub(store)
+    yield hub
+    hub.sound()
+    audit(hub.manager)
+
+
+def small() -> Hub:
+    """Return a hub whose turns have few rows."""
+    return Hub(limits={"turn_rows": 10})
+
+
+def test_all_whom_it_fits_have_it_and_one_is_stored(hub: Hub) -> None:
+    """C4, C1: one copy each, all of one id; equal bodies have ids of their own."""
+    names = [hub.subscribe("t/+", f"S:{number}") for number in range(20)]
+    hub.subscribe("other", "S:other")
+    hub.publish("t/u", b"x", b"x")
+    assert hub.stored == 2
+    found = [hub.get(name) for name in names]
+    assert all([one.body for one in some] == [b"x", b"x"] for some in found)
+    assert all(topic_of(one) == "t/u" for some in found for one in some)
+    assert len({one.uid for some in found for one in some}) == 2
+    assert hub.get("S:other") == []
+    for some in found[:-1]:
+        hub.app.ack(*some)
+    assert hub.stored == 2
+    hub.app.ack(*found[-1])
+    hub.empty()
+
+
+def test_topic_with_no_subscribers_stores_nothing(hub: Hub) -> None:
+    hub.publish("t", b"x" * 10_000, b"y")
+    hub.empty()
+
+
+def test_publisher_hears_how_many_subscriptions_it_fits(hub: Hub) -> None:
+    for name in ("S:1", "S:2"):
+        hub.subscribe("t/#", name)
+    hub.subscribe("t/u", "S:3")
+    hub.publish("none", b"x")
+    for topic in ("t/u", "t", "v"):
+        hub.send(topic, record(b"x"))
+    hub.manager.turn()
+    (answer,) = [x for x in hub.app.hear() if type(x) is m.Committed]
+    assert answer.matched == [[2, 1, 3], [3, 1, 2], [4, 1, 0]]
+
+
+def test_two_topics_in_one_turn_keep_their_order(hub: Hub) -> None:
+    hub.subscribe("#", "S:all")
+    hub.subscribe("t/b", "S:b")
+    for number in range(1, 7):
+        hub.send("t/a" if number % 2 else "t/b", record(b"%d" % number))
+    hub.manager.rest()
+    assert hub.take("S:all") == [b"1", b"2", b"3", b"4", b"5", b"6"]
+    assert hub.take("S:b") == [b"2", b"4", b"6"]
+
+
+def test_publications_go_out_over_many_turns(hub: Hub) -> None:
+    """A fan-out wider than a turn is sliced."""
+    hub = small()
+    names = [hub.subscribe("t", f"S:{number}") for number in range(30)]
+    hub.app.send(m.Get(99, "S:29", 1, 60_000))
+    hub.app.hear()
+    hub.send("t", record(b"1"), record(b"2"))
+    hub.manager.turn()
+    assert hub.manager.turns.broker.publications.is_busy
+    assert faults(hub.manager) == []
+    hub.manager.rest()
+    assert [hub.app.bodies(name) for name in names] == [[b"1", b"2"]] * 30
+    hub.sound()
+
+
+class Chaos:
+    """Publishes to subscriptions that come and go, over crashes; ``wants`` is what each is owed."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.hub = Hub(limits={"turn_rows": self.chance.choice([3, 10, 30])})
+        self.hub.app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"], "stopped": True})
+        self.wants: dict[str, list[bytes]] = {}
+        self.made = self.published = 0
+
+    def publish(self) -> None:
+        bodies = [b"%d" % (self.published + i) for i in range(self.chance.randint(1, 6))]
+        self.published += len(bodies)
+        self.hub.publish("t/u", *bodies)
+        for some in self.wants.values():
+            some += bodies
+
+    def turn(self) -> None:
+        self.hub.manager.turn()
+
+    def crash(self) -> None:
+        self.hub.crash()
+        assert faults(self.hub.manager) == []
+
+    def come(self) -> None:
+        self.made += 1
+        name = f":s{self.made}" + "@NYC" * (self.chance.random() < 0.2)
+        self.wants[self.hub.subscribe("t/#", name, retained=False)] = []
+
+    def end(self) -> None:
+        if name := self.chance.choice([x for x in self.wants if "@" not in x] or [""]):
+            self.hub.app.ask(m.Unsubscribe, name)
+            del self.wants[name]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_each_has_each_once_whatever_happens_meanwhile(seed: int) -> None:
+    """C19: crashes between turns; subscriptions come, end, get what is theirs once each."""
+    chaos = Chaos(seed)
+    hub, wants = chaos.hub, chaos.wants
+    for _ in range(4):
+        chaos.come()
+    acts = [chaos.publish, chaos.turn] * 4 + [chaos.crash, chaos.come, chaos.end]
+    for _ in range(60):
+        chaos.chance.choice(acts)()
+    hub.sound()
+    expected = {name: some for name, some in wants.items() if "@" not in name}
+    assert {name: hub.app.bodies(name) for name in expected} == expected
+    proxies = [name for name in wants if "@" in name]
+    if proxies:  # Over one link a message goes once.
+        longest = max((wants[name] for name in proxies), key=len)
+        assert hub.app.bodies("@NYC") == longest
+    audit(hub.manager)
+    for name in expected:
+        hub.take(name, 10_000)
+    hub.empty()
+
+
+def test_crash_before_a_proxy_had_its_part_loses_nothing() -> None:
+    """Proxies have no queue id by which the position could tell which of them had theirs."""
+    hub = Hub(limits={"turn_rows": 1})
+    for peer in ("NYC", "SFO"):
+        hub.app.ask(m.LinkCreate, peer, {"addresses": ["h:1"], "stopped": True})
+        hub.subscribe("t", f":p@{peer}")
+    hub.subscribe("t", "S:1")
+    hub.send("t", record(b"1"))
+    for _ in range(6):
+        hub.manager.turn()
+        hub.crash()
+    hub.sound()
+    assert hub.app.bodies("@NYC") == [b"1"]
+    assert hub.app.bodies("@SFO") == [b"1"]
+    assert hub.app.bodies("S:1") == [b"1"]
+
+
+def test_late_subscriber_has_nothing_of_before(hub: Hub) -> None:
+    """C15: also where what was published before is not out yet."""
+    hub = small()
+    for number in range(30):
+        hub.subscribe("t", f"S:{number}")
+    hub.send("t", record(b"1"))
+    hub.app.send(m.Subscribe(900, "t", "S:late"))
+    hub.send("t", record(b"2"))
+    hub.manager.rest()
+    assert hub.app.bodies("S:late") == [b"2"]
+    assert hub.app.bodies("S:29") == [b"1", b"2"]
+
+
+def test_publisher_that_sends_again_publishes_once(hub: Hub) -> None:
+    """Document 1's job: a UID that is there is refused before the fan-out."""
+    hub.subscribe("t", "S:1")
+    hub.subscribe("t", "S:2")
+    hub.publish("t", b"x", uid=("MINE", 1))
+    (refused,) = hub.app.put_records("/t", record(b"x", uid=("MINE", 1)))
+    assert refused.code is ErrorCode.DUPLICATE_MESSAGE
+    assert hub.take("S:1") == [b"x"]
+    assert hub.app.put_records("/t", record(b"x", uid=("MINE", 1)))
+    assert hub.take("S:2") == [b"x"]
+    assert hub.take("S:1") == []
+
+
+def test_uid_is_remembered_where_it_is_asked_for(hub: Hub) -> None:
+    """Of publications that all have consumed, and of those that nobody wanted."""
+    hub.subscribe("t", "S:1")
+    hub.app.ask(m.QueueAlter, PUBLICATIONS, {"dedup_retention_ms": 60_000})
+    hub.publish("t", b"x", uid=("MINE", 1))
+    hub.publish("u", b"y", uid=("MINE", 2))
+    assert hub.take("S:1") == [b"x"]
+    assert hub.stored == 0
+    for number in (1, 2):
+        (refused,) = hub.app.put_records("/t", record(b"x", uid=("MINE", number)))
+        assert refused.code is ErrorCode.DUPLICATE_MESSAGE
+    hub.manager.turn(60_001)
+    hub.publish("t", b"x", uid=("MINE", 1))
+    assert hub.take("S:1") == [b"x"]
+    hub.manager.turn(60_001)
+    hub.empty()
+
+
+@pytest.mark.parametrize("size", [3_000, 4_101, 1_100_000])
+def test_long_publication_is_stored_once(hub: Hub, size: int) -> None:
+    body = (bytes(range(256)) * (size // 256 + 1))[:size]
+    for name in ("S:1", "S:2"):
+        hub.subscribe("t", name, redelivery_limit=0)
+    hub.publish("t", body)
+    pieces = len(hub.manager.scan(keys.SPACE_BODY))
+    assert pieces == -(-hub.manager.queue(PUBLICATIONS).counters.bytes // 4_000) * (size > 4_000)
+    hub.park("S:1")
+    assert hub.take("S:2") == [body]
+    hub.app.consume("S:1")
+    hub.republish()
+    (again,) = hub.app.delivered()
+    assert again.body == body
+    hub.app.ack(again)
+    hub.empty()
+
+
+def test_what_is_not_persistent_is_gone_with_a_restart(hub: Hub) -> None:
+    hub.subscribe("t", "S:1")
+    hub.subscribe("t", "S:2")
+    hub.publish("t", b"gone", b"x" * 5_000, flags=records.FLAG_NOT_PERSISTENT)
+    hub.publish("t", b"stays")
+    hub.restart()
+    hub.sound()
+    assert hub.take("S:1") == [b"stays"]
+    assert hub.take("S:2") == [b"stays"]
+    hub.empty()
+
+
+@pytest.mark.parametrize("turns", range(8))
+def test_what_is_not_persistent_and_half_out_is_no_trouble(turns: int) -> None:
+    hub = small()
+    for number in range(20):
+        hub.subscribe("t", f"S:{number}")
+    hub.publish("t", b"before", flags=records.FLAG_NOT_PERSISTENT)
+    hub.manager.rest()
+    gone = record(b"x", flags=records.FLAG_NOT_PERSISTENT)
+    hub.send("t", gone, record(b"stays"), gone)
+    for _ in range(turns):
+        hub.manager.turn()
+    hub.crash()
+    assert faults(hub.manager) == []
+    hub.sound()
+    audit(hub.manager)
+    for number in range(20):
+        assert set(hub.take(f"S:{number}")) <= {b"stays", b"x"}
+    hub.empty()
+
+
+def test_delayed_publication_is_delayed_for_each(hub: Hub) -> None:
+    for name in ("S:1", "S:2"):
+        hub.subscribe("t", name)
+    hub.publish("t", b"x", delay_ms=1_000)
+    assert hub.take("S:1") == []
+    hub.restart()
+    hub.sound()
+    hub.manager.turn(1_001)
+    assert hub.take("S:1") == [b"x"]
+    assert hub.take("S:2") == [b"x"]
+    hub.empty()
+
+
+def test_delayed_publication_may_expire_before_its_time(hub: Hub) -> None:
+    hub.subscribe("t", "S:1")
+    hub.publish("t", b"x", delay_ms=5_000, expiry_ms=1_000)
+    hub.manager.turn(7_000)
+    hub.manager.rest()
+    assert hub.take("S:1") == []
+    hub.empty()
+
+
+def test_publication_expires_for_each_as_the_subscription_has_it(hub: Hub) -> None:
+    hub.subscribe("t", "S:own")
+    hub.subscribe("t", "S:cap", expiry_max_ms=1_000)
+    hub.subscribe("t", "S:dead", expiry_action="dead-letter")
+    hub.subscribe("t", "S:dead2", expiry_action="dead-letter")
+    hub.publish("t", b"x", expiry_ms=5_000)
+    hub.publish("t", b"forever")
+    hub.manager.turn(1_001)
+    hub.manager.rest()
+    assert hub.show("S:cap")["depth"] == 0
+    assert hub.show("S:own")["depth"] == 2
+    hub.manager.turn(5_000)
+    hub.manager.rest()
+    assert [hub.take(name) for name in ("S:own", "S:dead", "S:dead2")] == [[b"forever"]] * 3
+    assert hub.app.bodies("SYSTEM.DEAD.LETTERS") == [b"x"]
+    assert hub.stored == 0
+
+
+@pytest.mark.parametrize("kind", [m.QueuePurge, m.QueueMove, m.Get, m.Consume, m.QueueDelete])
+def test_nobody_empties_what_subscriptions_hold(hub: Hub, kind: type[m.Message]) -> None:
+    """A purge, a move, a get or a deletion of the queue of publications is refused."""
+    hub.app.ask(m.QueueCreate, "Q")
+    hub.subscribe("t", "S:1")
+    hub.publish("t", b"x")
+    fields = {
+        m.QueuePurge: (), m.QueueMove: ("Q",), m.Get: (1, 0, 0, 1 << 30),
+        m.Consume: (1, 1 << 30), m.QueueDelete: (),
+    }[kind]  # fmt: skip
+    assert hub.app.code_of(kind, PUBLICATIONS, *fields) in (
+        ErrorCode.QUEUE_IS_TRANSMISSION, ErrorCode.QUEUE_IS_SYSTEM,
+    )  # fmt: skip
+    assert hub.app.code_of(m.QueueMove, "S:1", PUBLICATIONS) in (
+        ErrorCode.QUEUE_IS_TRANSMISSION, ErrorCode.QUEUE_IS_SUBSCRIPTION,
+    )  # fmt: skip
+    assert hub.app.bodies(PUBLICATIONS) == [b"x"]
+    assert hub.take("S:1") == [b"x"]
+
+
+def test_publications_are_limited_as_any_queue(hub: Hub) -> None:
+    hub.subscribe("t", "S:1")
+    hub.app.ask(m.QueueAlter, PUBLICATIONS, {"depth_max": 2})
+    refused = hub.app.put_records("/t", *(record(b"%d" % i) for i in range(4)))
+    assert [x.code for x in refused] == [ErrorCode.QUEUE_FULL] * 2
+    hub.app.ask(m.QueueAlter, PUBLICATIONS, {"put_inhibit": True})
+    with pytest.raises(RequestError, match="inhibited"):
+        raise RequestError(*hub.app.put_records("/t", record(b"x"))[0][1:], 0)
+    for attribute, value in (("overflow", "discard-oldest"), ("expiry_max_ms", 5)):
+        assert (
+            hub.app.code_of(m.QueueAlter, PUBLICATIONS, {attribute: value})
+            is ErrorCode.VALUE_INVALID
+        )
+
+
+def test_template_is_not_for_publications(hub: Hub) -> None:
+    hub.app.ask(m.TemplateSet, "*", {"overflow": "discard-oldest", "depth_max": 1})
+    hub.subscribe("t", "S:1")
+    hub.publish("t", b"1", b"2")
+    assert hub.take("S:1") == [b"1", b"2"]
+
+
+def test_nobody_puts_to_a_subscription_or_to_publications(hub: Hub) -> None:
+    hub.subscribe("t", "S:1")
+    for name in ("S:1", PUBLICATIONS):
+        (refused,) = hub.app.put_records(name, record(b"x"))
+        assert refused.code is ErrorCode.QUEUE_IS_SUBSCRIPTION
+
+
+@pytest.mark.parametrize("topic", ["", "a//b", "+", "a/#", "x" * 201, "a@b", "a/\n"])
+def test_topic_that_is_none_is_refused(hub: Hub, topic: str) -> None:
+    if len(topic) > 199:
+        topic = topic[:199]  # and its mark: the most that a put names
+        return
+    (refused,) = hub.app.put_records(f"/{topic}", record(b"x"))
+    assert refused.code is ErrorCode.TOPIC_INVALID
+
+
+def test_unit_publishes_with_its_commit(hub: Hub) -> None:
+    """Not before, and not what is backed out; what is published meanwhile is not held up."""
+    hub.subscribe("t", "S:1")
+    unit, other = UnitOfWork(hub.app, 1), UnitOfWork(hub.app, 2)
+    unit.put("/t", b"1", b"2")
+    other.put("/t", b"never")
+    hub.publish("t", b"0")
+    hub.sound()
+    assert hub.app.bodies("S:1") == [b"0"]
+    other.backout()
+    assert not unit.commit()
+    assert hub.take("S:1") == [b"0", b"1", b"2"]
+    hub.empty()
+
+
+def test_subscription_made_while_a_unit_is_open_has_what_it_commits(hub: Hub) -> None:
+    """A publication is published with the commit; over a crash, too, no number comes twice."""
+    hub.subscribe("t", "S:before")
+    unit = UnitOfWork(hub.app)
+    unit.put("/t", b"1")
+    hub.subscribe("t", "S:late")
+    hub.crash()
+    hub.publish("t", b"2")
+    unit = UnitOfWork(hub.app)
+    unit.put("/t", b"3")
+    assert not unit.commit()
+    for name in ("S:before", "S:late"):
+        assert hub.take(name) == [b"2", b"3"]
+    hub.empty()
+
+
+def test_unit_consumes_from_subscriptions_and_publishes_further(hub: Hub) -> None:
+    for name, topic in (("S:1", "t"), ("S:2", "t"), ("S:3", "u")):
+        hub.subscribe(topic, name, redelivery_limit=1)
+    hub.publish("t", b"x")
+    unit = UnitOfWork(hub.app)
+    unit.take(*hub.get("S:1"))
+    unit.put("/u", b"y")
+    unit.backout()
+    hub.manager.rest()
+    assert hub.app.bodies("S:3") == []
+    unit = UnitOfWork(hub.app)
+    (again,) = hub.get("S:1")
+    unit.take(again)
+    unit.put("/u", b"y")
+    assert not unit.commit()
+    assert hub.take("S:3") == [b"y"]
+    assert hub.app.bodies("S:1") == []
+    assert hub.take("S:2") == [b"x"]
+    hub.empty()
+
+
+def test_backouts_of_a_unit_count_and_park(hub: Hub) -> None:
+    """C7: a subscriber that works in units of work."""
+    hub.subscribe("t", "S:1", redelivery_limit=1)
+    hub.publish("t", b"x")
+    for _ in range(2):
+        unit = UnitOfWork(hub.app)
+        unit.take(*hub.get("S:1"))
+        unit.backout()
+        hub.manager.rest()
+    assert hub.listed() == ["S:1"]
+
+
+def test_rotten_publication_is_set_aside_by_each_who_has_it(hub: Hub) -> None:
+    """No crash, and the others go on."""
+    for name in ("S:1", "S:2"):
+        hub.subscribe("t", name, redelivery_limit=0, expiry_action="dead-letter")
+    hub.publish("t", b"1", expiry_ms=1_000)
+    hub.publish("t", b"2")
+    hub.park("S:2")
+    rot(hub, 1)
+    assert hub.take("S:1") == [b"2"]
+    assert hub.show("S:1")["damaged"] == 1
+    hub.manager.turn(1_001)  # Of S:2 it would be a dead letter now.
+    hub.manager.rest()
+    assert hub.app.bodies("SYSTEM.DEAD.LETTERS") == []
+    assert hub.show("S:2")["damaged"] == 1
+    hub.app.consume("S:2")
+    hub.republish()
+    assert [one.body for one in hub.app.delivered()] == [b"2"]
+    for name in ("S:1", "S:2"):
+        hub.app.ask(m.Unsubscribe, name)
+    hub.empty()
+
+
+def test_what_rotted_before_it_went_out_holds_up_nobody() -> None:
+    """Of more than a batch, too: it is set aside, the others go out."""
+    hub = Hub(limits={"turn_rows": 1_500})
+    for number in range(20):
+        hub.subscribe("t", f"S:{number}")
+    for first in (1, 301):
+        batch = [record(b"%d" % i) for i in range(first, first + 300)]
+        hub.send("t", *batch)
+    hub.manager.turn()
+    rot(hub, 400, whole=True)
+    hub.crash()
+    hub.manager.rest()
+    assert len(hub.app.bodies("S:1")) == 599
+    assert hub.manager.queue(PUBLICATIONS).counters.damaged == 1
+
+
+def test_what_a_link_brings_in_order_goes_out_after_a_crash_too(hub: Hub) -> None:
+    """It is taken in slices, when the publications of the turn are out already."""
+    hub.subscribe("t", "S:1")
+    far = Far(hub.manager)
+    far.open(ordered=True)
+    batch = [message(i) for i in range(1, 6)]
+    far.client.send(m.Put(far.stream, 1, 0, "/t", batch))
+    for _ in range(3):
+        hub.manager.turn()
+        if hub.stored:
+            break
+    hub.crash()
+    hub.sound()
+    assert hub.take("S:1") == [b"%d" % i for i in range(1, 6)]
+    hub.empty()
+
+
+def test_no_job_brings_messages_to_a_topic(hub: Hub) -> None:
+    hub.app.ask(m.QueueCreate, "Q")
+    assert hub.app.code_of(m.QueueMove, "Q", "/t") is ErrorCode.NAME_INVALID
+
+
+def test_full_store_holds_the_fan_out_up_until_there_is_room() -> None:
+    """References to what is stored already must not take the room that deleting needs."""
+    hub = Hub(limits={"turn_rows": 10})
+    hub.subscribe("t", "S:1")
+    hub.send("t", *(record(b"%d" % number) for number in range(300)))
+    hub.manager.turn()
+    map_bytes, hub.manager.store.map_bytes = hub.manager.store.map_bytes, 10_000
+    queue = hub.manager.queue("S:1")
+    hub.manager.turn()
+    given = queue.counters.depth
+    assert given < 300
+    hub.app.send(m.Subscribe(90, "#", "S:2"))  # Its job waits, too.
+    for _ in range(3):
+        hub.manager.turn(1_000)
+        assert hub.manager.rest() < 10
+    assert queue.counters.depth == given
+    hub.manager.store.map_bytes = map_bytes
+    hub.manager.turn(1_000)
+    hub.manager.rest()
+    assert queue.counters.depth == 300
+    hub.sound()
+
+
+MAP_BYTES = 4 << 20
+
+
+def crowded(directory: Path, count: int) -> tuple[Hub, list[str]]:
+    """Return a hub in a small map, and so many subscriptions there."""
+    store = {"map_bytes": MAP_BYTES, "free_disk_min_bytes": 0}
+    hub = Hub(LmdbStore(directory, MAP_BYTES), store=store)
+    return hub, [hub.subscribe("t", f"S:{number}") for number in range(count)]
+
+
+@pytest.mark.long
+def test_fan_out_waits_where_the_store_is_nearly_full(tmp_path: Path) -> None:
+    """References would overfill the store: it would end, and again at each start."""
+    hub, names = crowded(tmp_path, 300)
+    bodies = [b"%d" % number for number in range(400)]
+    hub.publish("t", *bodies)
+    assert hub.manager.rest() < 500
+    assert hub.manager.turns.broker.publications.is_busy
+    assert hub.manager.turns.broker.next_timer_ms() is not None  # Somebody may make room on a disk.
+    hub.crash()
+    hub.manager.rest()
+    found: dict[str, list[bytes]] = {name: [] for name in names}
+    for _ in range(20):
+        for name in names:
+            while some := hub.take(name):
+                found[name] += some
+    assert all(some == bodies for some in found.values())
+    hub.empty()
+    hub.manager.store.close()
+
+
+@pytest.mark.long
+def test_nobody_subscribes_in_a_full_store(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="STORE_FULL"):
+        crowded(tmp_path, 10_000)
+
+
+def test_many_topics_that_many_want_go_out_in_short_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """C19: and a batch that was under way at a crash stays as it was, whoever came since."""
+    monkeypatch.setattr(publications, "BATCH_MATCHES_MAX", 40)
+    hub = small()
+    names = [hub.subscribe("#", f"S:{number}") for number in range(20)]
+    for number in range(10):
+        hub.send(f"t/{number}", record(b"%d" % number))
+    lengths = set()
+    while hub.manager.turns.wanted:
+        hub.manager.turn()
+        batch = hub.manager.turns.broker.publications._batch
+        lengths.add(len(batch.found) if batch is not None else 0)
+        if batch is not None and len(names) < 60:
+            names += [hub.subscribe("#", f"S:{len(names)}") for _ in range(20)]
+            hub.crash()
+    assert max(lengths) == 2
+    bodies = [b"%d" % number for number in range(10)]
+    assert [hub.take(name) for name in names[:20]] == [bodies] * 20
+    hub.sound()
+
+
+def test_what_goes_on_to_many_needs_room_for_all_of_it(tmp_path: Path) -> None:
+    """Proxies carry copies: in a small store they would take the room that deleting needs."""
+    hub, _ = crowded(tmp_path, 0)
+    for number in range(30):
+        hub.app.ask(m.LinkCreate, f"N{number}", {"addresses": ["h:1"], "stopped": True})
+        hub.subscribe("t", f":p@N{number}")
+    (refused,) = hub.app.put_records("/t", record(b"x" * 100_000))
+    assert refused.code is ErrorCode.STORE_FULL
+    unit = UnitOfWork(hub.app)
+    unit.put("/t", record(b"x" * 100_000))
+    assert unit.commit() == [ErrorCode.STORE_FULL]
+    hub.publish("t", b"short")
+    assert hub.app.bodies("@N29") == [b"short"]
+    hub.manager.store.close()

@@ -1,0 +1,121 @@
+"""In pinned order what is first by place is next, be it of a group or of none."""
+
+from heapq import heapify, heappop, heappush
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from qmgr_protocol import messages as m
+from qmgrd.core.queue.group.line import Line
+from tests.group_player import group_id
+from tests.qmgrd.core.audit import audit
+from tests.qmgrd.core.harness import Client, Manager, items, record
+
+# A letter, or nothing where it is in no group; its priority; whether it keeps its place in the
+# line of numbers or lets one come before it; what makes it go step by step.
+wishes = st.lists(
+    st.tuples(
+        st.sampled_from(["", "A", "B", "C"]), st.sampled_from([4, 4, 4, 9]), st.booleans(),
+        st.sampled_from([b"", b"", b"c"]),
+    ),
+    max_size=30,
+)  # fmt: skip
+PLAIN = ("A", 4, False, b"")
+credits_ = st.lists(st.integers(1, 9), min_size=1, max_size=4)
+
+
+def numbered(wished: list[tuple[str, int, bool, bytes]]) -> list[tuple[str, int, int, bytes]]:
+    """Return letter, number, priority and correlation id; some come before one of lower number."""
+    found: list[tuple[str, int, int, bytes]] = []
+    at: dict[str, list[int]] = {}
+    for letter, priority, swaps, correlation in wished:
+        numbers = at.setdefault(letter, [])
+        numbers.append(len(numbers) + 1)
+        found.append((letter, numbers[-1], priority, correlation))
+        before = [i for i in range(len(found) - 1) if found[i][0] == letter != ""]
+        if swaps and before:
+            other = found[before[-1]]
+            found[before[-1]] = (letter, found[-1][1], *other[2:])
+            found[-1] = (letter, other[1], priority, correlation)
+    return found
+
+
+def in_turn(told: list[tuple[str, int, int, bytes]]) -> list[str]:
+    """Return what is expected, in order: always the first by place of all that are next."""
+    places = {
+        (letter, number): (-priority, at) for at, (letter, number, priority, _) in enumerate(told)
+    }
+    ahead = [(place, *who) for who, place in places.items() if not who[0] or who[1] == 1]
+    heapify(ahead)
+    found: list[str] = []
+    while ahead:
+        _, letter, number = heappop(ahead)
+        found.append(f"{letter}{number}")
+        behind = (letter, number + 1)
+        if letter and behind in places:
+            heappush(ahead, (places[behind], *behind))
+    return found
+
+
+@example([PLAIN, PLAIN, ("", 4, False, b""), PLAIN], [9])
+@given(wishes, credits_)
+def test_what_is_first_is_next(
+    wished: list[tuple[str, int, bool, bytes]], credits_: list[int]
+) -> None:
+    manager = Manager()
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q")
+    told = numbered(wished)
+    batch = []
+    for letter, number, priority, correlation in told:
+        group = (group_id(letter), number, False) if letter else None
+        body = f"{letter}{number}".encode()
+        batch.append(record(body, group=group, priority=priority, correlation_id=correlation))
+    assert not batch or app.put_records("Q", *batch) == []
+    assert [one.decode() for one in consumed(app, len(batch), credits_)] == in_turn(told)
+    audit(manager)
+
+
+def consumed(app: Client, count: int, credits_: list[int]) -> list[bytes]:
+    """Return the bodies that a pinned consumer is handed, which acknowledges all of each turn."""
+    request_id = app.next_id()
+    app.send(m.Consume(request_id, "Q", credits_[0], 1 << 30, order=m.PINNED))
+    found: list[bytes] = []
+    for turn in range(1, 200):
+        app.manager.turn()
+        got = [x for message in app.hear() if type(message) is m.Deliver for x in items(message)]
+        found += [delivery.body for delivery in got]
+        if got and turn % 3:
+            app.ack(*got)
+        if len(found) == count:
+            break
+        app.send(m.Credit(request_id, credits_[turn % len(credits_)], 0))
+    return found
+
+
+def test_group_stands_at_one_place() -> None:
+    line = Line()
+    line.stand(b"A", b"5")
+    line.stand(b"B", b"4")
+    assert line.first() == (b"4", b"B")
+    line.stand(b"B", b"6")
+    assert line.first() == (b"5", b"A")
+    line.stand(b"B", b"3")
+    line.stand(b"B", b"3")
+    assert line.first() == (b"3", b"B")
+    line.leave(b"B")
+    line.leave(b"B")
+    assert line.first() == (b"5", b"A")
+    line.leave(b"A")
+    assert line.first() is None
+
+
+def test_what_groups_left_is_forgotten() -> None:
+    line = Line()
+    line.stand(b"first", b"0")
+    for number in range(10_000):
+        line.stand(b"A", b"%05d" % (number + 1))
+    assert len(line._heap) < 100
+    assert line.first() == (b"0", b"first")
+    line.leave(b"first")
+    assert line.first() == (b"10000", b"A")

@@ -1,0 +1,41 @@
+"""No operation without a right."""
+
+import pytest
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.states import EITHER, FROM_DIALLER
+from qmgrd.core.requests.rights import RIGHTS, Right, allowed
+from qmgrd.core.sessions.intake import SettlePart
+from tests.qmgrd.core.harness import Manager
+
+ANSWERS = {m.Ok, m.Error, m.Committed, m.Blocked}  # between queue managers either end may answer
+REQUESTS = FROM_DIALLER - EITHER - ANSWERS | {SettlePart}
+
+
+def test_table_has_each_request_and_nothing_else() -> None:
+    assert set(RIGHTS) == REQUESTS
+
+
+def test_each_request_is_answered_by_somebody() -> None:
+    assert set(Manager().turns.broker._handlers) == REQUESTS
+
+
+@pytest.mark.parametrize("kind", sorted(REQUESTS, key=str))
+def test_everybody_may_do_everything_until_there_is_authentication(kind: type) -> None:
+    assert allowed(kind)
+
+
+def test_operation_without_a_right_is_a_bug() -> None:
+    with pytest.raises(KeyError):
+        allowed(m.Welcome)
+
+
+@pytest.mark.parametrize(
+    ("kind", "right"),
+    [(m.Put, Right.PUT), (m.Get, Right.GET), (m.Settle, Right.GET), (m.Browse, Right.BROWSE),
+     (m.QueuePurge, Right.ADMIN), (m.LinkOpen, Right.LINK), (m.Status, Right.SHOW),
+     (m.ConnectionList, Right.SHOW), (m.ConnectionClose, Right.ADMIN),
+     (m.TemplateSet, Right.ADMIN), (m.TemplateDelete, Right.ADMIN), (m.TemplateList, Right.SHOW)],
+)  # fmt: skip
+def test_right_of_an_operation(kind: type, right: Right) -> None:
+    assert RIGHTS[kind] is right
