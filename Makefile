@@ -75,18 +75,18 @@ docs: setup ## the site in build/site; fails on what leads nowhere
 	@$(BIN)/python -m docs.build
 
 demo: setup ## the main job, end to end, on real flights; FLIGHTS=n: the first n
-	@$(BIN)/python -m qmgr_tools.demo --flights $(FLIGHTS)
+	@$(BIN)/python -m qmgr_demo --flights $(FLIGHTS)
 
 roundtrip: setup ## flights onto a queue, and by Spark, Parquet and Delta out again; FLIGHTS=n
 	@$(BIN)/python -m tests.pyspark_qmgr.roundtrip --flights $(FLIGHTS)
 
 bench: setup ## beside its peers, then alone, 35 minutes; ROWS=, PEERS=, SECONDS=, SCALE=
-	@$(BIN)/python -m qmgr_tools.bench \
+	@$(BIN)/python -m qmgr_bench \
 	    $(if $(ROWS),--rows $(ROWS)) $(if $(PEERS),--peers $(PEERS)) \
 	    $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SCALE),--scale $(SCALE))
 
 figures: setup ## the last bench into docs/benchmarks.md, docs/img and the README
-	@$(BIN)/python -m qmgr_tools.bench --publish
+	@$(BIN)/python -m qmgr_bench --publish
 
 sim: setup ## SEEDS=n simulated networks, from seed START=n on
 	@$(BIN)/python -m tests.sim.run --seeds $(SEEDS) --start $(START)

@@ -17,8 +17,8 @@ from qmgr_tools.main import app
 
 PYTHON = {
     "client": ("The Python client", [
-        "qmgr_client.aio", "qmgr_client.aio_unit", "qmgr_client.aio_admin",
-        "qmgr_client.blocking", "qmgr_client.blocking_unit", "qmgr_client.blocking_admin",
+        "qmgr_client.aio", "qmgr_client.aio.unit", "qmgr_client.aio.admin",
+        "qmgr_client.blocking", "qmgr_client.blocking.unit", "qmgr_client.blocking.admin",
         "qmgr_client.attributes", "qmgr_client.rows", "qmgr_client.manager_rows",
         "qmgr_client.duration", "qmgr_client.outgoing", "qmgr_client.message",
         "qmgr_client.dead_letter", "qmgr_client.selection", "qmgr_client.errors",

@@ -5,7 +5,7 @@ import re
 import pyarrow as pa
 
 from qmgr_tables.table import Table
-from qmgr_tables.tables import TABLES
+from qmgr_tables.tables.registry import TABLES
 
 HEAD = """\
 # Tables

@@ -10,7 +10,7 @@ import pytest
 
 from qmgr_config.load import load
 from qmgr_config.model import Config
-from qmgrd.ops.notify import Notifier
+from qmgrd.process.notify import Notifier
 
 UNIT = Path(__file__).parent.parent / "config" / "qmgrd.service"
 

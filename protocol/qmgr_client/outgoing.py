@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias, TypedDict
 from qmgr_client import key as keys
 from qmgr_client import option
 from qmgr_client.duration import Duration, in_ms
-from qmgr_client.group_id import SHOWN_MAX, GroupId, encoded
+from qmgr_client.groups.group_id import SHOWN_MAX, GroupId, encoded
 from qmgr_client.key import Key
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError

@@ -3,7 +3,7 @@
 from typing import Literal, TypeAlias, TypedDict, Unpack, get_type_hints
 
 from qmgr_client import option
-from qmgr_client.group_id import GroupId, encoded
+from qmgr_client.groups.group_id import GroupId, encoded
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import Uid, encode_uid

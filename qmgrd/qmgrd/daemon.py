@@ -29,11 +29,11 @@ from qmgrd.net.listener import Listener, ListenFailed, listen, write_addresses
 from qmgrd.net.log_limit import NOTES_MAX
 from qmgrd.net.session import Session, write_all
 from qmgrd.net.unsent import Unsent
-from qmgrd.ops.collector import short_collections
-from qmgrd.ops.notify import Notifier
-from qmgrd.ops.recovery import Recovery, log_all
-from qmgrd.ops.snapshot_desk import SnapshotDesk
-from qmgrd.ops.turn_times import TurnTimes
+from qmgrd.process.collector import short_collections
+from qmgrd.process.notify import Notifier
+from qmgrd.process.recovery import Recovery, log_all
+from qmgrd.process.turn_times import TurnTimes
+from qmgrd.snapshot.desk import SnapshotDesk
 from qmgrd.store.lmdb_store import LmdbStore, StoreReplaced
 
 SOFTWARE = "qmgrd/0.1.0"

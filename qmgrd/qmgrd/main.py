@@ -21,9 +21,9 @@ from qmgrd.core.limits.room import MAP_LEAST_BYTES
 from qmgrd.core.turn import TurnFailed
 from qmgrd.daemon import SOFTWARE, Daemon
 from qmgrd.net.listener import ListenFailed
-from qmgrd.ops import descriptors
-from qmgrd.ops import log as logs
-from qmgrd.ops.notify import Notifier
+from qmgrd.process import descriptors
+from qmgrd.process import log as logs
+from qmgrd.process.notify import Notifier
 from qmgrd.store.inspect import StoreUnreadable
 from qmgrd.store.lmdb_store import LmdbStore, StoreIsSnapshot, StoreLocked, StoreMissing
 

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from pyspark_qmgr.prompt import be_prompt
 from pyspark_qmgr.pushdown import Pushed, push
 from qmgr_tables.options import Options
-from qmgrd.ops.snapshots import SnapshotUnreadable
+from qmgrd.snapshot.finder import SnapshotUnreadable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +38,7 @@ class TableReader(DataSourceReader):
         return Pushed(self._take)
 
     def _take(self, filters: list[Filter]) -> Iterable[Filter]:
-        from qmgr_tables.tables import TABLES
+        from qmgr_tables.tables.registry import TABLES
 
         known, left = push(TABLES[self._options.table], filters, self._options.filters)
         self._options = self._options._replace(filters=known)
@@ -47,7 +47,7 @@ class TableReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Return what each task reads; nothing where there are no rows."""
         from qmgr_tables.planning import plan
-        from qmgr_tables.tables import TABLES
+        from qmgr_tables.tables.registry import TABLES
 
         bundles = plan(TABLES[self._options.table], self._options)
         return [InputPartition(bundle) for bundle in bundles]
@@ -58,7 +58,7 @@ class TableReader(DataSourceReader):
             return
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        from qmgr_tables.tables import TABLES
+        from qmgr_tables.tables.registry import TABLES
 
         _spare_collector()
         schema = to_arrow_schema(self._schema, timezone="UTC")

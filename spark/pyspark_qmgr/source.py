@@ -6,13 +6,13 @@ from pyspark.sql.types import StructType
 from pyspark_qmgr.reader import TableReader
 from pyspark_qmgr.schema import checked, schema_of
 from pyspark_qmgr.stream import StreamReader
-from qmgr_tables import stream_options
 from qmgr_tables.options import OptionInvalid, parse
-from qmgrd.ops.snapshots import find
+from qmgr_tables.stream import options as stream_options
+from qmgrd.snapshot.finder import find
 
 
 class DefaultSource(DataSource):
-    """Snapshots of queue managers as tables: see qmgr_tables.tables and qmgr_tables.options."""
+    """Snapshots of queue managers as tables: see `qmgr_tables.tables`."""
 
     @classmethod
     def name(cls) -> str:
@@ -21,7 +21,7 @@ class DefaultSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns. Looks at options and paths too, so that `load()` tells of them."""
-        from qmgr_tables.tables import TABLES
+        from qmgr_tables.tables.registry import TABLES
 
         if stream_options.is_streamed(self.options):
             return schema_of(TABLES[stream_options.parse(self.options).of.table])
@@ -32,7 +32,7 @@ class DefaultSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads the columns of *schema*, which may be the user's."""
-        from qmgr_tables.tables import TABLES
+        from qmgr_tables.tables.registry import TABLES
 
         if stream_options.is_streamed(self.options):
             raise OptionInvalid(
@@ -44,7 +44,7 @@ class DefaultSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return what streams the columns of *schema*, which may be the user's."""
-        from qmgr_tables.tables import TABLES
+        from qmgr_tables.tables.registry import TABLES
 
         options = stream_options.parse(self.options)
         if not options.urls and schema == schema_of(TABLES["messages"]):

@@ -28,8 +28,8 @@ from pyspark_qmgr.prompt import be_prompt
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from qmgr_tables.stream_options import StreamOptions
-    from qmgr_tables.stream_source import Offsets, Source
+    from qmgr_tables.stream.options import StreamOptions
+    from qmgr_tables.stream.source import Offsets, Source
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -48,7 +48,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def _source(self) -> "Source":
         if self._made is None:
-            from qmgr_tables.stream_sources import source_of
+            from qmgr_tables.stream.sources import source_of
 
             self._made = source_of(self._options)
         return self._made
@@ -67,7 +67,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         """Return up to where the batch behind *start* reads."""
-        from qmgr_tables.stream_limit import admitted
+        from qmgr_tables.stream.limit import admitted
 
         ends = self._latest = self._source.ends(start, wait=self._target is not None)
         if self._target is not None:

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from pyspark_qmgr.reports import job
     from pyspark_qmgr.reports.place import PlaceUnusable
     from pyspark_qmgr.reports.registry import ALL, ReportUnknown, named
-    from qmgrd.ops.snapshots import SnapshotUnreadable
+    from qmgrd.snapshot.finder import SnapshotUnreadable
 
     try:
         reports = named(given.reports or [ALL])

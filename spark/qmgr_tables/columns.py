@@ -16,7 +16,7 @@ from qmgr_tables.partition import Run
 from qmgr_tables.table import TEXTS, TIME
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
-from qmgrd.ops.snapshots import Snapshot
+from qmgrd.snapshot.finder import Snapshot
 
 
 class Plain(NamedTuple):

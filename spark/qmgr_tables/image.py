@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from qmgr_tables import staging
-from qmgrd.ops.snapshots import DATA, Snapshot, SnapshotUnreadable
+from qmgrd.snapshot.finder import DATA, Snapshot, SnapshotUnreadable
 from qmgrd.store.image import ImageReader, open_image
 from qmgrd.store.inspect import StoreUnreadable
 

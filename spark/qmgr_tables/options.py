@@ -1,6 +1,6 @@
 """The options of `spark.read.format("qmgr")`, checked.
 
-table             messages: which table, see qmgr_tables.tables
+table             messages: which table, see qmgr_tables.tables.registry
 path              required: a snapshot, a directory of snapshots, a pattern with * ? [], or
                   several of these with commas between them; load([..., ...]) does as well
 queues            names of queues, with commas between them; without it all of them
@@ -39,7 +39,7 @@ from qmgr_tables.filters import Filters, earlier, is_within, later
 if TYPE_CHECKING:
     from qmgr_tables.table import Table
 
-from qmgrd.ops.snapshots import DEFAULT_STAGING, Staging
+from qmgrd.snapshot.finder import DEFAULT_STAGING, Staging
 
 NAMES = (
     "table", "path", "paths", "queues", "queuesPattern", "includePayload", "maxBodyBytes",
@@ -160,7 +160,7 @@ def _paths(path: str, several: str) -> tuple[str, ...]:
 
 
 def _table(text: str) -> "Table":
-    from qmgr_tables.tables import TABLES  # which know the options, too
+    from qmgr_tables.tables.registry import TABLES  # which know the options, too
 
     name = text.strip().lower()
     if name in TABLES:

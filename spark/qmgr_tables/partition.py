@@ -19,7 +19,7 @@ from qmgr_tables.options import (
     Options,
 )
 from qmgrd.core.layout import keys
-from qmgrd.ops.snapshots import Lost, QueueInfo, Range, Snapshot
+from qmgrd.snapshot.finder import Lost, QueueInfo, Range, Snapshot
 
 
 class Run(NamedTuple):

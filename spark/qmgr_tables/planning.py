@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from qmgr_tables.filters import earlier, later
 from qmgr_tables.options import OptionInvalid, Options
 from qmgr_tables.table import QUEUES, Table
-from qmgrd.ops.snapshots import Snapshot, SnapshotUnreadable, directories, read, verify
+from qmgrd.snapshot.finder import Snapshot, SnapshotUnreadable, directories, read, verify
 
 THREADS_MAX = 8  # that read manifests and checksums: more than one disk can do is no gain
 # So many partitions at least, where there are shares enough: small shares of many snapshots are

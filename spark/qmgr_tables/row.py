@@ -11,7 +11,7 @@ from qmgr_tables.partition import Run
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.queue import notes
-from qmgrd.ops.snapshots import Snapshot
+from qmgrd.snapshot.finder import Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction
 
 TIME_END_US = 253_402_300_800_000_000  # the year 10000

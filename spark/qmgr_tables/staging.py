@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from qmgrd.ops import remote
-from qmgrd.ops.remote import RemoteFailed
-from qmgrd.ops.snapshots import DATA, Snapshot, SnapshotUnreadable
+from qmgrd.snapshot import remote
+from qmgrd.snapshot.finder import DATA, Snapshot, SnapshotUnreadable
+from qmgrd.snapshot.remote import RemoteFailed
 
 PARTIAL = ".partial"
 LOCK = ".lock"

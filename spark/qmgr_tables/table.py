@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from qmgr_tables.options import Options
-from qmgrd.ops.snapshots import Snapshot
+from qmgrd.snapshot.finder import Snapshot
 
 TIME = pa.timestamp("us", tz="UTC")
 TEXTS = pa.map_(pa.string(), pa.string())

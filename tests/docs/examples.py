@@ -32,8 +32,8 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-from qmgr_tools import starting
-from qmgr_tools.bench.server import free_port
+from qmgr_bench.server import free_port
+from qmgr_tools.cli import starting
 
 KINDS = ("console", "python", "output", "toml", "text")
 PORT = re.compile(r"(?<=127\.0\.0\.1:)74\d\d\b")

@@ -6,8 +6,8 @@ import pytest
 
 from docs.tables_page import page
 from qmgr_tables.options import NAMES
-from qmgr_tables.stream_options import ONLY
-from qmgr_tables.tables import TABLES
+from qmgr_tables.stream.options import ONLY
+from qmgr_tables.tables.registry import TABLES
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -4,8 +4,8 @@ import html
 import re
 from pathlib import Path
 
-from qmgr_tools.output import STYLES
-from qmgr_tools.queue_state import BREAKER, OPEN
+from qmgr_tools.cli.output import STYLES
+from qmgr_tools.queue.state import BREAKER, OPEN
 
 PICTURE = Path(__file__).parents[2] / "docs" / "top.svg"
 CELLS = re.compile(r'<text [^>]*x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>')

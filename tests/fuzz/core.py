@@ -14,9 +14,9 @@ from qmgr_protocol.errors import RequestError
 from qmgrd.core.context.context import Dial, Outcome, TakeSnapshot
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.ops.finding import Findings
-from qmgrd.ops.verify_definitions import check_definitions
-from qmgrd.ops.verify_queue import check_messages
+from qmgrd.verify.definitions import check_definitions
+from qmgrd.verify.finding import Findings
+from qmgrd.verify.queue import check_messages
 from tests.fuzz.frames import PRODUCERS, STORE_IDS, Maker
 from tests.fuzz.peers import FRAME_MAX_BYTES, FarEnd, FarStore, Hostile
 from tests.qmgrd.core.audit import audit

@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from qmgr_client import aio_group_run
+from qmgr_client.aio import group_run as aio_group_run
 from tests.process.group_app import main
 
 skipped = aio_group_run._skipped

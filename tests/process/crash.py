@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from qmgr_client.aio import connect
-from qmgr_tools.demo.cluster import Node
-from qmgrd.ops.verify import verify
+from qmgr_demo.cluster import Node
+from qmgrd.verify.verify import verify
 from tests.process.group_load import GroupLoad
 from tests.process.history_load import HistoryLoad
 from tests.process.kill import kill_some

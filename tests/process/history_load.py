@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Any
 
 from qmgr_client.aio import connect
+from qmgr_demo.cluster import Node
 from qmgr_protocol.errors import RequestError
-from qmgr_tools.demo.cluster import Node
 from tests.process.load import WAIT_MS, Load
 from tests.qmgrd.core.past import Told, replay, tell
 

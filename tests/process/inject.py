@@ -303,7 +303,7 @@ def first_of_ours(case: Case, directory: Path) -> int:
     trace, file = directory / "trace", directory / "none.toml"
     commands = {
         "daemon": ["-m", "qmgrd", "--check", "--config", str(file)],
-        "snapshot": ["-P", "-c", "import qmgrd.ops.snapshot_writer"],
+        "snapshot": ["-P", "-c", "import qmgrd.snapshot.writer"],
     }
     subprocess.run(
         ["strace", "-qq", "-D", "-o", str(trace), "-e", f"trace=openat,{case.call}",

@@ -3,7 +3,7 @@
 import asyncio
 import random
 
-from qmgr_tools.demo.cluster import Node
+from qmgr_demo.cluster import Node
 
 
 async def kill_some(rng: random.Random, nodes: list[Node]) -> None:

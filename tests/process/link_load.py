@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from qmgr_client.aio import connect
-from qmgr_tools.demo.cluster import Node
-from qmgr_tools.proxy import Proxy
-from qmgrd.ops.verify import verify
+from qmgr_demo.cluster import Node
+from qmgr_tools.proxy.proxy import Proxy
+from qmgrd.verify.verify import verify
 from tests.process.link_faults import LinkFaults
 from tests.process.load import STALL_MAX_S, WAIT_MS, Load
 

@@ -8,9 +8,9 @@ from functools import partial
 
 from qmgr_client.aio import QueueManager, connect
 from qmgr_client.message import PutResult
+from qmgr_demo.cluster import Node
+from qmgr_demo.ledger import Ledger
 from qmgr_protocol.errors import RequestError
-from qmgr_tools.demo.cluster import Node
-from qmgr_tools.demo.ledger import Ledger
 
 PUT_WINDOW = 200
 WAIT_MS = 60_000

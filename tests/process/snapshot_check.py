@@ -24,8 +24,8 @@ from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.counters import Counters
 from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.link import inbox as link_inbox
-from qmgrd.ops.verify import verify
 from qmgrd.store.image import open_image
+from qmgrd.verify.verify import verify
 
 NICENESS = 5
 FAMILY = tuple(f"FAMILY.{number}" for number in range(4))  # queues

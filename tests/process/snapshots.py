@@ -26,8 +26,8 @@ from pathlib import Path
 from statistics import median
 
 from qmgr_client.aio import QueueManager, connect
+from qmgr_demo.cluster import Node
 from qmgr_protocol.errors import RequestError
-from qmgr_tools.demo.cluster import Node
 from tests.process.group_load import GroupLoad
 from tests.process.load import WAIT_MS, Load
 from tests.process.put_probe import QUEUE as PROBE

@@ -11,7 +11,7 @@ from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import Fields
 from qmgrd.core.growth import GROWING
-from qmgrd.ops.verify import verify
+from qmgrd.verify.verify import verify
 from tests.growing import LIMITS, REQUESTS, grouped, heavy, prepare
 from tests.process.conftest import Make
 from tests.process.daemon import Daemon, Wire

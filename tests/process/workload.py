@@ -21,7 +21,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.ops.snapshot_facts import describe
+from qmgrd.snapshot.facts import describe
 from qmgrd.store.image import open_image
 from tests.process.daemon import Daemon, Wire
 

@@ -30,11 +30,11 @@ from pyspark.sql import functions as f
 
 from pyspark_qmgr.session import local_session
 from qmgr_client.aio import connect
-from qmgr_tables.export import export
-from qmgr_tables.messages import MESSAGES
+from qmgr_demo import flights as data
+from qmgr_demo.cluster import Node
+from qmgr_tables.export.export import export
 from qmgr_tables.options import parse
-from qmgr_tools.demo import flights as data
-from qmgr_tools.demo.cluster import Node
+from qmgr_tables.tables.messages import MESSAGES
 
 QUEUE = "FLIGHTS"
 PIECE = 5_000  # flights under way

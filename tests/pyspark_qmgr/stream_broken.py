@@ -8,7 +8,7 @@ from pyspark.sql.streaming.datasource import ReadLimit
 
 from pyspark_qmgr.source import DefaultSource
 from pyspark_qmgr.stream import StreamReader
-from qmgr_tables.history_feed import HistoryFeed
+from qmgr_tables.stream.history_feed import HistoryFeed
 
 
 class _Reader(StreamReader):

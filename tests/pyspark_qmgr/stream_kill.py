@@ -29,7 +29,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from qmgr_tools.demo.cluster import Node
+from qmgr_demo.cluster import Node
 from tests.pyspark_qmgr import stream_load
 from tests.pyspark_qmgr.cluster import Cluster
 from tests.pyspark_qmgr.processes import below, end_session, words

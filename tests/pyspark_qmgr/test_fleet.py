@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 
 from qmgr_tables.options import Options
 from qmgr_tables.planning import BUNDLES_MIN, plan
-from qmgr_tables.tables import TABLES
+from qmgr_tables.tables.registry import TABLES
 from tests.qmgr_tables.fleet import make
 
 MANAGERS = 200

@@ -13,7 +13,7 @@ from pyspark_qmgr.prompt import be_prompt
 from pyspark_qmgr.reader import TableReader
 from pyspark_qmgr.schema import schema_of
 from qmgr_tables.options import parse
-from qmgr_tables.tables import TABLES
+from qmgr_tables.tables.registry import TABLES
 
 pytestmark = pytest.mark.skipif(
     not hasattr(socket, "TCP_QUICKACK"), reason="only Linux has what is set"

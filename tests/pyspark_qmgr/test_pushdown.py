@@ -25,7 +25,7 @@ from pyspark.sql.datasource import (
 
 from pyspark_qmgr.pushdown import Pushed, push
 from qmgr_tables.filters import Filters
-from qmgr_tables.tables import TABLES
+from qmgr_tables.tables.registry import TABLES
 from tests.qmgr_tables.snapshots import batches, reader_of, rows
 from tests.qmgrd.core.harness import WALL_US
 

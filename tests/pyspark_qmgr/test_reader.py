@@ -19,8 +19,8 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from pyspark_qmgr import reader
 from pyspark_qmgr.schema import schema_of
 from qmgr_tables import image
-from qmgr_tables.tables import TABLES
-from qmgrd.ops.snapshots import SnapshotUnreadable
+from qmgr_tables.tables.registry import TABLES
+from qmgrd.snapshot.finder import SnapshotUnreadable
 from tests.qmgr_tables.snapshots import batches, reader_of, rows
 
 MESSAGES = schema_of(TABLES["messages"])

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from qmgr_tables.messages import MESSAGES
+from qmgr_tables.tables.messages import MESSAGES
 from tests.pyspark_qmgr.roundtrip import Way, csv_rows, differences, from_file, round_trip, value_of
 
 

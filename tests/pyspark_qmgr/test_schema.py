@@ -12,7 +12,7 @@ from pyspark.sql.types import (
 
 from pyspark_qmgr.schema import SchemaInvalid, checked, schema_of
 from qmgr_tables.row import Row
-from qmgr_tables.tables import TABLES
+from qmgr_tables.tables.registry import TABLES
 
 TABLE = TABLES["messages"]
 MESSAGES = schema_of(TABLE)

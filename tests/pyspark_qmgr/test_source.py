@@ -13,8 +13,8 @@ import pyspark_qmgr
 from pyspark_qmgr.schema import schema_of
 from pyspark_qmgr.source import DefaultSource
 from qmgr_tables.options import OptionInvalid
-from qmgr_tables.tables import TABLES
-from qmgrd.ops.snapshots import SnapshotUnreadable
+from qmgr_tables.tables.registry import TABLES
+from qmgrd.snapshot.finder import SnapshotUnreadable
 from tests.pyspark_qmgr.test_reader import MESSAGES, MESSAGES_IN_ALL
 from tests.qmgr_tables.snapshots import LONG, rows
 

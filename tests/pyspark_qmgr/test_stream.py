@@ -26,7 +26,7 @@ from pyspark_qmgr.source import DefaultSource
 from pyspark_qmgr.stream import StreamReader
 from qmgr_client.blocking import Client, connect
 from qmgr_tables.options import OptionInvalid
-from qmgr_tables.tables import TABLES
+from qmgr_tables.tables.registry import TABLES
 from tests.qmgr_client.served import Server, address_of
 
 HISTORY = schema_of(TABLES["history"])

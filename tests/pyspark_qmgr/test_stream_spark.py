@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from qmgr_client.blocking import connect
 from tests.pyspark_qmgr.test_stream import served
 from tests.qmgr_client.served import address_of
-from tests.qmgr_tables.test_history import happen, keep_accounts, picture
-from tests.qmgrd.ops.shot import managed
+from tests.qmgr_tables.tables.test_history import happen, keep_accounts, picture
+from tests.qmgrd.snapshot.shot import managed
 
 pytestmark = pytest.mark.spark
 

@@ -1,9 +1,9 @@
 """Players of the conversations with handles of groups: tests/conversations/group_put, group_get."""
 
-from qmgr_client.group_get import GroupGetState
-from qmgr_client.group_put import GroupPutState
+from qmgr_client.groups.get import GroupGetState
+from qmgr_client.groups.put import GroupPutState
 from qmgr_client.outgoing import Group
-from qmgr_client.units import Unit
+from qmgr_client.sansio.units import Unit
 from qmgr_protocol.errors import RequestError
 
 

@@ -2,8 +2,9 @@
 
 from typing import Any, TypeVar
 
-from qmgr_client.core import ClientCore
-from qmgr_client.events import (
+from qmgr_client.message import PutResult
+from qmgr_client.sansio.core import ClientCore
+from qmgr_client.sansio.events import (
     ConsumerEnded,
     Event,
     PutDone,
@@ -11,7 +12,6 @@ from qmgr_client.events import (
     RequestFailed,
     Settled,
 )
-from qmgr_client.message import PutResult
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.connection import Connection

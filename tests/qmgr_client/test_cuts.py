@@ -17,9 +17,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qmgr_client.core import ClientCore
-from qmgr_client.events import PutDone, RequestDone, RequestFailed, Settled
 from qmgr_client.message import Message, Outgoing, PutResult, decode, encode
+from qmgr_client.sansio.core import ClientCore
+from qmgr_client.sansio.events import PutDone, RequestDone, RequestFailed, Settled
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from tests.qmgr_client.daemon import Daemon

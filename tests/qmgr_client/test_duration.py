@@ -8,10 +8,14 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from qmgr_client import aio, aio_admin, aio_topics, aio_unit, blocking, blocking_unit
-from qmgr_client.aio_group_put import GroupPut
-from qmgr_client.aio_reader import GroupReader
-from qmgr_client.blocking_groups import GroupReader as BlockingReader
+from qmgr_client import aio, blocking
+from qmgr_client.aio import admin as aio_admin
+from qmgr_client.aio import topics as aio_topics
+from qmgr_client.aio import unit as aio_unit
+from qmgr_client.aio.group_put import GroupPut
+from qmgr_client.aio.reader import GroupReader
+from qmgr_client.blocking import unit as blocking_unit
+from qmgr_client.blocking.groups import GroupReader as BlockingReader
 from qmgr_client.duration import Duration, in_ms, in_ms_or_none
 from qmgr_client.outgoing import Outgoing, PutOptions
 from qmgr_protocol.errors import ErrorCode, RequestError

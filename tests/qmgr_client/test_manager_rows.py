@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from qmgr_client.aio import connect
-from qmgr_client.aio_admin import Admin
+from qmgr_client.aio.admin import Admin
 from qmgr_client.manager_rows import InboundRow, RefusedRow
 from qmgr_protocol import messages as m
 from qmgrd.core.layout import keys

@@ -6,10 +6,10 @@ from pathlib import Path
 from random import Random
 
 from qmgr_client.blocking import Client, connect
-from qmgr_client.blocking_unit import UnitOfWork
+from qmgr_client.blocking.unit import UnitOfWork
 from qmgr_client.message import Message
 from qmgr_client.outgoing import Outgoing
-from qmgr_tables.queue_feed import arrival_of
+from qmgr_tables.stream.queue_feed import arrival_of
 from tests.qmgr_client.served import Server
 
 QUEUES = ("A", "B", "FAILS")

@@ -12,12 +12,12 @@ from deltalake import DeltaTable, QueryBuilder
 
 from qmgr_protocol import messages as m
 from qmgr_tables import planning
-from qmgr_tables.export import Exported, export
-from qmgr_tables.export_sink import Sizes
+from qmgr_tables.export.export import Exported, export
+from qmgr_tables.export.sink import Sizes
 from qmgr_tables.options import parse
-from qmgr_tables.tables import TABLES
+from qmgr_tables.tables.registry import TABLES
 from tests.qmgrd.core.harness import Client, Manager
-from tests.qmgrd.ops.shot import Camera, managed
+from tests.qmgrd.snapshot.shot import Camera, managed
 
 SMALL = Sizes(file_bytes=20_000, group_bytes=30_000, group_rows=100)
 

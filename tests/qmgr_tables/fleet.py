@@ -5,9 +5,9 @@ import shutil
 from pathlib import Path
 
 from qmgr_protocol import messages as m
-from qmgrd.ops.snapshot_writer import TRAILER, Order, write
+from qmgrd.snapshot.writer import TRAILER, Order, write
 from tests.qmgrd.core.harness import Manager, record
-from tests.qmgrd.ops.shot import managed
+from tests.qmgrd.snapshot.shot import managed
 
 
 def make(directory: Path, count: int) -> Path:

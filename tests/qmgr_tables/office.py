@@ -10,7 +10,7 @@ from tests.qmgr_tables.snapshots import flip_last_byte
 from tests.qmgrd.core.far import Far, message
 from tests.qmgrd.core.harness import Manager, record
 from tests.qmgrd.core.pubsub import Hub
-from tests.qmgrd.ops.shot import MAP_BYTES, Camera
+from tests.qmgrd.snapshot.shot import MAP_BYTES, Camera
 
 GROUP, OTHER, ROTTEN = b"G" * 24, b"H" * 24, b"R" * 24
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import lmdb
 
-from qmgrd.ops.manifest import CHECKSUM, checksum
-from qmgrd.ops.snapshots import DATA, FILE
+from qmgrd.snapshot.finder import DATA, FILE
+from qmgrd.snapshot.manifest import CHECKSUM, checksum
 
 
 def rotten(snapshot: Path, *keys: bytes) -> Path:

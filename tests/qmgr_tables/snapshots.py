@@ -12,7 +12,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgrd.core.layout import keys
 from tests.qmgrd.core.harness import Client, Manager, record
-from tests.qmgrd.ops.shot import Camera, managed
+from tests.qmgrd.snapshot.shot import Camera, managed
 
 GROUP_ID = bytes(range(24))
 HEADERS = {

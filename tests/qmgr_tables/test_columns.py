@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qmgr_tables import messages
 from qmgr_tables import row as rows
 from qmgr_tables.chunk import Pair
-from qmgr_tables.messages import COLUMNS, MESSAGES
 from qmgr_tables.options import Options
 from qmgr_tables.partition import Run
+from qmgr_tables.tables import messages
+from qmgr_tables.tables.messages import COLUMNS, MESSAGES
 from qmgrd.core.layout import keys
 from qmgrd.store.memory import MemoryStore
 from tests.qmgr_tables.stored import RUNS, SNAPSHOT, Stored, stored

@@ -9,7 +9,7 @@ import pytest
 
 from qmgr_tables import image as images
 from qmgr_tables.image import OPEN_MAX, image
-from qmgrd.ops.snapshots import Snapshot, SnapshotUnreadable, read
+from qmgrd.snapshot.finder import Snapshot, SnapshotUnreadable, read
 
 
 @pytest.fixture(autouse=True)

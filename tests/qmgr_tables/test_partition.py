@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from qmgr_tables.options import OptionInvalid, Options
 from qmgr_tables.partition import Run, plan, state_of
 from qmgrd.core.layout import keys
-from qmgrd.ops.snapshots import QueueInfo, Range, Snapshot
+from qmgrd.snapshot.finder import QueueInfo, Range, Snapshot
 
 PATH = ("/snap",)
 RANGES = st.builds(

@@ -11,8 +11,8 @@ from qmgr_tables.filters import Filters
 from qmgr_tables.options import OptionInvalid, Options, parse
 from qmgr_tables.partition import Run, Share
 from qmgr_tables.planning import BUNDLES_MIN, bundles, find, plan
-from qmgr_tables.tables import TABLES
-from qmgrd.ops.snapshots import DATA, FILE, Snapshot, SnapshotUnreadable
+from qmgr_tables.tables.registry import TABLES
+from qmgrd.snapshot.finder import DATA, FILE, Snapshot, SnapshotUnreadable
 from tests.qmgr_tables.snapshots import batches, reader_of, rows
 
 

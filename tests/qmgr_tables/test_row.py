@@ -13,7 +13,7 @@ from qmgrd.core.layout import keys
 from qmgrd.core.queue import notes
 from tests.qmgr_tables.snapshots import GROUP_ID, LONG, fill_dead_letters, rows
 from tests.qmgrd.core.harness import record
-from tests.qmgrd.ops.shot import Camera, managed
+from tests.qmgrd.snapshot.shot import Camera, managed
 
 PUT_AT = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
 PLAIN = {

@@ -13,10 +13,10 @@ from qmgr_tables import image as images
 from qmgr_tables.image import image
 from qmgr_tables.options import Options
 from qmgr_tables.staging import local
-from qmgr_tables.tables import TABLES
-from qmgrd.ops import remote
-from qmgrd.ops.snapshots import Snapshot, SnapshotUnreadable, Staging, find
-from tests.qmgrd.ops.far import Far, far
+from qmgr_tables.tables.registry import TABLES
+from qmgrd.snapshot import remote
+from qmgrd.snapshot.finder import Snapshot, SnapshotUnreadable, Staging, find
+from tests.qmgrd.snapshot.far import Far, far
 
 URL = "far:///bucket/{}"
 

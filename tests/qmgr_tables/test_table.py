@@ -3,7 +3,7 @@
 import pytest
 
 from pyspark_qmgr.schema import schema_of
-from qmgr_tables.tables import TABLES
+from qmgr_tables.tables.registry import TABLES
 
 
 @pytest.mark.parametrize("name", TABLES)

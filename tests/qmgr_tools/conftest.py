@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from qmgr_bench.host import QMGRD
+from qmgr_bench.server import Program, wait_for
 from qmgr_client.blocking import connect
-from qmgr_tools import starting
-from qmgr_tools.bench.host import QMGRD
-from qmgr_tools.bench.server import Program, wait_for
+from qmgr_tools.cli import starting
 from qmgr_tools.main import run
 
 QMCTL = (sys.executable, "-c", "from qmgr_tools.main import main; main()")

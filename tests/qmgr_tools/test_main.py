@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from qmgr_tools.failure import MEANINGS
+from qmgr_tools.cli.failure import MEANINGS
 from tests.qmgr_tools.conftest import QMCTL, Daemon, OnTerminal, Qmctl
 
 NOUNS = ("queue", "link", "connection", "context")

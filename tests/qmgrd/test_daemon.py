@@ -23,7 +23,7 @@ from qmgrd.core.layout.kv import StoreFailed
 from qmgrd.core.turn import TurnFailed
 from qmgrd.daemon import Daemon
 from qmgrd.net.listener import ListenFailed, listen
-from qmgrd.ops.recovery import RECOVERIES_MAX
+from qmgrd.process.recovery import RECOVERIES_MAX
 from qmgrd.store.lmdb_store import LmdbStore, StoreReplaced
 from tests.qmgrd.core.harness import record
 from tests.qmgrd.net.wire import Wire

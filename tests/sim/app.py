@@ -9,9 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from qmgr_client.core import ClientCore
 from qmgr_client.errors import ConnectionEnded, UnknownOutcome
-from qmgr_client.events import (
+from qmgr_client.message import Message, PutResult
+from qmgr_client.sansio.core import ClientCore
+from qmgr_client.sansio.events import (
     ConsumerEnded,
     Delivered,
     Disconnected,
@@ -22,8 +23,7 @@ from qmgr_client.events import (
     RequestFailed,
     Settled,
 )
-from qmgr_client.message import Message, PutResult
-from qmgr_client.settles import PLAIN, Terms
+from qmgr_client.sansio.settles import PLAIN, Terms
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
 from qmgr_protocol.frame import FrameDecoder

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from qmgr_client.errors import ConnectionEnded, UnknownOutcome
-from qmgr_client.events import PutDone, RequestDone, RequestFailed, Settled
-from qmgr_client.units import Unit as ClientUnit
+from qmgr_client.sansio.events import PutDone, RequestDone, RequestFailed, Settled
+from qmgr_client.sansio.units import Unit as ClientUnit
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RequestError, name_of
 from tests.sim import producer

@@ -3,8 +3,9 @@
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from qmgr_client.core import ClientCore
-from qmgr_client.events import (
+from qmgr_client.message import Message, PutResult
+from qmgr_client.sansio.core import ClientCore
+from qmgr_client.sansio.events import (
     Disconnected,
     Failed,
     ProducerLost,
@@ -12,7 +13,6 @@ from qmgr_client.events import (
     RequestDone,
     RequestFailed,
 )
-from qmgr_client.message import Message, PutResult
 from qmgr_protocol import messages as m
 from tests.sim.client import REDIAL_MS
 from tests.sim.ledger import DEAD_LETTERS, Put, Traits, require

@@ -3,8 +3,9 @@
 from random import Random
 from typing import Any
 
-from qmgr_client.core import ClientCore
-from qmgr_client.events import (
+from qmgr_client.message import Message, Outgoing, PutResult, encode
+from qmgr_client.sansio.core import ClientCore
+from qmgr_client.sansio.events import (
     Delivered,
     ProducerLost,
     PutDone,
@@ -12,7 +13,6 @@ from qmgr_client.events import (
     RequestFailed,
     Settled,
 )
-from qmgr_client.message import Message, Outgoing, PutResult, encode
 from qmgr_config.model import Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection

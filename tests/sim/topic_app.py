@@ -7,8 +7,9 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from qmgr_client.core import ClientCore
-from qmgr_client.events import (
+from qmgr_client.message import Message, PutResult
+from qmgr_client.sansio.core import ClientCore
+from qmgr_client.sansio.events import (
     ConsumerEnded,
     Delivered,
     Disconnected,
@@ -19,7 +20,6 @@ from qmgr_client.events import (
     RequestFailed,
     Settled,
 )
-from qmgr_client.message import Message, PutResult
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
 from qmgr_protocol.frame import FrameDecoder

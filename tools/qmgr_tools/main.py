@@ -7,55 +7,35 @@ from typing import Any
 
 import typer
 
-from qmgr_tools import (
-    apply,
-    aside,
-    browse,
-    completion,
-    connection,
-    context,
-    dlq,
-    dlq_export,
-    ending,
-    events,
-    explain,
-    export,
-    group_alter,
-    help_text,
-    history,
-    job,
-    link,
-    link_allow,
-    link_doctor,
-    link_show,
-    message,
-    move,
-    notice,
-    proxy_command,
-    publish,
-    queue,
-    queue_alter,
-    report,
-    republish,
-    republish_send,
-    snapshot,
-    snapshot_look,
-    snapshot_prune,
-    status,
-    store,
-    streams,
-    subscription,
-    subscription_alter,
-    subscription_consume,
-    template,
-    top,
-    topic,
-    topic_lacks,
-)
-from qmgr_tools import group as groups
-from qmgr_tools.bench import commands as bench
-from qmgr_tools.bench import transfer as bench_transfer
-from qmgr_tools.command import Command, group, shared_options
+from qmgr_bench import commands as bench
+from qmgr_bench import transfer as bench_transfer
+from qmgr_tools.cli import completion, ending, help_text, notice, streams
+from qmgr_tools.cli.command import Command, group, shared_options
+from qmgr_tools.context import context
+from qmgr_tools.dlq import dlq
+from qmgr_tools.dlq import export as dlq_export
+from qmgr_tools.group import alter as group_alter
+from qmgr_tools.group import group as groups
+from qmgr_tools.job import job
+from qmgr_tools.link import allow as link_allow
+from qmgr_tools.link import link
+from qmgr_tools.link import show as link_show
+from qmgr_tools.link.doctor import doctor as link_doctor
+from qmgr_tools.manager import apply, aside, connection, events, explain, status
+from qmgr_tools.message import browse, message
+from qmgr_tools.proxy import command as proxy_command
+from qmgr_tools.queue import alter as queue_alter
+from qmgr_tools.queue import move, queue, template
+from qmgr_tools.republish import republish
+from qmgr_tools.republish import send as republish_send
+from qmgr_tools.store import export, history, report, snapshot, snapshot_prune, store
+from qmgr_tools.store import snapshot_list as snapshot_look
+from qmgr_tools.subscription import alter as subscription_alter
+from qmgr_tools.subscription import consume as subscription_consume
+from qmgr_tools.subscription import subscription
+from qmgr_tools.top import top
+from qmgr_tools.topic import lacks as topic_lacks
+from qmgr_tools.topic import publish, topic
 
 # By section of the help.
 TREE: dict[str, dict[str, Command | typer.Typer]] = {

@@ -14,7 +14,7 @@ from pyspark_qmgr.reports.place import Place
 from pyspark_qmgr.reports.report import Frames, Report
 from pyspark_qmgr.reports.run import Outcome, run
 from pyspark_qmgr.reports.tables import Tables, time_of
-from qmgrd.ops.snapshots import Snapshot, find, verify
+from qmgrd.snapshot.finder import Snapshot, find, verify
 
 DOCUMENT = "report.json"
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-from qmgrd.ops.snapshots import Snapshot
+from qmgrd.snapshot.finder import Snapshot
 
 SNAPSHOTS = "snapshots"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -50,7 +50,7 @@ class Tables(Mapping[str, DataFrame]):
 
     def __iter__(self) -> Iterator[str]:
         """Yield the names of all tables."""
-        from qmgr_tables.tables import TABLES
+        from qmgr_tables.tables.registry import TABLES
 
         yield from TABLES
 

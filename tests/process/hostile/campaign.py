@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from qmgr_client.aio import connect
-from qmgr_tools.demo.cluster import Node
+from qmgr_demo.cluster import Node
 from tests.process.hostile.attackers import KINDS
 from tests.process.hostile.good import QUEUES, SUBSCRIBERS, Good
 from tests.process.hostile.watch import Watch, Windows, p99

@@ -19,8 +19,8 @@ from functools import partial
 
 from qmgr_client.aio import PutResult, QueueManager, connect
 from qmgr_client.message import Message
+from qmgr_demo.ledger import Ledger
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_tools.demo.ledger import Ledger
 from tests.process.hostile.watch import Mark, Watch
 
 DRAIN_S = 30

@@ -5,7 +5,7 @@ from pyspark.sql import SparkSession
 
 from pyspark_qmgr.reports import job
 from pyspark_qmgr.reports.registry import named
-from qmgrd.ops.snapshots import SnapshotUnreadable
+from qmgrd.snapshot.finder import SnapshotUnreadable
 from tests.pyspark_qmgr.reports.test_page import Parsed
 
 pytestmark = pytest.mark.spark

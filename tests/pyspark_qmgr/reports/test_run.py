@@ -72,7 +72,7 @@ def test_line_is_drawn_of_those_with_the_most(spark: SparkSession, tmp_path: Pat
 def test_error_of_an_executor_is_told_in_a_line() -> None:
     text = (
         "[PYTHON] it failed:\n  File x\n"
-        "qmgrd.ops.snapshots.SnapshotUnreadable: /a: damaged; copy it\n\tat java"
+        "qmgrd.snapshot.finder.SnapshotUnreadable: /a: damaged; copy it\n\tat java"
     )
     assert why(RuntimeError(text)) == "/a: damaged; copy it"
     assert why(ValueError("one\ntwo")) == "one"

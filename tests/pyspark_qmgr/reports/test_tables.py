@@ -6,9 +6,9 @@ from pyspark.sql import SparkSession
 from pyspark_qmgr.reports.registry import named
 from pyspark_qmgr.reports.tables import Tables, snapshots_frame, time_of
 from qmgr_protocol import messages as m
-from qmgrd.ops.snapshots import find
+from qmgrd.snapshot.finder import find
 from tests.pyspark_qmgr.reports import made
-from tests.qmgrd.ops.shot import Camera, managed
+from tests.qmgrd.snapshot.shot import Camera, managed
 
 pytestmark = pytest.mark.spark
 

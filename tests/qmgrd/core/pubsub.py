@@ -10,9 +10,9 @@ from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.ops.finding import Findings
-from qmgrd.ops.verify_definitions import check_definitions
-from qmgrd.ops.verify_queue import check_messages
+from qmgrd.verify.definitions import check_definitions
+from qmgrd.verify.finding import Findings
+from qmgrd.verify.queue import check_messages
 from tests.qmgrd.core.harness import AnyStore, Client, Delivery, Manager, record
 
 PUBLICATIONS = "SYSTEM.PUBLICATIONS"

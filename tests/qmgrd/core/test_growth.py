@@ -13,8 +13,8 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.growth import GROWING, GROWTH, Growth
 from qmgrd.core.limits.room import mark_of
 from qmgrd.core.requests.rights import RIGHTS, Right
-from qmgrd.ops.verify import verify
 from qmgrd.store.lmdb_store import LmdbStore
+from qmgrd.verify.verify import verify
 from tests.growing import FILLING, LIMITS, REQUESTS, grouped, heavy, prepare
 from tests.qmgr_protocol.golden import MESSAGES
 from tests.qmgrd.core.harness import Client, Manager, record

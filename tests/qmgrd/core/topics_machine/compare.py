@@ -6,9 +6,9 @@ from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import ErrorCode
-from qmgrd.ops.finding import Findings
-from qmgrd.ops.verify_definitions import check_definitions
-from qmgrd.ops.verify_queue import check_messages
+from qmgrd.verify.definitions import check_definitions
+from qmgrd.verify.finding import Findings
+from qmgrd.verify.queue import check_messages
 from tests.qmgrd.core.harness import Delivery, Manager, delivery
 from tests.qmgrd.core.topics_machine.things import NEVER_MS, Copy
 

@@ -1,0 +1,152 @@
+"""Keeps a client connected: dials, waits until the connection is lost, backs off, dials again."""
+
+import asyncio
+import errno
+import os
+import random
+import re
+import socket
+from dataclasses import dataclass
+
+from qmgr_client.address import Address
+from qmgr_client.aio.session import Session, Wire
+from qmgr_client.errors import GOODBYE, ConnectFailed
+from qmgr_protocol.errors import ErrorCode
+
+BACK_OFF_MIN_MS = 100
+BACK_OFF_MAX_MS = 10_000
+DIAL_MAX_MS = 10_000  # for a connection and its welcome
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a client tries, in milliseconds. None is for ever.
+
+    Raises:
+        ValueError: one is negative.
+    """
+
+    wait_ms: int | None  # for the first connection; 0 tries once
+    give_up_ms: int | None  # for each later one; 0 does not try
+
+    def __post_init__(self) -> None:
+        for name, time_ms in (("wait_ms", self.wait_ms), ("give_up_ms", self.give_up_ms)):
+            if time_ms is not None and time_ms < 0:
+                raise ValueError(f"{name} of {time_ms} is negative")
+
+
+class Dialler:
+    """What connects a session. Invariant: it dials only while no connection stands."""
+
+    def __init__(self, session: Session, address: Address, patience: Patience) -> None:
+        self._session = session
+        self._address = address
+        self._patience = patience
+        self._loop = asyncio.get_running_loop()
+
+    async def run(self, opened: "asyncio.Future[None]") -> None:
+        """Keep the session connected until its core is done.
+
+        *opened* is told of the first connection, or why there is none: ConnectFailed where the
+        patience ran out, ConnectionEnded where the queue manager wants no such client.
+        """
+        session = self._session
+        session.ticking.start()
+        try:
+            await self._keep(opened)
+        except Exception as error:
+            session.end(ErrorCode.INTERNAL_ERROR, f"a bug of the client: {error!r}")
+            raise
+        finally:
+            session.ticking.stop()
+            if not opened.done():
+                opened.set_exception(session.core.failed or ConnectionError("never tried"))
+
+    async def _keep(self, opened: "asyncio.Future[None]") -> None:
+        session = self._session
+        failures, until_ms = 0, self._deadline(self._patience.wait_ms)
+        while session.core.failed is None:
+            session.why, session.retry_after_ms = "", 0
+            hint = await self._dial(until_ms)
+            if hint:
+                failures += 1
+            else:
+                failures = 0
+                if not opened.done():
+                    opened.set_result(None)
+                assert session.over is not None
+                await session.over
+                until_ms = self._deadline(self._patience.give_up_ms)
+            if session.core.failed is not None:
+                return
+            if until_ms is not None and session.now_ms() >= until_ms:
+                self._give_up(opened, hint)
+                return
+            await asyncio.sleep(self._pause_ms(failures, until_ms) / 1000)
+
+    def _give_up(self, opened: "asyncio.Future[None]", hint: str) -> None:
+        why = self._session.why
+        if not opened.done():
+            opened.set_exception(ConnectFailed(str(self._address), why, hint))
+        text = f"no connection to {self._address}: {why}"
+        self._session.end(ErrorCode.LIVENESS_EXPIRED, text)
+
+    def _deadline(self, patience_ms: int | None) -> int | None:
+        return None if patience_ms is None else self._session.now_ms() + patience_ms
+
+    def _pause_ms(self, failures: int, until_ms: int | None) -> float:
+        """Return how long to wait before the next dial: doubled each time, with jitter."""
+        longest_ms = float(min(BACK_OFF_MIN_MS << min(failures, 20), BACK_OFF_MAX_MS))
+        pause_ms = max(longest_ms * random.uniform(0.5, 1.0), self._session.retry_after_ms)
+        if until_ms is None:
+            return pause_ms
+        return min(pause_ms, max(until_ms - self._session.now_ms(), 0))
+
+    async def _dial(self, until_ms: int | None) -> str:
+        """Connect; return nothing once welcomed, else what to try. The session has the why."""
+        session = self._session
+        limit_ms = DIAL_MAX_MS
+        if until_ms is not None and until_ms > session.now_ms():
+            limit_ms = min(limit_ms, until_ms - session.now_ms())
+        session.greeted = self._loop.create_future()
+        try:
+            async with asyncio.timeout(limit_ms / 1000):
+                await self._connect()
+                session.why = await session.greeted
+        except TimeoutError:
+            session.drop()
+            session.why = f"no answer within {limit_ms} ms"
+            return "is it reachable, and is it a qmgrd?"
+        except OSError as error:
+            session.why, hint = explained(error)
+            return hint
+        except UnicodeError as error:  # No name of a host: "a..b" has an empty label.
+            session.why = str(error)
+            return "is the name right?"
+        if session.why.startswith(GOODBYE):  # Only a queue manager says so.
+            return "what does its log say?"
+        return "is it a qmgrd? what does its log say?" if session.why else ""
+
+    async def _connect(self) -> None:
+        host, port, path = self._address
+        session, loop = self._session, self._loop
+        if path:
+            await loop.create_unix_connection(lambda: Wire(session), path)
+        else:
+            await loop.create_connection(lambda: Wire(session), host, port)
+
+
+def explained(error: OSError) -> tuple[str, str]:
+    """Return what a dial met, and what to try."""
+    if isinstance(error, socket.gaierror):
+        return error.strerror or str(error), "is the name right?"
+    number = error.errno
+    if number is None:  # Of a name with several addresses, say: the errors of all in one text.
+        numbers = set(re.findall(r"\[Errno (\d+)\]", str(error)))
+        number = int(numbers.pop()) if len(numbers) == 1 else None
+    why = os.strerror(number) if number else str(error)
+    if number in (errno.ENOENT, errno.ECONNREFUSED):
+        return why, "is qmgrd running there?"
+    if number in (errno.EACCES, errno.EPERM):
+        return why, "may this user open the socket?"
+    return why, "is the address right, and the host reachable?"

@@ -1,0 +1,56 @@
+"""Messages that are asked for once, and what becomes of them when nobody wants them any more."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from qmgr_client.aio.session import Session
+from qmgr_client.duration import Duration, in_ms
+from qmgr_client.errors import MessageDamaged
+from qmgr_client.message import Message
+from qmgr_client.sansio.units import Unit
+from qmgr_protocol import messages as m
+
+BYTES_MAX: int = m.Get._field_defaults["bytes_max"]
+UNGROUPED = (m.PHYSICAL, False, 0, 0)
+
+
+async def get_many(
+    session: Session, queue: str, messages_max: int, wait_ms: Duration, lease_ms: Duration,
+    selection: tuple[str, bytes, bytes, bytes], unit: Unit | None = None,
+    groups: tuple[int, bool, int, int] = UNGROUPED,
+) -> list[Message]:  # fmt: skip
+    """Return up to *messages_max* messages under lease, as soon as there is one.
+
+    *groups* is order, all_available, number and reader. It ends with its *unit* of work, which the
+    messages are not part of yet.
+
+    Raises:
+        MessageDamaged: one cannot be read; the others are given back.
+    """
+    times = in_ms("wait_ms", wait_ms), in_ms("lease_ms", lease_ms)
+    fields = (queue, messages_max, *times, BYTES_MAX, *selection, *groups)
+    ticket, future = session.request(m.Get, *fields, unit=unit)
+    try:
+        found: list[Message] = await future
+    except asyncio.CancelledError:
+        session.abandon(ticket)
+        give_back(session, future.result() if has_result(future) else [])
+        raise
+    for message in found:
+        if message.damage:
+            give_back(session, (other for other in found if other is not message))
+            raise MessageDamaged(message)
+    return found
+
+
+def give_back(session: Session, messages: Iterable[Message]) -> None:
+    """Have *messages* go back to their queue, as if they had not been delivered."""
+    if session.core.failed is None:
+        for message in messages:
+            session.settle(message, m.UNREAD)
+
+
+def has_result(future: "asyncio.Future[Any]") -> bool:
+    """Return whether *future* had its result when whoever waited for it was cancelled."""
+    return future.done() and not future.cancelled() and future.exception() is None

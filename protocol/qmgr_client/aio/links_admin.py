@@ -1,0 +1,116 @@
+"""What operators ask about links, for asyncio."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from qmgr_client.aio.asker import Asker
+from qmgr_client.manager_rows import AllowedRow, Disallowed, LinkAltered, LinkList, LinkRow
+from qmgr_client.rows import Removed
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError
+
+
+class LinksAdmin(Asker):
+    """What an operator asks about links."""
+
+    async def link_create(
+        self, link: str, addresses: list[str], *, stopped: bool = False, connections: int = 1,
+        ordered: bool = False, fetch: bool = False, routes: Sequence[str] = (),
+        transit: bool = False,
+    ) -> LinkRow:  # fmt: skip
+        """Define a link to the queue manager of that name, and start it unless *stopped*.
+
+        Args:
+            link: the name of the queue manager there.
+            addresses: at most 16 of host:port or unix:/path; each dial tries the next. None, where
+                the queue manager there dials, and fetches.
+            stopped: whether it is not to be started yet.
+            connections: over how many its messages go at a time, 1 to 16.
+            ordered: whether a message that overtook another is stored behind it only.
+            fetch: whether to ask, over the connections that it dials, for what waits there.
+            routes: further queue managers that lie behind that one; "*" for all others.
+            transit: whether what other links bring here may go on over this one.
+        """
+        given: dict[str, Any] = {"connections": connections} if connections != 1 else {}
+        flags = {"stopped": stopped, "ordered": ordered, "fetch": fetch, "transit": transit}
+        given |= {"routes": _listed(routes)} if routes else {}
+        attributes = given | {key: True for key, is_so in flags.items() if is_so}
+        return await self._row(
+            LinkRow, m.LinkCreate, link, {"addresses": _listed(addresses)} | attributes
+        )
+
+    async def link_alter(
+        self, link: str, addresses: list[str] | None = None, *, connections: int | None = None,
+        ordered: bool | None = None, fetch: bool | None = None,
+        routes: Sequence[str] | None = None, transit: bool | None = None,
+    ) -> LinkAltered:  # fmt: skip
+        """Give a link other attributes for good; what waits on it stays, and goes on so.
+
+        One that is not stopped dials anew at once. Return the row, with "changed" as of a queue.
+        """
+        listed = None if addresses is None else _listed(addresses)
+        given = {
+            "addresses": listed, "connections": connections, "ordered": ordered, "fetch": fetch,
+            "routes": None if routes is None else _listed(routes), "transit": transit,
+        }  # fmt: skip
+        changes = {key: value for key, value in given.items() if value is not None}
+        return await self._row(LinkAltered, m.LinkAlter, link, changes)
+
+    async def link_delete(self, link: str, *, purge: bool = False) -> Removed:
+        """Delete a link, with *purge* also one with messages waiting; tells how many.
+
+        Also forgets which store the queue manager of that name has, unless it may open links here.
+        """
+        return await self._row(Removed, m.LinkDelete, link, purge)
+
+    async def link_list(self) -> LinkList:
+        """Return the rows of "links", and of the "inbound" ones that lead here.
+
+        Also who is "allowed" to open links to here, and who was "refused" since the start.
+        """
+        return await self._row(LinkList, m.LinkList)
+
+    async def link_show(self, link: str) -> LinkRow:
+        """Return a link's row."""
+        return await self._row(LinkRow, m.LinkShow, link)
+
+    async def link_start(self, link: str, *, accept: bool = False) -> LinkRow:
+        """Start a link that is stopped or was refused.
+
+        With *accept* a refused link takes its peer as that is now, another store or a restored one:
+        what is held here goes there as a new stream. What the peer had of it already is doubled.
+        """
+        return await self._row(LinkRow, m.LinkStart, link, accept)
+
+    async def link_stop(self, link: str) -> LinkRow:
+        """Stop a link until it is started again."""
+        return await self._row(LinkRow, m.LinkStop, link)
+
+    async def link_allow(self, manager: str, store_id: bytes = b"") -> AllowedRow:
+        """Lets a queue manager open links to this one; returns its row.
+
+        Args:
+            manager: the name of the queue manager that dials.
+            store_id: the only store accepted under that name, 16 bytes; empty: the one pinned
+                already, or the first that comes.
+
+        Raises:
+            RequestError: PEER_WRONG, it is this queue manager; LINKS_EXHAUSTED.
+        """
+        return await self._row(AllowedRow, m.LinkAllow, manager, store_id)
+
+    async def link_disallow(self, manager: str) -> Disallowed:
+        """Ends that a queue manager may open links; returns how many closed, and ``link.inbound``.
+
+        Raises:
+            RequestError: LINK_UNKNOWN, it may not.
+        """
+        return await self._row(Disallowed, m.LinkDisallow, manager)
+
+
+def _listed(addresses: Sequence[str]) -> list[str]:
+    """Return *addresses* as a list; a text is one too, of letters, and would be taken for that."""
+    if isinstance(addresses, str):
+        text = f"addresses are a list: write [{addresses!r}], not {addresses!r}"
+        raise RequestError(ErrorCode.VALUE_INVALID, text)
+    return list(addresses)

@@ -1,0 +1,200 @@
+"""Requests and replies for asyncio: a message that is answered with another one.
+
+    asking    request ──put, reply_to=/replies/4f2a..., correlation id──▶ queue
+                 ▲                                                          │ consume
+                 └──────── subscription to /replies/4f2a... ◀── publish ── reply
+
+1. The reply address is a topic that nobody else knows, with a subscription that is not durable. A
+   client has one, made at its first request and shared by all.
+2. A reply finds its request by the correlation id. One that comes late, or twice, is dropped.
+3. If the connection is lost, the subscription is made again; a reply in between is lost.
+"""
+
+import asyncio
+import secrets
+from contextlib import suppress
+from typing import Unpack
+
+from qmgr_client.aio.session import Session
+from qmgr_client.aio.subscription import Subscription
+from qmgr_client.duration import Duration, in_ms
+from qmgr_client.errors import ConnectionEnded, MessageDamaged, RequestTimeout
+from qmgr_client.message import Message, check_is_message
+from qmgr_client.outgoing import Outgoing, PutOptions, PutResult, outgoing_of
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.topic import MARK
+
+TOPICS = "replies/"  # below which each client has its own
+ID_BYTES = 16
+TIMEOUT_MS = 5_000
+
+
+class ReplyAddress:
+    """Where replies come to.
+
+    Invariant: ``_waiting`` has each request that waits for its reply, by correlation id.
+    """
+
+    def __init__(self, session: Session, subscription: Subscription, topic: str) -> None:
+        self.reply_to = MARK + topic
+        self._session = session
+        self._subscription = subscription
+        self._waiting: dict[bytes, asyncio.Future[Message]] = {}
+        self._reading: asyncio.Task[None] | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no reply comes any more."""
+        return self._reading is not None and self._reading.done()
+
+    async def open(self) -> None:
+        """Subscribe, unless it has been done.
+
+        Raises:
+            RequestError: SUBSCRIPTIONS_EXHAUSTED, STORE_FULL.
+        """
+        await self._subscription.open()
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._read())
+
+    def wait_for(self, correlation_id: bytes) -> "asyncio.Future[Message]":
+        """Return the future of the reply with that id; :meth:`forget` it in the end."""
+        future = self._waiting[correlation_id] = asyncio.get_running_loop().create_future()
+        return future
+
+    def forget(self, correlation_id: bytes) -> None:
+        """Wait no more for the reply with that id."""
+        self._waiting.pop(correlation_id, None)
+
+    async def close(self) -> None:
+        """Return when it has ended, as it does with the client."""
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait([self._reading])
+
+    async def _read(self) -> None:
+        error: RequestError = ConnectionEnded(ErrorCode.CANCELLED, "the client was closed")
+        try:
+            while (reply := await self._next()) is not None:
+                future = self._waiting.pop(reply.correlation_id, None)
+                if future is not None and not future.done():
+                    future.set_result(reply)
+        except RequestError as failed:
+            error = failed
+        finally:
+            for future in self._waiting.values():
+                if not future.done():
+                    future.set_exception(error)
+
+    async def _next(self) -> Message | None:
+        """Return the next reply, acknowledged; None where the client is closed."""
+        while True:
+            try:
+                message = await anext(self._subscription, None)
+            except MessageDamaged as damaged:
+                self._acknowledge(damaged.message)
+                continue
+            if message is not None:
+                self._acknowledge(message)
+            return message
+
+    def _acknowledge(self, message: Message) -> None:
+        with suppress(RequestError):  # Then it comes again, and finds nobody.
+            self._session.settle(message, m.ACK)
+
+
+class Replies:
+    """What a queue manager does for those who ask and those who answer."""
+
+    _session: Session
+
+    def __init__(self) -> None:
+        self._reply_address: ReplyAddress | None = None
+
+    async def request(
+        self, queue: str, body: bytes, timeout_ms: Duration = TIMEOUT_MS,
+        **options: Unpack[PutOptions],
+    ) -> Message:  # fmt: skip
+        """Put a message and return the reply to it, which is acknowledged already.
+
+        Args:
+            queue: a queue of this queue manager, or a topic with its "/".
+            body: what is asked.
+            timeout_ms: how long to wait, from 1 on. The request expires then, too, unless
+                *options* has another ``expiry_ms``.
+            options: as of :meth:`QueueManager.put`, but for reply_to and correlation_id.
+
+        Raises:
+            RequestTimeout: no reply in time; whether the request was worked on is unknown.
+            RequestError: the put is refused; SUBSCRIPTIONS_EXHAUSTED, there is no room for the
+                reply address; VALUE_INVALID, *queue* is behind a link.
+        """
+        wait_ms = in_ms("timeout_ms", timeout_ms)
+        _check(wait_ms, options)
+        if "@" in queue and not queue.startswith("/"):
+            text = (
+                f"{queue} is a queue of another queue manager, whose clients cannot reply to this"
+            )
+            raise RequestError(ErrorCode.VALUE_INVALID, f"{text}: put with a reply_to of your own")
+        options.setdefault("expiry_ms", wait_ms)
+        address, correlation_id = self._replies_to(), secrets.token_bytes(ID_BYTES)
+        outgoing = outgoing_of("request", body, options)._replace(
+            reply_to=address.reply_to, correlation_id=correlation_id
+        )
+        try:
+            async with asyncio.timeout(wait_ms / 1000):
+                await address.open()
+                reply = address.wait_for(correlation_id)
+                await (await self._submit(queue, outgoing))
+                return await reply
+        except TimeoutError:
+            raise RequestTimeout(queue, wait_ms) from None
+        finally:
+            address.forget(correlation_id)
+
+    async def reply(
+        self, message: Message, body: bytes, **options: Unpack[PutOptions]
+    ) -> PutResult:
+        """Put *body* where the producer of *message* wants its reply; return when it is on disk.
+
+        It has the correlation id of *message*, and *message* is still to be acknowledged. Of the
+        result, ``subscriptions`` is 0 where a :meth:`request` waits no more.
+
+        Raises:
+            RequestError: VALUE_INVALID, *message* has no ``reply_to``; or as of a put.
+        """
+        check_is_message("reply", message)
+        if not message.reply_to:
+            text = f"message {message.uid} has no reply_to: its producer wants no reply"
+            raise RequestError(ErrorCode.VALUE_INVALID, text)
+        options.setdefault("correlation_id", message.correlation_id)
+        return await (await self._submit(message.reply_to, outgoing_of("reply", body, options)))
+
+    def _replies_to(self) -> ReplyAddress:
+        found = self._reply_address
+        if found is None or found.has_ended:
+            topic = TOPICS + secrets.token_hex(ID_BYTES)
+            found = ReplyAddress(self._session, self.subscribe(topic, retained=False), topic)
+            self._reply_address = found
+        return found
+
+    async def _close_replies(self) -> None:
+        if self._reply_address is not None:
+            await self._reply_address.close()
+
+    def subscribe(self, topic: str, *, retained: bool = True) -> Subscription:
+        """Return what is published to the topics of a filter; the client says how."""
+        raise NotImplementedError
+
+    async def _submit(self, queue: str, outgoing: Outgoing) -> "asyncio.Future[PutResult]":
+        raise NotImplementedError
+
+
+def _check(timeout_ms: int, options: PutOptions) -> None:
+    if timeout_ms < 1:
+        text = f"timeout_ms is {timeout_ms}: at least 1"
+        raise RequestError(ErrorCode.VALUE_INVALID, text)
+    if options.get("reply_to") or options.get("correlation_id"):
+        text = "a request has a reply_to and a correlation_id of its own: give neither"
+        raise RequestError(ErrorCode.VALUE_INVALID, text)

@@ -1,0 +1,1 @@
+"""Message groups, as a client puts and gets them."""

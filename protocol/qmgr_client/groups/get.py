@@ -1,0 +1,62 @@
+"""What a reader of groups allows: the part of the table of PROTOCOL.md that a client decides.
+
+The queue manager keeps which message is next. The reader knows which group it is in, and whether
+that is read in units of work.
+"""
+
+from qmgr_client.groups.place import Place, Places
+from qmgr_client.outgoing import Group
+from qmgr_client.sansio.units import Unit
+from qmgr_protocol.errors import ErrorCode, RequestError
+
+
+class GroupGetState:
+    """The state of one reader."""
+
+    def __init__(self) -> None:
+        self.warning: ErrorCode | None = None  # of the last call
+        self._places = Places()
+
+    @property
+    def current(self) -> Group | None:
+        """The group that has not ended, and the number that was got last."""
+        self._places.look()
+        place = self._places.place
+        return Group(place.group_id, place.number) if place.group_id else None
+
+    def logical(self, unit: Unit | None) -> None:
+        """Begin a get in logical order, in *unit* or in none.
+
+        Raises:
+            RequestError: INCONSISTENT_UNIT.
+        """
+        current = self._begin()
+        if current is not None and not self._places.place.is_as(unit):
+            so = "outside of units of work" if unit is not None else "in units of work"
+            text = f"group {current.id.hex()} is read {so} so far: go on with it so"
+            raise RequestError(ErrorCode.INCONSISTENT_UNIT, text)
+
+    def physical(self) -> None:
+        """Begin a get in physical order."""
+        self._begin()
+
+    def got(self, group: Group | None, unit: Unit | None, *, logical: bool) -> None:
+        """Take the message that a get brought, of *group* or of none: the reader is there now."""
+        current, place = self.current, self._places.place
+        if not logical and current is not None:
+            if group is not None and group.id == current.id and not place.is_as(unit):
+                self.warning = ErrorCode.INCONSISTENT_UNIT
+            elif place.was_logical:
+                self.warning = ErrorCode.INCOMPLETE_GROUP
+        inside = group is not None and not group.last
+        group_id, number = (group.id, group.number) if group is not None and inside else (b"", 0)
+        self._places.move(Place(group_id, number, unit, logical))
+
+    def _begin(self) -> Group | None:
+        self.warning, current = None, self.current
+        self._places.mark()
+        return current
+
+    def lost(self) -> None:
+        """Take note that the connection is gone, and with it the reader's group."""
+        self._places.lose()

@@ -1,0 +1,87 @@
+"""What a client says next: of all that waits, in the order that loses and doubles nothing.
+
+A connection after the first one goes: hello, settles sent before, then the producer and the puts
+sent before, and only then what brings messages here: gets, consumers, credit.
+"""
+
+from qmgr_client.sansio.consumers import Consumers
+from qmgr_client.sansio.puts import Puts
+from qmgr_client.sansio.requests import Requests
+from qmgr_client.sansio.settles import Settles
+from qmgr_client.sansio.unanswered import Unanswered
+from qmgr_client.sansio.units import Units
+from qmgr_protocol import messages as m
+from qmgr_protocol.layout import ID_END
+
+
+class Agenda:
+    """Picks from all that waits to be sent, within the windows of the connection."""
+
+    def __init__(
+        self, puts: Puts, settles: Settles, requests: Requests, consumers: Consumers,
+        unanswered: Unanswered, units: Units,
+    ) -> None:  # fmt: skip
+        self._puts = puts
+        self._settles = settles
+        self._requests = requests
+        self._consumers = consumers
+        self._unanswered = unanswered
+        self._units = units
+        self._last_id = 0
+
+    def next(self, limits: m.Welcome, now_ms: int) -> m.Message | None:
+        """Return the next message to send, in the order that the top of this file names."""
+        puts, settles, requests = self._puts, self._settles, self._requests
+        if self._consumers.has_lapsed:
+            self._give_back_lapsed()
+        window = limits.request_window
+        used = len(requests.open) + settles.frames + self._consumers.opening + bool(puts.open_id)
+        if used < window and (settle := settles.take()) is not None:
+            return settle
+        # Gets may wait for long: they leave a part of the window to other requests, and these a
+        # part to settles.
+        has_slot = used < max(window - window // 8, 1)
+        may_wait = used < max(window - window // 4, 1)
+        if self._units.ready:
+            self.number_commits()
+        if puts.wants_open():
+            if has_slot and not settles.is_recovering:
+                return puts.open(self._request_id())
+        elif (put := puts.take(limits)) is not None:
+            return put
+        is_level = not (puts.is_recovering or settles.is_recovering)
+        if has_slot and requests.has_next(gets=is_level and may_wait):
+            return requests.take(self._request_id(), now_ms)
+        if not is_level:
+            return None
+        if has_slot and self._consumers.has_next():
+            return self._consumers.take(self._request_id())
+        return self._next_unanswered(window, now_ms, has_slot=used < window)
+
+    def _give_back_lapsed(self) -> None:
+        for queue_id, handle, taken in self._consumers.take_lapsed():
+            self._settles.give_back(queue_id, handle, taken)
+
+    def number_commits(self) -> None:
+        """Have the commits of units that are level go out among the puts, behind those so far."""
+        for commit in self._units.take_ready():
+            self._puts.add(commit)
+
+    def _next_unanswered(self, window: int, now_ms: int, *, has_slot: bool) -> m.Message | None:
+        """Return the next credit or cancel, or what tells that there is room for one."""
+        unanswered = self._unanswered
+        if not unanswered.has_room(window):
+            wanted = has_slot and unanswered.wants_settle()
+            return self._settles.take_empty() if wanted else None
+        found = unanswered.take() or self._consumers.take_credit(now_ms)
+        if found is not None:
+            unanswered.note()
+        return found
+
+    def _request_id(self) -> int:
+        """Return an id that nothing open on this connection has."""
+        while True:
+            self._last_id = self._last_id % (ID_END - 1) + 1
+            taken = self._last_id in self._requests.open or self._last_id in self._consumers.open
+            if not taken and self._last_id != self._puts.open_id:
+                return self._last_id

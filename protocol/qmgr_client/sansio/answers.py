@@ -1,0 +1,77 @@
+"""What the queue manager answers, handed to whom it concerns. Late answers concern nobody."""
+
+from collections.abc import Callable
+from typing import Any
+
+from qmgr_client.message import NOWHERE, Home
+from qmgr_client.sansio.consumers import Consumers
+from qmgr_client.sansio.puts import Puts
+from qmgr_client.sansio.requests import Requests
+from qmgr_client.sansio.settles import Settles
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import RequestError
+
+
+class Answers:
+    """Routes answers by their ids, which :class:`Agenda` gave out."""
+
+    def __init__(
+        self, puts: Puts, settles: Settles, requests: Requests, consumers: Consumers
+    ) -> None:
+        self.home = NOWHERE  # that of the connection
+        self._name = ""
+        self._puts = puts
+        self._settles = settles
+        self._requests = requests
+        self._consumers = consumers
+        self.handlers: dict[type[Any], Callable[[Any, int], None]] = {
+            m.Committed: self._on_committed,
+            m.Settled: self._on_settled,
+            m.Deliver: self._on_deliver,
+            m.Ok: self._on_ok,
+            m.Error: self._on_error,
+            m.Ended: self._on_ended,
+        }
+
+    def welcomed(self, welcome: m.Welcome) -> None:
+        """Take note of whose answers come now."""
+        self._name = welcome.name
+        self.home = Home(welcome.store_id, welcome.boot)
+
+    def _on_committed(self, answer: m.Committed, now_ms: int) -> None:
+        self._puts.committed(answer, self._name)
+
+    def _on_settled(self, answer: m.Settled, now_ms: int) -> None:
+        self._settles.settled(answer)
+
+    def _on_deliver(self, answer: m.Deliver, now_ms: int) -> None:
+        give_back, queue_id = self._settles.give_back, answer.queue_id
+        if answer.request_id in self._consumers.open:
+            for handle, taken in self._consumers.delivered(answer, now_ms):
+                give_back(queue_id, handle, taken)
+        elif answer.request_id in self._requests.open:
+            for handle in self._requests.delivered(answer, self.home):
+                give_back(queue_id, handle)
+
+    def _on_ok(self, answer: m.Ok, now_ms: int) -> None:
+        if answer.request_id == self._puts.open_id:
+            self._puts.opened(answer.value, self._name)
+        elif answer.request_id in self._requests.open:
+            self._requests.done(answer.request_id, answer.value, self._name)
+        elif answer.request_id in self._consumers.open:
+            self._consumers.opened(answer.request_id, answer.value)
+
+    def _on_error(self, answer: m.Error, now_ms: int) -> None:
+        error = RequestError(answer.code, answer.text, answer.retry_after_ms)
+        self._refused(answer.request_id, error)
+
+    def _on_ended(self, answer: m.Ended, now_ms: int) -> None:
+        self._refused(answer.request_id, RequestError(answer.code, answer.text))
+
+    def _refused(self, request_id: int, error: RequestError) -> None:
+        if request_id == self._puts.open_id:
+            self._puts.refused(error)
+        elif request_id in self._requests.open:
+            self._requests.failed(request_id, error)
+        elif request_id in self._consumers.open:
+            self._consumers.ended(request_id, error)

@@ -1,0 +1,335 @@
+"""The consumers of a client, over its connections; consumer.py says how one works."""
+
+from collections import deque
+from typing import Any
+
+from qmgr_client import message as messages
+from qmgr_client.errors import ConnectionEnded
+from qmgr_client.message import Home, Message
+from qmgr_client.sansio.consumer import Consumer, Held, Identity, Lapsed, identity_of
+from qmgr_client.sansio.events import ConsumerEnded, Delivered, Events
+from qmgr_client.sansio.taken_back import TakenBack, comes_back, member_of
+from qmgr_client.sansio.units import Unit
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
+from qmgr_protocol.field import U32, U64, row
+
+ANY = ("", b"", b"")
+_OPENED = row(U32, U64)
+
+
+class Consumers:
+    """All consumers that have not ended.
+
+    Invariant: ``open`` has those with a request id on this connection, the others are in
+    ``_waiting``; ``_touched`` has those whose free credit may have grown, ``_working`` those whose
+    application may hold messages.
+    """
+
+    def __init__(self, events: Events) -> None:
+        self.open: dict[int, Consumer] = {}  # by request id
+        self._all: dict[int, Consumer] = {}  # by ticket
+        self._events = events
+        self._waiting: deque[Consumer] = deque()
+        self._touched: dict[int, Consumer] = {}
+        self._working: dict[int, Consumer] = {}
+        self._lapsed: list[Lapsed] = []
+        # What the application had when the connection was lost: whose, under which handle.
+        self._in_hand: dict[Identity, tuple[int, bytes]] = {}
+        self._opening = 0
+        self.starts_now = False  # whether leases are to start at once
+
+    @property
+    def opening(self) -> int:
+        """How many requests to open one wait for an answer."""
+        return self._opening
+
+    def add(self, consumer: Consumer) -> None:
+        """Take in a consumer, to be opened when that may be."""
+        consumer.lapsed = self._lapsed
+        self._all[consumer.ticket] = consumer
+        self._waiting.append(consumer)
+
+    def has_next(self) -> bool:
+        """Return whether one waits to be opened."""
+        return bool(self._waiting)
+
+    def take(self, request_id: int) -> m.Consume:
+        """Return the request that opens the next one, with all the credit that is free."""
+        consumer = self._waiting.popleft()
+        consumer.request_id = request_id
+        self.open[request_id] = consumer
+        self._opening += 1
+        count, size = consumer.grant()
+        return m.Consume(
+            request_id, consumer.queue, count, size, consumer.lease_wanted_ms, *consumer.selection,
+            *consumer.groups, start_later=True,
+        )  # fmt: skip
+
+    def take_credit(self, now_ms: int) -> m.Credit | None:
+        """Return credit for a consumer that has half of its own free."""
+        while self._touched:
+            _, consumer = self._touched.popitem()
+            if not consumer.is_open or consumer.is_cancelled:
+                continue
+            count, size = consumer.free
+            if count >= consumer.ahead.half:
+                consumer.ahead.half_taken(now_ms)
+                if not consumer.free[0]:
+                    continue  # It has enough ahead, for one that is so slow.
+            elif count and consumer.is_waiting and not consumer.credit_messages:
+                pass  # The application settles late, and wants the rest of its prefetch.
+            elif size < max(consumer.bytes_max // 2, 1):
+                continue
+            return m.Credit(consumer.request_id, *consumer.grant())
+        return None
+
+    def opened(self, request_id: int, value: Any) -> None:
+        """Take the answer to an opening.
+
+        Raises:
+            FieldInvalid: the peer broke the protocol.
+        """
+        if why := _OPENED(value):
+            raise FieldInvalid("Ok", "value", why)
+        consumer = self.open[request_id]
+        self._opening -= 1
+        consumer.is_open = True
+        consumer.granted(value[1])
+        self._touched[consumer.ticket] = consumer
+
+    def delivered(self, answer: m.Deliver, now_ms: int) -> list[tuple[bytes, TakenBack | None]]:
+        """Take messages; return the handles of those that nobody wants any more.
+
+        And of each what is to be told when it has gone back.
+        """
+        consumer = self.open[answer.request_id]
+        unwanted: list[tuple[bytes, TakenBack | None]] = []
+        until_ms = now_ms + consumer.lease_ms
+        for item in answer.items:
+            size = messages.record_bytes(item)
+            consumer.credit_messages -= 1
+            consumer.credit_bytes -= size
+            handle = item[: m.HANDLE.size]
+            if self._in_hand and self._goes_on(answer.queue_id, item, size, now_ms):
+                self._touched[consumer.ticket] = consumer
+                continue
+            member = member_of(item) if consumer.is_ordered else None
+            if consumer.is_cancelled:
+                unwanted.append((handle, None))
+            elif member is not None and consumer.taken_back.takes(*member):
+                unwanted.append((handle, consumer.taken_back.add(*member)))
+            else:
+                consumer.held[handle] = Held(size, until_ms)
+                consumer.held_bytes += size
+                consumer.keep(answer.queue_id, item)
+        if not consumer.is_cancelled:
+            if unwanted:
+                self._touched[consumer.ticket] = consumer
+            self._events.append(Delivered(consumer.ticket))
+        return unwanted
+
+    def _goes_on(self, queue_id: int, item: bytes, size: int, now_ms: int) -> bool:
+        """Return whether the application has this message already, now under this new lease."""
+        ticket, handle = self._in_hand.pop(identity_of(queue_id, item), (0, b""))
+        owner = self._all.get(ticket)
+        if owner is None or owner.is_cancelled or handle not in owner.handed:
+            return False
+        held = Held(size, now_ms + owner.lease_ms)
+        owner.go_on(handle, queue_id, item, held, now_ms)
+        self.starts_now = True
+        self._working[ticket] = owner
+        return True
+
+    def start_next(self, ticket: int, now_ms: int) -> bool:
+        """Have the lease of a consumer's next message start if it is time for one to start."""
+        consumer = self._all.get(ticket)
+        if consumer is None or not consumer.start_next(now_ms):
+            return False
+        self._working[ticket] = consumer
+        return True
+
+    def next_message(self, ticket: int, home: Home, now_ms: int) -> Message | None:
+        """Return the next message for the application, or None where nothing is buffered."""
+        consumer = self._all.get(ticket)
+        if consumer is None:
+            return None
+        if consumer.is_idle:
+            consumer.is_idle = False
+            self._touched[ticket] = consumer
+        while consumer.buffer:
+            queue_id, item = consumer.buffer.popleft()
+            handle = item[: m.HANDLE.size]
+            held = consumer.held.get(handle)
+            if held is None:
+                continue
+            if held.until_ms <= now_ms + consumer.margin_ms:
+                consumer.lapse(queue_id, item)
+                self._touched[ticket] = consumer
+                continue
+            self._working[ticket] = consumer
+            consumer.is_waiting = False
+            consumer.hand_over(queue_id, item, held.until_ms, now_ms)
+            if len(consumer.buffer) + consumer.credit_messages <= consumer.ahead.half:
+                self._touched[ticket] = consumer
+            return messages.decode(item, consumer.queue, queue_id, home, ticket)
+        if not consumer.is_waiting:
+            consumer.is_waiting = True
+            self._touched[ticket] = consumer
+        return None
+
+    def _holder(self, ticket: int) -> Consumer | None:
+        """Return a consumer, which may have ended, as long as its application may hold messages."""
+        return self._all.get(ticket) or self._working.get(ticket)
+
+    def settled(self, message: Message, action: int, unit: Unit | None) -> TakenBack | None:
+        """Free the credit of a message that the application is settling, perhaps in a unit.
+
+        Return what is to be told when that is answered, where it takes others back.
+        """
+        consumer = self._holder(message.consumer)
+        if consumer is None:
+            return None
+        if consumer.settle(message.handle):
+            self._touched[consumer.ticket] = consumer
+        if message.group is None or not consumer.is_ordered:
+            return None
+        group_id, number, _ = message.group
+        if unit is not None:
+            unit.members.append((consumer.ticket, group_id, number))
+        if not comes_back(action):
+            return None
+        self._touched[consumer.ticket] = consumer
+        return consumer.take_back(group_id, number)
+
+    def handle_of(self, message: Message) -> bytes:
+        """Return the handle that holds now for *message*: that of its latest lease."""
+        consumer = self._holder(message.consumer)
+        return message.handle if consumer is None else consumer.handle_of(message.handle)
+
+    def undone(self, unit: Unit) -> None:
+        """Take note that what *unit* had acknowledged comes back."""
+        for ticket, group_id, number in unit.members:
+            consumer = self._all.get(ticket)
+            if consumer is not None:
+                taken = consumer.take_back(group_id, number)
+                unit.taken_back += [] if taken is None else [taken]
+                self._touched[ticket] = consumer
+
+    def renewed(self, ticket: int, handle: bytes, lease_ms: int, now_ms: int) -> None:
+        """Count on a message for longer: its lease is being renewed."""
+        consumer = self._holder(ticket)
+        if consumer is not None:
+            consumer.in_work.renewed(handle)
+            consumer.renew(handle, lease_ms, now_ms)
+
+    def renewals(self, now_ms: int) -> list[tuple[int, bytes]]:
+        """Return queue id and handle of each message whose lease starts, or goes on, now."""
+        due = [found for x in self._working.values() for found in x.renewals(now_ms)]
+        self._working = {x.ticket: x for x in self._working.values() if x.in_work}
+        return due
+
+    def take_lapsed(self) -> list[Lapsed]:
+        """Return what is to go back unread, once."""
+        found = self._lapsed[:]
+        self._lapsed.clear()
+        return found
+
+    @property
+    def has_fresh(self) -> bool:
+        """Whether leases are to be started soon."""
+        return any(consumer.in_work.has_fresh for consumer in self._working.values())
+
+    @property
+    def has_lapsed(self) -> bool:
+        """Whether anything is to go back unread."""
+        return bool(self._lapsed)
+
+    @property
+    def has_credit(self) -> bool:
+        """Whether there may be credit to send."""
+        return bool(self._touched)
+
+    @property
+    def renewal_ms(self) -> int:
+        """How often leases that go on by themselves are to be looked after; 0: there is none."""
+        return min((x.lease_ms // 4 for x in self._working.values() if x.auto_renew), default=0)
+
+    def expire(self, now_ms: int) -> None:
+        """Free the credit of messages whose lease is over: the queue manager has them back."""
+        for ticket, consumer in self._all.items():
+            if consumer.held and consumer.expire(now_ms):
+                self._touched[ticket] = consumer
+
+    def cancel(self, ticket: int) -> tuple[m.Cancel | None, list[tuple[int, bytes]]]:
+        """End a consumer; return what tells the queue manager, and queue id and handle of what the
+        application was not handed."""
+        consumer = self._all.get(ticket)
+        if consumer is None or consumer.is_cancelled:
+            return None, []
+        consumer.is_cancelled = True
+        unread = [(queue_id, item[: m.HANDLE.size]) for queue_id, item in consumer.buffer]
+        unread = [(queue_id, handle) for queue_id, handle in unread if consumer.let_go(handle)]
+        consumer.buffer.clear()
+        if consumer.request_id:
+            return m.Cancel(consumer.request_id), unread
+        self._waiting.remove(consumer)
+        self._end(consumer, None)
+        return None, unread
+
+    def ended(self, request_id: int, error: RequestError) -> None:
+        """Take the end of a consumer, or the refusal to open it."""
+        consumer = self.open.pop(request_id)
+        self._opening -= not consumer.is_open
+        consumer.is_open = False
+        asked_for = consumer.is_cancelled or error.code == ErrorCode.CANCELLED
+        self._end(consumer, None if asked_for else error)
+
+    def _end(self, consumer: Consumer, error: RequestError | None) -> None:
+        self._all.pop(consumer.ticket, None)
+        self._touched.pop(consumer.ticket, None)
+        self._events.append(ConsumerEnded(consumer.ticket, error))
+
+    def lost(self) -> None:
+        """Drop what was not handed out, and have all be opened again: rule 2."""
+        self._in_hand = {
+            identity: (consumer.ticket, handle)
+            for consumer in self._all.values()
+            for handle, identity in consumer.handed.items()
+        }
+        for consumer in self.open.values():
+            for _, item in consumer.buffer:
+                consumer.let_go(item[: m.HANDLE.size])
+            consumer.buffer.clear()
+            consumer.in_work.clear()
+            consumer.taken_back.clear()
+            consumer.request_id = consumer.credit_messages = consumer.credit_bytes = 0
+            consumer.is_open = False
+            if consumer.is_cancelled:
+                self._end(consumer, None)
+            else:
+                self._waiting.append(consumer)
+        self.open.clear()
+        self._touched.clear()
+        self._working.clear()
+        self._lapsed.clear()
+        self._opening = 0
+
+    def fail(self, error: ConnectionEnded) -> None:
+        """End every consumer with *error*."""
+        for consumer in list(self._all.values()):
+            self._end(consumer, None if consumer.is_cancelled else error)
+        self.open.clear()
+        self._waiting.clear()
+        self._opening = 0
+
+
+def check_credit(prefetch: int, bytes_max: int) -> None:
+    """Refuse what would never let a message come.
+
+    Raises:
+        RequestError: VALUE_INVALID.
+    """
+    if not prefetch or not bytes_max:
+        text = f"prefetch and bytes_max are {prefetch} and {bytes_max}, at least 1"
+        raise RequestError(ErrorCode.VALUE_INVALID, text)

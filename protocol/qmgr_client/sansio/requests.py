@@ -1,0 +1,241 @@
+"""Requests with one answer each: gets, browses, administration. Sent again after a reconnect.
+
+But not those that belong to a unit of work: its connection is lost, and the unit with it.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from qmgr_client import message as messages
+from qmgr_client.errors import ConnectionEnded
+from qmgr_client.message import Home, PutResult
+from qmgr_client.sansio.events import Events, RequestDone, RequestFailed
+from qmgr_client.sansio.units import Unit, Units, backed_out, outcomes, over
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
+from qmgr_protocol.frame import encode
+from qmgr_protocol.layout import parse, to_array
+from qmgr_protocol.record import Uid
+
+# What a deletion is answered that had been done before its answer was lost.
+_GONE: dict[type[Any], tuple[ErrorCode, dict[str, None]]] = {
+    m.QueueDelete: (ErrorCode.QUEUE_UNKNOWN, {"messages": None}),
+    m.LinkDelete: (ErrorCode.LINK_UNKNOWN, {"messages": None}),
+    m.TemplateDelete: (ErrorCode.TEMPLATE_UNKNOWN, {"queues": None}),
+    m.Unsubscribe: (ErrorCode.SUBSCRIPTION_UNKNOWN, {"messages": None}),
+    m.TopicDelete: (ErrorCode.TOPIC_UNKNOWN, {}),
+}
+_ABANDONED = RequestError(ErrorCode.CANCELLED, "given up by the caller")
+
+
+@dataclass(slots=True)
+class Request:
+    """A request without an answer."""
+
+    ticket: int
+    message: m.Message  # Its request id is set anew by each connection.
+    deadline_ms: int  # of a get's wait
+    was_lost: bool = False  # with a connection, after it was sent
+    is_abandoned: bool = False  # by the caller, who wants no answer any more
+    unit: Unit | None = None  # that it is for
+    uids: Sequence[Uid | None] = ()  # what the caller gave, of a UnitPut
+
+    @property
+    def is_step(self) -> bool:
+        """Whether the commit of its unit waits for it."""
+        return type(self.message) is m.UnitPut
+
+    @property
+    def is_get(self) -> bool:
+        """Whether it brings messages."""
+        return type(self.message) is m.Get
+
+    def under(self, request_id: int, now_ms: int) -> m.Message:
+        """Return the message to send; a get waits for what is left of its time."""
+        if not self.is_get:
+            return self.message._replace(request_id=request_id)
+        wait_ms = min(max(self.deadline_ms - now_ms, 0), self.message.wait_ms)
+        return self.message._replace(request_id=request_id, wait_ms=wait_ms)
+
+
+def check(kind: type[Any], fields: tuple[Any, ...], bytes_max: int) -> m.Message:
+    """Return the message of *kind* with *fields* behind its request id.
+
+    Raises:
+        RequestError: VALUE_INVALID, the queue manager would close the connection at it.
+    """
+    try:
+        message = kind(1, *fields)
+        parse(list(to_array(message)))
+        size = len(encode(to_array(message)))
+    except (FieldInvalid, TypeError, ValueError, OverflowError) as error:
+        raise RequestError(ErrorCode.VALUE_INVALID, str(error)) from error
+    if size > bytes_max:
+        raise RequestError(
+            ErrorCode.VALUE_INVALID, f"{kind.__name__} of {size} bytes, at most {bytes_max}"
+        )
+    return message
+
+
+class Requests:
+    """All requests without an answer.
+
+    Invariant: each is in one of ``_waiting``, ``_gets`` and ``open``. Gets wait apart, as they may
+    not overtake the puts of an earlier connection.
+    """
+
+    def __init__(self, events: Events, units: Units) -> None:
+        self._units = units
+        self.open: dict[int, Request] = {}  # by request id, on this connection
+        self._events = events
+        self._waiting: deque[Request] = deque()
+        self._gets: deque[Request] = deque()
+
+    def __len__(self) -> int:
+        """Return how many have no answer yet."""
+        return len(self._waiting) + len(self._gets) + len(self.open)
+
+    def add(self, request: Request) -> None:
+        """Take in a request, to be sent when the window lets it."""
+        (self._gets if request.is_get else self._waiting).append(request)
+
+    def has_next(self, *, gets: bool) -> bool:
+        """Return whether one waits to be sent; of *gets* only if they may be."""
+        return bool(self._waiting or (gets and self._gets))
+
+    def take(self, request_id: int, now_ms: int) -> m.Message:
+        """Return the next one, under *request_id*."""
+        request = (self._waiting or self._gets).popleft()
+        self.open[request_id] = request
+        return request.under(request_id, now_ms)
+
+    def done(self, request_id: int, value: Any, origin: str) -> None:
+        """Take the value of a request; *origin* is the queue manager's name, which stamps carry.
+
+        Raises:
+            FieldInvalid: the peer broke the protocol.
+        """
+        request = self.open[request_id]
+        if request.unit is not None:
+            value = self._done_in_unit(request, request.unit, value, origin)
+        del self.open[request_id]
+        if not request.is_abandoned:
+            value = [] if request.is_get and value is None else value
+            self._events.append(RequestDone(request.ticket, value))
+
+    def _done_in_unit(self, request: Request, unit: Unit, value: Any, origin: str) -> Any:
+        """Note what a unit holds now; return what the caller is told."""
+        kind = type(request.message)
+        if kind is m.UnitBegin:
+            unit.is_begun = True
+            if request.is_abandoned:  # Nobody will ever commit it.
+                self.back_out(0, unit, is_wanted=False)
+            return unit
+        if kind is m.UnitPut:
+            results = outcomes(value, request.uids, origin)
+            unit.puts += sum(1 for result in results if isinstance(result, PutResult))
+            self._units.answered(unit)
+            return results
+        for taken in unit.taken_back if kind is m.UnitBackout else ():
+            taken.is_over = True
+        return value
+
+    def back_out(
+        self, ticket: int, unit: Unit, reason: str = "", text: str = "", *, is_wanted: bool = True
+    ) -> None:
+        """Take in the end of a unit, which is over for its caller from now on."""
+        request = Request(ticket, m.UnitBackout(1, unit.number, reason, text), 0, unit=unit)
+        request.is_abandoned = not is_wanted
+        self._units.end(unit, over(unit))
+        self._waiting.append(request)
+
+    def delivered(self, answer: m.Deliver, home: Home) -> list[bytes]:
+        """Take the messages of a get; return the handles of those that nobody wants any more."""
+        request = self.open.pop(answer.request_id)
+        if request.is_abandoned:
+            return [item[: m.HANDLE.size] for item in answer.items]
+        queue = request.message.queue
+        found = [messages.decode(item, queue, answer.queue_id, home) for item in answer.items]
+        self._events.append(RequestDone(request.ticket, found))
+        return []
+
+    def failed(self, request_id: int, error: RequestError) -> None:
+        """Take the refusal of a request."""
+        request = self.open.pop(request_id)
+        self._refused_in_unit(request, error)
+        if request.is_abandoned:
+            return
+        code, value = _GONE.get(type(request.message), (None, None))
+        if request.was_lost and code == error.code:
+            self._events.append(RequestDone(request.ticket, dict(value or {})))
+        else:
+            self._events.append(RequestFailed(request.ticket, error))
+
+    def _refused_in_unit(self, request: Request, error: RequestError) -> None:
+        if request.unit is None:
+            return
+        if request.is_step:
+            self._units.answered(request.unit)
+        elif type(request.message) is m.UnitBegin:
+            self._units.end(request.unit, error)
+
+    def abandon(self, ticket: int) -> m.Cancel | None:
+        """Drop a request; return what ends it at the queue manager, where that is possible."""
+        for waiting in (self._waiting, self._gets):
+            for request in waiting:
+                if request.ticket == ticket and type(request.message) is m.UnitBackout:
+                    request.is_abandoned = True  # Whoever waits for it or not: it is to be done.
+                    return None
+                if request.ticket == ticket:
+                    waiting.remove(request)
+                    self._refused_in_unit(request, _ABANDONED)
+                    return None
+        for request_id, request in self.open.items():
+            if request.ticket == ticket:
+                request.is_abandoned = True
+                return m.Cancel(request_id) if request.is_get else None
+        return None
+
+    def lost(self) -> None:
+        """Have what was sent go out again, in its order, on the next connection."""
+        again = [request for request in self.open.values() if not request.is_abandoned]
+        for request in reversed(again):
+            request.was_lost = True
+            (self._gets if request.is_get else self._waiting).appendleft(request)
+        for request in self.open.values():
+            if request.is_abandoned and request.unit is not None:
+                self._units.end(request.unit, backed_out(request.unit))
+        self.open.clear()
+        self._waiting = deque(filter(self._outlives_connection, self._waiting))
+        self._gets = deque(filter(self._outlives_connection, self._gets))
+
+    def _outlives_connection(self, request: Request) -> bool:
+        """Return whether a request is to be sent on the next connection; end it if not."""
+        unit = request.unit
+        if unit is None or (type(request.message) is m.UnitBegin and not request.is_abandoned):
+            return True
+        if request.is_step:
+            self._units.answered(unit)
+        if type(request.message) is m.UnitBackout:
+            done: RequestDone | RequestFailed = RequestDone(request.ticket, None)
+        else:
+            done = RequestFailed(request.ticket, backed_out(unit))
+        if not request.is_abandoned:
+            self._events.append(done)
+        return False
+
+    def fail(self, error: ConnectionEnded) -> None:
+        """End every request with *error*."""
+        sent = error.once_sent()
+        for request in self.open.values():
+            if not request.is_abandoned:
+                self._events.append(RequestFailed(request.ticket, sent))
+        for request in (*self._waiting, *self._gets):
+            if not request.is_abandoned:
+                failure = sent if request.was_lost else error
+                self._events.append(RequestFailed(request.ticket, failure))
+        self.open.clear()
+        self._waiting.clear()
+        self._gets.clear()

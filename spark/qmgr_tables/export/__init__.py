@@ -1,0 +1,1 @@
+"""Exports tables to Parquet and Delta Lake, without Spark."""

@@ -1,0 +1,218 @@
+"""Exports tables to Parquet or Delta with no Java: once each row, however often it is stopped.
+
+A queue is no log. An increment of `messages` has what was put since the one before and is still
+there: each message once, as it was in the first snapshot that showed it. What became of it later
+is in no increment; `full` exports each snapshot as a whole.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from qmgr_tables import planning
+from qmgr_tables.export.delta import DeltaSink
+from qmgr_tables.export.failure import ExportRefused, failure_of
+from qmgr_tables.export.feed import BY_QUEUE, Feed, feeds
+from qmgr_tables.export.manifest import FILE as MANIFEST
+from qmgr_tables.export.manifest import FORMAT, NOTHING, Progress
+from qmgr_tables.export.parquet import ParquetSink
+from qmgr_tables.export.sink import Sink, Sizes, Written
+from qmgr_tables.export.target import open_target
+from qmgr_tables.options import Options
+from qmgr_tables.table import Table
+from qmgr_tables.tables.registry import TABLES
+from qmgrd.snapshot.finder import SnapshotUnreadable, verify
+
+FORMATS = ("parquet", "delta")
+# Of options, those that say which rows and columns there are; a directory has one set of them.
+_PLAIN = Options(paths=())
+_NOT_KEPT = {
+    "paths", "rows_per_partition", "min_partitions", "verify", "table", "skip_damaged", "staging",
+}  # fmt: skip
+
+Bar = Callable[[int], AbstractContextManager[Callable[[int], object]]]
+
+
+class Exported(NamedTuple):
+    """What an export did."""
+
+    table: str
+    path: str
+    snapshots: int
+    skipped: list[str]  # what was left out: snapshots, as onDamaged says, and rows that are gone
+    written: list[Written]
+    has_files: bool  # of this run or of others before: else nobody can read the table
+
+
+def no_bar(rows: int) -> AbstractContextManager[Callable[[int], object]]:
+    """Show nothing."""
+    return nullcontext(lambda more: None)
+
+
+def export(
+    options: Options, to: str, *, format: str = "parquet", full: bool = False,
+    sizes: Sizes | None = None, bar: Bar = no_bar,
+) -> Exported:  # fmt: skip
+    """Export the rows of a table that are not below *to* yet; return what was written.
+
+    Args:
+        options: which table, of which snapshots, and what of it.
+        to: a directory, or a URL.
+        format: one of FORMATS.
+        full: each snapshot whole, in place of what is new in it.
+        sizes: how files are cut.
+        bar: shows progress: called with about how many rows are to come (0: not known).
+
+    Raises:
+        OptionInvalid: a queue that was asked for is in none of the snapshots.
+        SnapshotUnreadable: one is missing or damaged.
+        ExportRefused: *to* holds something else, or is in use; nothing was changed.
+        ExportFailed: it stopped on the way.
+    """
+    found = planning.find(options._replace(verify=False))  # Only what is new is verified, below.
+    planning.check_queues(found.snapshots, options)
+    table = TABLES[options.table]
+    wanted = feeds(table, found.snapshots, options, table.schema, full=full)
+    done = write(table, lambda sink: wanted, options, to, format, full=full, sizes=sizes, bar=bar)
+    skipped = [one.why for one in found.skipped] + done.skipped
+    return done._replace(snapshots=len(found.snapshots), skipped=skipped)
+
+
+def write(
+    table: Table, begin: Callable[[Sink], list[Feed]], options: Options, to: str, format: str, *,
+    full: bool = False, sizes: Sizes | None = None, bar: Bar = no_bar,
+) -> Exported:  # fmt: skip
+    """Write the rows of feeds to *to*; *begin* says which they are, once it is known what is there.
+
+    Raises:
+        as export.
+    """
+    header = {
+        "format": FORMAT, "table": table.name, "version": table.version, "full": full,
+        "options": _kept(options),
+    }  # fmt: skip
+    place = f"{to.removesuffix('/')}/{table.name}"
+    try:
+        _check_format(place, format)
+        sink = _sink(to, format, table.schema, header, sizes or Sizes())
+        with closing(sink):
+            left_out = _export(begin(sink), options, sink, bar)
+            written = sink.finish()
+            return Exported(table.name, place, 0, left_out, written, sink.has_files)
+    except OSError as error:
+        raise failure_of(place, error) from error
+
+
+def _check_format(place: str, format: str) -> None:
+    """Refuse a directory of the other format: who reads it would have rows of both."""
+    other, mark = ("delta", "_delta_log") if format == "parquet" else ("parquet", MANIFEST)
+    local = place.removeprefix("file://")
+    if "://" not in local and Path(local).expanduser().joinpath(mark).exists():
+        raise ExportRefused(
+            f"{place}: format is {format}, but what it holds is {other}; "
+            f"say --format {other}, or export to another directory"
+        )
+
+
+def _sink(to: str, format: str, schema: pa.Schema, header: dict[str, Any], sizes: Sizes) -> Sink:
+    if format == "delta":
+        return DeltaSink(to, schema, header, sizes)
+    target = open_target(to, header["table"])
+    try:
+        return ParquetSink(target, schema, header, sizes)
+    except BaseException:
+        target.close()
+        raise
+
+
+def _export(found: list[Feed], options: Options, sink: Sink, bar: Bar) -> list[str]:
+    """Write what *found* has and *sink* has not; return why some of it was left out."""
+    wanted = [feed for feed in found if not _is_done(feed, sink.progress(feed.key))]
+    damaged = _damaged(wanted, options)
+    left_out = list(damaged.values())
+    wanted = [feed for feed in wanted if feed.snapshot.id not in damaged]
+    rows = sum(feed.about(sink.progress(feed.key).last) for feed in wanted)
+    with bar(rows) as advance:
+        for feed in wanted:
+            progress = sink.progress(feed.key)
+            if feed.first > progress.last + 1 > NOTHING + 1:
+                left_out.append(_gap(feed, progress.last + 1))
+            if not _is_done(feed, progress):  # Another snapshot of that store may have had all.
+                sink.write(feed, _told(_behind(feed, progress), advance))
+    return left_out
+
+
+def _gap(feed: Feed, first: int) -> str:
+    return (
+        f"{feed.snapshot.directory}: {feed.position} {first} to {feed.first - 1} of "
+        f"{feed.snapshot.queue_manager} were dropped before they were exported; take snapshots "
+        "more often, or keep more of it"
+    )
+
+
+def _damaged(wanted: list[Feed], options: Options) -> dict[str, str]:
+    """Return the ids of snapshots that are not what was written, with what is wrong.
+
+    Raises:
+        SnapshotUnreadable: one of them, if these are not to be skipped.
+    """
+    damaged = {}
+    for snapshot in {feed.snapshot.id: feed.snapshot for feed in wanted}.values():
+        try:
+            if options.verify:
+                verify(snapshot)
+        except SnapshotUnreadable as error:
+            if not options.skip_damaged:
+                raise
+            damaged[snapshot.id] = str(error)
+    return damaged
+
+
+def _is_done(feed: Feed, progress: Progress) -> bool:
+    return progress.last >= feed.last
+
+
+def _behind(feed: Feed, progress: Progress) -> Iterator[pa.Table]:
+    """Yield the rows of *feed* behind *progress*.
+
+    Raises:
+        ExportRefused: at that position there is another message than was exported.
+    """
+    after = progress.last
+    if after == NOTHING or not progress.last_id or not feed.queue:
+        yield from feed.rows(after)
+        return
+    for table in feed.rows(after - 1):
+        if table.num_rows and table.column(feed.position)[0].as_py() == after:
+            found = table.column("message_id")[0].as_py()
+            if found not in (None, progress.last_id):
+                raise ExportRefused(
+                    f"{feed.snapshot.directory}: {feed.position} {after} of "
+                    f"{feed.queue or feed.snapshot.queue_manager} is {found}, but "
+                    f"{progress.last_id} was exported: the store was put back to a backup; "
+                    "export to a new directory"
+                )
+            table = table.slice(1)
+        yield table
+
+
+def _told(tables: Iterator[pa.Table], advance: Callable[[int], object]) -> Iterator[pa.Table]:
+    for table in tables:
+        yield table
+        advance(table.num_rows)
+
+
+def _kept(options: Options) -> dict[str, Any]:
+    """Return the options that an export is held to: by what they are, where not the default."""
+    left_out = set(_NOT_KEPT)
+    if options.table in BY_QUEUE:
+        left_out |= {"queues", "queues_pattern"}  # Each queue goes on from its own position.
+    told = zip(options._fields, options, _PLAIN, strict=True)
+    return {
+        name: sorted(value) if isinstance(value, frozenset) else value
+        for name, value, plain in told
+        if name not in left_out and value != plain
+    }

@@ -1,0 +1,163 @@
+"""What is to be exported: feeds, each a run of rows with positions that rise.
+
+    table      a feed for each         position   what it is not told of again
+    messages   store and queue         arrival    messages up to the last arrival exported
+    history    store                   seq        rows up to the last one exported
+    others     snapshot                (none)     that snapshot: it goes whole or not at all
+    messages   snapshot and queue      arrival    that snapshot, if all of it is asked for
+    history    snapshot                (none)     that snapshot, if all of it is asked for
+
+Rows that have one position (a row of the journal tells of many messages) are exported together.
+
+A feed says nothing of where its rows come from: here from snapshots, in export_live.py from a
+queue manager that runs, whose cursor `taken` moves.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from qmgr_tables.export.order import in_order, whole_positions
+from qmgr_tables.options import Options
+from qmgr_tables.partition import Run, Share
+from qmgr_tables.table import Table
+from qmgrd.snapshot.finder import Snapshot
+
+POSITIONS = {"messages": "arrival", "history": "seq"}  # of tables whose rows only come
+BY_QUEUE = {"messages"}  # of which each queue has positions of its own
+
+
+Read = Callable[[Any], Iterator[pa.RecordBatch]]
+
+
+def _nobody(position: int) -> None:
+    pass
+
+
+class Feed(NamedTuple):
+    """Rows that are exported in order, and from where on again after a stop."""
+
+    key: str  # Whose positions these are.
+    stem: str  # what its files' names begin with
+    queue: str  # "" where rows of several are in it
+    snapshot: Snapshot  # without its queues
+    position: str  # the column; "" where all rows are one piece
+    last: int  # No position is higher: an export that has come to it has all.
+    rows: Callable[[int], Iterator[pa.Table]]  # those behind a position, in order
+    about: Callable[[int], int]  # how many these are, about; 0: not known
+    first: int = 0  # No position is lower: what lay between is gone. 0: gaps mean nothing.
+    taken: Callable[[int], None] = _nobody  # is told up to where rows are safe
+
+
+def feeds(
+    table: Table, snapshots: list[Snapshot], options: Options, schema: pa.Schema, *, full: bool
+) -> list[Feed]:
+    """Return what *snapshots* have of *table*: by store and age, older snapshots first."""
+    ordered = {one.id: one for one in sorted(snapshots, key=lambda one: (one.store_id, one.turn))}
+
+    def read(share: Any) -> Iterator[pa.RecordBatch]:
+        return table.read(share, options, schema)
+
+    found: list[Feed] = []
+    for snapshot in ordered.values():
+        shares = _shares(table, snapshot, options)
+        if table.name in BY_QUEUE:
+            found += _by_queue(read, snapshot, shares, schema, table.name, full=full)
+        else:
+            found.append(_whole(read, snapshot, shares, table.name, full=full))
+    return found
+
+
+def _shares(table: Table, snapshot: Snapshot, options: Options) -> list[Any]:
+    """Return what *snapshot* has of *table*; it may lack some of the queues that are asked for."""
+    if not options.queues:
+        return table.plan([snapshot], options)
+    known = options.queues.intersection(queue.name for queue in snapshot.queues)
+    return table.plan([snapshot], options._replace(queues=known)) if known else []
+
+
+def _by_queue(
+    read: Read,
+    snapshot: Snapshot,
+    shares: list[Share],
+    schema: pa.Schema,
+    table: str,
+    *,
+    full: bool,
+) -> Iterator[Feed]:  # fmt: skip
+    """Yield a feed for each queue of which there are runs."""
+    column = POSITIONS[table]
+    whole: dict[int, dict[tuple[int, int], Run]] = {}  # what the plan cut, put together again
+    for run in chain.from_iterable(share.runs for share in shares):
+        runs = whole.setdefault(run.queue_id, {})
+        place = run.lane, run.priority
+        before = runs.get(place, run)
+        first, stop = min(before.first, run.first), max(before.stop, run.stop)
+        runs[place] = run._replace(first=first, stop=stop)
+    of = snapshot._replace(queues=())
+    counts = {
+        queue.id: [(one.first_arrival, one.last_arrival, one.messages) for one in queue.ranges]
+        for queue in snapshot.queues
+    }
+    start = f"{snapshot.id}-" if full else f"{snapshot.store_id[:8]}-"
+    for queue_id, runs in whole.items():
+        several = list(runs.values())
+        yield Feed(
+            f"{snapshot.id if full else snapshot.store_id}/{queue_id}", f"{start}{queue_id}",
+            several[0].queue, of, column, max(run.stop for run in several) - 1,
+            partial(_rows_of_runs, read, of, several, column, schema),
+            partial(_about, counts.get(queue_id, [])),
+        )  # fmt: skip
+
+
+def _rows_of_runs(
+    read: Read, snapshot: Snapshot, runs: list[Run], column: str, schema: pa.Schema, after: int
+) -> Iterator[pa.Table]:
+    parts = [
+        read(Share(snapshot, (run._replace(first=max(run.first, after + 1)),)))
+        for run in runs
+        if run.stop > after + 1
+    ]
+    return in_order(parts, column, schema)
+
+
+def _about(ranges: list[tuple[int, int, int]], after: int) -> int:
+    """Return how many messages lie behind *after*, if they lie evenly."""
+    return sum(
+        messages * min(last - after, last - first + 1) // (last - first + 1)
+        for first, last, messages in ranges
+        if last > after
+    )
+
+
+def _whole(read: Read, snapshot: Snapshot, shares: list[Any], table: str, *, full: bool) -> Feed:
+    """Return the feed of a whole table, of one snapshot or from position to position."""
+    of = snapshot._replace(queues=())
+    column = "" if full else POSITIONS.get(table, "")
+    if not column:
+        rows = partial(_rows_of_shares, read, shares)
+        return Feed(snapshot.id, snapshot.id, "", of, "", 0, rows, lambda after: 0)
+    return Feed(
+        snapshot.store_id, snapshot.store_id[:8], "", of, column,
+        max((share.stop for share in shares), default=0) - 1,
+        partial(_rows_of_spans, read, shares, column), lambda after: 0,
+        min((share.first for share in shares), default=0),
+    )  # fmt: skip
+
+
+def _rows_of_shares(read: Read, shares: list[Any], after: int) -> Iterator[pa.Table]:
+    del after
+    for batch in chain.from_iterable(map(read, shares)):
+        yield pa.Table.from_batches([batch])
+
+
+def _rows_of_spans(read: Read, spans: list[Any], column: str, after: int) -> Iterator[pa.Table]:
+    """Yield the rows of *spans*, each of which has positions from its first up to its stop."""
+    left = [
+        span._replace(first=max(span.first, after + 1)) for span in spans if span.stop > after + 1
+    ]
+    batches = chain.from_iterable(map(read, left))
+    return whole_positions((pa.Table.from_batches([batch]) for batch in batches), column)

@@ -1,0 +1,94 @@
+"""History exported from a queue manager that runs: its export cursor keeps what is not on disk yet.
+
+    cursor says so ─▶ rows behind it are read ─▶ file and manifest ─▶ the cursor moves on
+
+Killed anywhere, the next run begins with what is in the files: the cursor is never ahead of them.
+"""
+
+import time
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from qmgr_protocol.errors import RequestError
+from qmgr_protocol.history import HistoryMalformed
+from qmgr_tables.export.export import Bar, Exported, no_bar, write
+from qmgr_tables.export.failure import ExportFailed, ExportRefused, ExportUnavailable
+from qmgr_tables.export.feed import Feed
+from qmgr_tables.export.order import whole_positions
+from qmgr_tables.export.sink import Sink, Sizes
+from qmgr_tables.options import Options
+from qmgr_tables.stream.history_feed import HistoryFeed as Journal
+from qmgr_tables.stream.history_feed import State
+from qmgr_tables.stream.line import DataLost, ManagerAway
+from qmgr_tables.stream.url import RowRange
+from qmgr_tables.tables.history import HISTORY
+from qmgrd.snapshot.finder import Snapshot
+
+WAIT_MS = 5_000
+
+
+def export_live(
+    options: Options, address: str, cursor: str, to: str, *, format: str = "parquet",
+    sizes: Sizes | None = None, bar: Bar = no_bar, wait_ms: int = WAIT_MS,
+) -> Exported:  # fmt: skip
+    """Export the history that the queue manager at *address* has and *to* has not.
+
+    Args:
+        options: of table history; paths are left alone.
+        cursor: keeps what comes from now on until it is exported; made if there is none.
+        wait_ms: how long a queue manager is waited for that is away.
+
+    Raises:
+        ExportRefused: as export; or the store there was put back to a backup.
+        ExportUnavailable: nobody answers.
+        ExportFailed: it stopped on the way.
+    """
+    with Journal(address, wait_ms) as journal:
+        try:
+
+            def begin(sink: Sink) -> list[Feed]:
+                # Asked now: another export may have gone on until this one had the place.
+                return [_feed(journal, journal.state(), cursor, options, wait_ms, sink)]
+
+            plain = options._replace(verify=False, table=HISTORY.name)
+            return write(HISTORY, begin, plain, to, format, sizes=sizes, bar=bar)
+        except ManagerAway as error:
+            raise ExportUnavailable(
+                f"{error}; run it again: it goes on from what is whole"
+            ) from error
+        except (DataLost, HistoryMalformed, RequestError) as error:
+            raise ExportFailed(f"{error}; run it again: it goes on from what is whole") from error
+
+
+def _feed(
+    journal: Journal, state: State, cursor: str, options: Options, wait_ms: int, sink: Sink
+) -> Feed:
+    """Return the rows that are there, once the cursor keeps them."""
+    after = sink.progress(state.store_id).last
+    if after > state.last:
+        raise ExportRefused(
+            f"{journal.address}: its history ends with row {state.last}, but {after} was "
+            "exported: the store was put back to a backup; export to a new directory"
+        )
+    journal.commit(cursor, max(after, state.first - 1))
+
+    def rows(after: int) -> Iterator[pa.Table]:
+        found = RowRange(
+            journal.address, state.queue_manager, state.store_id, max(after, state.first - 1),
+            state.last, wait_ms, skip_lost=False,
+        ).read(options, HISTORY.schema)  # fmt: skip
+        return whole_positions((pa.Table.from_batches([batch]) for batch in found), "seq")
+
+    def taken(position: int) -> None:
+        journal.commit(cursor, position)
+
+    now_us = time.time_ns() // 1_000
+    there = Snapshot(
+        journal.address, "", state.queue_manager, 0, 0, "", (), wall_us=now_us,
+        store_id=state.store_id,
+    )  # fmt: skip
+    return Feed(
+        state.store_id, state.store_id[:8], "", there, "seq", state.last, rows,
+        lambda after: 0, state.first, taken,
+    )  # fmt: skip

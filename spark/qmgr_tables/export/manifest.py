@@ -1,0 +1,77 @@
+"""The file `_manifest` beside exported files: what is in them, and up to where there is no need to
+look again. A line of JSON each:
+
+    {"format": 1, "table": ..., "version": 1, "full": false, "options": {...}}     the first
+    {"key": ..., "first": 1, "last": 99, "file": ..., "rows": 99, "bytes": ..., "last_id": ...,
+     "queue": ..., "queue_manager": ..., "snapshot_id": ...}                       a file
+    {"key": ..., "last": 99}                                             looked at up to there
+
+A line is written once its file is on disk: a file without one counts as not there.
+"""
+
+import json
+from typing import Any, NamedTuple
+
+from qmgr_tables.export.failure import ExportFailed
+
+FILE = "_manifest"
+FORMAT = 1
+NOTHING = -1  # the position before all
+
+
+class Progress(NamedTuple):
+    """How far a feed has been exported."""
+
+    last: int = NOTHING
+    last_id: str | None = None  # the message there
+
+
+class Manifest:
+    """What a directory of exported files holds."""
+
+    def __init__(self, path: str, data: bytes) -> None:
+        """Read *data*, whose last line may be torn.
+
+        Raises:
+            ExportFailed: it is damaged elsewhere, or newer.
+        """
+        self.whole_bytes = data.rfind(b"\n") + 1
+        lines = data[: self.whole_bytes].splitlines()
+        self.header: dict[str, Any] = {}
+        self.files: set[str] = set()
+        self._progress: dict[str, Progress] = {}
+        for number, line in enumerate(lines, 1):
+            try:
+                entry = json.loads(line)
+                if number > 1:
+                    self.add(entry)
+                    continue
+                self.header = entry
+                known = entry["format"] == FORMAT
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+                raise ExportFailed(
+                    f"{path}: line {number} is damaged; restore it, or export to a new directory"
+                ) from error
+            if not known:
+                raise ExportFailed(
+                    f"{path}: format {entry['format']}, this qmctl writes {FORMAT}; "
+                    "use the version that wrote it, or export to a new directory"
+                )
+
+    def add(self, entry: dict[str, Any]) -> None:
+        """Take note of what a line says."""
+        key, last = str(entry["key"]), int(entry["last"])
+        before = self._progress.get(key, Progress())
+        last_id = entry.get("last_id") if last > before.last else before.last_id
+        self._progress[key] = Progress(max(last, before.last), last_id)
+        if "file" in entry:
+            self.files.add(str(entry["file"]))
+
+    def progress(self, key: str) -> Progress:
+        """Return how far the feed of that key has been exported."""
+        return self._progress.get(key, Progress())
+
+
+def line(entry: dict[str, Any]) -> bytes:
+    """Return *entry* as a line."""
+    return json.dumps(entry, ensure_ascii=False).encode() + b"\n"

@@ -1,0 +1,185 @@
+"""Parquet: DIR/TABLE/q=QUEUE/day=DATE/STEM-FIRST-LAST.parquet, and DIR/TABLE/_manifest.
+
+The columns are all in the files. `q` and `day` (of the snapshot) are there for readers to leave
+directories out; were it called `queue`, pyarrow would refuse the two, and Spark make numbers of
+names such as 007.
+"""
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from qmgr_tables.export.failure import ExportRefused
+from qmgr_tables.export.feed import Feed
+from qmgr_tables.export.manifest import Manifest, Progress, line
+from qmgr_tables.export.order import row_groups
+from qmgr_tables.export.sink import Sizes, Written, check_same
+from qmgr_tables.export.target import PARTIAL, Draft, Target
+
+# STEM ends with the first of a store's id; other programs partition by day as well.
+_OURS = re.compile(r"(q=[^/]+/)?day=\d{4}-\d\d-\d\d/([^/]+-)?[0-9a-f]{1,8}(-\d+)+\.parquet")
+UNBOUND = 2**63 - 1
+
+
+class ParquetSink:
+    """Writes files of Parquet, each with a line in the manifest once it is whole."""
+
+    def __init__(
+        self, target: Target, schema: pa.Schema, header: dict[str, Any], sizes: Sizes
+    ) -> None:
+        """Go on with what is in *target*; remove what a run that was killed left there.
+
+        Raises:
+            ExportRefused: it was begun with another *header*, or its manifest is not of its files.
+            ExportFailed: its manifest is damaged.
+            OSError: it cannot be written.
+        """
+        self._target = target
+        self._schema = schema
+        self._header = header
+        self._sizes = sizes
+        self._written: dict[tuple[str, str], Written] = {}
+        data = target.manifest()
+        self._manifest = Manifest(f"{target.path}/_manifest", data)
+        if self._manifest.header:
+            check_same(target.path, self._manifest.header, header)
+        if self._manifest.whole_bytes < len(data):
+            target.truncate(self._manifest.whole_bytes)
+        self._remove_left()
+        if not self._manifest.header:
+            target.append(line(header))
+        self._options = _options(schema)
+
+    def _remove_left(self) -> None:
+        """Remove what a run that was killed left: partial files, and one that has no line yet."""
+        files = list(self._target.files())
+        left = [
+            name for name in files if _OURS.fullmatch(name) and name not in self._manifest.files
+        ]
+        if len(left) > bool(self._manifest.header):
+            raise ExportRefused(
+                f"{self._target.path}: _manifest does not know of {len(left)} exported files, as "
+                f"{left[0]}: nobody knows what they hold; restore it, or export to a new directory"
+            )
+        for name in [name for name in files if name.startswith(PARTIAL)] + left:
+            self._target.remove(name)
+
+    def progress(self, key: str) -> Progress:
+        """Return how far the feed of that key was exported."""
+        return self._manifest.progress(key)
+
+    def write(self, feed: Feed, tables: Iterator[pa.Table]) -> None:
+        """Write the rows of *feed*, file after file."""
+        groups = row_groups(tables, self._sizes.group_bytes, self._sizes.group_rows)
+        group = next(groups, None)
+        if group is None and not feed.position:
+            group = self._schema.empty_table()
+        while group is not None:
+            with self._target.draft() as draft:
+                group = self._file(feed, draft, group, groups)
+        if self.progress(feed.key).last < feed.last:  # None of the rest is wanted.
+            self._append({"key": feed.key, "last": feed.last})
+            feed.taken(feed.last)
+
+    def finish(self) -> list[Written]:
+        """Return what was written."""
+        return list(self._written.values())
+
+    @property
+    def has_files(self) -> bool:
+        """Whether the directory has files."""
+        return bool(self._manifest.files)
+
+    def close(self) -> None:
+        """Leave the place to others."""
+        self._target.close()
+
+    def _file(
+        self, feed: Feed, draft: Draft, group: pa.Table, groups: Iterator[pa.Table]
+    ) -> pa.Table | None:
+        """Write a file that begins with *group*; return the group of the next one."""
+        first, rows = _position(feed, group, 0), 0
+        following: pa.Table | None = group
+        # A whole table is one file: it is there or it is not.
+        size_max = self._sizes.file_bytes if feed.position else UNBOUND
+        with pq.ParquetWriter(
+            draft.stream, self._schema.with_metadata(self._metadata(feed)), **self._options,
+            sorting_columns=[pq.SortingColumn(self._schema.get_field_index(feed.position))]
+            if feed.position else None,
+        ) as writer:  # fmt: skip
+            while following is not None and (
+                not rows
+                or draft.stream.tell() < size_max
+                or _position(feed, following, 0) == _position(feed, group, -1)
+            ):
+                group = following
+                writer.write_table(group, row_group_size=max(group.num_rows, 1))
+                rows += group.num_rows
+                following = next(groups, None)
+        size, last = draft.stream.tell(), _position(feed, group, -1)
+        name = _name(feed, first, last)
+        draft.publish(name)
+        self._append({
+            "key": feed.key, "first": first, "last": last, "file": name, "rows": rows,
+            "bytes": size, "last_id": _id(feed, group), "queue": feed.queue,
+            "queue_manager": feed.snapshot.queue_manager, "snapshot_id": feed.snapshot.id or None,
+        })  # fmt: skip
+        feed.taken(last)
+        self._count(feed, rows, size)
+        return following
+
+    def _append(self, entry: dict[str, Any]) -> None:
+        self._target.append(line(entry))
+        self._manifest.add(entry)
+
+    def _count(self, feed: Feed, rows: int, size: int) -> None:
+        key = feed.queue, feed.snapshot.queue_manager
+        before = self._written.get(key, Written(*key, 0, 0, 0))
+        self._written[key] = Written(
+            *key, before.rows + rows, before.bytes + size, before.files + 1
+        )
+
+    def _metadata(self, feed: Feed) -> dict[str, str]:
+        said = {"table": self._header["table"], "version": str(self._header["version"])}
+        said |= {"snapshot_ids": json.dumps(list(filter(None, [feed.snapshot.id])))}
+        return {f"qmgr.{key}": value for key, value in said.items()}
+
+
+def _name(feed: Feed, first: int, last: int) -> str:
+    day = datetime.fromtimestamp(feed.snapshot.wall_us // 1_000_000, UTC).date().isoformat()
+    queue = f"q={quote(feed.queue, safe='@')}/" if feed.queue else ""
+    places = f"-{first}-{last}" if feed.position else ""
+    return f"{queue}day={day}/{feed.stem}{places}.parquet"
+
+
+def _position(feed: Feed, table: pa.Table, at: int) -> int:
+    """Return the position of a row of *table*."""
+    if not feed.position:
+        return feed.last
+    position: int = table.column(feed.position)[at].as_py()
+    return position
+
+
+def _id(feed: Feed, table: pa.Table) -> str | None:
+    if not feed.queue:
+        return None
+    found: str | None = table.column("message_id")[-1].as_py()
+    return found
+
+
+def _options(schema: pa.Schema) -> dict[str, Any]:
+    """Return how columns are written: bodies are no words of a dictionary, nor have they bounds."""
+    held = io.BytesIO()
+    pq.write_table(schema.empty_table(), held)
+    described = pq.ParquetFile(held).schema
+    leaves = [described.column(at).path for at in range(len(schema.names) and len(described))]
+    bodies = {field.name for field in schema if pa.types.is_binary(field.type)}
+    plain = [leaf for leaf in leaves if leaf not in bodies]
+    return {"compression": "zstd", "use_dictionary": plain, "write_statistics": plain}

@@ -1,0 +1,239 @@
+"""Where exported files go: a directory of this machine, or what fsspec reaches.
+
+A file appears whole, under its name, or not at all; `_manifest` grows by whole lines.
+"""
+
+import errno
+import fcntl
+import os
+import posixpath
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from qmgr_tables.export.failure import ExportRefused
+from qmgr_tables.export.manifest import FILE
+
+PARTIAL = "_partial-"  # Readers of Parquet leave out what begins with an underscore.
+
+
+class Draft(Protocol):
+    """A file that is being written."""
+
+    stream: IO[bytes]
+
+    def publish(self, name: str) -> None:
+        """Have it appear under *name*, whole and durable."""
+
+
+class Target(Protocol):
+    """A place for the files of one table, and their manifest."""
+
+    path: str
+
+    def manifest(self) -> bytes:
+        """Return what is in the manifest; nothing if there is none."""
+
+    def truncate(self, size_bytes: int) -> None:
+        """Cut a torn line from the end of the manifest."""
+
+    def append(self, line: bytes) -> None:
+        """Add a line to the manifest, durably."""
+
+    def draft(self) -> Any:
+        """Return a context with a new Draft, which is gone at its end unless it was published."""
+
+    def files(self) -> Iterator[str]:
+        """Yield the names of all files, partial ones too, but not that of the manifest."""
+
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+
+    def close(self) -> None:
+        """Let others write there."""
+
+
+def open_target(to: str, table: str) -> Target:
+    """Return the place for *table* below *to*, which may be a URL; it is made if need be.
+
+    Raises:
+        ExportRefused: another process writes there, or nothing is known of such URLs.
+        OSError: it cannot be made.
+    """
+    scheme, separator, rest = to.partition("://")
+    if not separator:
+        return LocalTarget(Path(to).expanduser() / table)
+    if scheme == "file":
+        return LocalTarget(Path("/" + rest.lstrip("/")) / table)
+    try:
+        import fsspec
+
+        system, path = fsspec.core.url_to_fs(f"{to.rstrip('/')}/{table}")
+    except (ImportError, ValueError) as error:
+        raise ExportRefused(
+            f"{to}: nothing here reaches {scheme}://: {error}; "
+            "install what fsspec needs for it, or export to a directory"
+        ) from error
+    return RemoteTarget(system, path, f"{to.rstrip('/')}/{table}")
+
+
+class LocalTarget:
+    """A directory. It is locked while it is open."""
+
+    def __init__(self, root: Path) -> None:
+        self.path = str(root)
+        self._root = root
+        _make(root)
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self._manifest_fd = os.open(root / FILE, flags, 0o644)
+        try:
+            fcntl.flock(self._manifest_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._manifest_fd)
+            raise ExportRefused(
+                f"{root}: another export writes there; wait for its end, or name another directory"
+            ) from None
+        _sync(root)
+
+    def manifest(self) -> bytes:
+        """Return what is in the manifest."""
+        return (self._root / FILE).read_bytes()
+
+    def truncate(self, size_bytes: int) -> None:
+        """Cut a torn line off."""
+        os.ftruncate(self._manifest_fd, size_bytes)
+
+    def append(self, line: bytes) -> None:
+        """Add a line, durably; one that does not fit is not there."""
+        size = os.fstat(self._manifest_fd).st_size
+        if os.write(self._manifest_fd, line) != len(line):
+            self.truncate(size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
+        os.fsync(self._manifest_fd)
+
+    @contextmanager
+    def draft(self) -> Iterator["LocalDraft"]:
+        """Give a new file, which is gone at the end unless it was published."""
+        path = self._root / f"{PARTIAL}{os.getpid()}"
+        with path.open("wb") as stream:
+            try:
+                yield LocalDraft(stream, path, self._root)
+            finally:
+                path.unlink(missing_ok=True)
+
+    def files(self) -> Iterator[str]:
+        """Yield the names of all files but the manifest."""
+        for path in self._root.rglob("*"):
+            name = path.relative_to(self._root).as_posix()
+            if name != FILE and path.is_file():
+                yield name
+
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+        (self._root / name).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Unlock it."""
+        os.close(self._manifest_fd)
+
+
+class LocalDraft:
+    """A file of a LocalTarget."""
+
+    def __init__(self, stream: IO[bytes], path: Path, root: Path) -> None:
+        self.stream = stream
+        self._path = path
+        self._root = root
+
+    def publish(self, name: str) -> None:
+        """Have it appear under *name*."""
+        self.stream.flush()
+        os.fsync(self.stream.fileno())
+        final = self._root / name
+        _make(final.parent)
+        self._path.rename(final)
+        _sync(final.parent)
+
+
+class RemoteTarget:
+    """A path of a file system of fsspec. A file is written here first, then sent in one piece.
+
+    The manifest is written anew for each line. Nothing keeps two exports from each other.
+    """
+
+    def __init__(self, system: Any, root: str, url: str) -> None:
+        self.path = url
+        self._system = system
+        self._root = root
+        self._manifest = posixpath.join(root, FILE)
+        self._lines = system.cat_file(self._manifest) if system.exists(self._manifest) else b""
+
+    def manifest(self) -> bytes:
+        """Return what is in the manifest."""
+        lines: bytes = self._lines
+        return lines
+
+    def truncate(self, size_bytes: int) -> None:
+        """Cut a torn line off, with the next one."""
+        self._lines = self._lines[:size_bytes]
+
+    def append(self, line: bytes) -> None:
+        """Add a line."""
+        self._system.makedirs(self._root, exist_ok=True)
+        self._system.pipe_file(self._manifest, self._lines + line)
+        self._lines += line
+
+    @contextmanager
+    def draft(self) -> Iterator["RemoteDraft"]:
+        """Give a new file of this machine, which is sent if it is published."""
+        with tempfile.NamedTemporaryFile(prefix="qmgr-export-") as stream:
+            yield RemoteDraft(stream, self._system, self._root)
+
+    def files(self) -> Iterator[str]:
+        """Yield the names of all files but the manifest."""
+        with suppress(FileNotFoundError):
+            for path in self._system.find(self._root):
+                name = posixpath.relpath("/" + path.lstrip("/"), "/" + self._root.lstrip("/"))
+                if name != FILE:
+                    yield name
+
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+        self._system.rm_file(posixpath.join(self._root, name))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class RemoteDraft:
+    """A file of a RemoteTarget."""
+
+    def __init__(self, stream: Any, system: Any, root: str) -> None:
+        self.stream: IO[bytes] = stream
+        self._system = system
+        self._root = root
+
+    def publish(self, name: str) -> None:
+        """Send it."""
+        self.stream.flush()
+        path = posixpath.join(self._root, name)
+        self._system.makedirs(posixpath.dirname(path), exist_ok=True)
+        self._system.put_file(self.stream.name, path)
+
+
+def _make(directory: Path) -> None:
+    """Make *directory* and those above it, durably."""
+    missing = [one for one in (directory, *directory.parents) if not one.exists()]
+    for one in reversed(missing):
+        one.mkdir(exist_ok=True)
+        _sync(one.parent)
+
+
+def _sync(directory: Path) -> None:
+    fd = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

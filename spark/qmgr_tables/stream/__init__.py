@@ -1,0 +1,1 @@
+"""Streams of rows from snapshots and from running queue managers."""

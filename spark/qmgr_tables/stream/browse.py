@@ -1,0 +1,248 @@
+"""A stream's source: the messages on queues of queue managers that run, browsed as they come.
+
+Nothing is kept for such a stream: it has what is still there when it looks, each message once. A
+message keeps its arrival, and up to ``arrived`` of its queue all have come that will.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from qmgr_tables.options import PARTITIONS_MAX, Options
+from qmgr_tables.row import Row
+from qmgr_tables.stream.line import DataLost
+from qmgr_tables.stream.managers import Managers
+from qmgr_tables.stream.options import StreamOptions
+from qmgr_tables.stream.queue_feed import NO_QUEUE, Extent, QueueFeed, Queues, arrival_of
+from qmgr_tables.stream.source import Offsets, Part
+from qmgr_tables.tables.browsed import rows_of
+from qmgr_tables.tables.history import cut
+from qmgr_tables.tables.messages import BATCH_BYTES, BATCH_ROWS, batch_of, bytes_of
+
+FIRST_PAGE = 16  # messages: of a queue among many, a batch may have few
+log = logging.getLogger(__name__)
+
+
+class Range(NamedTuple):
+    """What is there of a queue behind *after* up to *until*."""
+
+    queue: str
+    queue_id: int
+    after: int
+    until: int
+
+
+class Ranges(NamedTuple):
+    """Some of the messages of one queue manager."""
+
+    address: str
+    queue_manager: str
+    store_id: str
+    ranges: tuple[Range, ...]
+    wait_ms: int
+
+    def read(self, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Yield those that are still there."""
+        with QueueFeed(self.address, self.wait_ms) as feed:
+            yield from _batches(self._rows(feed, options), schema)
+
+    def _rows(self, feed: QueueFeed, options: Options) -> Iterator[Row]:
+        for queue, queue_id, after, until in self.ranges:
+            for page in feed.pages(self.store_id, queue, queue_id, after, until):
+                yield from rows_of(page, queue, self.queue_manager, options)
+
+
+class Browsing:
+    """The queues of queue managers that run."""
+
+    def __init__(self, options: StreamOptions) -> None:
+        self._options = options
+        self._feeds = {url: QueueFeed(url, options.wait_ms) for url in options.urls}
+        asks = {url: feed.state for url, feed in self._feeds.items()}
+        self._managers = Managers(asks, options.wait_ms)
+        self._latest: Offsets | None = None  # as it was when that was asked first
+        self._warned: set[tuple[str, str]] = set()
+
+    def begin(self) -> Offsets:
+        """Return what the stream begins behind; what is the latest is in its first end."""
+        if self._options.from_latest:
+            return {}
+        return dict.fromkeys(self.lasts(), 0)
+
+    def lasts(self) -> Offsets:
+        """Return the last arrival of each queue, waiting for queue managers."""
+        states = self._managers.states(wait=True)
+        return self._begun(states) | {
+            _name(state.store_id, queue_id): found.arrived
+            for _, state in states
+            for queue_id, found in self._wanted(state)
+        }
+
+    def ends(self, start: Offsets, *, wait: bool) -> Offsets:
+        """Return up to where queues can be read now; see stream_source."""
+        if not start and self._options.from_latest:
+            if self._latest is None:
+                self._latest = self.lasts()
+            return dict(self._latest)
+        states = self._managers.states(wait=wait)
+        met = {state.store_id for _, state in states}
+        found = {name: at for name, at in start.items() if _parts(name)[0] not in met}
+        if found and not self._managers.away:
+            self._lose(
+                f"{', '.join(self._options.urls)}: store {_parts(min(found))[0]} is at none of "
+                "these any more: name the address of its queue manager, or begin anew with a new "
+                "checkpoint"
+            )
+        for url, state in states:
+            self._warn(url, state)
+            for queue_id, extent in state.queues.items():
+                name = _name(state.store_id, queue_id)
+                if not self._options.of.wants(extent.queue):
+                    if name in start:  # It may be wanted again.
+                        found[name] = start[name]
+                    continue
+                if extent.arrived < start.get(name, 0):
+                    self._lose(
+                        f"{url}: queue {extent.queue} was read up to arrival {start[name]}, and "
+                        f"is at {extent.arrived}: the store was put back to an earlier state; "
+                        "begin anew with a new checkpoint, or go on: failOnDataLoss=false"
+                    )
+                found[name] = extent.arrived if name in start else 0
+        return found | self._begun(states)
+
+    def sizes(self, name: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
+        """Yield arrival, 1 and bytes of messages."""
+        store_id, queue_id = _parts(name)
+        url, state = self._managers.find(store_id)
+        if queue_id in state.queues:
+            queue = state.queues[queue_id].queue
+            feed = self._feeds[url]
+            for page in feed.pages(store_id, queue, queue_id, after, until, FIRST_PAGE):
+                for item in page.items:
+                    yield arrival_of(item), 1, len(item)
+        yield until, 0, 0
+
+    def parts(self, start: Offsets, end: Offsets, options: Options) -> list[Part]:
+        """Return what has each message behind *start* up to *end* once that is still there."""
+        by_store: dict[str, list[Range]] = {}
+        for name, until in sorted(end.items()):
+            if start.get(name, until) < until:
+                store_id, queue_id = _parts(name)
+                by_store.setdefault(store_id, []).extend(
+                    self._there(store_id, queue_id, start[name], until)
+                )
+        count = sum(one.until - one.after for ranges in by_store.values() for one in ranges)
+        length = min(options.rows_per_partition, count // options.min_partitions)
+        length = max(length, -(-count // PARTITIONS_MAX), 1)
+        found: list[Part] = []
+        for store_id, ranges in by_store.items():
+            url, state = self._managers.find(store_id)
+            pieces = (piece for one in ranges for piece in self._pieces(store_id, one, length))
+            found += [
+                Ranges(url, state.queue_manager, store_id, some, self._options.wait_ms)
+                for some in _bundles(pieces, length)
+            ]
+        return found
+
+    def commit(self, end: Offsets) -> None:
+        """Do nothing: no message is kept for a stream."""
+
+    def close(self) -> None:
+        """End the connections."""
+        for feed in self._feeds.values():
+            feed.close()
+
+    def _warn(self, url: str, state: Queues) -> None:
+        """Tell once of each queue that is asked for by name and is not streamed."""
+        for queue in sorted(self._options.of.queues & state.others.keys()):
+            if (url, queue) not in self._warned:
+                self._warned.add((url, queue))
+                log.warning(
+                    "qmgr: %s: %s is not streamed, it is of kind %s: name local queues",
+                    url, queue, state.others[queue],
+                )  # fmt: skip
+
+    def _begun(self, states: list[tuple[str, Queues]]) -> Offsets:
+        """Return what a stream from the latest on has of each store: that it has begun.
+
+        So it is never without an offset: where there is no queue yet, or none any more, a stream
+        that goes on from its checkpoint has all of the queues that come.
+        """
+        if not self._options.from_latest:
+            return {}
+        return {_name(state.store_id, NO_QUEUE): 0 for _, state in states}
+
+    def _wanted(self, state: Queues) -> list[tuple[int, Extent]]:
+        return [
+            (queue_id, extent)
+            for queue_id, extent in state.queues.items()
+            if self._options.of.wants(extent.queue)
+        ]
+
+    def _pieces(self, store_id: str, one: Range, length: int) -> Iterator[Range]:
+        """Yield *one* in pieces of at most *length* arrivals, without those that have nothing."""
+        left: Range | None = one
+        while left is not None:
+            _, stop = next(cut(left.after + 1, left.until + 1, length))
+            yield left._replace(until=stop - 1)
+            left = next(self._there(store_id, one.queue_id, stop - 1, one.until), None)
+
+    def _there(self, store_id: str, queue_id: int, after: int, until: int) -> Iterator[Range]:
+        """Yield the range from the first message on that is there, if one is."""
+        url, state = self._managers.find(store_id)
+        if queue_id in state.queues:
+            queue = state.queues[queue_id].queue
+            pages = self._feeds[url].pages(store_id, queue, queue_id, after, until, messages_max=1)
+            for page in islice(pages, 1):
+                yield Range(queue, queue_id, arrival_of(page.items[0]) - 1, until)
+
+    def _lose(self, why: str) -> None:
+        if not self._options.skip_lost:
+            raise DataLost(why)
+        log.warning("qmgr: %s", why)
+
+
+def _name(store_id: str, queue_id: int) -> str:
+    return f"{store_id}/{queue_id}"
+
+
+def _parts(name: str) -> tuple[str, int]:
+    store_id, _, queue_id = name.partition("/")
+    if not queue_id.isdecimal():
+        raise DataLost(
+            f"the checkpoint has {name[:80]!r}, which is no queue: it is that of a stream of "
+            "another table; name another checkpointLocation"
+        )
+    return store_id, int(queue_id)
+
+
+def _bundles(ranges: Iterable[Range], length: int) -> Iterator[tuple[Range, ...]]:
+    """Yield *ranges*, none longer than *length* arrivals, in bundles that are not, either."""
+    held: list[Range] = []
+    size = 0
+    for one in ranges:
+        arrivals = one.until - one.after
+        if held and size + arrivals > length:
+            yield tuple(held)
+            held, size = [], 0
+        held.append(one)
+        size += arrivals
+    if held:
+        yield tuple(held)
+
+
+def _batches(found: Iterable[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield rows of about BATCH_BYTES, at most BATCH_ROWS, at a time."""
+    held: list[Row] = []
+    size = 0
+    for row in found:
+        held.append(row)
+        size += bytes_of(row)
+        if size >= BATCH_BYTES or len(held) == BATCH_ROWS:
+            yield batch_of(held, schema)
+            held, size = [], 0
+    if held:
+        yield batch_of(held, schema)

@@ -1,0 +1,62 @@
+"""How much of what there is becomes one batch of a stream."""
+
+from collections.abc import Callable, Iterator
+
+from qmgr_tables.stream.source import Offsets
+
+# Yields number, rows and bytes of what a store, or queue, has behind one number up to another.
+Sizes = Callable[[str, int, int], Iterator[tuple[int, int, int]]]
+_NO_LIMIT = 2**63 - 1
+
+
+def admitted(
+    start: Offsets, ends: Offsets, sizes: Sizes, rows_max: int | None, bytes_max: int | None
+) -> Offsets:
+    """Return up to where a batch reads that begins behind *start*.
+
+    Stores, or queues, share alike in what is allowed; what one does not use the next may, and in
+    the end those may whose share was too little for a row. Where there are fewer rows than queues
+    they take turns: whose turn it is, follows from how far all have come. A row of history is not
+    cut, and where there is something to read, one is read, however long it is.
+    """
+    if rows_max is None and bytes_max is None:
+        return ends
+    turns = sorted(name for name in ends if start.get(name, ends[name]) < ends[name])
+    found = ends | {name: start[name] for name in turns}
+    first = sum(found.values()) % max(len(turns), 1)
+    turns = [*turns[first:], *turns[:first]]
+    # The longest backlog has what all others left.
+    waiting = sorted(turns[:rows_max], key=lambda name: ends[name] - start[name])
+    rows_left = _NO_LIMIT if rows_max is None else rows_max
+    bytes_left = _NO_LIMIT if bytes_max is None else bytes_max
+    is_one_due = True
+    for place, name in enumerate([*waiting, *turns]):
+        left, is_again = len(waiting) - place, place >= len(waiting)
+        share = 1 if is_again else left
+        if left == 1:  # What was too little for those before is not the last one's alone.
+            share += sum(found[other] == start[other] for other in waiting[:place])
+        rows_most, bytes_most = rows_left // share, bytes_left // share
+        is_due = is_one_due and (is_again or share == 1)
+        if found[name] > start[name] or not ((rows_most and bytes_most) or is_due):
+            continue  # It is not even asked.
+        found[name], rows, size = _taken(
+            sizes(name, start[name], ends[name]), start[name], rows_most, bytes_most,
+            is_one_due=is_due,
+        )  # fmt: skip
+        rows_left, bytes_left = max(rows_left - rows, 0), max(bytes_left - size, 0)
+        is_one_due = is_one_due and not size
+    return found
+
+
+def _taken(
+    sizes: Iterator[tuple[int, int, int]], after: int, rows_max: int, bytes_max: int, *,
+    is_one_due: bool,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Return the last row that is within both limits, and what all of them come to."""
+    position, rows, size = after, 0, 0
+    for seq, events, length in sizes:
+        is_over = rows + events > rows_max or size + length > bytes_max
+        if is_over and not (is_one_due and position == after):
+            break
+        position, rows, size = seq, rows + events, size + length
+    return position, rows, size

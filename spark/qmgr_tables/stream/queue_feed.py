@@ -1,0 +1,114 @@
+"""Messages of a queue manager that runs, browsed in the order of arrival: what streams read."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+from qmgr_client.blocking import Client
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.messages import DELIVERY
+from qmgr_tables.stream.line import DataLost, Line
+
+PAGE_MESSAGES, PAGE_BYTES = 1_000, 1 << 20
+NO_QUEUE = 0  # the id of none
+
+
+class Extent(NamedTuple):
+    """A queue, and the arrival up to which all have come that will."""
+
+    queue: str
+    arrived: int
+
+
+class Queues(NamedTuple):
+    """The queues of a queue manager, by their ids."""
+
+    queue_manager: str
+    store_id: str
+    queues: dict[int, Extent]
+    others: dict[str, str]  # what is of another kind: kinds by name
+
+
+class Page(NamedTuple):
+    """Messages as they were browsed."""
+
+    items: list[bytes]
+    delays: dict[int, int]  # index of one that waits for its time: ms until then
+    wall_us: int  # when these ms, and those that an item has left, begin
+
+
+class QueueFeed(Line):
+    """The messages on the queues of one queue manager."""
+
+    def __init__(self, address: str, wait_ms: int) -> None:
+        """Ask the queue manager at *address*; one that is away is waited for."""
+        super().__init__(address, wait_ms, "qmgr messages")
+
+    def state(self, wait_ms: int | None = None) -> Queues:
+        """Return the queues that applications put to, and how far each has come.
+
+        Args:
+            wait_ms: None waits as long as the feed does.
+
+        Raises:
+            ManagerAway: nobody answers.
+        """
+        status, rows = self.ask(
+            lambda client: (client.admin.status(), client.admin.queue_list()), wait_ms
+        )
+        queues = {
+            row["queue_id"]: Extent(row["queue"], row["arrived"])
+            for row in rows
+            if row["kind"] == "local"
+        }
+        others = {row["queue"]: row["kind"] for row in rows if row["kind"] != "local"}
+        return Queues(status["name"], status["store_id"], queues, others)
+
+    def pages(
+        self, store_id: str, queue: str, queue_id: int, after: int, until: int,
+        messages_max: int = PAGE_MESSAGES,
+    ) -> Iterator[Page]:  # fmt: skip
+        """Yield what is there of a queue behind *after* up to *until*, in pages.
+
+        Nothing where that very queue is not there any more.
+
+        Args:
+            messages_max: of the first page; each that follows may be twice as long.
+
+        Raises:
+            ManagerAway: nobody answers.
+            DataLost: another store is there.
+        """
+        while after < until:
+            page = self.ask(partial(_page, queue, after, messages_max))
+            if page["store_id"] != store_id:
+                raise DataLost(
+                    f"{self.address}: store {page['store_id']} is there, not {store_id}: name the "
+                    "address where that one is, or begin anew with a new checkpoint"
+                )
+            if page["queue_id"] != queue_id:
+                return
+            arrivals = [arrival_of(item) for item in page["items"]]
+            count = sum(arrival <= until for arrival in arrivals)
+            if count:
+                delays = {at: ms for at, ms in page["delays"] if at < count}
+                yield Page(page["items"][:count], delays, page["wall_us"])
+            is_last = page["next"] is None or count < len(arrivals)
+            after = until if is_last else page["next"][1]
+            messages_max = min(2 * messages_max, PAGE_MESSAGES)
+
+
+def _page(queue: str, after: int, messages_max: int, client: Client) -> dict[str, Any]:
+    """Return a page of the queue of that name; where there is none, whose store that is."""
+    try:
+        return client.admin.browse_arrivals(queue, after, messages_max, PAGE_BYTES)
+    except RequestError as error:
+        if error.code in (ErrorCode.QUEUE_UNKNOWN, ErrorCode.QUEUE_IS_REMOTE):
+            return {"store_id": client.admin.status()["store_id"], "queue_id": NO_QUEUE}
+        raise
+
+
+def arrival_of(item: bytes) -> int:
+    """Return the arrival of the message that a delivery item holds."""
+    arrival: int = DELIVERY.unpack_from(item)[1]
+    return arrival

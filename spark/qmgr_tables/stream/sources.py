@@ -1,0 +1,14 @@
+"""What a stream reads from, by its options."""
+
+from qmgr_tables.stream.browse import Browsing
+from qmgr_tables.stream.options import StreamOptions
+from qmgr_tables.stream.path import Snapshots
+from qmgr_tables.stream.source import Source
+from qmgr_tables.stream.url import Journals
+
+
+def source_of(options: StreamOptions) -> Source:
+    """Return the source of a stream with these options."""
+    if not options.urls:
+        return Snapshots(options)
+    return Journals(options) if options.of.table == "history" else Browsing(options)

@@ -1,0 +1,190 @@
+"""A stream's source: queue managers that run, each with an export cursor of the stream's own."""
+
+import logging
+from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_tables.options import Options
+from qmgr_tables.stream.history_feed import HistoryFeed, State
+from qmgr_tables.stream.line import DataLost, ManagerAway
+from qmgr_tables.stream.managers import Managers
+from qmgr_tables.stream.options import StreamOptions
+from qmgr_tables.stream.source import Offsets, Part
+from qmgr_tables.tables.history import cut, rows_per_partition, wants
+from qmgr_tables.tables.history_batch import Whose, batches, events_in
+
+ANEW = "begin anew with a new checkpoint and cursor, or go on behind it: failOnDataLoss=false"
+log = logging.getLogger(__name__)
+
+
+class RowRange(NamedTuple):
+    """Rows of history behind *after* up to *until*, which a queue manager keeps."""
+
+    address: str
+    queue_manager: str
+    store_id: str
+    after: int
+    until: int
+    wait_ms: int
+    skip_lost: bool
+
+    def read(self, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Yield the events of these rows."""
+        whose = Whose(self.queue_manager, self.store_id)
+        with HistoryFeed(self.address, self.wait_ms, skip_lost=self.skip_lost) as feed:
+            rows = feed.rows(self.store_id, self.after, self.until)
+            yield from batches(rows, whose, schema, partial(wants, options))
+
+
+class Journals:
+    """The journals of queue managers that run."""
+
+    def __init__(self, options: StreamOptions) -> None:
+        self._options = options
+        self._feeds = {
+            url: HistoryFeed(url, options.wait_ms, skip_lost=options.skip_lost)
+            for url in options.urls
+        }
+        asks = {url: feed.state for url, feed in self._feeds.items()}
+        self._managers = Managers(asks, options.wait_ms)
+        self._committed: Offsets = {}
+
+    def begin(self) -> Offsets:
+        """Return what the stream begins behind; from here on the cursors keep it, and say it."""
+        return {
+            state.store_id: self._new(url, state) for url, state in self._managers.states(wait=True)
+        }
+
+    def lasts(self) -> Offsets:
+        """Return the last row of history of each store, waiting for queue managers."""
+        return {state.store_id: state.last for _, state in self._managers.states(wait=True)}
+
+    def ends(self, start: Offsets, *, wait: bool) -> Offsets:
+        """Return up to where history can be read now; see stream_source."""
+        if any("/" in name for name in start):
+            raise DataLost(
+                f"the checkpoint has {next(iter(start))[:80]!r}, which is no journal: it is that "
+                "of a stream of messages; name another checkpointLocation"
+            )
+        found, met = dict(start), set()
+        for url, state in self._managers.states(wait=wait):
+            store_id = state.store_id
+            met.add(store_id)
+            if store_id not in start:
+                found[store_id] = self._new(url, state)
+                continue
+            self._check_line(url, state, start[store_id])
+            self._keep(url, state, start[store_id])
+            found[store_id] = state.last
+        missing = sorted(start.keys() - met)
+        if missing and not self._managers.away:
+            self._lose(
+                f"{', '.join(self._options.urls)}: store {missing[0]} is at none of these any "
+                f"more: name the address of its queue manager, or {ANEW}"
+            )
+        return found
+
+    def sizes(self, name: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
+        """Yield number, events and bytes of rows."""
+        url, _ = self._managers.find(name)
+        for seq, data in self._feeds[url].rows(name, after, until):
+            yield seq, events_in(data), len(data)
+
+    def parts(self, start: Offsets, end: Offsets, options: Options) -> list[Part]:
+        """Return what has each row behind *start* up to *end* once."""
+        wanted = {
+            store_id: (start[store_id], until)
+            for store_id, until in sorted(end.items())
+            if start.get(store_id, until) < until
+        }
+        length = rows_per_partition(sum(until - after for after, until in wanted.values()), options)
+        found: list[Part] = []
+        for store_id, (after, until) in wanted.items():
+            url, state = self._managers.find(store_id)
+            self._keep(url, state, after)
+            found += [
+                RowRange(
+                    url, state.queue_manager, store_id, first - 1, stop - 1,
+                    self._options.wait_ms, self._options.skip_lost,
+                )
+                for first, stop in cut(after + 1, until + 1, length)
+            ]  # fmt: skip
+        return found
+
+    def commit(self, end: Offsets) -> None:
+        """Move the cursors. Where that cannot be done now, the next commit does it as well."""
+        for store_id, position in end.items():
+            url, _ = self._managers.at.get(store_id, ("", None))
+            if (
+                self._committed.get(store_id, -1) >= position
+                or not url
+                or url in self._managers.away
+            ):
+                continue
+            try:
+                self._feeds[url].commit(self._options.cursor, position, 0)
+            except (ManagerAway, RequestError) as error:
+                log.warning("qmgr: cursor %s is not moved yet: %s", self._options.cursor, error)
+            else:
+                self._committed[store_id] = position
+
+    def close(self) -> None:
+        """End the connections."""
+        for feed in self._feeds.values():
+            feed.close()
+
+    def _new(self, url: str, state: State) -> int:
+        """Return what to begin behind, of a store that is new to the stream, and keep the rest."""
+        cursor = self._options.cursor
+        while cursor not in state.cursors:
+            position = state.last if self._options.from_latest else state.first - 1
+            try:
+                self._feeds[url].commit(cursor, position)
+            except RequestError as error:
+                if error.code != ErrorCode.HISTORY_DROPPED:
+                    raise
+            state = self._feeds[url].state()  # Of a limit, perhaps, at that very moment.
+        self._managers.at[state.store_id] = url, state
+        return max(state.cursors[cursor], state.first - 1)
+
+    def _keep(self, url: str, state: State, after: int) -> None:
+        """See to it that the cursor is there: somebody may have deleted it."""
+        cursor, feed = self._options.cursor, self._feeds[url]
+        if cursor in state.cursors:
+            return
+        log.warning("qmgr: %s: cursor %s is not there; it is made again", url, cursor)
+        try:
+            feed.commit(cursor, after)
+        except RequestError as error:
+            self._lose(f"{url}: {error}")
+            feed.commit(cursor, feed.state().first - 1)
+        self._managers.at[state.store_id] = url, feed.state()
+
+    def _check_line(self, url: str, state: State, after: int) -> None:
+        """Raise DataLost where a journal is not the one any more that was read up to *after*."""
+        if state.last < after:
+            self._lose(
+                f"{url}: history was read up to row {after}, and ends with row {state.last}: the "
+                f"store was put back to an earlier state; {ANEW}"
+            )
+        elif state.first > after + 1:
+            self._lose(
+                f"{url}: rows {after + 1} to {state.first - 1} of history are not kept any more; "
+                f"{ANEW}"
+            )
+        position = state.cursors.get(self._options.cursor)
+        if position is not None and position < self._committed.get(state.store_id, 0):
+            self._committed.pop(state.store_id)
+            self._lose(
+                f"{url}: cursor {self._options.cursor} went back to row {position}: the store was "
+                f"put back to an earlier state; {ANEW}"
+            )
+
+    def _lose(self, why: str) -> None:
+        if not self._options.skip_lost:
+            raise DataLost(why)
+        log.warning("qmgr: %s", why)

@@ -1,0 +1,103 @@
+"""The table of dead letters: messages with a note that says why they are, read as all messages are.
+
+Only what has such a note is looked at: the runs of a task are cut down to these first.
+"""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from qmgr_tables.image import damaged, image
+from qmgr_tables.options import PARKED, STATES, Options
+from qmgr_tables.partition import Run, Share, plan
+from qmgr_tables.table import OF_QUEUE, QUEUES, TIMES, Table
+from qmgr_tables.tables import messages
+from qmgr_tables.tables.whole import unpacked
+from qmgrd.core.layout import keys
+from qmgrd.snapshot.finder import Snapshot
+from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
+
+GAP_MAX = 16  # arrivals between two dead letters that are read through rather than left out
+_FIRST = "dead_"
+_STATES = frozenset(state for state in STATES if state != PARKED)
+
+COLUMNS = (
+    *(column for column in messages.COLUMNS if column.name.startswith(_FIRST)),
+    *(column for column in messages.COLUMNS if not column.name.startswith(_FIRST)),
+)
+
+
+def _plan(snapshots: list[Snapshot], options: Options) -> list[Share]:
+    return plan(snapshots, options._replace(states=_STATES))
+
+
+def read(share: Share, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the dead letters of *share*."""
+    runs = tuple(_noted(share))
+    if not runs:
+        return
+    anyhow = options._replace(
+        states=_STATES, since_us=None, until_us=None,
+        filters=options.filters._replace(since_us=None, until_us=None),
+    )  # fmt: skip
+    wanted = list(schema)
+    known = {column.name: column.type for column in COLUMNS}
+    for name in ("dead_code", "dead_at"):
+        if name not in schema.names:
+            wanted.append(pa.field(name, known[name]))
+    for found in messages.read(share._replace(runs=runs), anyhow, pa.schema(wanted)):
+        kept = found.filter(_is_wanted(found, options))
+        if kept.num_rows:
+            yield pa.RecordBatch.from_arrays(kept.columns[: len(schema)], schema=schema)
+
+
+def _is_wanted(found: pa.RecordBatch, options: Options) -> pa.Array:
+    """Return of which rows of a batch are dead letters, of the time that is asked for."""
+    codes, times = found.column("dead_code"), found.column("dead_at")
+    wanted = pc.is_valid(codes)
+    for bound, compare in ((options.since_us, pc.greater_equal), (options.until_us, pc.less)):
+        if bound is not None:
+            within = compare(times.cast(pa.int64()), pa.scalar(bound, pa.int64()))
+            wanted = pc.and_(wanted, pc.fill_null(within, False))
+    return wanted
+
+
+def _noted(share: Share) -> Iterator[Run]:
+    """Yield the runs of *share* without what can be no dead letter."""
+    try:
+        with image(share.snapshot).transaction() as tx:
+            for run in share.runs:
+                for first, stop in _stretches(_dead(tx, run)):
+                    yield run._replace(first=first, stop=stop)
+    except ReadFailed as error:
+        raise damaged(share.snapshot, error) from error
+
+
+def _dead(tx: LmdbTransaction, run: Run) -> Iterator[int]:
+    """Yield the arrivals, within *run*, of notes that say why something is a dead letter."""
+    first, stop = keys.note(run.queue_id, run.first), keys.note(run.queue_id, run.stop)
+    for key, value in tx.scan(first, stop):
+        note, _ = unpacked(key, value)
+        if type(note) is dict and type(note.get("code")) is int:
+            yield int.from_bytes(key[-8:], "big")
+
+
+def _stretches(arrivals: Iterator[int]) -> Iterator[tuple[int, int]]:
+    """Yield from where on and before where *arrivals* lie, close together."""
+    first = last = None
+    for arrival in arrivals:
+        if first is None or last is None:
+            first = arrival
+        elif arrival - last > GAP_MAX:
+            yield first, last + 1
+            first = arrival
+        last = arrival
+    if first is not None and last is not None:
+        yield first, last + 1
+
+
+DEAD_LETTERS = Table(
+    "deadletters", messages.MESSAGES.version, "one row a message that is a dead letter", COLUMNS,
+    _plan, read, "dead_at", (*QUEUES, *TIMES), {**OF_QUEUE, "arrival": "arrival"},
+)  # fmt: skip

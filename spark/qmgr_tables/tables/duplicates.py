@@ -1,0 +1,234 @@
+"""The table of UIDs: which messages a queue would refuse as duplicates. Read in bulk.
+
+    UID index   queue id, origin, timestamp ──▶ place          whose message is there
+    schedule    due, queue id, lane 14, place ──▶ origin, ts    whose UID is only remembered
+
+The first is cut by samples: messages that lie evenly over the queue tell where in the order of UIDs
+about as many lie between two cuts. Each task takes the same samples, so planning opens nothing. The
+second is cut by time; each of its rows counts only if the index leads to the same place.
+"""
+
+from collections.abc import Iterator
+from itertools import groupby, islice
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from qmgr_tables.image import damaged, image
+from qmgr_tables.options import Options
+from qmgr_tables.table import DAMAGE, OF_QUEUE, QUEUES, SNAPSHOT, Table, longs, texts, times
+from qmgr_tables.tables.uid_batch import Uids, batch
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.snapshot.finder import QueueInfo, Snapshot
+from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
+
+BATCH_ROWS = 10_000
+# For each part of a queue, and in all: each task takes them all.
+SAMPLES_EACH, SAMPLES_MAX = 8, 4_000
+PART_MIN = 50  # UIDs: smaller parts are not worth their samples
+PARTS_MAX = SAMPLES_MAX  # of a queue
+# What a remembered UID takes of a data file at least, and what a message does: how many can be.
+REMEMBERED_BYTES, MESSAGE_BYTES = 100, 200
+RETENTION_MAX_MS = 3_650 * 86_400_000  # of dedup_retention_ms
+_DUE_AT, _QUEUE_AT, _LANE_AT = 1, 9, 13  # in a key of the schedule
+
+COLUMNS = (
+    *texts(
+        ("queue", "which would refuse a message of that UID; a subscription has none of its own"),
+        ("target", "on a transmission queue: the queue it is bound for, as it may be there once "
+         "for each"),
+        ("message_id", "ORIGIN.TIMESTAMP"),
+        ("origin", "who created it"),
+    ),
+    *longs(("timestamp", "its number there, as a rule microseconds; null beyond 2^63"),),
+    *times(("created_at", "the same as a time; null from the year 10000 on"),),
+    *texts(("state", "here (its message is on the queue) or remembered (it was consumed)"),),
+    *longs(
+        ("priority", "of the message, where it is or was"),
+        ("arrival", "its place within its priority"),
+    ),
+    *times(("until", "when a UID that is remembered is forgotten, by the queue manager's own "
+            "clock"),),
+    *longs(("highest", "the highest timestamp of its origin on that queue: see table origins"),),
+    *DAMAGE,
+    *SNAPSHOT,
+)  # fmt: skip
+
+
+class Slice(NamedTuple):
+    """One of so many parts of the UIDs of some queues: there, or remembered."""
+
+    snapshot: Snapshot  # without its queues
+    queues: tuple[QueueInfo, ...]
+    remembered: bool
+    part: int = 0
+    parts: int = 1
+
+
+def plan(snapshots: list[Snapshot], options: Options) -> list[Slice]:
+    """Return slices that hold each UID once."""
+    return [found for snapshot in snapshots for found in _slices(snapshot, options)]
+
+
+def _slices(snapshot: Snapshot, options: Options) -> Iterator[Slice]:
+    of, rows = snapshot._replace(queues=()), max(options.rows_per_partition, PART_MIN)
+    few: list[QueueInfo] = []
+    held = messages = 0
+    for queue in snapshot.queues:
+        messages += (count := sum(found.messages for found in queue.ranges))
+        if not options.wants(queue.name) or queue.kind == "subscription":
+            continue
+        parts = min(-(-count // rows), PARTS_MAX)
+        if parts > 1:
+            yield from (Slice(of, (queue,), False, part, parts) for part in range(parts))
+            continue
+        if few and held + count > rows:
+            yield Slice(of, tuple(few), False)
+            few, held = [], 0
+        few.append(queue)
+        held += count
+    if few:
+        yield Slice(of, tuple(few), False)
+    known = tuple(
+        queue._replace(ranges=(), lost=())
+        for queue in snapshot.queues
+        if options.wants(queue.name) and queue.kind != "subscription"
+    )
+    most = max(snapshot.data_bytes - messages * MESSAGE_BYTES, 0) // REMEMBERED_BYTES
+    parts = min(max(-(-most // (4 * rows)), 1), PARTS_MAX)  # Most stores have none at all.
+    yield from (Slice(of, known, True, part, parts) for part in range(parts) if known)
+
+
+def read(share: Slice, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the UIDs of *share*."""
+    try:
+        with image(share.snapshot).transaction() as tx:
+            found = _remembered(tx, share) if share.remembered else _here(tx, share)
+            for uids in found:
+                yield batch(tx, uids, share.snapshot, schema)
+    except ReadFailed as error:
+        raise damaged(share.snapshot, error) from error
+
+
+# -- whose message is there
+
+
+def _here(tx: LmdbTransaction, share: Slice) -> Iterator[Uids]:
+    for queue in share.queues:
+        prefix = keys.of_queue(keys.SPACE_UID, queue.id)
+        has_target = queue.kind == "transmission"
+        first, stop = _cuts(tx, queue, has_target, share.part, share.parts)
+        rows = tx.scan(prefix + first, prefix + stop if stop else keys.after(prefix))
+        while chunk := list(islice(rows, BATCH_ROWS)):
+            if keys.LANE_REMEMBERED in {position[0] for _, position in chunk if position}:
+                chunk = [row for row in chunk if row[1][:1] != _REMEMBERED]
+            if queue.lost:
+                chunk = [row for row in chunk if not _is_lost(tx, queue, row[1])]
+            suffixes = [key[len(prefix) :] for key, _ in chunk]
+            yield Uids(queue, has_target, suffixes, [position for _, position in chunk])
+
+
+_REMEMBERED = bytes([keys.LANE_REMEMBERED])
+
+
+def _is_lost(tx: LmdbTransaction, queue: QueueInfo, position: bytes) -> bool:
+    arrival = int.from_bytes(position[2:], "big")
+    if not any(first <= arrival < before for first, before in queue.lost):
+        return False
+    value = tx.get(keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position)
+    return value is not None and entries.decode(value).volatile
+
+
+def _cuts(
+    tx: LmdbTransaction, queue: QueueInfo, has_target: bool, part: int, parts: int
+) -> tuple[bytes, bytes]:
+    """Return where in the order of UIDs that part starts, and where it stops; nothing: nowhere."""
+    if parts == 1:
+        return b"", b""
+    samples = sorted(_samples(tx, queue, has_target, min(parts * SAMPLES_EACH, SAMPLES_MAX)))
+    if not samples:  # None can be read: the first part has it all.
+        return (_LAST, b"") if part else (b"", b"")
+    first, stop = (samples[len(samples) * at // parts] for at in (part, min(part + 1, parts - 1)))
+    return first if part else b"", stop if part + 1 < parts else b""
+
+
+_LAST = b"\xff" * 200  # behind every UID
+
+
+def _samples(
+    tx: LmdbTransaction, queue: QueueInfo, has_target: bool, count: int
+) -> Iterator[bytes]:
+    """Yield the UIDs, as in the index, of about *count* messages that lie evenly over *queue*."""
+    messages = max(sum(found.messages for found in queue.ranges), 1)
+    for found in queue.ranges:
+        samples = -(-count * found.messages // messages)
+        length = found.last_arrival + 1 - found.first_arrival
+        stop = keys.message(queue.id, found.lane, found.priority, found.last_arrival + 1)
+        for sample in range(samples):
+            arrival = found.first_arrival + length * sample // samples
+            start = keys.message(queue.id, found.lane, found.priority, arrival)
+            for _, value in islice(tx.scan(start, stop), 1):
+                entry = entries.decode(value)
+                target = entry.target.encode() if has_target else b""
+                yield bytes([len(target)]) * has_target + target + entries.uid_trailer(entry)
+
+
+# -- whose UID is remembered
+
+
+def _remembered(tx: LmdbTransaction, share: Slice) -> Iterator[Uids]:
+    queues = {queue.id.to_bytes(4, "big"): queue for queue in share.queues}
+    first, stop = _times(tx, share)
+    due = (
+        (key, uid)
+        for key, uid in tx.scan(first, stop)
+        if key[_LANE_AT] == keys.LANE_REMEMBERED and key[_QUEUE_AT:_LANE_AT] in queues
+    )
+    while chunk := list(islice(due, BATCH_ROWS)):
+        chunk.sort(key=_queue_and_uid)
+        for queue_id, rows in groupby(chunk, lambda row: row[0][_QUEUE_AT:_LANE_AT]):
+            queue = queues[queue_id]
+            prefix = keys.of_queue(keys.SPACE_UID, queue.id)
+            kept = [row for row in rows if tx.get(prefix + row[1]) == row[0][_LANE_AT:]]
+            yield Uids(
+                queue, False, [uid for _, uid in kept], [key[_LANE_AT:] for key, _ in kept],
+                [int.from_bytes(key[_DUE_AT:_QUEUE_AT], "big") for key, _ in kept],
+            )  # fmt: skip
+
+
+def _queue_and_uid(row: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
+    return row[0][_QUEUE_AT:_LANE_AT], row[1]
+
+
+def _times(tx: LmdbTransaction, share: Slice) -> tuple[bytes, bytes]:
+    """Return between which keys of the schedule that part lies: even pieces of time."""
+    space = keys.SPACE_DUE
+    head = next(tx.scan(space, keys.after(space)), None)
+    first = 0 if head is None else int.from_bytes(head[0][_DUE_AT:_QUEUE_AT], "big")
+    # What expires in a thousand years is no UID.
+    last = _last_due(tx, first, share.snapshot.clock_ms + RETENTION_MAX_MS)
+    at = [first + (last + 1 - first) * part // share.parts for part in (share.part, share.part + 1)]
+    start = space + (at[0] if share.part else 0).to_bytes(8, "big")
+    if share.part + 1 == share.parts:
+        return start, keys.after(space)
+    return start, space + at[1].to_bytes(8, "big")
+
+
+def _last_due(tx: LmdbTransaction, low: int, high: int) -> int:
+    """Return about when the last is due that is due up to *high*."""
+    space = keys.SPACE_DUE
+    stop = space + (max(high, low) + 1).to_bytes(8, "big")
+    while low < high:
+        middle = (low + high + 1) // 2
+        if next(tx.scan(space + middle.to_bytes(8, "big"), stop), None) is None:
+            high = middle - 1
+        else:
+            low = middle
+    return low
+
+
+DUPLICATES = Table(
+    "duplicates", 1, "one row a UID of a queue's table of UIDs", COLUMNS, plan, read,
+    takes=QUEUES, pushed=OF_QUEUE,
+)  # fmt: skip

@@ -1,0 +1,142 @@
+"""The table of message groups: what of each is there, what left, and what is missing."""
+
+from collections.abc import Iterable, Iterator
+
+from qmgr_protocol.errors import name_of
+from qmgr_tables.options import Options
+from qmgr_tables.table import (
+    DAMAGE,
+    OF_QUEUE,
+    QUEUES,
+    SNAPSHOT,
+    TIMES,
+    flags,
+    longs,
+    texts,
+    times,
+)
+from qmgr_tables.tables.whole import Row, table, time_us, unsealed, wall_us
+from qmgrd.core.layout import keys
+from qmgrd.core.queue.group import index as group_index
+from qmgrd.core.queue.group.row import GroupRow
+from qmgrd.snapshot.finder import QueueInfo, Snapshot
+from qmgrd.store.lmdb_store import LmdbTransaction
+
+RUNS_SHOWN_MAX = 100
+
+COLUMNS = (
+    *texts(
+        ("queue", "where it is"),
+        ("group_id", "in hexadecimal"),
+        ("state", "open (its end is not known), complete (nothing of it is missing), gap, paused "
+         "or parked (it waits, as a member failed)"),
+    ),
+    *longs(
+        ("present", "members that are there"),
+        ("ready", "of these: those that can be got or are leased"),
+        ("delayed", "of these: those that wait for their time"),
+        ("left", "members that left for good: consumed, purged, moved"),
+        ("missing", "members between the next and the highest that are not there"),
+        ("next_number", "the number that has its turn, whether it is there or not"),
+        ("last_number", "the number of the last; null as long as nobody knows"),
+        ("highest_number", "the highest that ever came"),
+    ),
+    *flags(
+        ("complete", "whether all that has not left is there, up to the last"),
+        ("paused", "whether an operator holds it"),
+        ("closed", "whether an operator said that nothing more comes"),
+    ),
+    *texts(
+        ("present_numbers", "which members are there, as in 4-9, 12; up to 100 runs"),
+        ("left_numbers", "which members left, in the same way"),
+    ),
+    *longs(("parked_number", "the member that failed, of a group that is parked"),),
+    *texts(("parked_code", "and why, as in BACKOUT_THRESHOLD_REACHED"),),
+    *times(
+        ("first_at", "when its first member came"),
+        ("changed_at", "when the last came or left, by the queue manager's own clock"),
+    ),
+    *longs(
+        ("age_ms", "how long ago the first came, as of the snapshot"),
+        ("lowest_arrival", "the lowest place of all that ever came"),
+    ),
+    *DAMAGE,
+    *SNAPSHOT,
+)  # fmt: skip
+
+
+def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
+    """Yield a row for each group of each queue."""
+    for queue in snapshot.queues:
+        prefix = keys.of_queue(keys.SPACE_GROUP_ROW, queue.id)
+        for key, value in tx.scan(prefix, keys.after(prefix)):
+            yield _row(tx, snapshot, queue, key, value)
+
+
+def _row(
+    tx: LmdbTransaction, snapshot: Snapshot, queue: QueueInfo, key: bytes, value: bytes
+) -> Row:
+    group_id = key[keys.GROUP_ID_AT :]
+    of: Row = {
+        "queue": queue.name,
+        "group_id": group_id.hex(),
+        "present_numbers": shown(_present(tx, queue.id, group_id)),
+    }
+    data, damage = unsealed(key, value)
+    if damage:
+        return of | {"damage": damage}
+    group = GroupRow.decode(data)
+    left = [(1, group.done)] if group.done else []
+    return of | {
+        "state": group.state,
+        "present": group.count + group.waiting,
+        "ready": group.count,
+        "delayed": group.waiting,
+        "left": group.gone,
+        "missing": max(group.missing, 0),
+        "next_number": group.due,
+        "last_number": group.last or None,
+        "highest_number": group.highest,
+        "complete": group.is_rest_here,
+        "paused": group.is_paused,
+        "closed": group.is_closed,
+        "left_numbers": shown([*left, *((run[0], sum(run) - 1) for run in group.ahead)]),
+        "parked_number": group.parked_number or None,
+        "parked_code": name_of(group.parked_code) if group.parked_code else None,
+        "first_at": time_us(group.first_us) if group.first_us else None,
+        "changed_at": wall_us(group.changed_ms, snapshot),
+        "age_ms": max(snapshot.wall_us - group.first_us, 0) // 1_000 if group.first_us else None,
+        "lowest_arrival": group.lowest,
+    }
+
+
+def _present(tx: LmdbTransaction, queue_id: int, group_id: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last of each run of members that are there; a broken row has none."""
+    prefix = group_index.prefix_of(queue_id, group_id)
+    for key, value in tx.scan(prefix, keys.after(prefix)):
+        if group_index.is_sound(key, value):
+            run = group_index.decode(key, value)
+            yield run.first, run.last
+
+
+def shown(runs: Iterable[tuple[int, int]]) -> str:
+    """Return *runs* as in 4-9, 12; those that follow each other are one."""
+    joined: list[list[int]] = []
+    for first, last in runs:
+        if joined and joined[-1][1] + 1 == first:
+            joined[-1][1] = last
+        elif len(joined) == RUNS_SHOWN_MAX:
+            return f"{_texts(joined)}, ..."
+        else:
+            joined.append([first, last])
+    return _texts(joined)
+
+
+def _texts(runs: list[list[int]]) -> str:
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+GROUPS = table(
+    "groups", "one row a message group of a queue, as long as the queue remembers it", COLUMNS,
+    rows_of, time="first_at", takes=(*QUEUES, *TIMES), pushed=OF_QUEUE,
+)  # fmt: skip

@@ -1,0 +1,178 @@
+"""The table of history: what happened to messages, as the journals in snapshots tell.
+
+Snapshots of one store overlap: each has what the journal kept then. A query takes each row of
+history once, from the newest snapshot that has it.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from qmgr_protocol.history import HistoryMalformed, Section
+from qmgr_tables.image import damaged, image
+from qmgr_tables.options import PARTITIONS_MAX, Options
+from qmgr_tables.table import QUEUES, TIMES, Table
+from qmgr_tables.tables.history_batch import COLUMNS, Whose, batches
+from qmgrd.core.layout import keys
+from qmgrd.core.layout import row as rows
+from qmgrd.snapshot.finder import Snapshot
+from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
+
+# About so many events are in a row of history under load. At rest there are fewer: then the
+# partitions are short, and cost little.
+EVENTS_PER_ROW = 100
+_SEQ_BYTES = 8
+
+
+class Extent(NamedTuple):
+    """The rows of history that a snapshot has: first up to next, exclusive."""
+
+    store_id: str
+    first: int
+    next: int
+
+
+class Span(NamedTuple):
+    """Rows of history of one snapshot, from first up to stop, exclusive."""
+
+    snapshot: Snapshot  # without its queues
+    store_id: str
+    first: int
+    stop: int
+
+    @property
+    def events(self) -> int:
+        """About how many events these rows tell of."""
+        return (self.stop - self.first) * EVENTS_PER_ROW
+
+
+def extent(snapshot: Snapshot) -> Extent:
+    """Return which rows of history *snapshot* has; opens it where its manifest does not say.
+
+    Raises:
+        SnapshotUnreadable: it is gone or damaged.
+    """
+    if snapshot.history is not None:
+        return Extent(snapshot.store_id, *snapshot.history)
+    try:
+        with image(snapshot).transaction() as tx:
+            store_id, _, _ = keys.STORE_ROW.unpack_from(rows.get(tx, keys.STORE))
+            state = rows.find(tx, keys.HISTORY)
+    except (ReadFailed, rows.RowDamaged) as error:
+        raise damaged(snapshot, error) from error
+    if state is None:
+        return Extent(store_id.hex(), 1, 1)
+    first, next_, _, _ = keys.HISTORY_ROW.unpack(state)
+    return Extent(store_id.hex(), first, next_)
+
+
+def spans(snapshots: Iterable[Snapshot]) -> list[Span]:
+    """Return spans that have each row of history of *snapshots* once, by store and number."""
+    found: list[Span] = []
+    ends: dict[str, int] = {}
+    newest_first = sorted(snapshots, key=lambda one: (one.wall_us, one.turn), reverse=True)
+    for snapshot in newest_first:
+        store_id, first, next_ = extent(snapshot)
+        # What an older one has behind the newest is of a store that was put back since.
+        next_ = min(next_, ends.setdefault(store_id, next_))
+        taken = [span for span in found if span.store_id == store_id]
+        for start, stop in _without(first, next_, sorted((one.first, one.stop) for one in taken)):
+            found.append(Span(snapshot._replace(queues=()), store_id, start, stop))
+    return sorted(found, key=lambda span: (span.store_id, span.first))
+
+
+def _without(first: int, stop: int, taken: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield what of the range is in none of those that are *taken*, which rise."""
+    for start, end in taken:
+        if first < min(start, stop):
+            yield first, min(start, stop)
+        first = max(first, end)
+    if first < stop:
+        yield first, stop
+
+
+def cut(first: int, stop: int, length: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of at most *length* numbers, about equally long."""
+    pieces = -(-(stop - first) // length)
+    for piece in range(pieces):
+        yield (
+            first + (stop - first) * piece // pieces,
+            first + (stop - first) * (piece + 1) // pieces,
+        )
+
+
+def rows_per_partition(count: int, options: Options) -> int:
+    """Return how many of *count* rows of history a partition is to have."""
+    length = max(options.rows_per_partition // EVENTS_PER_ROW, 1)
+    length = min(length, count // options.min_partitions)
+    return max(length, -(-count // PARTITIONS_MAX), 1)
+
+
+def plan(snapshots: list[Snapshot], options: Options) -> list[Span]:
+    """Return spans for one task each, that have each row of history once."""
+    found = spans(snapshots)
+    length = rows_per_partition(sum(span.stop - span.first for span in found), options)
+    return [
+        span._replace(first=first, stop=stop)
+        for span in found
+        for first, stop in cut(span.first, span.stop, length)
+    ]
+
+
+def read(span: Span, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the events of *span*."""
+    snapshot = span.snapshot
+    whose = Whose(snapshot.queue_manager, span.store_id, snapshot.id)
+    yield from batches_of(span, whose, options, schema)
+
+
+def batches_of(
+    span: Span, whose: Whose, options: Options, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Yield the events of *span*, told as *whose*.
+
+    Raises:
+        SnapshotUnreadable: it is gone or damaged.
+    """
+    try:
+        yield from batches(data_rows(span), whose, schema, partial(wants, options))
+    except HistoryMalformed as error:
+        raise damaged(span.snapshot, error) from error
+
+
+def data_rows(span: Span) -> Iterator[tuple[int, bytes]]:
+    """Yield number and bytes of the rows of *span*.
+
+    Raises:
+        SnapshotUnreadable: it is gone or damaged.
+    """
+    try:
+        with image(span.snapshot).transaction() as tx:
+            yield from _rows(tx, span)
+    except (ReadFailed, rows.RowDamaged) as error:
+        raise damaged(span.snapshot, error) from error
+
+
+def wants(options: Options, section: Section) -> bool:
+    """Return whether the events of *section* are asked for."""
+    return options.wants(section.queue) and options.wants_time(section.at_us)
+
+
+def _rows(tx: LmdbTransaction, span: Span) -> Iterator[tuple[int, bytes]]:
+    expected = span.first
+    for key, value in tx.scan(keys.history(span.first), keys.history(span.stop)):
+        seq = int.from_bytes(key[-_SEQ_BYTES:], "big")
+        if seq != expected:
+            break
+        yield seq, rows.unseal(key, value)
+        expected += 1
+    if expected < span.stop:
+        raise ReadFailed(f"row {expected} of history is missing")
+
+
+HISTORY = Table(
+    "history", 1, "one row an event in the life of a message", COLUMNS, plan, read, "at",
+    (*QUEUES, *TIMES), {"queue_manager": "managers", "queue": "queues", "at": "us"}, is_past=True,
+)  # fmt: skip

@@ -1,0 +1,132 @@
+"""The table of links: both ends of each, what is sent from here and what is received."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from qmgr_protocol.window import ids_of
+from qmgr_tables.options import Options
+from qmgr_tables.table import DAMAGE, SNAPSHOT, flags, longs, texts, times
+from qmgr_tables.tables.groups import shown
+from qmgr_tables.tables.queues import as_json, counters_of
+from qmgr_tables.tables.whole import Row, table, time_us, unpacked, unsealed
+from qmgrd.core.layout import keys
+from qmgrd.snapshot.finder import Snapshot
+from qmgrd.store.lmdb_store import LmdbTransaction
+
+STORE_ID_BYTES = 16
+_OWN = ("queue_id", "stopped", "stream", "base_id", "lost", "lost_us")
+
+COLUMNS = (
+    *texts(
+        ("peer", "the queue manager at the other end"),
+        ("direction", "out (what is sent from here, the link of that name) or in (what is received "
+         "from there)"),
+        ("state", "out: stopped, or started; whether it is connected is not stored"),
+    ),
+    *longs(
+        ("commit_id", "up to which id the peer holds all (out), or all is held here (in)"),
+        ("next_id", "out: the id that the next message gets"),
+        ("highest_id", "in: the highest id that is held, or was"),
+        ("backlog", "out: messages that wait for the peer's commit; in: held beyond a gap"),
+        ("backlog_bytes", "out: of their records"),
+        ("transferred", "out: messages that the peer has committed, ever"),
+        ("lost", "messages that were committed there (out) or here (in), and gone as a store was "
+         "put back to an older state"),
+    ),
+    *times(("lost_at", "when that was found out the last time"),),
+    *texts(
+        ("held_numbers", "in: which ids are held beyond a gap, as in 4-9, 12; up to 100 runs"),
+        ("last_message_id", "the message at the commit id (out), at the highest id (in); null if "
+         "not known"),
+        ("queue", "out: the transmission queue"),
+        ("stream_id", "in: of the stream, in hexadecimal"),
+        ("peer_store_id", "the store that the peer's name is bound to, in hexadecimal"),
+    ),
+    *flags(("ordered", "out: whether messages are kept in order"),),
+    *texts(("attributes", "out: what the link was given, as JSON"),),
+    *DAMAGE,
+    *SNAPSHOT,
+)  # fmt: skip
+
+
+def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
+    """Yield the links that lead from here, then the streams that come here."""
+    for key, value in tx.scan(keys.SPACE_LINK, keys.after(keys.SPACE_LINK)):
+        yield _out(tx, key, value)
+    for key, value in tx.scan(keys.SPACE_LINK_INBOX, keys.after(keys.SPACE_LINK_INBOX)):
+        yield _in(tx, key, value)
+
+
+def _out(tx: LmdbTransaction, key: bytes, value: bytes) -> Row:
+    peer = key[len(keys.SPACE_LINK) :].decode("utf-8", "backslashreplace")
+    of: Row = {"peer": peer, "direction": "out", "queue": f"@{peer}", **_store_of(tx, peer)}
+    row, damage = unpacked(key, value)
+    if row is None:
+        return of | {"damage": damage}
+    window_key = keys.of_queue(keys.SPACE_LINK_OUTBOX, row["queue_id"])
+    window, window_damage = _window(tx, window_key)
+    commit_id, uid = (None, None) if window is None else window[:2]
+    counted, counters_damage = counters_of(tx, row["queue_id"])
+    return of | {
+        "state": "stopped" if row.get("stopped") else "started",
+        "commit_id": commit_id,
+        "next_id": counted.get("next_arrival"),
+        "backlog": counted.get("depth"),
+        "backlog_bytes": counted.get("bytes"),
+        "transferred": counted.get("acked"),
+        "lost": row.get("lost", 0),
+        "lost_at": time_us(row.get("lost_us")),
+        "last_message_id": message_id(uid),
+        "ordered": row.get("ordered", False),
+        "attributes": as_json(row, _OWN),
+        "damage": "; ".join(filter(None, (window_damage, counters_damage))) or None,
+    }
+
+
+def _window(tx: LmdbTransaction, key: bytes) -> tuple[list[Any] | None, str]:
+    """Return commit id, encoded UID of its message, and more; there is none before the first."""
+    value = tx.get(key)
+    return ([0, None], "") if value is None else unpacked(key, value)
+
+
+def _in(tx: LmdbTransaction, key: bytes, value: bytes) -> Row:
+    of: Row = {"direction": "in", "stream_id": key[len(keys.SPACE_LINK_INBOX) :].hex()}
+    row, damage = unpacked(key, value)
+    if row is None:
+        return of | {"damage": damage}
+    peer, commit_id, runs, uid, *more = row
+    _, lost, lost_us = [*more, *(b"", 0, None)[len(more) :]][:3]
+    ahead = ids_of(runs)
+    return of | {
+        "peer": peer,
+        "commit_id": commit_id,
+        "highest_id": max(ahead, default=commit_id),
+        "backlog": len(ahead),
+        "lost": lost,
+        "lost_at": time_us(lost_us),
+        "held_numbers": shown((first, first + count - 1) for first, count in runs),
+        "last_message_id": message_id(uid),
+        **_store_of(tx, peer),
+    }
+
+
+def _store_of(tx: LmdbTransaction, peer: str) -> dict[str, Any]:
+    key = keys.SPACE_PEER + peer.encode()
+    value = tx.get(key)
+    if value is None:
+        return {}
+    store_id, damage = unsealed(key, value)
+    if not damage and len(store_id) != STORE_ID_BYTES:  # An older version stored nothing else.
+        facts, damage = unpacked(key, value)
+        store_id = b"" if damage else facts["store_id"]
+    return {} if damage or not store_id else {"peer_store_id": store_id.hex()}
+
+
+def message_id(uid: bytes | None) -> str | None:
+    """Return the identity of a message by its encoded UID: ORIGIN.TIMESTAMP."""
+    if not uid or len(uid) <= 8:
+        return None
+    return f"{uid[:-8].decode('utf-8', 'backslashreplace')}.{int.from_bytes(uid[-8:], 'big')}"
+
+
+LINKS = table("links", "two rows a link at most: out, and in", COLUMNS, rows_of)

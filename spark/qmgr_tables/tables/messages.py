@@ -1,0 +1,236 @@
+"""The table of messages: one row a message, read in Arrow batches of about BATCH_BYTES."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+import numpy as np
+import pyarrow as pa
+
+from qmgr_tables import row as rows
+from qmgr_tables.chunk import Array, Pair, plain
+from qmgr_tables.columns import Plain
+from qmgr_tables.image import damaged, image
+from qmgr_tables.options import Options
+from qmgr_tables.partition import Run, Share, plan
+from qmgr_tables.table import (
+    OF_QUEUE,
+    QUEUES,
+    STATES,
+    TEXTS,
+    TIME,
+    TIMES,
+    Column,
+    Table,
+)
+from qmgrd.core.layout import keys
+from qmgrd.snapshot.finder import Snapshot
+from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
+
+# The calls that make a batch take 0.4 ms, whatever is in it; more rows leave the processor's cache.
+BATCH_ROWS = 4_096
+HALF_ROWS = 2_048  # of plain ones, which have at most 4,000 bytes each, where they are long
+BATCH_BYTES = 4 << 20  # of those that are not; Spark's own batches count rows alone.
+LONG_BYTES = 8 << 20
+ROW_BYTES = 200  # about what a row takes beside its body and its headers
+
+COLUMNS = (
+    Column(
+        "queue",
+        pa.string(),
+        "where it lies; @NYC is the transmission queue of the link to NYC",
+    ),
+    Column(
+        "priority",
+        pa.int32(),
+        "0 to 9, 9 first: by which it has its turn; null where the queue that it is "
+        "bound for is to say it",
+    ),
+    Column("arrival", pa.int64(), "its place on the queue within its priority"),
+    Column(
+        "message_id",
+        pa.string(),
+        "ORIGIN.TIMESTAMP, its identity; null where the record is damaged",
+    ),
+    Column("origin", pa.string(), "who created it"),
+    Column(
+        "created_at",
+        TIME,
+        "when, by the creator's clock: the timestamp in message_id; null from the year "
+        "10000 on, for origins that count something else",
+    ),
+    Column("put_at", TIME, "when it was put on this queue, by the queue manager's clock"),
+    Column(
+        "expires_at",
+        TIME,
+        "when its life ends; null if it has no end. This and deliver_at run by the "
+        "queue manager's own clock, shown as wall clock as of the snapshot",
+    ),
+    Column(
+        "deliver_at",
+        TIME,
+        "when it can be got, of one that is delayed; null too if it expires before that",
+    ),
+    Column("persistent", pa.bool_(), "whether it outlives a restart"),
+    Column(
+        "correlation_id",
+        pa.string(),
+        "as text: bytes that are not UTF-8 stand as \\xNN; null if it has none",
+    ),
+    Column(
+        "headers",
+        TEXTS,
+        "the producer's headers; numbers and flags as text, lists and maps as JSON",
+    ),
+    Column("reply_to", pa.string(), "the queue that answers are wanted on"),
+    Column("content_type", pa.string(), "what the producer says the body is"),
+    Column("group_id", pa.string(), "of its message group, in hexadecimal"),
+    Column("group_number", pa.int64(), "its number in that group"),
+    Column("delivered", pa.int32(), "how often it came back after a delivery"),
+    Column("failed", pa.int32(), "how often of these it was released or its lease ended"),
+    Column(
+        "state",
+        pa.string(),
+        "ready, delayed (its time has not come), transmission (it waits on a link), "
+        "parked (its subscriber failed on it), publication (what subscriptions hold, "
+        "once) or damaged (its checksum is wrong)",
+    ),
+    Column(
+        "dead_code",
+        pa.string(),
+        "why it is a dead letter, as in MESSAGE_EXPIRED; this and what follows is null "
+        "of what is none",
+    ),
+    Column("dead_reason", pa.string(), "a word of the consumer that rejected it"),
+    Column("dead_text", pa.string(), "and what it said"),
+    Column("dead_queue", pa.string(), "where it comes from"),
+    Column("dead_manager", pa.string(), "and of which queue manager"),
+    Column("dead_at", TIME, "when it became a dead letter, by that queue manager's clock"),
+    Column("dead_delivered", pa.int32(), "how often it came back there"),
+    Column("dead_failed", pa.int32(), "how often of these it was released or its lease ended"),
+    Column("dead_retries", pa.int32(), "how often it was sent back already"),
+    Column(
+        "target",
+        pa.string(),
+        "the queue it is bound for, on a transmission queue; of a publication its topic",
+    ),
+    Column(
+        "body",
+        pa.binary(),
+        "null where it is left out: includePayload, maxBodyBytes, a damaged record",
+    ),
+    Column("body_bytes", pa.int64(), "its size, also where it is left out"),
+    Column("queue_manager", pa.string(), "whose snapshot it is"),
+    Column("snapshot_id", pa.string(), "which one"),
+    Column("turn", pa.int64(), "the turn of that queue manager that the snapshot shows"),
+)
+
+
+def read(share: Share, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the messages of *share*, at most BATCH_ROWS and about LONG_BYTES at a time."""
+    snapshot = share.snapshot
+    try:
+        with image(snapshot).transaction() as tx:
+            for pairs, runs in _chunks(tx, share.runs):
+                for batch in batches(tx, pairs, runs, snapshot, options, schema):
+                    yield from _halves(batch)
+    except ReadFailed as error:
+        raise damaged(snapshot, error) from error
+
+
+def _chunks(
+    tx: LmdbTransaction, runs: Iterable[Run]
+) -> Iterator[tuple[list[Pair], list[tuple[Run, int]]]]:
+    """Yield BATCH_ROWS entries and the runs they lie in, with how many; the last time fewer."""
+    pairs: list[Pair] = []
+    counts: list[tuple[Run, int]] = []
+    for run in runs:
+        scan = tx.scan(*bounds(run))
+        while found := [*islice(scan, BATCH_ROWS - len(pairs))]:
+            pairs += found
+            counts.append((run, len(found)))
+            if len(pairs) == BATCH_ROWS:
+                yield pairs, counts
+                pairs, counts = [], []
+    if pairs:
+        yield pairs, counts
+
+
+def _halves(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield *batch*, which is of at most BATCH_ROWS: in halves if it is long."""
+    rows = HALF_ROWS if batch.nbytes > LONG_BYTES else BATCH_ROWS
+    for first in range(0, len(batch), rows):
+        yield batch.slice(first, rows)
+
+
+def bounds(run: Run) -> tuple[bytes, bytes]:
+    """Return the first key of *run*, and the first behind it."""
+    return (
+        keys.message(run.queue_id, run.lane, run.priority, run.first),
+        keys.message(run.queue_id, run.lane, run.priority, run.stop),
+    )
+
+
+def batches(
+    tx: LmdbTransaction, pairs: list[Pair], counts: list[tuple[Run, int]], snapshot: Snapshot,
+    options: Options, schema: pa.Schema,
+) -> Iterator[pa.RecordBatch]:  # fmt: skip
+    """Yield *pairs* as rows of *schema*: the plain ones at once, all others one by one.
+
+    Args:
+        counts: the runs that they lie in, and how many in each.
+    """
+    runs, many = zip(*counts, strict=True)
+    run_of = np.repeat(np.arange(len(runs)), many)
+    chunk, where = plain(pairs)
+    sound = Plain(chunk, runs, run_of[where], snapshot, options)
+    is_lost = sound.is_volatile & sound.of_run(lambda run: bool(run.lost))  # maybe
+    is_wanted = sound.of_run(lambda run: options.wants_state(run.state)) & ~is_lost
+    is_wanted &= sound.is_of_time
+    batch = sound.batch(schema)
+    places = where[is_wanted]
+    if len(places) < len(where):
+        batch = batch.filter(pa.array(is_wanted))
+    is_other = np.ones(len(pairs), bool)
+    is_other[where[~is_lost]] = False
+    begin, size, held = 0, 0, {}
+    for at in np.flatnonzero(is_other).tolist():
+        row = rows.read(tx, *pairs[at], runs[run_of[at]], snapshot, options)
+        if row is None or not options.wants_row(row.state, row.put_at):
+            continue
+        held[at] = row
+        size += bytes_of(row)
+        if size >= BATCH_BYTES:
+            first, stop = np.searchsorted(places, (begin, at))
+            yield _merged(batch.slice(first, stop - first), places[first:stop], held)
+            begin, size, held = at + 1, 0, {}
+    first = np.searchsorted(places, begin)
+    if held or first < len(places):
+        yield _merged(batch.slice(first), places[first:], held)
+
+
+def _merged(batch: pa.RecordBatch, places: Array, held: dict[int, rows.Row]) -> pa.RecordBatch:
+    """Return *batch*, whose rows have those *places*, with the rows of *held* at theirs."""
+    if not held:
+        return batch
+    others = batch_of(held.values(), batch.schema)
+    order = np.argsort(np.concatenate([places, [*held]]))
+    return pa.concat_batches([batch, others]).take(pa.array(order))
+
+
+def batch_of(found: Iterable[rows.Row], schema: pa.Schema) -> pa.RecordBatch:
+    """Return one row or more as a batch."""
+    columns = dict(zip(rows.Row._fields, zip(*found, strict=True), strict=True))
+    arrays = [pa.array(columns[field.name], field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def bytes_of(row: rows.Row) -> int:
+    """Return about what a row takes."""
+    headers = sum(len(key) + len(value or "") for key, value in row.headers or ())
+    return ROW_BYTES + len(row.body or b"") + headers
+
+
+MESSAGES = Table(
+    "messages", 1, "one row a message", COLUMNS, plan, read, "put_at", (*QUEUES, *STATES, *TIMES),
+    {**OF_QUEUE, "state": "states", "put_at": "us", "arrival": "arrival"},
+)  # fmt: skip

@@ -1,0 +1,43 @@
+"""The table of origins: up to which timestamp each has been seen on a queue."""
+
+from collections.abc import Iterator
+
+from qmgr_tables.options import Options
+from qmgr_tables.table import DAMAGE, OF_QUEUE, QUEUES, SNAPSHOT, longs, texts, times
+from qmgr_tables.tables.whole import Row, table, time_us, unsealed
+from qmgrd.core.layout import keys
+from qmgrd.snapshot.finder import Snapshot
+from qmgrd.store.lmdb_store import LmdbTransaction
+
+LONG_MAX = 2**63 - 1
+
+COLUMNS = (
+    *texts(("queue", "which has seen it"), ("origin", "who creates messages"),),
+    *longs(("highest", "its highest timestamp there: a message above it is new, without a look; "
+            "null beyond 2^63"),),
+    *times(("highest_at", "the same as a time; null from the year 10000 on"),),
+    *DAMAGE,
+    *SNAPSHOT,
+)  # fmt: skip
+
+
+def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
+    """Yield a row for each origin of each queue."""
+    for queue in snapshot.queues:
+        prefix = keys.of_queue(keys.SPACE_ORIGIN, queue.id)
+        for key, value in tx.scan(prefix, keys.after(prefix)):
+            row, damage = unsealed(key, value)
+            highest = None if damage else int.from_bytes(row, "big")
+            yield {
+                "queue": queue.name,
+                "origin": key[len(prefix) :].decode("utf-8", "backslashreplace"),
+                "highest": highest if highest is None or highest <= LONG_MAX else None,
+                "highest_at": time_us(highest),
+                "damage": damage or None,
+            }
+
+
+ORIGINS = table(
+    "origins", "one row an origin of a queue's table of origins", COLUMNS, rows_of, takes=QUEUES,
+    pushed=OF_QUEUE,
+)  # fmt: skip

@@ -1,0 +1,137 @@
+"""The table of queues: one row a queue or subscription, with all that it counts."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from qmgr_tables.options import Options
+from qmgr_tables.table import DAMAGE, OF_QUEUE, QUEUES, SNAPSHOT, longs, texts, times
+from qmgr_tables.tables.whole import Row, table, time_us, unpacked, unsealed
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.layout.counters import Counters
+from qmgrd.snapshot.finder import QueueInfo, Range, Snapshot
+from qmgrd.store.lmdb_store import LmdbTransaction
+
+_READY = (keys.LANE_READY, keys.LANE_GROUPED)
+_WAITING = (*_READY, keys.LANE_DELAYED, keys.LANE_PARKED)
+_OWN = ("kind", "queue_id", "first", "suspended", "used_ms")  # of a row: no attributes
+
+COLUMNS = (
+    *texts(
+        ("queue", "its name; @NYC is the transmission queue of the link to NYC"),
+        ("kind", "local, transmission, subscription or publications"),
+    ),
+    *longs(
+        ("depth", "messages that can be got or are leased"),
+        ("delayed", "messages that wait for their time"),
+        ("parked", "of a subscription: what its subscriber gave back too often"),
+        ("set_aside", "messages that were found damaged, kept for forensics"),
+        ("bytes", "of the records of what can be got, is leased or delayed"),
+        ("first_arrival", "the lowest place of all that waits, whatever its priority"),
+        ("last_arrival", "the highest"),
+    ),
+    *times(("oldest_put_at", "when the oldest of these was put; of each priority the first is "
+            "looked at"),),
+    *texts(("config", "what the queue was given, as JSON; what is not there has its default"),),
+    *longs(
+        ("next_arrival", "the place that the next message gets"),
+        ("puts", "messages put, ever; this and what follows are counters of the queue's life"),
+        ("fast", "of the puts: those that needed no look at any message to know they are new"),
+        ("slow", "of the puts: those for which the UID index was asked"),
+        ("duplicates", "refused, as a message of that UID was there"),
+        ("acked", "consumed; of a transmission queue: committed by the peer"),
+        ("purged", "removed by an operator, or as the queue overflowed"),
+        ("damaged", "set aside, as their checksum was wrong"),
+        ("delivered", "handed out"),
+        ("returned", "came back after that"),
+        ("refused", "puts refused for other reasons: no room, inhibited, malformed"),
+        ("expired", "gone as their time was over"),
+        ("dead", "gone to a backout queue or to the dead letters"),
+        ("moved", "gone to another queue"),
+        ("lost", "not persistent, and gone with a restart"),
+        ("missed", "of a subscription: publications it did not get, being full or suspended"),
+        ("grouped", "of the depth: in message groups"),
+        ("volatile", "of the depth: not persistent"),
+        ("volatile_delayed", "of those delayed: not persistent"),
+        ("volatile_bytes", "of the bytes: not persistent"),
+        ("volatile_from", "no place of one that is not persistent is lower"),
+        ("maybe_before", "places below may have been handed out before the last crash"),
+    ),
+    *DAMAGE,
+    *SNAPSHOT,
+)  # fmt: skip
+# Of these the counter may still have what a restart took: the ranges of the snapshot do not.
+_OF_RANGES = {"depth": _READY, "delayed": (keys.LANE_DELAYED,), "parked": (keys.LANE_PARKED,),
+              "set_aside": (keys.LANE_DAMAGED,)}  # fmt: skip
+
+
+def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
+    """Yield a row for each queue."""
+    for queue in snapshot.queues:
+        yield _row(tx, queue)
+
+
+def _row(tx: LmdbTransaction, queue: QueueInfo) -> Row:
+    definition, damage = definition_of(tx, queue.name)
+    counted, counters_damage = counters_of(tx, queue.id)
+    waiting = [found for found in queue.ranges if found.lane in _WAITING]
+    return counted | {
+        "queue": queue.name,
+        "kind": queue.kind,
+        **in_lanes(queue),
+        "first_arrival": min((found.first_arrival for found in waiting), default=None),
+        "last_arrival": max((found.last_arrival for found in waiting), default=None),
+        "oldest_put_at": _oldest(tx, queue.id, waiting),
+        "config": as_json(definition, _OWN),
+        "damage": "; ".join(filter(None, (damage, counters_damage))) or None,
+    }
+
+
+def in_lanes(queue: QueueInfo) -> dict[str, int]:
+    """Return how many messages lie in which state on *queue*."""
+    return {
+        name: sum(found.messages for found in queue.ranges if found.lane in lanes)
+        for name, lanes in _OF_RANGES.items()
+    }
+
+
+def _oldest(tx: LmdbTransaction, queue_id: int, waiting: list[Range]) -> int | None:
+    """Return when the oldest of the first ones of each lane and priority was put."""
+    found = []
+    for first in waiting:
+        value = tx.get(keys.message(queue_id, first.lane, first.priority, first.first_arrival))
+        entry = None if value is None else entries.decode(value)
+        if entry is not None and entry.flags != entries.UNREADABLE:
+            found.append(entry.put_us)
+    return time_us(min(found, default=None))
+
+
+def definition_of(tx: LmdbTransaction, queue: str) -> tuple[dict[str, Any] | None, str]:
+    """Return the row that defines *queue*, and what is wrong with it."""
+    key = keys.SPACE_QUEUE + queue.encode()
+    return unpacked(key, tx.get(key))
+
+
+def counters_of(tx: LmdbTransaction, queue_id: int) -> tuple[dict[str, int], str]:
+    """Return what a queue counts, by name, and what is wrong with that."""
+    key = keys.of_queue(keys.SPACE_COUNTERS, queue_id)
+    row, damage = unsealed(key, tx.get(key))
+    return ({}, damage) if damage else (Counters.decode(row).as_dict(), "")
+
+
+def as_json(definition: dict[str, Any] | None, own: tuple[str, ...]) -> str | None:
+    """Return the attributes in a *definition*, without what the queue manager has there itself."""
+    if definition is None:
+        return None
+    given = {name: value for name, value in definition.items() if name not in own}
+    return json.dumps(given, sort_keys=True, ensure_ascii=False, default=_hex)
+
+
+def _hex(value: object) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+QUEUES_TABLE = table(
+    "queues", "one row a queue or subscription", COLUMNS, rows_of, takes=QUEUES, pushed=OF_QUEUE
+)

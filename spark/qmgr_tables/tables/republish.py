@@ -1,0 +1,115 @@
+"""The table of what is parked: publications on which a subscriber failed, to be sent once more."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from qmgr_protocol.errors import name_of
+from qmgr_tables.options import Options
+from qmgr_tables.table import (
+    DAMAGE,
+    OF_SNAPSHOT,
+    QUEUES,
+    SNAPSHOT,
+    TIMES,
+    flags,
+    longs,
+    texts,
+    times,
+)
+from qmgr_tables.tables.links import message_id
+from qmgr_tables.tables.whole import Row, queues_by_id, table, time_us
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.queue import notes
+from qmgrd.snapshot.finder import QueueInfo, Snapshot
+from qmgrd.store.lmdb_store import LmdbTransaction
+
+COLUMNS = (
+    *texts(
+        ("message_id", "ORIGIN.TIMESTAMP, its identity"),
+        ("topic", "what it was published to"),
+        ("subscription", "who failed on it"),
+    ),
+    *longs(
+        ("arrival", "its number among all publications"),
+        ("priority", "0 to 9, 9 first"),
+        ("failed", "how often the subscriber failed on it since it was sent the last time"),
+        ("delivered", "how often it came back in that time"),
+        ("republished", "how often it was sent once more already"),
+    ),
+    *texts(
+        ("code", "why it was parked, as in REDELIVERY_LIMIT_EXCEEDED"),
+        ("reason", "a word of the subscriber that rejected it"),
+        ("text", "and what it said"),
+        ("client", "who failed on it the last time"),
+    ),
+    *times(("since", "when it was parked"), ("put_at", "when it was published"),),
+    *flags(("awaited", "whether it is sent as soon as its subscriber is back"),),
+    *longs(("record_bytes", "of the publication, which is stored once"),),
+    *DAMAGE,
+    *SNAPSHOT,
+)  # fmt: skip
+
+
+def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
+    """Yield a row for each subscription that a publication is parked for."""
+    wanted = queues_by_id(snapshot)
+    for key, rank in tx.scan(keys.SPACE_PARKED, keys.after(keys.SPACE_PARKED)):
+        if len(key) != keys.PARKED.size:
+            continue
+        _, arrival, queue_id = keys.PARKED.unpack(key)
+        queue = wanted.get(queue_id)
+        if queue is not None:
+            yield _row(tx, queue, arrival, rank)
+
+
+def _row(tx: LmdbTransaction, queue: QueueInfo, arrival: int, rank: bytes) -> Row:
+    of: Row = {"subscription": queue.name, "arrival": arrival}
+    priority = keys.PRIORITY_TOP - rank[0] if rank and rank[0] <= keys.PRIORITY_TOP else None
+    if priority is None:
+        return of | {"damage": "the row of the index names no priority"}
+    value = tx.get(keys.message(queue.id, keys.LANE_PARKED, priority, arrival))
+    if value is None:
+        return of | {"damage": "the row of the index leads to no message"}
+    entry = entries.decode(value)
+    if entry.flags == entries.UNREADABLE:
+        return of | {"priority": priority, "damage": "its entry cannot be read"}
+    held = entries.publication(tx, entry)
+    return of | {
+        "message_id": message_id(entries.uid_trailer(entry)),
+        "topic": held.target or None,
+        "priority": priority,
+        "failed": entry.failed,
+        "delivered": entry.delivered,
+        "put_at": time_us(entry.put_us),
+        "awaited": bool(entry.flags & entries.AWAITED),
+        "record_bytes": entries.record_bytes(entry),
+        "damage": None if held.target else "its publication is missing or damaged",
+        **_said(notes.read(tx, queue.id, arrival)),
+    }
+
+
+def _said(note: notes.Note) -> dict[str, Any]:
+    """Return what the note of a parked message says; all null of one that rotted."""
+    code, retries = note.get("code"), note.get("retries", 0)
+    attempts = note.get("attempts")
+    last: Any = attempts[-1] if type(attempts) is list and attempts else None
+    is_whole = type(last) is list and len(last) == 5
+    return {
+        "code": name_of(code) if type(code) is int else None,
+        "reason": _text(note.get("reason")),
+        "text": _text(note.get("text")),
+        "client": _text(last[4]) if is_whole else None,
+        "since": time_us(note.get("us")),
+        "republished": retries if type(retries) is int else None,
+    }
+
+
+def _text(value: object) -> str | None:
+    return value if type(value) is str and value else None
+
+
+REPUBLISH = table(
+    "republish", "one row a subscription that a publication is parked for", COLUMNS, rows_of,
+    time="since", takes=(*QUEUES, *TIMES), pushed={**OF_SNAPSHOT, "subscription": "queues"},
+)  # fmt: skip

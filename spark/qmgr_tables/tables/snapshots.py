@@ -1,0 +1,60 @@
+"""The table of snapshots: one row each, also of those that are damaged and left out."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from qmgr_tables.options import Options
+from qmgr_tables.planning import Skipped
+from qmgr_tables.table import DAMAGE, SNAPSHOT, Table, longs, texts, times
+from qmgr_tables.tables.whole import Row, batches, time_us
+from qmgrd.core.layout import keys
+from qmgrd.snapshot.finder import Snapshot
+
+_WAITING = (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED, keys.LANE_PARKED)
+
+COLUMNS = (
+    *texts(("path", "where it is"),),
+    *times(("at", "when the turn was that it shows"),),
+    *longs(
+        ("queues", "how many it has, subscriptions and transmission queues among them"),
+        ("messages", "how many wait there: a publication, and each subscription of it"),
+        ("data_bytes", "of its data file"),
+    ),
+    *DAMAGE,
+    *SNAPSHOT,
+)  # fmt: skip
+
+
+def plan(snapshots: list[Snapshot], options: Options) -> list[Row]:
+    """Return the rows themselves: all is known from the manifests."""
+    del options
+    return [_row(snapshot) for snapshot in snapshots]
+
+
+def read(share: Row | Skipped, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the row of one snapshot, or of one that was left out."""
+    del options
+    row = {"path": share.directory, "damage": share.why} if isinstance(share, Skipped) else share
+    return batches(iter([row]), schema)
+
+
+def _row(snapshot: Snapshot) -> Row:
+    return {
+        "path": snapshot.directory,
+        "at": time_us(snapshot.wall_us),
+        "queues": len(snapshot.queues),
+        "messages": sum(
+            found.messages
+            for queue in snapshot.queues
+            for found in queue.ranges
+            if found.lane in _WAITING
+        ),
+        "data_bytes": snapshot.data_bytes,
+        "queue_manager": snapshot.queue_manager,
+        "snapshot_id": snapshot.id,
+        "turn": snapshot.turn,
+    }
+
+
+SNAPSHOTS = Table("snapshots", 1, "one row a snapshot", COLUMNS, plan, read, pushed={})

@@ -1,0 +1,103 @@
+"""Tables of which a task reads all that a snapshot has: few rows, made one by one."""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from qmgr_protocol.codec import unpack
+from qmgr_protocol.errors import FrameMalformed
+from qmgr_tables.image import damaged, image
+from qmgr_tables.options import Options
+from qmgr_tables.row import TIME_END_US
+from qmgr_tables.table import OF_SNAPSHOT, Column, Table
+from qmgrd.core.layout import row as rows
+from qmgrd.snapshot.finder import QueueInfo, Snapshot
+from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
+
+BATCH_ROWS = 5_000
+Row = dict[str, Any]  # by column; what is absent is null
+# Yields the rows of a snapshot, whose queues are those that are wanted.
+RowsOf = Callable[[LmdbTransaction, Snapshot, Options], Iterator[Row]]
+
+
+class Part(NamedTuple):
+    """The part of a table that one snapshot has."""
+
+    snapshot: Snapshot  # with the queues that are wanted
+
+
+def plan(snapshots: list[Snapshot], options: Options) -> list[Part]:
+    """Return a part for each snapshot."""
+    return [
+        Part(snapshot._replace(queues=tuple(q for q in snapshot.queues if options.wants(q.name))))
+        for snapshot in snapshots
+    ]
+
+
+def table(
+    name: str, text: str, columns: tuple[Column, ...], rows_of: RowsOf, *, time: str = "",
+    takes: tuple[str, ...] = (), pushed: Mapping[str, str] = OF_SNAPSHOT,
+) -> Table:  # fmt: skip
+    """Return a table, of version 1, whose rows come from *rows_of*."""
+
+    def read(part: Part, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        return batches(_rows(part.snapshot, options, rows_of, time), schema)
+
+    return Table(name, 1, text, columns, plan, read, time, takes, pushed)
+
+
+def _rows(snapshot: Snapshot, options: Options, rows_of: RowsOf, time: str) -> Iterator[Row]:
+    of = {
+        "queue_manager": snapshot.queue_manager, "snapshot_id": snapshot.id, "turn": snapshot.turn
+    }  # fmt: skip
+    try:
+        with image(snapshot).transaction() as tx:
+            for row in rows_of(tx, snapshot, options):
+                if not time or options.wants_time(row.get(time)):
+                    yield row | of
+    except ReadFailed as error:
+        raise damaged(snapshot, error) from error
+
+
+def batches(found: Iterator[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield *found* in batches of that very *schema*."""
+    while held := list(islice(found, BATCH_ROWS)):
+        yield pa.RecordBatch.from_pylist(held, schema=schema)
+
+
+def queues_by_id(snapshot: Snapshot) -> dict[int, QueueInfo]:
+    """Return the queues of *snapshot* that are wanted."""
+    return {queue.id: queue for queue in snapshot.queues}
+
+
+def unsealed(key: bytes, value: bytes | None) -> tuple[bytes, str]:
+    """Return the row that *value* keeps under *key*, and what is wrong with it."""
+    if value is None:
+        return b"", "it is missing"
+    try:
+        return rows.unseal(key, value), ""
+    except rows.RowDamaged as error:
+        return b"", error.text.partition("; ")[0]
+
+
+def unpacked(key: bytes, value: bytes | None) -> tuple[Any, str]:
+    """Return what is packed in the row of *key*, and what is wrong with that; None if anything."""
+    row, damage = unsealed(key, value)
+    if damage:
+        return None, damage
+    try:
+        return unpack(row), ""
+    except FrameMalformed as error:
+        return None, f"no map or list: {error}"
+
+
+def wall_us(clock_ms: int, snapshot: Snapshot) -> int | None:
+    """Return the wall clock at *clock_ms* of the store's own, if a datetime holds it."""
+    return time_us(max(snapshot.wall_us + (clock_ms - snapshot.clock_ms) * 1_000, 0))
+
+
+def time_us(us: object) -> int | None:
+    """Return *us* if it is a time that a datetime holds."""
+    return us if type(us) is int and 0 <= us < TIME_END_US else None

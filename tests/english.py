@@ -1,0 +1,121 @@
+"""Finds phrases in our texts that docs/STYLE.md replaces by plainer ones.
+
+    python -m tests.english [--count] [PATH ...]     lists them; without a path, in the whole repository
+
+Looks at the prose and the output in pages, at comments, docstrings and other texts in code. A page
+that shows such a phrase on purpose, as what not to write, is left out.
+"""
+
+import argparse
+import ast
+import io
+import re
+import subprocess
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+REPO = Path(__file__).parent.parent
+LEFT_OUT = ("docs/STYLE.md", "tests/english.py", "tests/test_english.py", "LICENSE")
+SUFFIXES = (".md", ".py", ".toml", ".txt", ".service")
+PATTERNS = {
+    name: re.compile(pattern, re.IGNORECASE if name != "clause as subject" else 0)
+    for name, pattern in {
+        # "What is answered is on disk." A question may begin so.
+        "clause as subject": r"(?:^|(?<=[.;:] )|(?<=[.;:]  ))"
+        r"(?:What|Who|Which|Whoever|Whatever|Whose|Whichever)\b(?![^.;:]*\?)(?=[^.;:]* )",
+        "stands, lies": r"\b(?:stands?|stood|lies|lay)\b(?! for\b)",
+        "tells": r"\b(?:tells?|told|telling)\b",
+        "have it done": r"(?:^|[.;:] )Have \S+ (?:\S+ )*\w+",
+        "is no": r"\b(?:is|are|be|was|were) no\b(?! (?:longer|more|less|later|lower|higher|fewer|such)\b)",
+        "is there": r"\b(?:is|are|was|were|be|not|still) there\b|\bthere already\b",
+        "beside": r"\bbesides?\b",
+        "anew": r"\banew\b",
+        "put back": r"\bputs? back\b",
+        "mend": r"\bmend(?:s|ed|ing)?\b",
+        "unless said": r"\bunless said\b|\bnobody said\b|\bsomebody\b",
+        "as ever": r"\bas ever\b|\ball the same\b",
+        "must not be none": r"\bmust not be none\b|\bcan be no\b",
+        "led nowhere": r"\b(?:led|leads?) nowhere\b|\bin a row\b",
+    }.items()
+}
+
+
+class Hit(NamedTuple):
+    """A phrase, and where it is."""
+
+    path: str
+    line: int
+    name: str
+    text: str
+
+
+def texts_of_code(source: str) -> Iterator[tuple[int, str]]:
+    """Yield each line of a comment or a string in *source*, with its number."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string.lstrip("# ")
+    strings = [
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value
+    ]
+    for node in strings:
+        for offset, line in enumerate(node.value.split("\n")):
+            yield node.lineno + offset, line.strip()
+
+
+def texts(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield each line of prose in the file *path*, with its number."""
+    content = path.read_text()
+    if path.suffix == ".py":
+        yield from texts_of_code(content)
+        return
+    for number, line in enumerate(content.splitlines(), 1):
+        if path.suffix != ".toml" and path.name != "Makefile":
+            yield number, line.strip().lstrip("#*-> ")
+        elif "#" in line:
+            yield number, line.partition("#")[2].strip()
+
+
+def hits(path: Path) -> Iterator[Hit]:
+    """Yield the phrases in the file *path*."""
+    name = path.resolve().relative_to(REPO).as_posix()
+    for number, line in texts(path):
+        for what, pattern in PATTERNS.items():
+            for _ in pattern.finditer(line):
+                yield Hit(name, number, what, line)
+
+
+def files(names: list[str]) -> list[Path]:
+    """Return our files under *names*, or all of them."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--", *names], cwd=REPO, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    return [
+        REPO / name
+        for name in listed
+        if (name.endswith(SUFFIXES) or name == "Makefile") and name not in LEFT_OUT
+    ]
+
+
+def main() -> None:
+    """List the phrases, or count them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", action="store_true", help="only how often each pattern occurs")
+    parser.add_argument("paths", nargs="*")
+    asked = parser.parse_args()
+    found = [hit for path in files(asked.paths) if path.is_file() for hit in hits(path)]
+    if asked.count:
+        for name, count in Counter(hit.name for hit in found).most_common():
+            print(f"{count:6}  {name}")
+    else:
+        for hit in found:
+            print(f"{hit.path}:{hit.line}: {hit.name}: {hit.text[:100]}")
+    print(f"{len(found):6}  in all")
+
+
+if __name__ == "__main__":
+    main()

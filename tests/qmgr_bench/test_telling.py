@@ -1,0 +1,30 @@
+import sys
+
+import pytest
+
+from qmgr_bench import telling
+from qmgr_bench.telling import Telling
+
+
+def test_how_far_it_is_is_told_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(telling, "LINE_EVERY_S", 3_600.0)
+    shown = Telling()
+    shown.say("one")
+    shown.say("two")
+    shown.note("three")
+    shown.end()
+    assert capsys.readouterr().err == "one\nthree\n"
+
+
+def test_terminal_has_one_line_that_changes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    shown = Telling()
+    shown.say("x" * 40)
+    shown.say("two")
+    shown.end()
+    assert capsys.readouterr().err == f"\r\x1b[K{'x' * 19}\r\x1b[Ktwo\r\x1b[K"

@@ -1,0 +1,38 @@
+"""How many messages come ahead of an application."""
+
+from qmgr_client.sansio.ahead import FAST_MS, FIRST, SLOW_MS, Ahead
+
+
+def test_it_begins_low_and_within_the_limit() -> None:
+    assert Ahead(256).messages == FIRST
+    assert Ahead(3).messages == 3
+    assert [Ahead(limit).half for limit in (1, 2, 3, 256)] == [1, 1, 1, FIRST // 2]
+
+
+def test_it_follows_the_application() -> None:
+    ahead, now_ms = Ahead(20), 0
+    ahead.half_taken(now_ms)
+    assert ahead.messages == FIRST, "nobody knows yet how fast it is"
+    found = []
+    for step_ms in (FAST_MS - 1, FAST_MS - 1, FAST_MS, SLOW_MS, SLOW_MS + 1, SLOW_MS + 1):
+        now_ms += step_ms
+        ahead.half_taken(now_ms)
+        found.append(ahead.messages)
+    assert found == [16, 20, 20, 20, 10, 5]
+
+
+def test_little_comes_ahead_where_leases_are_short() -> None:
+    ahead = Ahead(20)
+    ahead.leased_for(800)
+    ahead.half_taken(0)
+    ahead.half_taken(49)
+    assert ahead.messages == 2 * FIRST
+    ahead.half_taken(49 + 201)
+    assert ahead.messages == FIRST
+
+
+def test_one_is_the_least() -> None:
+    ahead = Ahead(4)
+    for now_ms in range(0, 10 * SLOW_MS, SLOW_MS + 1):
+        ahead.half_taken(now_ms)
+    assert ahead.messages == 1

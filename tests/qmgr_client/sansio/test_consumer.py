@@ -1,0 +1,40 @@
+"""One consumer: what it may be granted, and how it buffers. The rest is in test_consumers.py."""
+
+from qmgr_client.sansio.ahead import FIRST
+from qmgr_client.sansio.consumer import Consumer, Held, place_of
+from qmgr_protocol import messages as m
+from tests.qmgr_client.scripted import delivery
+
+
+def consumer(prefetch: int = 100) -> Consumer:
+    return Consumer(1, "Q", prefetch, 1_000, 0, ("", b"", b""))
+
+
+def test_free_is_what_neither_prefetch_nor_the_pace_forbids() -> None:
+    found = consumer()
+    assert found.free == (FIRST, 1_000)
+    found.buffer.extend((3, delivery(b"x", number)) for number in (1, 2))
+    assert found.free[0] == FIRST - 2
+    found.held = {bytes([number]): Held(10, 0) for number in range(97)}
+    assert found.free[0] == 3
+    found.is_idle = True
+    assert found.free == (0, 0)
+
+
+def test_what_comes_again_stands_where_its_queue_has_it() -> None:
+    found = consumer()
+    for arrival, priority in ((5, 7), (3, 4), (9, 4)):
+        found.keep(3, delivery(b"x", arrival, priority=priority))
+    for arrival, priority in ((4, 4), (1, 9), (10, 4), (6, 7)):
+        found.keep(3, delivery(b"x", arrival, priority=priority, state=m.STATE_REDELIVERED))
+    places = [place_of(item) for _, item in found.buffer]
+    assert places == sorted(places)
+    assert len(places) == 7
+
+
+def test_members_of_groups_stay_in_the_order_in_which_they_come() -> None:
+    found = consumer()
+    found.groups = (m.PINNED, False)
+    for arrival in (5, 3):
+        found.keep(3, delivery(b"x", arrival, state=m.STATE_REDELIVERED))
+    assert [place_of(item)[1][-1] for _, item in found.buffer] == [5, 3]

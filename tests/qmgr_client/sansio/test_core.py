@@ -1,0 +1,238 @@
+"""The core: handshake, heartbeats, goodbyes, and what a client that is done says."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import qmgr_client.sansio.core
+from qmgr_client.errors import ConnectionEnded
+from qmgr_client.sansio.core import ClientCore
+from qmgr_client.sansio.events import Disconnected, Failed, Ready
+from qmgr_protocol import messages as m
+from qmgr_protocol.connection import Connection
+from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.states import Side
+from tests.qmgr_client.scripted import PRODUCER, Scripted
+
+SOURCES = Path(qmgr_client.sansio.core.__file__).parent
+
+
+def test_hello_comes_first_and_nothing_before_the_welcome() -> None:
+    core = ClientCore("app", PRODUCER)
+    core.put("Q", b"record")
+    core.connected(0)
+    far = Connection(Side.LISTENER)
+    ((hello, _),) = far.receive(core.data_to_send(0), 0)
+    assert (hello.role, hello.name, hello.frame_max_bytes) == ("client", "app", 64 * 1024 * 1024)
+    assert core.data_to_send(0) == b""
+    assert not core.is_open
+
+
+def test_welcome_makes_it_ready() -> None:
+    pair = Scripted().connect()
+    assert pair.core.is_open
+    assert pair.told(Ready).welcome.name == "QM1"
+
+
+def test_each_connection_resumes_the_session_of_the_last_welcome() -> None:
+    pair = Scripted().connect(session=b"first")
+    assert pair.hello.session == b""
+    pair.cut().connect(session=b"second")  # Another one answers, or the store was made anew.
+    assert pair.hello.session == b"first"
+    pair.cut().connect()  # It is of an older version.
+    assert pair.hello.session == b"second"
+    pair.cut().connect()
+    assert pair.hello.session == b""
+
+
+def test_session_that_another_connection_resumed_is_over() -> None:
+    """It would fence the other one, and that one this, for ever."""
+    pair = Scripted().connect()
+    pair.say(m.Goaway(ErrorCode.SESSION_FENCED, "a newer connection has resumed this session"))
+    assert pair.told(Failed).error.code == ErrorCode.SESSION_FENCED
+
+
+def test_bytes_come_one_by_one() -> None:
+    pair = Scripted().connect()
+    ticket = pair.core.request(0, m.Status)
+    request = pair.hear(m.Status)
+    far = pair._far
+    assert far is not None
+    for byte in far.send(m.Ok(request.request_id, {"name": "QM1"})):
+        pair.core.receive(bytes([byte]), pair.now_ms)
+    pair.pump()
+    assert pair.done[ticket] == {"name": "QM1"}
+
+
+def test_ping_is_answered() -> None:
+    pair = Scripted().connect()
+    pair.say(m.Ping(7))
+    assert pair.pump() == [m.Pong(7)]
+
+
+def test_silence_is_asked_about_and_then_ends_the_connection() -> None:
+    pair = Scripted().connect(heartbeat_ms=1_000, liveness_ms=3_000)
+    start_ms = pair.now_ms
+    for pair.now_ms in range(start_ms, start_ms + 3_000, 250):
+        pair.core.poll(pair.now_ms)
+    assert len(pair.hear_all(m.Ping)) == 2
+    pair.now_ms = start_ms + 3_000
+    pair.core.poll(pair.now_ms)
+    pair.core.poll(pair.now_ms)
+    assert pair.hear(m.Goaway).code == ErrorCode.LIVENESS_EXPIRED
+    assert [type(event) for event in pair.events].count(Disconnected) == 1
+    pair.cut().connect()
+    assert pair.core.is_open
+
+
+def test_silence_instead_of_a_welcome_ends_the_connection() -> None:
+    pair = Scripted()
+    pair.core.connected(0)
+    pair.core.poll(30_000)
+    pair.core.data_to_send(30_000)
+    assert [type(event) for event in pair.core.events()] == [Disconnected]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.SHUTTING_DOWN,
+        ErrorCode.LIVENESS_EXPIRED,
+        ErrorCode.PEER_KEPT_OUT,
+        ErrorCode.CONNECTIONS_EXHAUSTED,
+        ErrorCode.INTERNAL_ERROR,
+    ],
+)
+def test_goodbye_that_passes_has_the_shell_dial_again(code: int) -> None:
+    pair = Scripted().connect()
+    ticket = pair.core.request(0, m.Status)
+    pair.pump()
+    pair.say(m.Goaway(code, "later", 700))
+    assert pair.told(Disconnected)[::2] == (code, 700)
+    request = pair.cut().connect().hear(m.Status)
+    pair.say(m.Ok(request.request_id, {}))
+    assert pair.done[ticket] == {}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.VERSION_UNSUPPORTED,
+        ErrorCode.NOT_AUTHORIZED,
+        ErrorCode.FRAME_MALFORMED,
+        ErrorCode.CREDIT_EXCEEDED,
+        60_000,
+    ],
+)
+def test_goodbye_that_stays_ends_everything(code: int) -> None:
+    pair = Scripted().connect()
+    tickets = [
+        pair.core.request(0, m.Status),
+        pair.put(),
+        pair.core.consume("Q", 8),
+    ]
+    pair.pump()
+    pair.say(m.Goaway(code, "never"))
+    assert pair.told(Failed).error.code == code
+    assert {pair.done[ticket].code for ticket in tickets} == {code}
+    with pytest.raises(ConnectionEnded, match="never"):
+        pair.put()
+    with pytest.raises(ConnectionEnded, match="never"):
+        pair.core.request(0, m.Status)
+    with pytest.raises(ConnectionEnded, match="never"):
+        pair.core.consume("Q", 8)
+    pair.core.connection_lost()
+    with pytest.raises(ConnectionEnded):
+        pair.core.connected(0)
+
+
+def test_goodbye_instead_of_a_welcome() -> None:
+    pair = Scripted()
+    pair.core.connected(0)
+    far = Connection(Side.LISTENER)
+    far.receive(pair.core.data_to_send(0), 0)
+    pair.core.receive(far.send(m.Goaway(ErrorCode.PEER_KEPT_OUT, "wait", 5)), 0)
+    assert [type(event) for event in pair.core.events()] == [Disconnected]
+
+
+def test_garbage_ends_everything() -> None:
+    pair = Scripted().connect()
+    pair.core.receive(b"\x00\x00\x00\x02\xff\xff", pair.now_ms)
+    assert pair.hear(m.Goaway).code == ErrorCode.FRAME_MALFORMED
+    assert "broke the protocol" in pair.told(Failed).error.text
+
+
+def test_late_and_strange_answers_are_ignored() -> None:
+    pair = Scripted().connect()
+    pair.say(m.Ok(99), m.Error(99, 300, 2), m.Ended(99, 201), m.Pong(3))
+    pair.say(m.Deliver(99, 1, []), m.Settled(5), m.Committed(9, 9))
+    assert pair.pump() == []
+    assert pair.core.is_open
+
+
+def test_operation_of_a_newer_queue_manager_is_ignored() -> None:
+    pair = Scripted().connect()
+    pair.core.receive(b"\x00\x00\x00\x04\x92\xcc\xc8\x01", pair.now_ms)  # Operation 200.
+    assert pair.pump() == []
+    assert pair.core.is_open
+
+
+def test_much_to_send_comes_in_pieces() -> None:
+    pair = Scripted()
+    pair.put()
+    pair.opened()
+    for _ in range(20):
+        pair.put(b"." * 100_000)
+    sizes = []
+    while data := pair.core.data_to_send(pair.now_ms):
+        sizes.append(len(data))
+    assert len(sizes) > 3
+    assert max(sizes) < 3 * 256 * 1024
+
+
+def test_end_is_for_good_and_happens_once() -> None:
+    pair = Scripted().connect()
+    ticket = pair.put()
+    pair.core.end(ConnectionEnded(ErrorCode.CANCELLED, "closed by the caller"))
+    pair.core.end(ConnectionEnded(ErrorCode.CANCELLED, "again"))
+    pair.pump()
+    assert pair.done[ticket].text == "closed by the caller"
+    assert [type(event) for event in pair.events].count(Failed) == 1
+
+
+def test_outstanding_counts_puts_and_settles() -> None:
+    pair = Scripted()
+    pair.put()
+    pair.opened()
+    assert pair.core.outstanding == 1
+    pair.hear(m.Put)
+    pair.say(m.Committed(7, 1))
+    assert pair.core.outstanding == 0
+
+
+def test_loss_without_a_connection_changes_nothing() -> None:
+    core = ClientCore("app", PRODUCER)
+    core.connection_lost()
+    core.receive(b"late", 0)
+    core.poll(0)
+    assert core.data_to_send(0) == b""
+
+
+def test_core_reads_no_clock_rolls_no_die_and_waits_for_nothing() -> None:
+    pure = ("core", "puts", "settles", "requests", "consumers", "unanswered", "message", "events")
+    for name in pure:
+        tree = ast.parse((SOURCES / f"{name}.py").read_text())
+        imported = {
+            word.partition(".")[0]
+            for node in ast.walk(tree)
+            for word in (
+                [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else []
+            )
+        }
+        assert not imported & {"asyncio", "os", "random", "socket", "threading", "time"}, name

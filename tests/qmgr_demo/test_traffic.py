@@ -1,0 +1,43 @@
+"""The demo's traffic, small: every flight comes out once while each daemon is killed."""
+
+import asyncio
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from qmgr_demo import flights as data
+from qmgr_demo.cluster import Node
+from qmgr_demo.traffic import HUB, Killer, Traffic
+
+pytestmark = pytest.mark.process
+
+
+async def test_all_flights_come_out_once_over_kills(tmp_path: Path) -> None:
+    flights = data.read(3_000)
+    nodes = {name: Node(name, tmp_path) for name in (*data.AIRPORTS, HUB)}
+    traffic = Traffic(nodes, flights)
+    killer = Killer(rounds=1)
+    seen: list[str] = []
+    for node in nodes.values():
+        node.start()
+    try:
+        await traffic.define()
+        async with asyncio.TaskGroup() as tasks:
+            for name, node in nodes.items():
+                tasks.create_task(killer.run(node, partial(traffic.progress, name)))
+            for airport in data.AIRPORTS:
+                tasks.create_task(traffic.produce(airport))
+            await traffic.take_all(lambda message: seen.append(str(message.uid).partition(".")[0]))
+    finally:
+        await traffic.network.close()
+        codes = []
+        for node in nodes.values():
+            async with traffic.connect(node) as manager:  # The last kill may be a moment ago.
+                await manager.admin.status()
+            codes.append(await asyncio.to_thread(node.stop))
+    assert traffic.ledger.is_clean
+    assert traffic.ledger.consumed == len(seen) == 3_000
+    assert set(seen) == set(data.AIRPORTS)
+    assert set(killer.kills.values()) == {1}
+    assert codes == [0, 0, 0, 0]

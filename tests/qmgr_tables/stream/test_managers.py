@@ -1,0 +1,116 @@
+"""Queue managers that come and go: none of them holds up the others, and none is forgotten."""
+
+import time
+from typing import NamedTuple
+
+import pytest
+
+from qmgr_tables.stream import managers as stream_managers
+from qmgr_tables.stream.line import DataLost, ManagerAway
+from qmgr_tables.stream.managers import Managers
+
+HOUR_MS = 3_600_000
+
+
+class Status(NamedTuple):
+    """How a queue manager is."""
+
+    store_id: str
+    number: int
+
+
+class Fleet:
+    """Queue managers by address; None is away. ``waits`` has how long each was to be waited for."""
+
+    def __init__(self, **found: Status | None) -> None:
+        self.found = found
+        self.waits: list[tuple[str, int | None]] = []
+
+    def managers(self, wait_ms: int = HOUR_MS) -> Managers[Status]:
+        return Managers({url: self._ask(url) for url in self.found}, wait_ms)
+
+    def _ask(self, url: str) -> "stream_managers.Ask[Status]":
+        def ask(wait_ms: int | None) -> Status:
+            self.waits.append((url, wait_ms))
+            found = self.found[url]
+            if found is None:
+                raise ManagerAway(f"{url} is away")
+            return found
+
+        return ask
+
+
+@pytest.fixture
+def restless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is away is asked again at once."""
+    monkeypatch.setattr(stream_managers, "REST_S", 0.0)
+    monkeypatch.setattr(stream_managers, "REST_DIALS", 0)
+
+
+ONE, TWO = Status("s1", 1), Status("s2", 1)
+
+
+def test_who_is_slow_to_answer_has_a_rest_unless_all_are_waited_for() -> None:
+    asked: list[float] = []
+
+    def slow(wait_ms: int | None) -> Status:
+        asked.append(time.monotonic())
+        time.sleep(0.02)
+        return ONE
+
+    managers = Managers({"a": slow, "b": lambda wait_ms: TWO}, HOUR_MS)
+    managers.states(wait=False)
+    managers.states(wait=True)
+    managers.states(wait=False)
+    first, waited, again = asked
+    assert waited - first < stream_managers.REST_ASKS * 0.02 < again - waited
+
+
+def test_all_are_asked_and_where_they_are_is_known() -> None:
+    fleet = Fleet(a=ONE, b=TWO)
+    managers = fleet.managers()
+    assert managers.states(wait=False) == [("a", ONE), ("b", TWO)]
+    assert fleet.waits == [("a", 0), ("b", 0)]
+    assert (managers.find("s2"), managers.away) == (("b", TWO), {})
+    assert len(fleet.waits) == 2
+    fleet.found |= {"a": TWO, "b": Status("s3", 1)}  # s2 went elsewhere.
+    managers.states(wait=True)
+    assert fleet.waits[2:] == [("a", None), ("b", None)]
+    assert managers.find("s2") == ("a", TWO)
+    with pytest.raises(DataLost, match="a, b: store s9 of the checkpoint is at none of these: na"):
+        managers.find("s9")
+
+
+def test_who_is_away_is_left_alone_for_a_while_and_holds_up_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fleet = Fleet(a=ONE, b=None)
+    managers = fleet.managers()
+    for _ in range(3):
+        assert managers.states(wait=False) == [("a", ONE)]
+    assert [url for url, _ in fleet.waits] == ["a", "b", "a", "a"]
+    assert caplog.text.count("qmgr: b is away; the stream goes on without it for now") == 1
+    assert list(managers.away) == ["b"]
+
+
+@pytest.mark.usefixtures("restless")
+def test_who_is_there_again_is_away_no_more() -> None:
+    fleet = Fleet(a=None)
+    managers = fleet.managers()
+    assert managers.states(wait=False) == []
+    fleet.found["a"] = ONE
+    assert managers.states(wait=False) == [("a", ONE)]
+    assert managers.away == {}
+
+
+@pytest.mark.usefixtures("restless")
+def test_who_was_away_for_too_long_is_told() -> None:
+    fleet = Fleet(a=ONE, b=None)
+    with pytest.raises(ManagerAway, match="b is away"):
+        fleet.managers(0).states(wait=False)
+    managers = fleet.managers()
+    with pytest.raises(ManagerAway, match="b is away"):
+        managers.states(wait=True)  # It was waited for by whom was asked.
+    with pytest.raises(ManagerAway, match="b is away"):
+        managers.find("s2")
+    assert managers.find("s1") == ("a", ONE)

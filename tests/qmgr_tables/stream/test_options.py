@@ -1,0 +1,85 @@
+"""The options of streams: what is meant, and what is said of what is wrong."""
+
+import pytest
+
+from qmgr_tables.options import OptionInvalid
+from qmgr_tables.stream.options import WAIT_MS, is_streamed, parse
+
+URL = {"url": "127.0.0.1:7470", "cursor": "lake"}
+MESSAGES = {"url": "127.0.0.1:7470", "table": "messages"}
+
+
+def test_defaults() -> None:
+    found = parse(URL)
+    assert found.urls == ("127.0.0.1:7470",)
+    assert (found.cursor, found.from_latest, found.skip_lost) == ("lake", False, False)
+    assert (found.rows_max, found.bytes_max, found.wait_ms) == (None, None, WAIT_MS)
+    assert (found.of.table, found.of.paths) == ("history", ())
+
+
+def test_options_are_spelled_in_any_case() -> None:
+    found = parse({
+        "URL": "nyc:1, /run/qmgrd.sock,unix:/run/b.sock", "Cursor": " lake ", "waitms": "0",
+        "STARTINGOFFSETS": "Latest", "failondataloss": "False", "maxrowspertrigger": "10",
+        "maxBytesPerTrigger": "20", "queues": "A,B", "rowsPerPartition": "7", "TABLE": "history",
+    })  # fmt: skip
+    assert found.urls == ("nyc:1", "unix:/run/qmgrd.sock", "unix:/run/b.sock")
+    assert (found.from_latest, found.skip_lost, found.wait_ms) == (True, True, 0)
+    assert (found.rows_max, found.bytes_max) == (10, 20)
+    assert (found.of.queues, found.of.rows_per_partition) == (frozenset({"A", "B"}), 7)
+
+
+def test_messages_have_no_cursor_and_what_tables_of_them_take() -> None:
+    found = parse({
+        **MESSAGES, "states": "ready", "includePayload": "false", "MAXBODYBYTES": "9",
+        "queuesPattern": "A.*", "since": "2024-05-01", "minPartitions": "3", "cursor": " ",
+    })  # fmt: skip
+    assert (found.cursor, found.of.table, found.of.paths) == ("", "messages", ())
+    assert (found.of.states, found.of.include_body) == (frozenset({"ready"}), False)
+    assert (found.of.max_body_bytes, found.of.min_partitions) == (9, 3)
+    assert (found.of.queues_pattern, found.of.since_us) == ("A.*", 1_714_521_600_000_000)
+
+
+def test_snapshots_take_no_cursor() -> None:
+    found = parse({"path": "/snapshots"})
+    assert (found.urls, found.cursor, found.of.paths) == ((), "", ("/snapshots",))
+    with pytest.raises(OptionInvalid, match="option cursor: snapshots keep none; leave it out"):
+        parse({"path": "/snapshots", "cursor": "lake"})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, r"option url is missing; say where .* \"127.0.0.1:7470\"\), or name a directory"),
+        ({"url": "a:1"}, "option cursor is missing; name one for this stream alone"),
+        ({**URL, "path": "/x"}, "options url and path: a stream reads one of them; leave one out"),
+        ({**URL, "cursor": "a b"}, "option cursor: 'a b' is no name; write 1 to 64 of"),
+        ({**URL, "url": "nowhere"}, 'option url: "nowhere" is not host:port or unix:/path; write'),
+        ({**URL, "url": "a:1,a:1"}, "option url: a:1 is in it twice; name it once"),
+        ({**URL, "startingOffsets": "new"}, "'new' is not earliest or latest; write one of them"),
+        ({**URL, "failOnDataLoss": "no"}, "failOnDataLoss: 'no' is not true or false"),
+        ({**URL, "maxRowsPerTrigger": "0"}, "maxRowsPerTrigger: '0' is not an integer from 1 to"),
+        ({**URL, "maxBytesPerTrigger": "9" * 20}, "maxBytesPerTrigger: '9+' is not an integer"),
+        ({**URL, "waitMs": "-1"}, "waitMs: '-1' is not an integer from 0 to 86400000; correct it"),
+        ({**URL, "cursr": "x"}, "option 'cursr' is not known of streams; did you mean cursor?"),
+        ({**URL, "onDamaged": "skip"}, "option 'onDamaged' is not known of streams; "),
+        ({**URL, "includePayload": "false"}, "includePayload: history has no bodies and states; l"),
+        ({**URL, "maxBodyBytes": "1"}, "option maxBodyBytes: history has no bodies and states"),
+        ({**URL, "table": "queues"}, "table: queues is not streamed, only history, messages; read"),
+        ({**URL, "table": "message"}, "option table: 'message' is no table; did you mean messages"),
+        ({**URL, "table": "messages"}, "option cursor: no message is kept for a stream; leave it"),
+        ({"path": "/x", "table": "messages"}, "option table: messages is streamed from a url only"),
+        ({**MESSAGES, "path": "/x"}, "options url and path: a stream reads one of them; leave one"),
+        ({**MESSAGES, "states": "lost"}, "option states: 'lost' is no state of a message; there"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named_with_what_to_write(given: dict[str, str], said: str) -> None:
+    with pytest.raises(OptionInvalid, match=said) as refused:
+        parse(given)
+    assert "\n" not in str(refused.value)
+
+
+def test_options_of_streams_only_tell_a_stream() -> None:
+    assert is_streamed({"URL": "x"})
+    assert is_streamed({"failOnDataLoss": "x"})
+    assert not is_streamed({"path": "x", "table": "history"})

@@ -1,0 +1,110 @@
+"""What is told of a link that is stopped, or dials."""
+
+from typing import Any
+
+import pytest
+
+from qmgr_tools.link.doctor import down as link_down
+from qmgr_tools.link.doctor.finding import Severity
+
+ROW: dict[str, Any] = {
+    "link": "NYC", "state": "waiting", "addresses": ["nyc:1", "nyc:2"], "error": "nyc:1: no route",
+    "waiting": 3, "waiting_bytes": 2048, "attempts": 5, "down_ms": 90_000, "redial_ms": 4000,
+    "paths": [],
+}  # fmt: skip
+
+
+def test_stopped_link_is_told_of_where_messages_wait() -> None:
+    found = link_down.stopped(ROW)
+    assert found is not None
+    assert (found.code, found.severity) == ("stopped", Severity.WARNING)
+    assert found.remedy == "qmctl link start NYC"
+    assert "down for 1 min 30 s; 3 messages (2 KiB) on it" in found.what
+    assert link_down.stopped(ROW | {"waiting": 0}) is None
+
+
+def test_dialling_link_is_told_with_since_when_and_why() -> None:
+    found = link_down.down(ROW)
+    assert found.what == (
+        "down for 1 min 30 s; nyc:1: no route; 5 dials in a row led nowhere; dials again in 4 s; "
+        "3 messages on it, safe here"
+    )
+    assert (found.code, found.remedy) == ("down", "qmctl -c nyc:1 status")
+    assert "at nyc:1, nyc:2" in found.why
+
+
+def test_link_that_maintenance_does_not_dial_is_told_so() -> None:
+    found = link_down.down(ROW | {"error": "in maintenance: the daemon dials no link; restart it"})
+    assert found.what == (
+        "it is not dialled in maintenance; down for 1 min 30 s; 3 messages on it, safe here"
+    )
+    assert [choice.command for choice in found.choices] == ["", "qmctl link start NYC"]
+
+
+@pytest.mark.parametrize(
+    ("waiting", "down_ms", "severity"),
+    [(1, 10_000, "critical"), (1, 9_999, "warning"), (0, 3_600_000, "warning")],
+)
+def test_link_is_critical_where_messages_wait_for_long(
+    waiting: int, down_ms: int, severity: str
+) -> None:
+    found = link_down.down(ROW | {"waiting": waiting, "down_ms": down_ms})
+    assert found.severity.word == severity
+
+
+@pytest.mark.parametrize("error", ["", "it has no address: NYC is to dial, and to fetch"])
+def test_link_without_an_address_waits_to_be_dialled(error: str) -> None:
+    found = link_down.down(ROW | {"addresses": [], "error": error})
+    assert found.what.startswith("NYC has not dialled; it has no address here; down for 1 min")
+    assert (found.code, found.remedy) == ("down", "")
+
+
+def test_peer_that_dialled_and_left_is_told_with_its_reason() -> None:
+    error = "the peer left: link QM1 was stopped"
+    found = link_down.down(ROW | {"addresses": [], "error": error})
+    assert found.what.startswith(f"NYC dialled, and is gone: {error}; it has no address here; ")
+    look, address = found.choices
+    assert (look.command, "qmctl link doctor, there" in look.effect) == ("", True)
+    assert address.command == "qmctl link alter NYC HOST:PORT"
+
+
+def test_error_of_a_path_stands_for_that_of_the_link() -> None:
+    row = ROW | {"error": "", "paths": [{"error": ""}, {"error": "no answer"}], "redial_ms": None}
+    assert "; no answer; 5 dials" in link_down.down(row).what
+    assert link_down.down(row | {"attempts": 1, "paths": [], "waiting": 0}).what == (
+        "down for 1 min 30 s; nothing waits on it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "says", "remedy"),
+    [
+        ("nyc:2: Connection refused", "Nobody listens as NYC at nyc:2: it does not run",
+         "qmctl -c nyc:1 status"),
+        ("nyc:1: nothing heard for 30057 ms, at most 30000; is it a qmgrd?",
+         "What answers at nyc:1 takes the connection and says nothing", "qmctl -c nyc:1 status"),
+        ("nyc:1: frame of 1397966893 bytes, at most 65536; is it a qmgrd?",
+         "it hangs, or is no qmgrd.", "qmctl -c nyc:1 status"),
+        ("nyc:1: nothing heard for 30909 ms, at most 30000", "NYC has gone silent: it hangs, or",
+         "qmctl -c nyc:1 status"),
+        ("nyc:1: Name or service not known", "The host of nyc:1 is not known by that name here",
+         "qmctl link alter NYC HOST:PORT"),
+        ("nyc:1: Temporary failure in name resolution", "or the name service does not answer",
+         "qmctl link alter NYC HOST:PORT"),
+        ("nyc:1: no answer within 10 s", "Nobody answers as NYC at nyc:1, nyc:2: it does not run",
+         "qmctl -c nyc:1 status"),
+        ("the peer left: so", "Nobody answers as NYC at nyc:1, nyc:2: ", "qmctl -c nyc:1 status"),
+    ],
+)  # fmt: skip
+def test_why_is_by_the_error_of_the_dial(error: str, says: str, remedy: str) -> None:
+    found = link_down.down(ROW | {"error": error})
+    assert says in found.why
+    assert found.remedy == remedy
+
+
+@pytest.mark.parametrize(("down_ms", "is_mute"), [(10_000, True), (9_999, False)])
+def test_first_dial_that_lasts_has_a_connection_and_no_answer(
+    down_ms: int, *, is_mute: bool
+) -> None:
+    row = ROW | {"state": "dialling", "error": "", "down_ms": down_ms}
+    assert ("it hangs, or is no qmgrd" in link_down.down(row).why) is is_mute

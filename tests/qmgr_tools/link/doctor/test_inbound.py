@@ -1,0 +1,61 @@
+"""What is told of a stream that leads here."""
+
+from typing import Any
+
+import pytest
+
+from qmgr_tools.link.doctor import inbound as link_inbound
+
+ROW: dict[str, Any] = {
+    "peer": "BOS", "stream": "0a", "commit_id": 7, "ahead": 0, "duplicates": 0, "in_line": 0,
+    "blocked_id": None, "blocked_queue": None, "tries_left": None, "error": "",
+}  # fmt: skip
+AHEAD, LINE = ROW | {"ahead": 3}, ROW | {"in_line": 3}
+BLOCKED = AHEAD | {"blocked_id": 8, "blocked_queue": "Q", "error": "QUEUE_UNKNOWN: no"}
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "codes"),
+    [
+        (ROW, ROW, []),
+        (AHEAD, None, []),
+        (AHEAD, ROW, []),
+        (AHEAD, AHEAD | {"commit_id": 6}, []),
+        (AHEAD, AHEAD, ["inbound-gap"]),
+        (LINE, LINE, ["inbound-gap"]),
+        (BLOCKED, BLOCKED, ["inbound-blocked"]),
+        (ROW | {"duplicates": 99}, None, []),
+        (ROW | {"duplicates": 100}, None, ["inbound-duplicates"]),
+        (ROW | {"duplicates": 100, "commit_id": 1000}, None, []),
+    ],
+)
+def test_what_does_not_get_on_is_found(
+    now: dict[str, Any], before: dict[str, Any] | None, codes: list[str]
+) -> None:
+    assert [one.code for one in link_inbound.found(now, before, 1000)] == codes
+
+
+def test_gap_is_told_with_what_waits_behind_it() -> None:
+    both = AHEAD | {"in_line": 2}
+    (found,) = link_inbound.found(both, both, 1000)
+    assert found.what == (
+        "from BOS id 8 has not come in 1 s: 3 messages stored above it; 2 messages kept in memory "
+        "behind it, as the link is --ordered"
+    )
+    assert found.remedy == "qmctl link doctor BOS --watch"
+
+
+@pytest.mark.parametrize(
+    ("code", "severity", "remedy"),
+    [
+        ("PEER_NOT_ALLOWED", "warning", "qmctl link allow EWR --store-id 0b"),
+        ("PEER_STORE_CHANGED", "warning", "qmctl link allow EWR --store-id 0b"),
+        ("LINK_DOWN", "note", ""),
+    ],
+)
+def test_who_was_refused_is_told_with_what_allows_it(code: str, severity: str, remedy: str) -> None:
+    row = {"peer": "EWR", "store_id": "0b", "code": code, "count": 3, "last_us": 5_000_000}
+    finding = link_inbound.refused(row, 65_000_000)
+    assert (finding.severity.word, finding.remedy) == (severity, remedy)
+    told = "a queue manager named EWR was refused here 3 times, the last time 1 min ago"
+    assert finding.what.startswith(told)

@@ -1,0 +1,36 @@
+"""Links of others that lead here; tests/qmgr_tools/link/test_link.py has them of a daemon."""
+
+import pytest
+
+from qmgr_tools.link import inbound
+
+ROW = {
+    "peer": "EWR", "stream": "0123456789abcdef", "commit_id": 7, "ahead": 0, "duplicates": 2,
+    "blocked_id": 8, "blocked_queue": "NONE", "tries_left": 3, "error": "QUEUE_UNKNOWN: no",
+}  # fmt: skip
+
+
+def test_what_is_refused_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    inbound.show([ROW])
+    header, row = capsys.readouterr().out.splitlines()
+    assert header.split("\t")[4:7] == ["BLOCKED AT", "BOUND FOR", "TRIES LEFT"]
+    assert row.split("\t") == [
+        "EWR", "7", "0", "2", "8", "NONE", "3", "01234567…cdef", "QUEUE_UNKNOWN: no",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(0, ""), (1, ""), (3, "2 more that lead here are not shown\n")]
+)
+def test_what_is_left_off_is_counted(
+    capsys: pytest.CaptureFixture[str], count: int, words: str
+) -> None:
+    inbound.note_left_out({"inbound": [ROW], "inbound_count": count})
+    assert capsys.readouterr().err == words
+
+
+def test_line_stays_free_between_two_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    inbound.show([ROW], behind=["a link"])
+    assert capsys.readouterr().out.startswith("\nFROM\t")
+    inbound.show([], behind=["a link"])
+    assert capsys.readouterr().out == ""

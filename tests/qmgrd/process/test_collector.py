@@ -1,0 +1,53 @@
+"""Full collections look at what is new, and now and then at all."""
+
+import gc
+import weakref
+
+from qmgrd.process.collector import COUNT_EACH, short_collections
+
+
+class Ring:
+    """Refers to itself, so that only the collector ends it."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_what_is_alive_is_left_out_of_later_collections() -> None:
+    with short_collections():
+        before = gc.get_freeze_count()
+        rings = [Ring() for _ in range(1_000)]
+        assert before > 0
+        gc.collect()
+        assert gc.get_freeze_count() >= before + len(rings)
+    assert gc.get_freeze_count() == 0
+
+
+def test_garbage_is_collected_before_it_is_left_out() -> None:
+    with short_collections():
+        ring = weakref.ref(Ring())
+        gc.collect()
+        assert ring() is None
+
+
+def test_what_became_garbage_later_is_collected_once_as_much_again_is_left_out() -> None:
+    with short_collections(least_objects=0):
+        ring = Ring()
+        gc.collect()
+        found = weakref.ref(ring)
+        del ring
+        gc.collect()
+        assert found() is not None  # It is left out.
+        rings = [Ring() for _ in range(2 * gc.get_freeze_count())]
+        for _ in range(COUNT_EACH):
+            gc.collect()  # They are left out, and that is as much again.
+        gc.collect()
+        assert found() is None
+        assert rings
+
+
+def test_callback_is_gone_behind_it() -> None:
+    before = list(gc.callbacks)
+    with short_collections():
+        assert len(gc.callbacks) == len(before) + 1
+    assert gc.callbacks == before

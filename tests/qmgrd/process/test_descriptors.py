@@ -1,0 +1,49 @@
+"""The limit of open files: raised at start as far as it may be."""
+
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from qmgr_config.model import Listen
+from qmgrd.process.descriptors import needed
+
+RAISE = """
+import resource
+from qmgr_config.model import Listen
+from qmgrd.ops.descriptors import raise_limit
+raise_limit(Listen())
+print(*resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+
+
+def raised(soft: int, hard: int) -> tuple[list[int], str]:
+    """Return both limits as a process sets them, and what it logs."""
+    done = subprocess.run(
+        [sys.executable, "-c", RAISE], text=True, capture_output=True, check=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)),
+    )  # fmt: skip
+    *logged, limits = done.stdout.splitlines()
+    return [int(number) for number in limits.split()], "\n".join(logged)
+
+
+def test_soft_limit_is_raised_to_what_connections_need() -> None:
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 4_000:
+        pytest.skip("this machine allows too few files")
+    assert needed(Listen()) > Listen().connections_max
+    assert raised(64, 4_000) == ([needed(Listen()), 4_000], "")
+
+
+def test_limit_that_is_high_enough_stays() -> None:
+    high = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if high < needed(Listen()):
+        pytest.skip("this machine allows too few files")
+    assert raised(high, high) == ([high, high], "")
+
+
+def test_hard_limit_that_is_too_low_is_logged() -> None:
+    limits, logged = raised(64, 100)
+    assert limits == [100, 100]
+    assert "too few open files are allowed" in logged
+    assert "listen.connections_max" in logged

@@ -1,0 +1,112 @@
+"""Logs: lines for people on a terminal, JSON for machines."""
+
+import io
+import json
+from collections.abc import Iterator
+from typing import Literal
+
+import pytest
+import structlog
+
+from qmgr_config.model import Log
+from qmgrd.process.log import configure
+
+Format = Literal["auto", "console", "json"]
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
+
+
+def written(log: Log, stream: io.StringIO) -> str:
+    """What a warning, an error with its cause, and a debug entry leave in the stream."""
+    configure(log, stream)
+    logger = structlog.get_logger()
+    logger.debug("detail")
+    logger.warning("odd", peer="app\n\x1b[31mfake line", count=3)
+    try:
+        raise ZeroDivisionError("a bug")
+    except ZeroDivisionError as error:
+        logger.error("bad", exc_info=error)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("format_", "stream", "as_json"),
+    [("auto", io.StringIO, True), ("auto", Terminal, False), ("json", Terminal, True),
+     ("console", io.StringIO, False)],
+)  # fmt: skip
+def test_format_is_as_configured(format_: Format, stream: type[io.StringIO], as_json: bool) -> None:
+    first = written(Log(format=format_), stream()).splitlines()[0]
+    assert first.startswith("{") == as_json
+    assert "odd" in first
+
+
+@pytest.mark.parametrize("format_", ["console", "json"])
+def test_traceback_shows_no_values(format_: Format) -> None:
+    stream = io.StringIO()
+    configure(Log(format=format_), stream)
+    try:
+        body = b"a secret of a customer"
+        raise ZeroDivisionError(len(body))
+    except ZeroDivisionError as error:
+        structlog.get_logger().error("bad", exc_info=error)
+    assert "in test_traceback_shows_no_values" in stream.getvalue()
+    assert "customer" not in stream.getvalue()
+
+
+def test_json_has_a_line_for_each_entry() -> None:
+    odd, bad = map(json.loads, written(Log(format="json"), io.StringIO()).splitlines())
+    assert (odd["event"], odd["level"], odd["count"]) == ("odd", "warning", 3)
+    assert odd["peer"] == "app\n\x1b[31mfake line"
+    assert odd["timestamp"].endswith("Z")
+    assert "ZeroDivisionError: a bug" in bad["exception"]
+
+
+@pytest.mark.parametrize(
+    ("level", "events"), [("debug", 3), ("info", 2), ("warning", 2), ("error", 1)]
+)
+def test_level_is_as_configured(
+    level: Literal["debug", "info", "warning", "error"], events: int
+) -> None:
+    lines = written(Log(level=level, format="json"), io.StringIO()).splitlines()
+    assert len(lines) == events
+
+
+def test_log_that_cannot_be_written_raises_nothing() -> None:
+    """Its reader may be gone, or its disk full."""
+
+    class Full(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+        def flush(self) -> None:
+            raise BrokenPipeError
+
+    assert written(Log(), Full()) == ""
+
+
+@pytest.mark.parametrize("stream", [io.StringIO, Terminal])
+def test_peer_cannot_write_lines_of_its_own(stream: type[io.StringIO]) -> None:
+    """A name with a line's end or an escape sequence is shown as such."""
+    text = written(Log(format="console"), stream())
+    assert not any(line.startswith("\x1b[31mfake") for line in text.splitlines())
+    assert "app\\n" in text
+
+
+@pytest.mark.parametrize("name", ["app\x1b[2J", "\x9b2J", "a\rb", "\u202eevil"])
+def test_peer_has_no_say_over_the_terminal(name: str) -> None:
+    """Not even with an escape sequence in a name that has no blank."""
+    stream = io.StringIO()
+    configure(Log(format="console"), stream)
+    structlog.get_logger().warning("connection closed", peer=name, why=f"{name} left")
+    assert stream.getvalue().rstrip("\n").isprintable()

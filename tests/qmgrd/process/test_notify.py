@@ -1,0 +1,186 @@
+"""What the service manager hears: of a notifier alone, and of the real process."""
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from qmgrd.process.notify import Notifier
+from tests.process.daemon import PATIENCE_S, Daemon
+from tests.qmgrd.descriptors import none_left
+
+Make: TypeAlias = Callable[[dict[str, str]], Notifier]
+
+
+class ServiceManager:
+    """The other end of the socket. ``address`` is as NOTIFY_SOCKET has it."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind("\0" + address[1:] if address.startswith("@") else address)
+        self.socket.settimeout(PATIENCE_S)
+
+    def heard(self) -> list[str]:
+        """Wait for the next message; return its lines."""
+        return self.socket.recv(4096).decode().splitlines()
+
+    def hears_nothing(self) -> bool:
+        self.socket.setblocking(False)
+        try:
+            return not self.socket.recv(4096)
+        except BlockingIOError:
+            return True
+        finally:
+            self.socket.settimeout(PATIENCE_S)
+
+
+@pytest.fixture(params=["path", "abstract"])
+def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServiceManager]:
+    address = str(tmp_path / "notify")
+    manager = ServiceManager(address if request.param == "path" else f"@{address}")
+    with manager.socket:
+        yield manager
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    """Makes notifiers that end with the test."""
+    with ExitStack() as made:
+        yield lambda environ: made.enter_context(closing(Notifier(environ)))
+
+
+def environ(manager: ServiceManager, **more: str) -> dict[str, str]:
+    return {"NOTIFY_SOCKET": manager.address, **more}
+
+
+def test_states_and_status_are_one_message(make: Make, manager: ServiceManager) -> None:
+    make(environ(manager)).tell("STOPPING=1", status="failed:\n  disk")
+    assert manager.heard() == ["STOPPING=1", "STATUS=failed: disk"]
+
+
+@pytest.mark.parametrize("address", ["", "/none/notify", "@none", "/" + "x" * 200, "vsock:2:1"])
+def test_nobody_there_is_no_failure(make: Make, address: str) -> None:
+    make({"NOTIFY_SOCKET": address}).ready("serves", 1)
+
+
+async def test_nothing_is_told_unasked(make: Make) -> None:
+    notifier = make({"WATCHDOG_USEC": "1000"})
+    notifier.live(asyncio.get_running_loop())
+    assert notifier.watchdog_ms == 0
+
+
+def test_who_has_no_descriptor_left_still_tells(make: Make, manager: ServiceManager) -> None:
+    """Else the service manager would kill a daemon that only has many connections."""
+    notifier = make(environ(manager))
+    with none_left():
+        notifier.tell("WATCHDOG=1")
+    assert manager.heard() == ["WATCHDOG=1"]
+
+
+def test_start_without_a_descriptor_is_no_failure(make: Make, manager: ServiceManager) -> None:
+    with none_left():
+        make(environ(manager)).ready("serves", 1)
+    assert manager.hears_nothing()
+
+
+def test_sign_of_life_does_not_wait_for_a_manager_that_is_stuck(
+    make: Make, manager: ServiceManager
+) -> None:
+    """It reads nothing: at some point its queue is full."""
+    notifier = make(environ(manager))
+    for _ in range(10_000):
+        notifier.tell("WATCHDOG=1", wait_s=0)
+    assert manager.heard() == ["WATCHDOG=1"]
+
+
+@pytest.mark.parametrize(
+    ("said", "watchdog_ms"),
+    [
+        ({"WATCHDOG_USEC": "90000000"}, 90_000),
+        ({"WATCHDOG_USEC": "90000000", "WATCHDOG_PID": str(os.getpid())}, 90_000),
+        ({"WATCHDOG_USEC": "90000000", "WATCHDOG_PID": "1"}, 0),
+        ({"WATCHDOG_USEC": "soon"}, 0),
+        ({}, 0),
+    ],
+)
+def test_watchdog_is_ours_or_none(
+    make: Make, manager: ServiceManager, said: dict[str, str], watchdog_ms: int
+) -> None:
+    assert make(environ(manager, **said)).watchdog_ms == watchdog_ms
+
+
+def test_watchdog_outlasts_what_may_stand_still(make: Make, manager: ServiceManager) -> None:
+    notifier = make(environ(manager, WATCHDOG_USEC="90000000"))
+    notifier.ready("serves", 30_000)
+    assert manager.heard() == ["READY=1", "STATUS=serves"]
+    notifier.ready("serves", 40_000)
+    assert manager.heard() == ["READY=1", "WATCHDOG_USEC=120000000", "STATUS=serves"]
+    assert notifier.watchdog_ms == 120_000
+
+
+async def test_signs_of_life_come_from_the_loop(make: Make, manager: ServiceManager) -> None:
+    make(environ(manager, WATCHDOG_USEC="2000")).live(asyncio.get_running_loop())
+    assert manager.heard() == ["WATCHDOG=1"]
+    assert manager.hears_nothing()  # The loop has not come round.
+    loop = asyncio.get_running_loop()
+    manager.socket.setblocking(False)
+    assert await asyncio.wait_for(loop.sock_recv(manager.socket, 99), PATIENCE_S) == b"WATCHDOG=1"
+
+
+@pytest.mark.process
+def test_daemon_tells_of_its_start_its_life_and_its_end(
+    manager: ServiceManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", manager.address)
+    monkeypatch.setenv("WATCHDOG_USEC", "1000")
+    daemon = Daemon(tmp_path / "data", limits={"heartbeat_ms": 10, "liveness_ms": 20})
+    try:
+        daemon.launch()
+        ready = manager.heard()
+        assert ready[:2] == ["READY=1", "WATCHDOG_USEC=60000"]
+        assert ready[2].startswith("STATUS=QM1 serves at unix:")
+        daemon.connect().close()  # It serves, as it said.
+        assert [manager.heard() for _ in range(3)] == [["WATCHDOG=1"]] * 3
+        assert daemon.stop() == 0
+        while (last := manager.heard()) == ["WATCHDOG=1"]:
+            pass
+        assert last == ["STOPPING=1", "STATUS=finishing what has arrived"]
+    finally:
+        daemon.close()
+
+
+@pytest.mark.process
+def test_daemon_that_fails_says_why(
+    manager: ServiceManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", manager.address)
+    daemon = Daemon(tmp_path / "data", limits={"heartbeat_ms": 10, "liveness_ms": 20})
+    try:
+        daemon.launch()
+        assert manager.heard()[0] == "READY=1"
+        (tmp_path / "data" / "store" / "data.mdb").unlink()
+        stopping, status = manager.heard()
+        assert stopping == "STOPPING=1"
+        assert status.startswith("STATUS=failed: ")
+        assert daemon.exit_code() == 3
+    finally:
+        daemon.close()
+
+
+@pytest.mark.process
+def test_daemon_that_cannot_start_is_never_ready(
+    manager: ServiceManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", manager.address)
+    daemon = Daemon(tmp_path / "data", listen={"unix": str(tmp_path / "none" / "sock")})
+    try:
+        assert daemon.launch().exit_code() == 4
+        assert manager.hears_nothing()
+    finally:
+        daemon.close()

@@ -1,0 +1,36 @@
+"""What a child tells of how far it is."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from qmgrd.snapshot.progress import Phase, Progress, State, read
+
+
+@pytest.fixture
+def fd() -> Iterator[int]:
+    made = os.memfd_create("test")
+    yield made
+    os.close(made)
+
+
+def test_nothing_is_told_at_first(fd: int) -> None:
+    assert read(fd) == State(Phase.STARTING, 0, 0)
+
+
+def test_last_word_counts(fd: int) -> None:
+    told = Progress(fd, 100)
+    told.tell(Phase.WRITING, 7)
+    assert read(fd) == State(Phase.WRITING, 7, 100)
+    told.tell(Phase.UPLOADING, 3)
+    assert read(fd) == State(Phase.UPLOADING, 3, 100)
+
+
+def test_more_than_was_expected_is_the_whole(fd: int) -> None:
+    Progress(fd, 100).tell(Phase.WRITING, 130)
+    assert read(fd) == State(Phase.WRITING, 130, 130)
+
+
+def test_nobody_need_listen() -> None:
+    Progress(-1, 100).tell(Phase.WRITING, 7)

@@ -1,0 +1,236 @@
+"""``make bench``: qmgrd beside the durable servers that are installed here, and by itself."""
+
+import argparse
+import json
+import os
+import platform
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from qmgr_bench import report
+from qmgr_bench.compare import SERVERS, compare, summary, time_left
+from qmgr_bench.load import LoadFailed
+from qmgr_bench.own.rows import OWN_ROWS, guess_s, run_own
+from qmgr_bench.rows import OURS, ROWS, SECONDS
+from qmgr_bench.setting import Setting
+from qmgr_bench.telling import Telling
+from qmgr_protocol.errors import RequestError
+from qmgr_tools.cli import humanize as humane
+from qmgr_tools.cli import output
+from qmgr_tools.cli.failure import Exit
+
+LOAD_QUIET = 0.7  # processes that ran in the minute before
+COLUMNS = (
+    output.text("row"),
+    output.text("server"),
+    output.count("messages_per_second", "MSG/S"),
+    output.count("lowest"),
+    output.count("highest"),
+    output.count("p50_ms", "P50 MS"),
+    output.count("p99_ms", "P99 MS"),
+    output.count("server_cpu_us", "CPU US"),
+    output.count("generator_cpu_us", "LOAD US"),
+    output.count("messages_per_flush", "MSG/FLUSH"),
+    output.count("ratio", "QMGRD/IT"),
+)
+TARGETS = (
+    output.text("row"),
+    output.long_text("what"),
+    output.count("measured"),
+    output.text("target"),
+    output.text("verdict"),
+)
+
+
+def busy_warning(load: float) -> str:
+    """Return what to say of a machine that has other work at the start, or nothing."""
+    if load < LOAD_QUIET:
+        return ""
+    return f"warning: this machine is busy (load {load:.1f}): the figures are no good but as ratios"
+
+
+def machine(load: float) -> dict[str, Any]:
+    """Return what the figures depend on; *load* is that of the minute before."""
+    return {
+        "load_before": round(load, 2),
+        "at": humane.rfc3339(time.time_ns() // 1000),
+        "system": f"{platform.system()} {platform.release().partition('-')[0]}",
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+    }
+
+
+def asked(rows: Sequence[str], peers: Sequence[str]) -> list[str]:
+    """Return which of *peers* have a part in *rows*."""
+    if any(row in ROWS for row in rows):
+        return [*peers]
+    beside = {peer for row in rows for peer in OWN_ROWS[row].peers}
+    return [peer for peer in peers if peer in beside]
+
+
+def installed(peers: Sequence[str]) -> dict[str, str]:
+    """Return the versions of qmgrd and of those of *peers* that are installed here."""
+    versions = {}
+    for server in SERVERS:
+        if server.name not in (OURS, *peers):
+            continue
+        version = server.version()
+        if version is None:
+            output.note(f"{server.name} is not installed here: left out")
+        else:
+            output.note(f"{server.name}: {version}; {server.about}")
+            versions[server.name] = version
+    return versions
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the rows, or publish the last run; return the exit code."""
+    options = parse(arguments, os.environ)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no server is left
+    if options.publish:
+        return publish(options.json)
+    found = {
+        "machine": machine(os.getloadavg()[0]),
+        "versions": installed(asked(options.rows, options.peers)), "seconds": options.seconds,
+        "rounds": options.rounds, "scale": options.scale, "rows": [], "runs": [], "own": [],
+    }  # fmt: skip
+    code = measure(options, found)
+    if found["runs"] or found["own"]:
+        show(found)
+        output.note(f"written to {options.json} and {options.json.with_suffix('.md')}")
+    if warning := busy_warning(found["machine"]["load_before"]):
+        output.note(warning)
+    return code
+
+
+def measure(options: argparse.Namespace, found: dict[str, Any]) -> int:
+    """Measure into *found*, and write that down after each run; return the exit code."""
+    telling = Telling()
+    setting = Setting(
+        options.dir.absolute(), options.seconds, options.rounds, options.scale,
+        telling.say, telling.note, tuple(found["versions"]),
+    )  # fmt: skip
+    servers = [server for server in SERVERS if server.name in found["versions"]]
+    own = [row for row in options.rows if row in OWN_ROWS]
+    rest_s = sum(guess_s(row, setting) for row in own)
+    try:
+        rows = [row for row in options.rows if row in ROWS]
+        for run in compare(servers, rows, setting, rest_s) if rows else ():
+            found["runs"].append(run)
+            found["rows"] = summary(found["runs"])
+            write(options.json, found)
+        return measure_own(own, setting, options.json, found)
+    except (LoadFailed, OSError) as error:
+        telling.end()
+        print(f"error: the benchmark stopped -- {error} -- run it again", file=sys.stderr)
+        return Exit.FAILED
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    finally:
+        telling.end()
+
+
+def measure_own(rows: Sequence[str], setting: Setting, path: Path, found: dict[str, Any]) -> int:
+    """Measure *rows*, which no peer is asked for; one that fails does not keep others from it."""
+    code = 0
+    for at, row in enumerate(rows):
+        left = time_left(sum(guess_s(name, setting) for name in rows[at:]))
+        setting.note(f"{row}: {OWN_ROWS[row].about}; {left}")
+        try:
+            found["own"].append(run_own(row, setting))
+            write(path, found)
+        except (LoadFailed, RequestError, OSError) as error:
+            setting.note(f"error: {row} stopped -- {error} -- make bench ROWS={row} runs it again")
+            code = Exit.FAILED
+    return code
+
+
+def write(path: Path, found: Mapping[str, Any]) -> None:
+    """Write all to *path*, and tables and pictures beside it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    targets = {
+        row: [asdict(target) | {"reached": target.reached} for target in judged]
+        for row, judged in report.targets(found).items()
+    }
+    path.write_text(json.dumps({**found, "targets": targets}, indent=2) + "\n")
+    path.with_suffix(".md").write_text(report.markdown(found, "img"))
+    report.draw(found, path.parent / "img")
+
+
+def show(found: Mapping[str, Any]) -> None:
+    """Print what was found."""
+    judged = report.targets(found)
+    for row in judged:
+        output.say(f"{row:6} {report.about(row)}")
+    if found["rows"]:
+        output.table(COLUMNS, found["rows"])
+    lines = [{"row": row} | target.cells() for row in judged for target in judged[row]]
+    if lines:
+        output.table(TARGETS, lines)
+
+
+def publish(path: Path) -> int:
+    """Put the last report into the documents of the repository we are in."""
+    try:
+        report.publish(json.loads(path.read_text()), Path.cwd())
+    except (OSError, ValueError) as error:
+        print(f"error: cannot publish {path} -- {error} -- run make bench", file=sys.stderr)
+        return Exit.FAILED
+    output.note("written to docs/benchmarks.md, docs/img and README.md")
+    return 0
+
+
+def parse(arguments: Sequence[str] | None, environment: Mapping[str, str]) -> argparse.Namespace:
+    """Return the options; ends the process with a text where they are wrong."""
+    peers = [server.name for server in SERVERS if server.name != OURS]
+    all_rows = {row: report.about(row) for row in (*ROWS, *OWN_ROWS)}
+    rows = "\n".join(f"  {row:7} {about}" for row, about in all_rows.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m qmgr_bench",
+        description="qmgrd beside the durable servers that are installed here, on equal work; "
+        f"then by itself:\n\n{rows}",
+        epilog="ROWS, PEERS, SECONDS and SCALE in the environment do as the options. All of it "
+        "takes\nabout 35 minutes and 8 GiB; Ctrl-C ends it and keeps what there is.\n\n"
+        "examples:\n"
+        "  python -m qmgr_bench --rows W1b W4 --peers redis\n"
+        "  ROWS=10M,START SCALE=0.1 python -m qmgr_bench",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--rows", nargs="+", default=[environment.get("ROWS", "")],
+        metavar="ROW", help="of those above; by default all")  # fmt: skip
+    add("--peers", nargs="+", default=[environment.get("PEERS", "")],
+        metavar="PEER", help=f"of {', '.join(peers)}, or none; by default all")  # fmt: skip
+    add("--seconds", type=float, default=environment.get("SECONDS") or SECONDS,
+        help="how long each run puts")  # fmt: skip
+    add("--scale", type=float, default=environment.get("SCALE") or 1.0,
+        help="of all depths and connections; only 1 says whether targets are reached")  # fmt: skip
+    add("--rounds", type=int, default=3, help="of which medians are taken (3)")
+    add("--dir", type=Path, default=Path("build/bench"), help="a directory on the disk to measure")
+    add("--json", type=Path, default=Path("build/bench.json"),
+        help="what to write; tables and pictures go beside it")  # fmt: skip
+    add("--publish", action="store_true",
+        help="measure nothing; put the last report into docs/ and README.md")  # fmt: skip
+    options = parser.parse_args(arguments)
+    options.rows = _words(options.rows) or list(all_rows)
+    options.peers = _words(options.peers) or peers
+    for given, known in ((options.rows, [*all_rows]), (options.peers, [*peers, "none", OURS])):
+        if unknown := [word for word in given if word not in known]:
+            parser.error(f"{unknown[0]!r} is none of {', '.join(known)}")
+    if not (0 < options.seconds < inf and 0 < options.scale < inf and options.rounds > 0):
+        parser.error("--seconds, --scale and --rounds are to be positive numbers")
+    return options
+
+
+def _words(texts: Sequence[str]) -> list[str]:
+    return [word for text in texts for word in text.replace(",", " ").split()]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,262 @@
+"""qmctl bench: how many messages a second a queue manager takes, and how long each waits."""
+
+import math
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+from qmgr_protocol.record import PRIORITY_DEFAULT, PRIORITY_MAX
+from qmgr_tools.cli import completion, option, output
+from qmgr_tools.cli import humanize as humane
+from qmgr_tools.cli.command import Call, command
+from qmgr_tools.cli.failure import Exit, Failure, refused
+
+QUEUE = "qmctl.bench"
+PRODUCERS_MAX = 500
+OWN = "Each has its own connection"
+BAR_WIDTH = 40
+SPAN_MIN_MS = 2.0**-10  # so that 1 ms begins a span, too
+
+QueueName = Annotated[
+    str,
+    typer.Option(
+        "--queue", metavar="QUEUE", help="Made if need be; else it must be empty.",
+        autocompletion=completion.local_queues,
+    ),
+]  # fmt: skip
+Count = Annotated[
+    int | None, typer.Option(metavar="N", min=1, show_default=False, help="Stop after so many.")
+]
+Backlog = Annotated[int, typer.Option("--count", metavar="N", min=1, help="The backlog to get.")]
+Seconds = Annotated[
+    float,
+    typer.Option(
+        "--duration",
+        metavar="TIME",
+        parser=option.seconds,
+        show_default="5s",
+        help='Stop after so long, as in "5s".',
+    ),
+]
+Size = Annotated[
+    int,
+    typer.Option(metavar="SIZE", parser=option.size, help="Of each body.", show_default="256 B"),
+]
+Producers = Annotated[
+    int,
+    typer.Option(metavar="N", min=1, max=PRODUCERS_MAX, help=f"{OWN}; at most {PRODUCERS_MAX}."),
+]
+Inflight = Annotated[
+    int, typer.Option(metavar="N", min=1, help="Puts of a producer without an answer, at most.")
+]
+Consumers = Annotated[
+    int,
+    typer.Option(metavar="N", min=1, max=PRODUCERS_MAX, help=f"{OWN}; at most {PRODUCERS_MAX}."),
+]
+Rate = Annotated[
+    float | None,
+    typer.Option(
+        metavar="N", min=0.1, show_default=False,
+        help="Puts a second of all producers; each is timed from when it was due.",
+    ),
+]  # fmt: skip
+Prefetch = Annotated[
+    int, typer.Option(metavar="N", min=1, help="Messages a consumer may have ahead.")
+]
+OneAFrame = Annotated[
+    bool,
+    typer.Option(
+        "--one-a-frame/--coalesce", help="Whether puts that leave together share a frame."
+    ),
+]
+Unit = Annotated[
+    int,
+    typer.Option(
+        metavar="N", min=0, show_default=False,
+        help="Put in units of work of so many; each put is answered by its commit.",
+    ),
+]  # fmt: skip
+Same = Annotated[bool, typer.Option("--same/--vary", help="Whether all bodies are the same.")]
+Priority = Annotated[
+    int, typer.Option(metavar="0-9", min=0, max=PRIORITY_MAX, help=f"{PRIORITY_MAX} is got first.")
+]
+
+TIMES = {
+    "put": "put, until on disk", "end_to_end": "put, until got", "ack": "ack, until on disk",
+}  # fmt: skip
+FACTS = (
+    output.text("work"),
+    output.count("messages_per_second", "messages a second"),
+    output.count("messages"),
+    output.count("seconds"),
+    *(output.text(key, title) for key, title in TIMES.items()),
+    output.text("daemon", "daemon"),
+    output.text("generator", "this generator"),
+)
+JSON_KEYS = """\b
+JSON: an object with
+  mode, queue, messages, seconds, messages_per_second
+  put, ack, end_to_end                    times, of sending a put to its
+    answer, of an ack to its answer, of put to get (1 producer, 1 consumer):
+    p50_ms, p90_ms, p99_ms, p99_9_ms, max_ms
+    buckets: a list of [from_ms, messages], each up to 1 % wide
+  daemon_cpu_us, generator_cpu_us         processor time a message
+  size_bytes, producers, inflight, unit, rate, consumers, prefetch,
+  one_a_frame,
+  same, priority
+What was not measured is null."""
+
+
+@command(JSON_KEYS)
+def put(
+    call: Call, queue: QueueName = QUEUE, count: Count = None, seconds: Seconds = 5.0,
+    size: Size = 256, producers: Producers = 1, inflight: Inflight = 256, rate: Rate = None,
+    unit: Unit = 0, one_a_frame: OneAFrame = False, same: Same = False,
+    priority: Priority = PRIORITY_DEFAULT,
+) -> None:  # fmt: skip
+    """Measure puts: each producer keeps its window full, or all keep to a rate.
+
+    Examples:
+      qmctl bench put --duration 10s --producers 16 --inflight 64
+      qmctl bench put --rate 5000 --size 1KiB -o json
+      qmctl bench put --unit 100 --inflight 1000
+    """
+    _measure(
+        call, mode="put", queue=queue, count=count, seconds=seconds, size=size, same=same,
+        producers=producers, inflight=inflight, rate=rate, unit=unit,
+        one_a_frame=one_a_frame, priority=priority,
+    )  # fmt: skip
+
+
+@command(JSON_KEYS)
+def get(
+    call: Call, queue: QueueName = QUEUE, count: Backlog = 100_000, size: Size = 256,
+    consumers: Consumers = 1, prefetch: Prefetch = 256, same: Same = False,
+    priority: Priority = PRIORITY_DEFAULT,
+) -> None:  # fmt: skip
+    """Measure gets: a backlog is put first, then got and acknowledged.
+
+    Examples:
+      qmctl bench get --count 200000
+      qmctl bench get --count 200000 --consumers 4 -o json
+    """
+    _measure(
+        call, mode="get", queue=queue, count=count, size=size, same=same, consumers=consumers,
+        prefetch=prefetch, priority=priority,
+    )  # fmt: skip
+
+
+@command(JSON_KEYS)
+def putget(
+    call: Call, queue: QueueName = QUEUE, count: Count = None, seconds: Seconds = 5.0,
+    size: Size = 256, producers: Producers = 1, inflight: Inflight = 256, rate: Rate = None,
+    consumers: Consumers = 1, prefetch: Prefetch = 256, unit: Unit = 0,
+    one_a_frame: OneAFrame = False, same: Same = False, priority: Priority = PRIORITY_DEFAULT,
+) -> None:  # fmt: skip
+    """Measure puts and, at the same time, consumers that acknowledge each message.
+
+    Examples:
+      qmctl bench putget --duration 10s
+      qmctl bench putget --rate 2000 --consumers 2 -o json
+    """
+    _measure(
+        call, mode="putget", queue=queue, count=count, seconds=seconds, size=size, same=same,
+        producers=producers, inflight=inflight, rate=rate, consumers=consumers, prefetch=prefetch,
+        unit=unit, one_a_frame=one_a_frame, priority=priority,
+    )  # fmt: skip
+
+
+def _measure(call: Call, **given: Any) -> None:
+    from qmgr_bench.measure import Work, measure  # takes 40 ms: not for --help
+
+    doing = f"measure {given['mode']}"
+    call.check(doing)
+    address = call.address()
+    if sys.stderr.isatty():
+        output.note("measuring; Ctrl-C ends it")
+    with _failing(doing, address):
+        row = measure(address, Work(**given))
+    if call.is_json:
+        output.document(row)
+    else:
+        output.facts(FACTS, _in_words(row))
+        for key, title in TIMES.items():
+            if row[key] is not None:
+                output.say("")
+                output.say(f"{title}: from, messages, share")
+                for line in bars(row[key]["buckets"]):
+                    output.say(line)
+
+
+@contextmanager
+def _failing(doing: str, address: str) -> Iterator[None]:
+    from qmgr_bench.load import LoadFailed
+    from qmgr_protocol.errors import RequestError
+
+    try:
+        yield
+    except RequestError as error:
+        raise refused(doing, error) from error
+    except LoadFailed as error:
+        raise Failure(Exit.FAILED, f"cannot {doing}", str(error), "see: qmctl status") from error
+    except OSError as error:
+        raise Failure(
+            Exit.UNAVAILABLE, f"cannot {doing}", f"lost {address}: {error.strerror or error}",
+            "see its log, then measure again",
+        ) from error  # fmt: skip
+
+
+def _in_words(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the row as people read it."""
+    words = dict(row)
+    windows = []
+    for noun, window in (("producer", f"{row['inflight']} in flight"),
+                         ("consumer", f"{row['prefetch']} ahead")):  # fmt: skip
+        if number := row[f"{noun}s"]:
+            windows.append(f"{humane.counted(number, noun)} with {window}")
+    words["work"] = f"{row['size_bytes']} B, " + ", ".join(windows)
+    if row["unit"]:
+        words["work"] += f", in units of {row['unit']:,}"
+    if row["rate"]:
+        words["work"] += f", {row['rate']:,g} puts a second"
+    words["messages_per_second"] = f"{row['messages_per_second']:,}"
+    words["messages"] = f"{row['messages']:,}"
+    for name in TIMES:
+        if (times := row[name]) is not None:
+            words[name] = ", ".join(
+                f"{key.removesuffix('_ms').replace('_', '.')} {times[key]:,.4g}"
+                for key in ("p50_ms", "p90_ms", "p99_ms", "p99_9_ms", "max_ms")
+            ) + " ms"  # fmt: skip
+    for name in ("daemon", "generator"):
+        if row[f"{name}_cpu_us"]:  # Too little for the system's clock is not told.
+            words[name] = f"{row[f'{name}_cpu_us']} us of processor a message"
+    return words
+
+
+def bars(buckets: Sequence[tuple[float, int]]) -> Iterator[str]:
+    """Yield a line for each span of time from the shortest to the longest.
+
+    Spans begin at 1, 1.5, 2, 3, 4, 6, 8 ... times a microsecond, about.
+    """
+    counted: Counter[int] = Counter()
+    for from_ms, messages in buckets:
+        counted[_span(from_ms)] += messages
+    most, total = max(counted.values()), sum(counted.values())
+    for span in range(min(counted), max(counted) + 1):
+        bar = "#" * -(-counted[span] * BAR_WIDTH // most)
+        share = counted[span] / total
+        yield f"{_start_ms(span):>9,.4g} ms {counted[span]:>12,} {share:>6.1%} {bar}".rstrip()
+
+
+def _start_ms(span: int) -> float:
+    return float(2.0 ** (span // 2) * (1.5 if span % 2 else 1)) * SPAN_MIN_MS
+
+
+def _span(ms: float) -> int:
+    """Return the number of the span that *ms* lies in."""
+    power = int(math.log2(max(ms / SPAN_MIN_MS, 1)))
+    return 2 * power + (ms >= _start_ms(2 * power + 1))

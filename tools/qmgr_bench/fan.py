@@ -1,0 +1,195 @@
+"""Peers that keep what is published for each of many durable subscribers, to be measured beside us.
+
+    sender ──puts──▶ one stream or exchange ──▶ so many subscribers, each with a connection
+
+Each is told to be as durable as it can: what it acknowledges is on the disk, as in the other rows.
+"""
+
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from qmgr_bench.load import Receiver, Sender, dial
+from qmgr_bench.nats import SUBJECT, NatsReceiver, NatsServer
+from qmgr_bench.rabbitmq import Channel, RabbitReceiver, RabbitSender, RabbitServer, make, short
+from qmgr_bench.redis import RedisReceiver, RedisServer, ask
+from qmgr_bench.server import QUEUE
+
+BLOCK_MS = 10_000  # Else a thousand readers keep the server busy with empty answers.
+EXCHANGE, KEY, FILTER = "flights", "flights.JFK.UA", "flights.#"
+
+
+class Fan(Protocol):
+    """A server with so many durable subscribers to one topic."""
+
+    name: str
+    about: str
+    subscriptions_max: int  # that it makes and serves in a time like ours
+
+    def version(self) -> str | None:
+        """Return the version that is installed, or None where none is."""
+
+    def start(self, directory: Path, subscriptions: int) -> None:
+        """Start it with its data in *directory*, which is empty, and its subscriptions."""
+
+    def sender(self, pool: Sequence[bytes]) -> Sender:
+        """Return a new connection that publishes the bodies of *pool* in turn."""
+
+    def receivers(self, prefetch: int, size_bytes: int) -> list[Receiver]:
+        """Return a new connection for each subscription."""
+
+    def cpu_s(self) -> float:
+        """Return the processor time that it has used."""
+
+    def stop(self) -> None:
+        """Stop it."""
+
+
+class RedisFan:
+    """A stream that so many groups read; nothing of it is deleted in the run."""
+
+    name = "redis"
+    about = "a stream, a group a subscriber; appendfsync always; one XACK a read, nothing deleted"
+    subscriptions_max = 1_000
+
+    def __init__(self) -> None:
+        self._server = RedisServer("redis", batch=True)
+        self._groups: list[bytes] = []
+
+    def version(self) -> str | None:
+        """Return the version of the redis-server on PATH, or None."""
+        return self._server.version()
+
+    def start(self, directory: Path, subscriptions: int) -> None:
+        """Start a Redis and make the groups."""
+        self._server.start(directory)
+        self._groups = [b"g%d" % number for number in range(subscriptions)]
+        with dial(self._server.address) as sock:
+            for group in self._groups:
+                ask(sock, b"XGROUP", b"CREATE", QUEUE.encode(), group, b"0")
+
+    def sender(self, pool: Sequence[bytes]) -> Sender:
+        """Return a new connection that adds."""
+        return self._server.sender(pool)
+
+    def receivers(self, prefetch: int, size_bytes: int) -> list[Receiver]:
+        """Return a consumer of each group."""
+        return [
+            RedisReceiver(
+                dial(self._server.address), QUEUE.encode(), prefetch, size_bytes, batch=True,
+                group=group, deletes=False, block_ms=BLOCK_MS,
+            )
+            for group in self._groups
+        ]  # fmt: skip
+
+    def cpu_s(self) -> float:
+        """Return the processor time that it has used."""
+        return self._server.cpu_s()
+
+    def stop(self) -> None:
+        """Stop it."""
+        self._server.stop()
+
+
+class NatsFan:
+    """A stream of JetStream that so many durable consumers have an interest in."""
+
+    name = "nats"
+    about = (
+        "JetStream, interest, sync_interval: always; a durable consumer a subscriber, whose acks "
+        "are flushed after their answers, some times a second"  # as strace shows it
+    )
+    subscriptions_max = 1_000
+
+    def __init__(self) -> None:
+        self._server = NatsServer()
+        self._subscriptions = 0
+
+    def version(self) -> str | None:
+        """Return the version of the nats-server on PATH or None, also of one that is too old."""
+        return self._server.version()
+
+    def start(self, directory: Path, subscriptions: int) -> None:
+        """Start one and make the stream; each receiver makes its consumer."""
+        self._server.start_empty(directory)
+        self._server.make_stream(subjects=[SUBJECT], retention="interest")
+        self._subscriptions = subscriptions
+
+    def sender(self, pool: Sequence[bytes]) -> Sender:
+        """Return a new connection that publishes."""
+        return self._server.sender(pool)
+
+    def receivers(self, prefetch: int, size_bytes: int) -> list[Receiver]:
+        """Return a connection for each consumer, which is made here: before anything is put."""
+        del size_bytes
+        found: list[Receiver] = []
+        for number in range(self._subscriptions):
+            receiver = NatsReceiver(dial(self._server.address), prefetch, f"c{number}")
+            receiver.make()
+            found.append(receiver)
+        return found
+
+    def cpu_s(self) -> float:
+        """Return the processor time that it has used."""
+        return self._server.cpu_s()
+
+    def stop(self) -> None:
+        """Stop it."""
+        self._server.stop()
+
+
+class RabbitFan:
+    """A topic exchange with a quorum queue for each subscriber."""
+
+    name = "rabbitmq"
+    about = "a topic exchange, a quorum queue of one node a subscriber; an ack a message"
+    subscriptions_max = 100
+
+    def __init__(self) -> None:
+        self._server = RabbitServer()
+        self._queues: list[str] = []
+
+    def version(self) -> str | None:
+        """Return the version below /usr/lib/rabbitmq, or None."""
+        return self._server.version()
+
+    def start(self, directory: Path, subscriptions: int) -> None:
+        """Start a node, declare exchange and queues, and bind these."""
+        self._server.start(directory)
+        self._queues = [f"{QUEUE}{number}" for number in range(subscriptions)]
+        channel = Channel(self._server.address)
+        with channel.sock:
+            declared = bytes(2) + short(EXCHANGE) + short("topic") + b"\x02" + bytes(4)  # durable
+            channel.ask(40, 10, declared)
+            for queue in self._queues:
+                make(channel, queue)
+                bound = short(queue) + short(EXCHANGE) + short(FILTER) + bytes(1) + bytes(4)
+                channel.ask(50, 20, bytes(2) + bound)
+
+    def sender(self, pool: Sequence[bytes]) -> Sender:
+        """Return a new publisher with confirms: of all queues that it goes to."""
+        channel = Channel(self._server.address)
+        channel.ask(85, 10, bytes(1))  # confirm.select
+        return RabbitSender(channel.sock, pool, EXCHANGE, KEY)
+
+    def receivers(self, prefetch: int, size_bytes: int) -> list[Receiver]:
+        """Return a consumer of each queue."""
+        del size_bytes
+        found: list[Receiver] = []
+        for queue in self._queues:
+            channel = Channel(self._server.address)
+            channel.ask(60, 10, struct.pack(">IHB", 0, prefetch, 0))
+            found.append(RabbitReceiver(channel.sock, queue))
+        return found
+
+    def cpu_s(self) -> float:
+        """Return the processor time that it has used."""
+        return self._server.cpu_s()
+
+    def stop(self) -> None:
+        """Kill it: what it has is thrown away."""
+        self._server.stop()
+
+
+FANS: tuple[Fan, ...] = (RedisFan(), NatsFan(), RabbitFan())

@@ -1,0 +1,201 @@
+"""This daemon, in the benchmark: filled, measured, stopped or killed, and started again."""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from qmgr_bench.load import READ_BYTES, Receiver, Sender
+from qmgr_bench.qmgr import QmgrReceiver, QmgrSender, Wire, records
+from qmgr_bench.server import QUEUE, Program, first_line, put_all, wait_for
+from qmgr_protocol import messages as m
+
+POLL_S = 0.001
+KIB = 1024
+QMGRD = (sys.executable, "-c", "from qmgrd.main import main; main()")
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What of a process lies in memory, as /proc/PID/status has it."""
+
+    anonymous_bytes: int  # RssAnon: its own
+    file_bytes: int  # RssFile: pages of mapped files, which the system takes back as it needs
+
+    @classmethod
+    def of(cls, text: str) -> "Memory":
+        """Return what *text*, that of /proc/PID/status, says."""
+        lines = (line.partition(":") for line in text.splitlines())
+        kib = {key: int(value.split()[0]) for key, _, value in lines if key.startswith("Rss")}
+        return cls(kib["RssAnon"] * KIB, kib["RssFile"] * KIB)
+
+
+class Host:
+    """A daemon with its data. Invariant: between start and stop or kill its process runs."""
+
+    def __init__(
+        self, directory: Path, name: str = "BENCH", environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Have one named *name* in *directory*, which is made at the start if need be.
+
+        Args:
+            environment: what it finds there beside ours, such as options.
+        """
+        self._environment = environment
+        self.directory = directory.absolute()
+        self.name = name
+        self.address = ""
+        self._program = Program(f"qmgrd {name}")
+
+    def __enter__(self) -> "Host":
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self, queue: str = "") -> float:
+        """Start it; return the ms until it answered: with the first message of *queue*, if given.
+
+        Raises:
+            LoadFailed: it ended, or took too long.
+        """
+        self.directory.mkdir(parents=True, exist_ok=True)
+        listening = self.directory / "listening.json"
+        listening.unlink(missing_ok=True)
+        where = ["--data-dir", str(self.directory), "--tcp", "127.0.0.1:0", "--name", self.name]
+        start_s = time.monotonic()
+        self._program.start([*QMGRD, *where], self.directory, environment=self._environment)
+        wait_for(self._program, listening.exists, POLL_S)
+        self.address = json.loads(listening.read_text())[0]
+        if queue:
+            self.ask(m.Browse, queue, None, 1)
+        else:
+            self.ask(m.Status)
+        return (time.monotonic() - start_s) * 1000
+
+    def start_cold(self, queue: str) -> float:
+        """Start it with none of its store in memory; return the ms until its first answer."""
+        number = os.open(self._store, os.O_RDONLY)
+        try:
+            os.posix_fadvise(number, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(number)
+        return self.start(queue)
+
+    def read_store(self) -> None:
+        """Read all of its store, which then lies in memory as far as that goes."""
+        with self._store.open("rb", buffering=0) as file:
+            while file.read(READ_BYTES):
+                pass
+
+    def stop(self) -> None:
+        """Stop it in good order; nothing happens to one that does not run."""
+        self._program.stop()
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self._program.stop(signal.SIGKILL)
+
+    def ask(self, kind: type[Any], *fields: Any) -> Any:
+        """Send a request over a connection of its own and return the value of its answer.
+
+        Raises:
+            RequestError: it was refused.
+        """
+        with Wire(self.address, "bench.control") as wire:
+            return wire.ask(kind, *fields)
+
+    def depth(self, queue: str) -> int:
+        """Return how many messages are on *queue*."""
+        return int(self.ask(m.QueueShow, queue)["depth"])
+
+    def wait_for_jobs(self) -> None:
+        """Return when what was deleted is gone, so that it is not measured."""
+        with Wire(self.address, "bench.control") as wire:
+            while wire.ask(m.Status)["jobs"]:
+                time.sleep(POLL_S)
+
+    def cpu_s(self) -> float:
+        """Return the processor time that it has used."""
+        return self._program.cpu_s()
+
+    def cpu_ns(self) -> int:
+        """Return the processor time of its one thread, exact where the system says that."""
+        if Path("/proc/self/schedstat").exists():
+            return int(self._proc("schedstat").split()[0])
+        return round(self.cpu_s() * 1e9)
+
+    def idle_cpu_ns(self) -> int:
+        """Return the same, once it waits: what a thread does now is not in its time yet."""
+        while self._proc("stat").rpartition(")")[2].split()[0] == "R":
+            os.sched_yield()
+        return self.cpu_ns()
+
+    def memory(self) -> Memory:
+        """Return what of it lies in memory now."""
+        return Memory.of(self._proc("status"))
+
+    def _proc(self, name: str) -> str:
+        self._program.check()
+        return Path(f"/proc/{self._program.pid}/{name}").read_text()
+
+    @property
+    def _store(self) -> Path:
+        return self.directory / "store" / "data.mdb"
+
+    def data_bytes(self) -> int:
+        """Return what its store takes on the disk."""
+        return self._store.stat().st_blocks * 512
+
+
+class QmgrServer:
+    """This daemon beside its peers."""
+
+    name = "qmgrd"
+    about = "one LMDB transaction, flushed, before any reply"
+
+    def __init__(self, *, coalesce: bool = True) -> None:
+        self._coalesce = coalesce
+        self._host = Host(Path())
+
+    def version(self) -> str | None:
+        """Return the daemon's version."""
+        return first_line(*QMGRD, "--version")
+
+    def start(self, directory: Path) -> None:
+        """Start a daemon and create the queue."""
+        self._host = Host(directory)
+        self._host.start()
+        self._host.ask(m.QueueCreate, QUEUE)
+
+    def preload(self, count: int, pool: Sequence[bytes]) -> None:
+        """Put *count* messages."""
+        put_all(self, count, pool, producers=1, inflight=2_048)
+
+    def stop(self) -> None:
+        """Stop the daemon."""
+        self._host.stop()
+
+    def cpu_s(self) -> float:
+        """Return the processor time that it has used."""
+        return self._host.cpu_s()
+
+    def sender(self, pool: Sequence[bytes]) -> Sender:
+        """Return a new producer."""
+        wire = Wire(self._host.address, "bench.producer")
+        return QmgrSender(wire, QUEUE, records(pool), coalesce=self._coalesce)
+
+    def receiver(self, prefetch: int, size_bytes: int) -> Receiver:
+        """Return a new consumer."""
+        del size_bytes
+        return QmgrReceiver(Wire(self._host.address, "bench.consumer"), QUEUE, prefetch)

@@ -1,0 +1,276 @@
+"""The bench's side of the wire to NATS JetStream, told to flush before each answer.
+
+Puts name where the answer goes. A consumer's acks have none by default; the last of each burst
+asks for one, which comes after those before it were handled.
+"""
+
+import json
+import os
+import re
+import shutil
+import socket
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from qmgr_bench.load import READ_BYTES, LoadFailed, Receiver, Sender, dial
+from qmgr_bench.server import QUEUE, Program, Turns, first_line, free_port, put_all, wait_for
+
+SUBJECT = "s.q"
+INBOX = "_INBOX.a"
+DELIVERED = "_INBOX.d"
+API = "$JS.API"
+ACK_WAIT_NS = 60_000_000_000
+_PING = re.compile(rb"(?:^|\r\n)PING\r\n")
+SYNC_ALWAYS = "sync_interval: always"
+SYNC_ALWAYS_SINCE = (2, 10)
+
+
+def publish(subject: str, reply: str, body: bytes) -> bytes:
+    """Return a message to *subject* that asks for an answer to *reply*."""
+    return b"PUB %s %s %d\r\n%s\r\n" % (subject.encode(), reply.encode(), len(body), body)
+
+
+def greet(sock: socket.socket, *subjects: str) -> None:
+    """Log in on *sock* and subscribe to *subjects*.
+
+    Raises:
+        LoadFailed: the server does not want us.
+    """
+    options = {"verbose": False, "pedantic": False, "headers": True, "no_responders": True}
+    hello = b"CONNECT %s\r\n" % json.dumps(options).encode()
+    for number, subject in enumerate(subjects, 1):
+        hello += b"SUB %s %d\r\n" % (subject.encode(), number)
+    sock.sendall(hello + b"PING\r\n")
+    heard = b""
+    while b"PONG\r\n" not in heard:
+        data = sock.recv(READ_BYTES)
+        heard += data
+        if not data or b"-ERR" in heard:
+            raise LoadFailed(f"nats: {heard[-200:].decode(errors='replace').strip()}")
+
+
+def ask(address: str, subject: str, **fields: object) -> dict[str, Any]:
+    """Return what JetStream's API says.
+
+    Raises:
+        LoadFailed: it says no.
+    """
+    with dial(address) as sock:
+        greet(sock, INBOX)
+        sock.sendall(publish(f"{API}.{subject}", INBOX, json.dumps(fields).encode()))
+        heard = b""
+        while not heard.endswith(b"}\r\n"):
+            data = sock.recv(READ_BYTES)
+            heard += data
+            if not data or b'"error"' in heard or b"503" in heard[:60]:
+                raise LoadFailed(f"nats: {heard[-300:].decode(errors='replace').strip()}")
+        said: dict[str, Any] = json.loads(heard.partition(b"\r\n")[2])
+        return said
+
+
+class NatsSender:
+    """A connection that publishes. Its answers, two lines each, go to an inbox of its own."""
+
+    def __init__(self, sock: socket.socket, pool: Sequence[bytes]) -> None:
+        self.sock = sock
+        inbox = f"{INBOX}.{os.urandom(4).hex()}"
+        greet(sock, inbox)
+        self._puts = Turns([publish(SUBJECT, inbox, body) for body in pool])
+        self._rest = b""
+        self._is_body = False
+
+    def put(self, count: int) -> bytes:
+        """Return the next *count* puts as bytes."""
+        return self._puts.next(count)
+
+    def take(self, data: bytes) -> int:
+        """Return how many puts *data* acknowledges.
+
+        Raises:
+            LoadFailed: a put was refused.
+        """
+        *lines, self._rest = (self._rest + data).split(b"\r\n")
+        answers = 0
+        for line in lines:
+            if self._is_body:
+                if b'"error"' in line:
+                    raise LoadFailed(f"nats: {line.decode(errors='replace')}")
+                answers += 1
+                self._is_body = False
+            elif line == b"PING":
+                self.sock.sendall(b"PONG\r\n")
+            elif line.startswith(b"MSG "):
+                self._is_body = True
+            else:
+                raise LoadFailed(f"nats: {line.decode(errors='replace')}")
+        return answers
+
+
+class NatsReceiver:
+    """A push consumer that acknowledges each message."""
+
+    def __init__(self, sock: socket.socket, prefetch: int, name: str = "c") -> None:
+        """Consume on *sock* as the durable *name*."""
+        self.sock = sock
+        self._name = name
+        self._delivered, self._inbox = f"{DELIVERED}.{name}", f"{INBOX}.{name}"
+        greet(sock, self._delivered, self._inbox)
+        self._prefetch = prefetch
+        self._rest = b""
+        self._bursts: deque[int] = deque()
+        self._is_made = False
+
+    def make(self) -> None:
+        """Make the consumer now; then :meth:`start` has nothing to say.
+
+        Raises:
+            LoadFailed: it cannot be made.
+        """
+        self.sock.sendall(self.start())
+        while not self._is_made:
+            data = self.sock.recv(READ_BYTES)
+            if not data:
+                raise LoadFailed("nats closed the connection")
+            self.take(data)
+
+    def start(self) -> bytes:
+        """Return what makes the consumer."""
+        if self._is_made:
+            return b""
+        config = {
+            "durable_name": self._name, "deliver_subject": self._delivered, "deliver_policy": "all",
+            "ack_policy": "explicit", "ack_wait": ACK_WAIT_NS, "max_ack_pending": self._prefetch,
+            "replay_policy": "instant",
+        }  # fmt: skip
+        body = json.dumps({"stream_name": QUEUE, "config": config}).encode()
+        return publish(f"{API}.CONSUMER.DURABLE.CREATE.{QUEUE}.{self._name}", self._inbox, body)
+
+    def take(self, data: bytes) -> tuple[bytes, int, int]:
+        """Return the acks, how many messages came, how many acks are known to be handled.
+
+        Raises:
+            LoadFailed: an error, or an answer of another shape.
+        """
+        data = self._rest + data
+        send, replies, acked, at = [], [], 0, 0
+        while (end := data.find(b"\r\n", at)) >= 0:
+            if data.startswith(b"PING", at):
+                send.append(b"PONG\r\n")
+                at = end + 2
+                continue
+            words = data[at:end].split()
+            if words[0] != b"MSG":
+                raise LoadFailed(f"nats: {data[at:end].decode(errors='replace')}")
+            body_end = end + 2 + int(words[-1])
+            if len(data) < body_end + 2:
+                break
+            if words[2] == b"1":  # of the subscriptions, what is delivered
+                replies.append(words[3])
+            else:
+                acked += self._answered(data[end + 2 : body_end])
+            at = body_end + 2
+        self._rest = data[at:]
+        if replies:
+            self._bursts.append(len(replies))
+            send += [b"PUB %s 4\r\n+ACK\r\n" % reply for reply in replies[:-1]]
+            send.append(b"PUB %s %s 4\r\n+ACK\r\n" % (replies[-1], self._inbox.encode()))
+        return b"".join(send), len(replies), acked
+
+    def _answered(self, body: bytes) -> int:
+        if b'"error"' in body:
+            raise LoadFailed(f"nats: {body.decode(errors='replace')}")
+        if not self._is_made:  # The first answer is to start().
+            self._is_made = True
+            return 0
+        return self._bursts.popleft()
+
+
+class NatsServer:
+    """NATS JetStream: a work queue in a file, flushed at each change."""
+
+    name = "nats"
+    about = "JetStream, sync_interval: always; an ack a message"
+
+    def __init__(self, domain: str = "", leaf: str = "") -> None:
+        """Have one by itself, or in a *domain*, with what its file says of leaf nodes."""
+        self._network = f'server_name: "{domain}"\nleafnodes {{ {leaf} }}\n' if domain else ""
+        self._domain = f" domain: {domain}\n" if domain else ""
+        self._program = Program()
+        self.address = ""
+        self._directory = Path()
+
+    def version(self) -> str | None:
+        """Return the version of the nats-server on PATH or None, also of one that is too old."""
+        path = shutil.which("nats-server")
+        if path is None:
+            return None
+        said = first_line(path, "--version")
+        numbers = tuple(map(int, re.findall(r"\d+", said)[:2]))
+        return f"NATS {said.rpartition('v')[2]}" if numbers >= SYNC_ALWAYS_SINCE else None
+
+    def start(self, directory: Path) -> None:
+        """Start one on a free port and make the stream."""
+        self.start_empty(directory)
+        self.make_stream(subjects=[SUBJECT], retention="workqueue")
+
+    def start_empty(self, directory: Path) -> None:
+        """Start one on a free port, without a stream."""
+        self._directory = directory
+        self._run(SYNC_ALWAYS)
+
+    def make_stream(self, **fields: object) -> None:
+        """Make the stream, which is on disk and has no limits."""
+        ask(
+            self.address, f"STREAM.CREATE.{QUEUE}", name=QUEUE, storage="file", num_replicas=1,
+            max_msgs=-1, max_bytes=-1, max_consumers=-1, **fields,
+        )  # fmt: skip
+
+    def depth(self) -> int:
+        """Return how many messages are in the stream."""
+        return int(ask(self.address, f"STREAM.INFO.{QUEUE}")["state"]["messages"])
+
+    def _run(self, sync: str) -> None:
+        port = free_port()
+        self.address = f"127.0.0.1:{port}"
+        file = self._directory / "nats.conf"
+        store = self._directory / "store"
+        file.write_text(
+            f"host: 127.0.0.1\nport: {port}\n{self._network}jetstream {{\n{self._domain}"
+            f' store_dir: "{store}"\n max_file_store: 60GB\n {sync}\n}}\n'
+        )
+        self._program.start(["nats-server", "-c", str(file)], self._directory)
+        wait_for(self._program, self._is_up)
+
+    def _is_up(self) -> bool:
+        with suppress(OSError, LoadFailed):
+            ask(self.address, "INFO")
+            return True
+        return False
+
+    def preload(self, count: int, pool: Sequence[bytes]) -> None:
+        """Put *count* messages with flushes every two minutes, then start again with them."""
+        self._program.stop()
+        self._run("")
+        put_all(self, count, pool, producers=4, inflight=256)
+        self._program.stop()
+        self._run(SYNC_ALWAYS)
+
+    def stop(self) -> None:
+        """Stop it."""
+        self._program.stop()
+
+    def cpu_s(self) -> float:
+        """Return the processor time that it has used."""
+        return self._program.cpu_s()
+
+    def sender(self, pool: Sequence[bytes]) -> Sender:
+        """Return a new connection that publishes."""
+        return NatsSender(dial(self.address), pool)
+
+    def receiver(self, prefetch: int, size_bytes: int) -> Receiver:
+        """Return the connection that gets."""
+        del size_bytes
+        return NatsReceiver(dial(self.address), prefetch)

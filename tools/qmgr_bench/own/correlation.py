@@ -1,0 +1,201 @@
+"""CORR: get by correlation id on queues of 100 to 1,000,000.
+
+Each depth has a store of its own, filled once; they take turns, burst by burst, so that a drift is
+in all of them. A burst asks for twenty ids at random places, then for twenty that are not there.
+What is got is given back unread, out of the time: so each burst finds the queue as it was.
+Of two bursts in a row the second is timed: the first finds another daemon's work in the caches.
+"""
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from random import Random
+from typing import NamedTuple
+
+from qmgr_bench.host import Host
+from qmgr_bench.load import LoadFailed
+from qmgr_bench.median import median, median_ratio
+from qmgr_bench.own.batches import BatchSender
+from qmgr_bench.own.traffic import SIZE_BYTES, pour
+from qmgr_bench.qmgr import Wire, bodies
+from qmgr_bench.setting import Setting
+from qmgr_bench.target import Bars, Target, at_most
+from qmgr_protocol import messages as m
+from qmgr_protocol.record import Fields, encode
+
+DEPTHS = (100, 10_000, 1_000_000)
+BURST = 20  # gets that leave in one write, and so are one turn
+BURSTS_MIN = 5  # in a round
+FLAT = 1.2
+QUEUE = "REPLIES"
+BODIES = bodies(SIZE_BYTES, vary=True)[:100]
+
+
+class Burst(NamedTuple):
+    """What one burst took, a get."""
+
+    hit_us: float  # until it is delivered
+    hit_cpu_us: float  # the daemon's part of it
+    miss_us: float
+    miss_cpu_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class AtDepth:
+    """One point of the series."""
+
+    depth: int
+    get_us: float
+    get_cpu_us: float
+    miss_us: float
+    miss_cpu_us: float
+    gets: int  # timed; as many were not there
+
+
+@dataclass(frozen=True, slots=True)
+class Correlations:
+    """CORR."""
+
+    series: list[AtDepth]
+    growth: float  # processor time of a get at the greatest depth, to one at the least beside it
+    growth_of_miss: float
+
+    def targets(self) -> list[Target]:
+        """Return what it was to reach."""
+        low, high = self.series[0].depth, self.series[-1].depth
+        what = f"at depth {high:,}, to one at {low:,}, CPU"
+        return [
+            at_most(f"a get {what}", self.growth, FLAT),
+            at_most(f"a get of what is not there {what}", self.growth_of_miss, FLAT),
+        ]
+
+    def bars(self) -> tuple[str, Bars]:
+        """Return processor times as bars."""
+        return "us of processor of a get by correlation id, medians", [
+            bar
+            for point in self.series
+            for bar in (
+                (f"depth {point.depth:,}", point.get_cpu_us, True),
+                (f"depth {point.depth:,}, not there", point.miss_cpu_us, False),
+            )
+        ]
+
+
+def correlation(setting: Setting) -> Correlations:
+    """Time gets at each depth, in turns."""
+    depths = sorted({max(setting.scaled(depth), BURST) for depth in DEPTHS})
+    setting.check_disk(sum(depths))
+    times: dict[int, list[Burst]] = {depth: [] for depth in depths}
+    with ExitStack() as stack:
+        hosts = [
+            stack.enter_context(Host(setting.directory / f"depth{depth}", f"D{depth}"))
+            for depth in depths
+        ]
+        for host, depth in zip(hosts, depths, strict=True):
+            host.ask(m.QueueCreate, QUEUE)
+            with Wire(host.address, "bench.fill") as wire:
+                sender = BatchSender(wire, QUEUE, record_of)
+                pour(sender, depth, f"CORR: filling depth {depth:,}", setting.say)
+        for number in range(setting.rounds):
+            setting.say(f"CORR: round {number + 1} of {setting.rounds}")
+            os.sync()  # What was written before is not to be flushed in the round.
+            _bursts(hosts, times, setting.seconds)
+    series = [_point(depth, times[depth]) for depth in depths]
+    growths = [growth(times, name) for name in ("hit_cpu_us", "miss_cpu_us")]
+    return Correlations(series, *growths)
+
+
+def growth(times: Mapping[int, Sequence[Burst]], name: str) -> float:
+    """Return that figure at the greatest depth, to the one at the least in the same turn."""
+    low, high = ([getattr(burst, name) for burst in times[end(times)]] for end in (min, max))
+    return median_ratio(high, low)
+
+
+def _point(depth: int, bursts: Sequence[Burst]) -> AtDepth:
+    figures = [round(median([getattr(burst, name) for burst in bursts]), 2)
+               for name in Burst._fields]  # fmt: skip
+    hit_us, hit_cpu_us, miss_us, miss_cpu_us = figures
+    return AtDepth(depth, hit_us, hit_cpu_us, miss_us, miss_cpu_us, len(bursts) * BURST)
+
+
+def _bursts(hosts: Sequence[Host], times: dict[int, list[Burst]], seconds: float) -> None:
+    """Add the bursts of a round to each depth: as many as so many *seconds* allow."""
+    with ExitStack() as stack:
+        askers = [
+            Asker(host, stack.enter_context(Wire(host.address, "bench.corr")), depth)
+            for host, depth in zip(hosts, times, strict=True)
+        ]
+        stop_s, number = time.monotonic() + seconds, 0
+        while number < BURSTS_MIN or time.monotonic() < stop_s:
+            for asker in askers if number % 2 else reversed(askers):
+                asker.burst()  # Another daemon has had the processor's caches meanwhile.
+                times[asker.depth].append(asker.burst())
+            number += 1
+
+
+def id_of(number: int) -> bytes:
+    """Return the correlation id of the message of that number; ids come in no order."""
+    return (number * 0x9E37_79B9_7F4A_7C15 % (1 << 64)).to_bytes(8, "big")
+
+
+def record_of(number: int) -> bytes:
+    """Return what is put as the message of that number."""
+    body = BODIES[number % len(BODIES)]
+    return encode(Fields(body, correlation_id=id_of(number)))
+
+
+class Asker:
+    """Who gets by correlation id from the queue of one depth."""
+
+    def __init__(self, host: Host, wire: Wire, depth: int) -> None:
+        self.depth = depth
+        self._host = host
+        self._wire = wire
+        self._die = Random()  # other places in each round
+        self._settles = 0
+        self._missed = depth  # a number that no message has
+
+    def burst(self) -> Burst:
+        """Get what is there, give it back, and get what is not there."""
+        numbers = self._die.sample(range(self.depth), BURST)
+        hit_us, hit_cpu_us, answers = self._asked(numbers)
+        self._give_back(answers)
+        self._missed += BURST
+        missing = range(self._missed - BURST, self._missed)
+        miss_us, miss_cpu_us, answers = self._asked(missing)
+        if any(type(answer) is not m.Ok for answer in answers):
+            raise LoadFailed("something came for a correlation id that no message has")
+        return Burst(hit_us, hit_cpu_us, miss_us, miss_cpu_us)
+
+    def _asked(self, numbers: Sequence[int]) -> tuple[float, float, list[m.Message]]:
+        """Ask for the messages of *numbers*; return us, us of the daemon, a get, and answers."""
+        wire = self._wire
+        frames = b"".join([
+            wire.connection.send(m.Get(wire.next_request(), QUEUE, correlation_id=id_of(number)))
+            for number in numbers
+        ])  # fmt: skip
+        before_ns, start_ns = self._host.idle_cpu_ns(), time.monotonic_ns()
+        wire.sock.sendall(frames)
+        answers = [wire.next() for _ in numbers]
+        took_us = (time.monotonic_ns() - start_ns) / 1000
+        cpu_us = (self._host.idle_cpu_ns() - before_ns) / 1000
+        return took_us / len(numbers), cpu_us / len(numbers), answers
+
+    def _give_back(self, answers: Sequence[m.Message]) -> None:
+        """Have the messages be there again as if nobody had got them.
+
+        Raises:
+            LoadFailed: one was not delivered.
+        """
+        for answer in answers:
+            if type(answer) is not m.Deliver or len(answer.items) != 1:
+                raise LoadFailed(f"not the message that was asked for: {str(answer)[:200]}")
+        handles = b"".join([answer.items[0][: m.HANDLE.size] for answer in answers])
+        self._settles += 1
+        settle = m.Settle(self._settles, m.UNREAD, answers[0].queue_id, handles)
+        self._wire.send(settle)
+        settled = self._wire.next()
+        if type(settled) is not m.Settled or settled.exceptions:
+            raise LoadFailed(f"the messages did not come back: {str(settled)[:200]}")

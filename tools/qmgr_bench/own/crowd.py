@@ -1,0 +1,73 @@
+"""Many subscribers to one topic: as many connections, or all over one; and a topic tells them."""
+
+from collections.abc import Sequence
+
+from qmgr_bench.host import Host
+from qmgr_bench.load import LoadFailed
+from qmgr_bench.qmgr import CREDIT_BYTES, Wire
+from qmgr_protocol import messages as m
+from qmgr_protocol.topic import MARK
+
+TOPIC, FILTER = "flights/JFK/UA", "flights/+/UA"
+DESTINATION = MARK + TOPIC
+
+
+def name_of(number: int) -> str:
+    """Return the name of a subscription."""
+    return f"BENCH:s{number}"
+
+
+def subscribe(host: Host, count: int) -> list[str]:
+    """Make so many durable subscriptions and return their names."""
+    names = [name_of(number) for number in range(count)]
+    with Wire(host.address, "bench.control") as wire:
+        for name in names:
+            wire.ask(m.Subscribe, FILTER, name)
+    return names
+
+
+class CrowdReceiver:
+    """Consumers of many subscriptions over one connection; each acknowledges at once."""
+
+    def __init__(self, wire: Wire, names: Sequence[str], prefetch: int) -> None:
+        self.sock = wire.sock
+        self._wire = wire
+        self._names = names
+        self._prefetch = prefetch
+        self._settle_id = 0
+        self._settles: dict[int, int] = {}  # settle id to messages
+        self._settled_id = 0
+
+    def start(self) -> bytes:
+        """Return what opens the consumers."""
+        send, wire = self._wire.connection.send, self._wire
+        return b"".join(
+            send(m.Consume(wire.next_request(), name, self._prefetch, CREDIT_BYTES))
+            for name in self._names
+        )
+
+    def take(self, data: bytes) -> tuple[bytes, int, int]:
+        """Return the acks, how many messages *data* held and how many acks it answers.
+
+        Raises:
+            LoadFailed: a consumer ended, or an ack found its lease lost.
+        """
+        send, acks, got, acked = self._wire.connection.send, [], 0, 0
+        for message in self._wire.take(data):
+            kind = type(message)
+            if kind is m.Deliver:
+                items = message.items
+                handles = b"".join([item[: m.HANDLE.size] for item in items])
+                self._settle_id += 1
+                self._settles[self._settle_id] = len(items)
+                got += len(items)
+                acks.append(send(m.Settle(self._settle_id, m.ACK, message.queue_id, handles)))
+                credit = m.Credit(message.request_id, len(items), sum(map(len, items)))
+                acks.append(send(credit))
+            elif kind is m.Settled and not message.exceptions:
+                while self._settled_id < message.settle_id:
+                    self._settled_id += 1
+                    acked += self._settles.pop(self._settled_id)
+            elif kind is not m.Ok:
+                raise LoadFailed(f"a subscriber was not served: {str(message)[:200]}")
+        return b"".join(acks), got, acked

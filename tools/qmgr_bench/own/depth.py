@@ -1,0 +1,190 @@
+"""Rows about backlogs: what a deep queue costs, in puts and gets, at the start and in memory.
+
+10M     ten million queued: start, memory, puts and gets beside those of an empty queue
+START   start and memory at depth 0 to a million
+"""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from qmgr_bench.host import Host, Memory
+from qmgr_bench.median import median, median_ratio
+from qmgr_bench.own.traffic import fill, get, put, rates
+from qmgr_bench.pulse import Pulse
+from qmgr_bench.setting import Setting
+from qmgr_bench.target import Bars, Target, at_least, at_most
+from qmgr_protocol import messages as m
+
+TEN_MILLION = 10_000_000
+START_DEPTHS = (0, 10_000, 100_000, 1_000_000)
+COLD_GETS = 200_000
+DEEP, EMPTY = "DEEP", "EMPTY"
+START_MAX_MS, MEMORY_MAX_MB = 1_000, 200
+MB = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Millions:
+    """10M. Ratios are of the deep queue to the empty one."""
+
+    depth: int
+    fill_per_s: float
+    data_bytes: int
+    start_ms: float  # after a stop, the store not in memory
+    start_warm_ms: float  # after a stop, the store as far in memory as it was
+    start_killed_ms: float  # after a kill, the store not in memory
+    anonymous_bytes: int  # RssAnon after all that was measured
+    anonymous_bytes_at_start: int
+    file_bytes: int  # RssFile, beside it
+    put_per_s: float
+    put_per_s_empty: float
+    put_ratio: float
+    put_p50_ratio: float
+    put_p99_ratio: float
+    get_per_s_cold: float  # right after a start, the store not in memory; the rest has it there
+    get_per_s: float
+    get_per_s_empty: float
+    get_ratio: float
+    ack_p50_ratio: float
+    ack_p99_ratio: float
+
+    def targets(self) -> list[Target]:
+        """Return what it was to reach."""
+        return [
+            at_most("start to the first answer, store not in memory", self.start_ms, START_MAX_MS,
+                    "ms"),
+            at_most("the same after a kill", self.start_killed_ms, START_MAX_MS, "ms"),
+            at_most("resident, without mapped pages (RssAnon)", round(self.anonymous_bytes / MB, 1),
+                    MEMORY_MAX_MB, "MB"),
+            at_least("puts, of those on an empty queue", self.put_ratio, 0.85),
+            at_most("p50 of a put, to that on an empty queue", self.put_p50_ratio, 1.15),
+            at_least("gets, of those from an empty queue", self.get_ratio, 0.85),
+            at_most("p50 of an ack, to that on an empty queue", self.ack_p50_ratio, 1.15),
+        ]  # fmt: skip
+
+    def bars(self) -> tuple[str, Bars]:
+        """Return puts and gets as bars."""
+        return "messages a second, medians", [
+            (f"puts at {self.depth:,}", self.put_per_s, True),
+            ("puts at 0", self.put_per_s_empty, False),
+            (f"gets at {self.depth:,}", self.get_per_s, True),
+            ("gets at 0", self.get_per_s_empty, False),
+        ]
+
+
+def ten_million(setting: Setting) -> Millions:
+    """Fill a queue, start on it, measure on it and, in turns, on an empty one beside it."""
+    depth = setting.scaled(TEN_MILLION)
+    setting.check_disk(depth)
+    with ExitStack() as stack:
+        host = stack.enter_context(Host(setting.directory / "millions"))
+        host.ask(m.QueueCreate, DEEP)
+        host.ask(m.QueueCreate, EMPTY)
+        fill_per_s = fill(host, DEEP, depth, setting.say)
+        host.stop()
+        data_bytes = host.data_bytes()
+        cold, warm, killed = [], [], []
+        for number in range(setting.rounds):
+            setting.say(f"10M: start {number + 1} of {setting.rounds}")
+            cold.append(host.start_cold(DEEP))
+            host.stop()
+            warm.append(host.start(DEEP))
+            host.kill()
+            killed.append(host.start_cold(DEEP))
+            at_start = host.memory()
+            host.stop()
+        host.start_cold(DEEP)
+        cold_gets = get(host, DEEP, min(setting.scaled(COLD_GETS), depth // 2))
+        host.read_store()  # An empty queue gives what was just put: from memory.
+        pulses = [_round(host, setting, number) for number in range(setting.rounds)]
+        memory = host.memory()
+    deep_puts, empty_puts, deep_gets, empty_gets = zip(*pulses, strict=True)
+    return Millions(
+        depth, fill_per_s, data_bytes, median(cold), median(warm), median(killed),
+        memory.anonymous_bytes, at_start.anonymous_bytes, memory.file_bytes,
+        median(rates(deep_puts)), median(rates(empty_puts)), *_ratios(deep_puts, empty_puts),
+        cold_gets.messages_per_second, median(rates(deep_gets)), median(rates(empty_gets)),
+        *_ratios(deep_gets, empty_gets),
+    )  # fmt: skip
+
+
+def _round(host: Host, setting: Setting, number: int) -> tuple[Pulse, Pulse, Pulse, Pulse]:
+    """Return puts on the deep and the empty queue, and gets of as many from each."""
+    setting.say(f"10M: round {number + 1} of {setting.rounds}")
+    order = (DEEP, EMPTY) if number % 2 else (EMPTY, DEEP)
+    puts = {queue: put(host, queue, setting.seconds) for queue in order}
+    count = min(pulse.messages for pulse in puts.values())
+    gets = {queue: get(host, queue, count) for queue in order}
+    host.ask(m.QueuePurge, EMPTY)
+    host.wait_for_jobs()
+    return puts[DEEP], puts[EMPTY], gets[DEEP], gets[EMPTY]
+
+
+def _ratios(deep: Sequence[Pulse], empty: Sequence[Pulse]) -> tuple[float, float, float]:
+    """Return those of the rates, of the medians and of p99."""
+    return (
+        median_ratio(rates(deep), rates(empty)),
+        median_ratio([p.p50_ms for p in deep], [p.p50_ms for p in empty]),
+        median_ratio([p.p99_ms for p in deep], [p.p99_ms for p in empty]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StartAt:
+    """One depth of START."""
+
+    depth: int
+    start_ms: float
+    anonymous_bytes: int
+    file_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """START."""
+
+    series: list[StartAt]
+    growth: float  # start at the greatest depth to that at depth 0
+
+    def targets(self) -> list[Target]:
+        """Return what it was to reach."""
+        deepest = self.series[-1]
+        memory_mb = round(deepest.anonymous_bytes / MB, 1)
+        return [
+            at_most(f"start at depth {deepest.depth:,}", deepest.start_ms, START_MAX_MS, "ms"),
+            at_most(f"start at depth {deepest.depth:,}, to that at 0", self.growth, 1.15),
+            at_most(f"RssAnon at depth {deepest.depth:,}", memory_mb, MEMORY_MAX_MB, "MB"),
+        ]
+
+    def bars(self) -> tuple[str, Bars]:
+        """Return the times as bars."""
+        unit = "ms from the start to the first message browsed, medians"
+        return unit, [(f"depth {point.depth:,}", point.start_ms, True) for point in self.series]
+
+
+def start(setting: Setting) -> Starts:
+    """Start a daemon at each depth in turns, the store not in memory."""
+    depths = [depth and setting.scaled(depth) for depth in START_DEPTHS]
+    setting.check_disk(sum(depths))
+    hosts = [Host(setting.directory / f"start{number}") for number in range(len(depths))]
+    for host, depth in zip(hosts, depths, strict=True):
+        with host:
+            host.ask(m.QueueCreate, DEEP)
+            fill(host, DEEP, depth, setting.say)
+    times: list[list[float]] = [[] for _ in hosts]
+    memories: list[Memory] = []
+    for number in range(setting.rounds):
+        setting.say(f"START: round {number + 1} of {setting.rounds}")
+        memories = []
+        for host, found in zip(hosts, times, strict=True):
+            try:
+                found.append(host.start_cold(DEEP))
+                memories.append(host.memory())
+            finally:
+                host.stop()
+    series = [
+        StartAt(depth, median(found), memory.anonymous_bytes, memory.file_bytes)
+        for depth, found, memory in zip(depths, times, memories, strict=True)
+    ]
+    return Starts(series, median_ratio(times[-1], times[0]))

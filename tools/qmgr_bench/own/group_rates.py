@@ -1,0 +1,116 @@
+"""Grouped messages beside such of no group: put, and consumed by a pinned consumer, each acked.
+
+Both ways in each round, each queue made anew; what is put is made beforehand, as each group is new.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from qmgr_bench.host import Host
+from qmgr_bench.load import Load, Plan
+from qmgr_bench.median import median, median_ratio
+from qmgr_bench.own.batches import BatchSender
+from qmgr_bench.own.traffic import FOREVER_S, SIZE_BYTES, rates
+from qmgr_bench.pulse import Pulse
+from qmgr_bench.qmgr import QmgrReceiver, Wire, bodies
+from qmgr_bench.rows import PREFETCH, ROWS
+from qmgr_bench.setting import Setting
+from qmgr_protocol import messages as m
+from qmgr_protocol.record import GROUP_ID_BYTES, Fields, encode
+
+MEMBERS = 100  # of a group
+MESSAGES_A_SECOND = 40_000  # of a measurement: it lasts less than that
+LIKE = ("W1b", "W1c")  # the rows of which the puts have producers and windows
+QUEUE = "RATES"
+BODIES = bodies(SIZE_BYTES, vary=True)[:MEMBERS]
+
+
+@dataclass(frozen=True, slots=True)
+class RateOf:
+    """One kind of work. What begins with ``plain`` is with messages of no group."""
+
+    work: str
+    messages_per_s: float
+    cpu_us: float  # of the daemon, a message
+    plain_messages_per_s: float
+    plain_cpu_us: float
+    ratio: float  # of the messages a second
+    cpu_ratio: float
+
+
+def group_rates(setting: Setting) -> list[RateOf]:
+    """Put and consume both ways, in turns."""
+    count = max(round(MESSAGES_A_SECOND * setting.seconds * setting.scale), 2 * MEMBERS)
+    setting.check_disk(2 * count)
+    found: dict[str, tuple[list[Pulse], list[Pulse]]] = {}
+    with Host(setting.directory / "rates") as host:
+        for number in range(setting.rounds):
+            setting.say(f"GROUP: rates, round {number + 1} of {setting.rounds}")
+            for row in LIKE:
+                for grouped in (True, False) if number % 2 else (False, True):
+                    put, got = run_of(host, row, count, grouped=grouped)
+                    for work, pulse in ((put_name(row), put), (get_name(row), got)):
+                        found.setdefault(work, ([], []))[not grouped].append(pulse)
+    return [_rate_of(work, *runs) for work, runs in found.items()]
+
+
+def put_name(row: str) -> str:
+    """Return what the puts as those of *row* are called."""
+    return f"put as {row}"
+
+
+def get_name(row: str) -> str:
+    """Return what consuming after such puts is called."""
+    return f"get and ack, put as {row}"
+
+
+def run_of(host: Host, row: str, count: int, *, grouped: bool) -> tuple[Pulse, Pulse]:
+    """Put *count* messages with the producers of *row*, and consume them."""
+    like = ROWS[row]
+    host.ask(m.QueueCreate, QUEUE)
+    with ExitStack() as stack:
+        senders = []
+        for number in range(like.producers):
+            wire = stack.enter_context(Wire(host.address, "bench.producer"))
+            # One of many may put more than its share.
+            made = records_of(number, 2 * count // like.producers, grouped=grouped)
+            senders.append(BatchSender(wire, QUEUE, made))
+        os.sync()  # What was written before is not to be flushed in the run.
+        put = _ran(host, Load(Plan(like.inflight, FOREVER_S, count), senders))
+    with Wire(host.address, "bench.consumer") as wire:
+        order = m.PINNED if grouped else m.PHYSICAL
+        receiver = QmgrReceiver(wire, QUEUE, PREFETCH, order=order)
+        got = _ran(host, Load(Plan(0, FOREVER_S, count), [], receiver))
+    host.ask(m.QueueDelete, QUEUE, True)
+    host.wait_for_jobs()
+    return put, got
+
+
+def records_of(producer: int, count: int, *, grouped: bool) -> Callable[[int], bytes]:
+    """Return what says the records of a producer, by number; the first *count* are made now."""
+
+    def made(number: int) -> bytes:
+        body, (group, at) = BODIES[number % len(BODIES)], divmod(number, MEMBERS)
+        if not grouped:
+            return encode(Fields(body))
+        group_id = f"{producer}.{group}".encode().ljust(GROUP_ID_BYTES, b"\0")
+        return encode(Fields(body, group=(group_id, at + 1, at + 1 == MEMBERS)))
+
+    pool = [made(number) for number in range(count)]
+    return lambda number: pool[number] if number < count else made(number)
+
+
+def _ran(host: Host, load: Load) -> Pulse:
+    before_ns = host.cpu_ns()
+    outcome = load.run()
+    return Pulse.of(outcome, (host.cpu_ns() - before_ns) / 1e9)
+
+
+def _rate_of(work: str, grouped: Sequence[Pulse], plain: Sequence[Pulse]) -> RateOf:
+    cpus = [[pulse.server_cpu_us for pulse in pulses] for pulses in (grouped, plain)]
+    return RateOf(
+        work, median(rates(grouped)), median(cpus[0]), median(rates(plain)), median(cpus[1]),
+        median_ratio(rates(grouped), rates(plain)), median_ratio(*cpus),
+    )  # fmt: skip

@@ -1,0 +1,252 @@
+"""Steps in groups on queues of 100 to 1,000,000 other messages, beside a search for the same.
+
+Each depth has a store of its own, filled once; they take turns, burst by burst, so that a drift is
+in all of them. Of the other messages half are of no group, and half members of groups of which the
+last has not come; these have their turn before the groups of which all is there. A burst is twenty
+steps of each kind in one write, and gives back unread, out of the time, what it got.
+"""
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from qmgr_bench.host import Host
+from qmgr_bench.load import LoadFailed
+from qmgr_bench.median import median, median_ratio
+from qmgr_bench.own.batches import BatchSender
+from qmgr_bench.own.traffic import SIZE_BYTES, pour
+from qmgr_bench.qmgr import CREDIT_BYTES, Wire, bodies
+from qmgr_bench.setting import Setting
+from qmgr_protocol import messages as m
+from qmgr_protocol.record import GROUP_ID_BYTES, PRIORITY_DEFAULT, PRIORITY_MAX, Fields, encode
+
+DEPTHS = (100, 10_000, 1_000_000)
+BURST = 20  # steps that leave in one write, and so are one turn
+BURSTS_MIN = 5  # in a round
+PART = 5  # members that are there of a group of which the last is not
+WHOLE = 3  # members of a group of which all is there
+QUEUE = "GROUPS"
+READER = 1  # and those behind it for groups that are begun
+BODIES = bodies(SIZE_BYTES, vary=True)[:100]
+
+
+class Burst(NamedTuple):
+    """What one burst took the daemon's processor, us a step."""
+
+    next_cpu_us: float  # the next member, by a reader
+    pinned_cpu_us: float  # the next member, by a pinned consumer
+    whole_cpu_us: float  # the first of a group of which all is there
+
+
+@dataclass(frozen=True, slots=True)
+class AtDepth:
+    """One point of the series."""
+
+    depth: int  # other messages
+    next_cpu_us: float
+    pinned_cpu_us: float
+    whole_cpu_us: float
+    search_cpu_us: float  # one member, found with a selector
+    steps: int  # timed, of each kind; searches are one a round
+
+
+class Steps(NamedTuple):
+    """All depths. Growth is at the greatest, to the least in the same turn."""
+
+    series: list[AtDepth]
+    next_growth: float
+    pinned_growth: float
+    whole_growth: float
+    search_growth: float
+
+
+def steps(setting: Setting) -> Steps:
+    """Time steps at each depth, in turns."""
+    depths = sorted({max(setting.scaled(depth), BURST) for depth in DEPTHS})
+    setting.check_disk(sum(depths))
+    bursts: dict[int, list[Burst]] = {depth: [] for depth in depths}
+    searches: dict[int, list[float]] = {depth: [] for depth in depths}
+    with ExitStack() as stack:
+        hosts = {
+            depth: stack.enter_context(Host(setting.directory / f"depth{depth}", f"D{depth}"))
+            for depth in depths
+        }
+        for depth, host in hosts.items():
+            fill(host, depth, setting)
+        for number in range(setting.rounds):
+            setting.say(f"GROUP: steps, round {number + 1} of {setting.rounds}")
+            os.sync()  # What was written before is not to be flushed in the round.
+            _round(hosts, bursts, searches, setting.seconds)
+    series = [_point(depth, bursts[depth], searches[depth]) for depth in depths]
+    next_, pinned, whole = (growth(bursts, name) for name in Burst._fields)
+    search = median_ratio(searches[max(depths)], searches[min(depths)])
+    return Steps(series, next_, pinned, whole, search)
+
+
+def growth(times: Mapping[int, Sequence[Burst]], name: str) -> float:
+    """Return that figure at the greatest depth, to the one at the least in the same turn."""
+    low, high = ([getattr(burst, name) for burst in times[end(times)]] for end in (min, max))
+    return median_ratio(high, low)
+
+
+def _point(depth: int, bursts: Sequence[Burst], searches: Sequence[float]) -> AtDepth:
+    next_us, pinned_us, whole_us = (
+        round(median([getattr(burst, name) for burst in bursts]), 2) for name in Burst._fields
+    )
+    search_us = round(median(searches), 1)
+    return AtDepth(depth, next_us, pinned_us, whole_us, search_us, len(bursts) * BURST)
+
+
+def _round(
+    hosts: Mapping[int, Host], bursts: dict[int, list[Burst]], searches: dict[int, list[float]],
+    seconds: float,
+) -> None:  # fmt: skip
+    """Add the bursts of a round to each depth, as many as so many *seconds* allow; and a search."""
+    with ExitStack() as stack:
+        steppers = {
+            depth: Stepper(host, stack.enter_context(Wire(host.address, "bench.group")))
+            for depth, host in hosts.items()
+        }
+        stop_s, number = time.monotonic() + seconds, 0
+        while number < BURSTS_MIN or time.monotonic() < stop_s:
+            in_turn = list(steppers.items())
+            for depth, stepper in in_turn if number % 2 else reversed(in_turn):
+                stepper.burst()  # Another daemon has had the processor's caches meanwhile.
+                bursts[depth].append(stepper.burst())
+            number += 1
+        for depth, stepper in steppers.items():
+            searches[depth].append(stepper.search())
+
+
+def fill(host: Host, depth: int, setting: Setting) -> None:
+    """Put *depth* other messages, then the groups that are stepped through."""
+    host.ask(m.QueueCreate, QUEUE)
+    with Wire(host.address, "bench.fill") as wire:
+        words = f"GROUP: filling depth {depth:,}"
+        pour(BatchSender(wire, QUEUE, other_of), depth, words, setting.say)
+        ours = long_group() + whole_groups()
+        pour(BatchSender(wire, QUEUE, ours.__getitem__), len(ours), "GROUP: groups", setting.say)
+
+
+def other_of(number: int) -> bytes:
+    """Return what is put as the other message of that number."""
+    body = BODIES[number % len(BODIES)]
+    if number % 2 == 0:
+        return encode(Fields(body, PRIORITY_DEFAULT))
+    group, at = divmod(number // 2, PART)
+    return encode(Fields(body, PRIORITY_MAX, group=(group_id("part", group), at + 1, False)))
+
+
+def long_group() -> list[bytes]:
+    """Return the members of a group that has no end, one more than a burst has steps."""
+    long = group_id("long", 0)
+    return [encode(Fields(BODIES[at], PRIORITY_MAX, group=(long, at + 1, False)))
+            for at in range(BURST + 1)]  # fmt: skip
+
+
+def whole_groups() -> list[bytes]:
+    """Return the members of as many whole groups as a burst has steps."""
+    return [
+        encode(Fields(BODIES[at], PRIORITY_MAX, group=(group_id("whole", number), at, at == WHOLE)))
+        for number in range(BURST)
+        for at in range(1, WHOLE + 1)
+    ]
+
+
+def group_id(kind: str, number: int) -> bytes:
+    """Return the id of a group."""
+    return f"{kind} {number}".encode().ljust(GROUP_ID_BYTES, b"\0")
+
+
+class Stepper:
+    """Who steps through groups on the queue of one depth, over one connection."""
+
+    def __init__(self, host: Host, wire: Wire) -> None:
+        self._host = host
+        self._wire = wire
+        self._settles = 0
+
+    def burst(self) -> Burst:
+        """Do twenty steps of each kind; leave all as it was."""
+        return Burst(self._next(), self._pinned(), self._whole())
+
+    def search(self) -> float:
+        """Return what finding a member with a selector takes the daemon, us of its processor."""
+        where = f"group_id = '{group_id('long', 0).hex()}' AND group_number = {BURST}"
+        items, cpu_us = self._timed(self._get(where=where), 1)
+        self._give_back(items)
+        return cpu_us
+
+    def _next(self) -> float:
+        """Have a reader step from member to member."""
+        begin = self._get(group_id=group_id("long", 0), order=m.LOGICAL, reader=READER)
+        first, _ = self._timed(begin, 1)
+        frames = [self._get(order=m.LOGICAL, reader=READER) for _ in range(BURST)]
+        items, cpu_us = self._timed(b"".join(frames), BURST)
+        self._give_back(first + items)
+        self._close([READER])
+        return cpu_us / BURST
+
+    def _pinned(self) -> float:
+        """Have a pinned consumer step from member to member, a credit at a time."""
+        send, consumer = self._wire.connection.send, self._wire.next_request()
+        consume = m.Consume(
+            consumer, QUEUE, 1, CREDIT_BYTES, group_id=group_id("long", 0), order=m.PINNED
+        )
+        first, _ = self._timed(send(consume), 1)
+        frames = [send(m.Credit(consumer, 1, 0)) for _ in range(BURST)]
+        items, cpu_us = self._timed(b"".join(frames), BURST)
+        self._wire.send(m.Cancel(consumer))
+        while type(self._wire.next()) is not m.Ended:
+            pass
+        self._give_back(first + items)
+        return cpu_us / BURST
+
+    def _whole(self) -> float:
+        """Have readers begin groups of which all is there."""
+        readers = range(READER + 1, READER + 1 + BURST)
+        frames = [self._get(order=m.LOGICAL, all_available=True, reader=one) for one in readers]
+        items, cpu_us = self._timed(b"".join(frames), BURST)
+        self._give_back(items)
+        self._close(readers)
+        return cpu_us / BURST
+
+    def _get(self, **wanted: object) -> bytes:
+        wire = self._wire
+        return wire.connection.send(m.Get(wire.next_request(), QUEUE, **wanted))  # type: ignore[arg-type]
+
+    def _timed(self, frames: bytes, count: int) -> tuple[list[bytes], float]:
+        """Send *frames*; return the *count* messages that come, and us of the daemon.
+
+        Raises:
+            LoadFailed: one does not come.
+        """
+        before_ns, items = self._host.idle_cpu_ns(), list[bytes]()
+        self._wire.sock.sendall(frames)
+        while len(items) < count:
+            answer = self._wire.next()
+            if type(answer) is m.Deliver:
+                self._queue_id = answer.queue_id
+                items += answer.items
+            elif type(answer) is not m.Ok or answer.value is None:
+                raise LoadFailed(f"not the message that was asked for: {str(answer)[:200]}")
+        return items, (self._host.idle_cpu_ns() - before_ns) / 1000
+
+    def _give_back(self, items: Sequence[bytes]) -> None:
+        """Have messages be there again as if nobody had got them."""
+        handles = b"".join([item[: m.HANDLE.size] for item in items])
+        self._settles += 1
+        self._wire.send(m.Settle(self._settles, m.UNREAD, self._queue_id, handles))
+        settled = self._wire.next()
+        if type(settled) is not m.Settled or settled.exceptions:
+            raise LoadFailed(f"the messages did not come back: {str(settled)[:200]}")
+
+    def _close(self, readers: Sequence[int]) -> None:
+        wire = self._wire
+        frames = [wire.connection.send(m.ReaderClose(wire.next_request(), one)) for one in readers]
+        wire.sock.sendall(b"".join(frames))
+        for _ in readers:
+            wire.next()

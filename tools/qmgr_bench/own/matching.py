@@ -1,0 +1,74 @@
+"""Which of 10,000 subscriptions with wildcards a topic fits: the daemon's tree, in this process.
+
+No topic comes twice, so that none is answered from what was asked before; each is checked and cut
+into its levels, too.
+"""
+
+import random
+import time
+from dataclasses import dataclass
+
+from qmgr_bench.median import median
+from qmgr_bench.setting import Setting
+from qmgr_protocol.topic import filter_of, levels_of
+from qmgrd.core.catalogue.topic_tree import TopicTree
+
+SUBSCRIPTIONS = 10_000
+TOPICS_A_ROUND = 5_000
+AIRPORTS, CARRIERS, NUMBERS = 200, 50, 400  # flights/A17/C3/241/late
+TOPICS_MAX = AIRPORTS * CARRIERS * NUMBERS
+SHAPES = (  # as often as they stand here
+    "flights/{a}/{c}/{n}/late", "flights/{a}/+/{n}/late", "flights/+/{c}/{n}/late",
+    "flights/{a}/{c}/#", "flights/{a}/{c}/+/late", "flights/+/{c}/{n}/#",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """What finding the subscriptions of a topic takes."""
+
+    subscriptions: int
+    topics: int  # timed, each a new one
+    us: float  # a topic, of the processor
+    matches: float  # a topic, on average
+
+
+def matching(setting: Setting) -> Matching:
+    """Time the tree with new topics in each round."""
+    die = random.Random(7)
+    tree, count = tree_of(setting.scaled(SUBSCRIPTIONS), die), setting.scaled(TOPICS_A_ROUND)
+    topics = topics_of(count * setting.rounds, die)
+    spent, matches = [], 0
+    for number in range(setting.rounds):
+        part = topics[number * count : (number + 1) * count]
+        start_ns = time.thread_time_ns()
+        for topic in part:
+            matches += len(tree.match(levels_of(topic)))
+        spent.append((time.thread_time_ns() - start_ns) / 1000 / count)
+    total = setting.scaled(SUBSCRIPTIONS)
+    return Matching(total, len(topics), median(spent), round(matches / len(topics), 1))
+
+
+def tree_of(count: int, die: random.Random) -> TopicTree[str]:
+    """Return a tree of *count* subscriptions, their filters by the dice."""
+    tree: TopicTree[str] = TopicTree()
+    for number in range(count):
+        filter_ = SHAPES[number % len(SHAPES)].format(
+            a=f"A{die.randrange(AIRPORTS)}", c=f"C{die.randrange(CARRIERS)}",
+            n=die.randrange(NUMBERS),
+        )  # fmt: skip
+        tree.add(filter_of(filter_), f"BENCH:s{number}", filter_)
+    return tree
+
+
+def topics_of(count: int, die: random.Random) -> list[str]:
+    """Return *count* different topics, or all there are."""
+    chosen = die.sample(range(TOPICS_MAX), min(count, TOPICS_MAX))
+    return [topic_of(number) for number in chosen]
+
+
+def topic_of(number: int) -> str:
+    """Return one of TOPICS_MAX topics."""
+    rest, flight = divmod(number, NUMBERS)
+    airport, carrier = divmod(rest, CARRIERS)
+    return f"flights/A{airport}/C{carrier}/{flight}/late"

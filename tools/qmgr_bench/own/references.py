@@ -1,0 +1,85 @@
+"""What another subscription costs the store, a publication: from n subscriptions to twice as many.
+
+Each store has the same publications, of which nobody consumes any. It is looked at as it lies on
+the disk when its daemon has stopped: keys and values alone, with what LMDB needs for each entry,
+and by its pages.
+"""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from qmgr_bench.host import POLL_S, Host
+from qmgr_bench.own.crowd import DESTINATION, subscribe
+from qmgr_bench.own.traffic import pour, sender_on
+from qmgr_bench.qmgr import Wire
+from qmgr_bench.setting import Setting
+from qmgr_protocol import messages as m
+from qmgrd.store.lmdb_store import LmdbStore
+
+SUBSCRIPTIONS = 50
+PUBLICATIONS = 2_000
+NODE_BYTES = 10  # of LMDB for an entry: 8 before its key, 2 for its place in the page
+_MAP_BYTES = 1 << 36
+
+
+class Held(NamedTuple):
+    """What a store holds."""
+
+    entries: int
+    content_bytes: int  # keys and values
+    page_bytes: int  # pages that are used
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """What a further subscription took of the store for each publication."""
+
+    subscriptions: int  # and twice as many
+    publications: int
+    entries: float
+    content_bytes: float
+    bytes: float  # with what LMDB needs for each entry
+    page_bytes: float
+    publication_bytes: float  # what each publication itself took, by keys and values
+
+
+def references(setting: Setting) -> References:
+    """Publish the same to n and to 2 n subscriptions, and look at both stores."""
+    publications, count = setting.scaled(PUBLICATIONS), SUBSCRIPTIONS
+    none, once, twice = (
+        filled(setting, publications, subscriptions) for subscriptions in (1, count, 2 * count)
+    )
+    more = publications * count
+    content = (twice.content_bytes - once.content_bytes) / more
+    entries = (twice.entries - once.entries) / more
+    return References(
+        count, publications, round(entries, 3), round(content, 2),
+        round(content + NODE_BYTES * entries, 2),
+        round((twice.page_bytes - once.page_bytes) / more, 2),
+        round(none.content_bytes / publications - content, 1),
+    )  # fmt: skip
+
+
+def filled(setting: Setting, publications: int, subscriptions: int) -> Held:
+    """Return what a new store holds with so many *publications* for so many *subscriptions*."""
+    directory = setting.directory / f"references{subscriptions}"
+    with Host(directory) as host:
+        names = subscribe(host, subscriptions)
+        with Wire(host.address, "bench.publisher") as wire:
+            pour(sender_on(wire, DESTINATION), publications, "TOPIC: publishing", setting.say)
+        with Wire(host.address, "bench.control") as wire:
+            while any(wire.ask(m.QueueShow, name)["depth"] < publications for name in names):
+                time.sleep(POLL_S)
+    return held(directory)
+
+
+def held(directory: Path) -> Held:
+    """Return what the store of *directory*, on which no daemon works, holds."""
+    store = LmdbStore(directory, _MAP_BYTES)
+    try:
+        sizes = [len(key) + len(value) for key, value in store.begin().scan(b"", b"\xff")]
+        return Held(len(sizes), sum(sizes), store.space().used_bytes)
+    finally:
+        store.close()

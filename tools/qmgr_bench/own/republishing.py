@@ -1,0 +1,202 @@
+"""C21: three of a thousand fail; then what they failed on is republished, and published again.
+
+    publication ──▶ 1,000 subscribers ──▶ 997 acknowledge
+                                      ──▶   3 give it back, limit times and once more: parked
+    republish   ──▶ 3 copies, to these alone           publish again ──▶ 1,000, of which 997
+                                                                          had it before
+
+Both are really done, each with subscribers and a publication of its own, and counted by what comes
+to the subscribers: a copy of what one had acknowledged before is a duplicate.
+"""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from qmgr_bench.host import Host
+from qmgr_bench.load import READ_BYTES, SILENCE_MAX_S, LoadFailed
+from qmgr_bench.median import median
+from qmgr_bench.own.crowd import DESTINATION, FILTER, name_of
+from qmgr_bench.own.traffic import SIZE_BYTES
+from qmgr_bench.qmgr import CREDIT_BYTES, Wire, bodies
+from qmgr_bench.setting import Setting
+from qmgr_protocol import messages as m
+from qmgr_protocol.record import Fields, encode
+
+SUBSCRIBERS, FAILING = 1_000, 3
+LIMIT = 2  # redeliveries
+PREFETCH = 16
+PUBLICATIONS = "SYSTEM.PUBLICATIONS"
+
+
+@dataclass(frozen=True, slots=True)
+class Resent:
+    """What one way of sending again did; times are medians."""
+
+    way: str
+    subscribers: int
+    failing: int
+    redeliveries: int  # to those that failed, before it was sent again
+    listed: int  # subscribers that it was parked for
+    copies: int  # sent again
+    duplicates: int  # of these, at subscribers that had it
+    lacking: int  # subscribers that in the end had it never
+    left: int  # publications that the queue manager holds in the end
+    ms: float  # from asking for it until the last copy is acknowledged
+    cpu_ms: float  # of the daemon
+
+
+@dataclass(slots=True)
+class _Crowd:
+    """Consumers of all subscriptions over one connection; those that fail give everything back.
+
+    Invariant: ``had`` counts what each acknowledged, by the numbers of the subscriptions.
+    """
+
+    wire: Wire
+    count: int
+    failing: set[int]
+    had: Counter[int] = field(default_factory=Counter)
+    deliveries: int = 0
+    failures: int = 0
+    is_mended: bool = False
+    _numbers: dict[int, int] = field(default_factory=dict)  # of subscriptions, by consumer
+    _fence: int = 0  # a request that is not answered
+    _settle_id: int = 0
+    _settled_id: int = 0
+
+    def open(self) -> None:
+        """Begin to consume."""
+        self.wire.sock.settimeout(SILENCE_MAX_S)
+        for number in range(self.count):
+            consumer = self.wire.next_request()
+            self._numbers[consumer] = number
+            self.wire.send(m.Consume(consumer, name_of(number), PREFETCH, CREDIT_BYTES))
+
+    def until(self, is_so: Callable[[], bool]) -> None:
+        """Work until it *is_so* and all that was settled is answered.
+
+        Raises:
+            LoadFailed: nothing came for long, or what was settled was not.
+        """
+        while not (is_so() and self._settled_id == self._settle_id):
+            try:
+                data = self.wire.sock.recv(READ_BYTES)
+            except TimeoutError:
+                raise LoadFailed(f"nothing came for {SILENCE_MAX_S:.0f} s") from None
+            for message in self.wire.take(data):
+                self._hear(message)
+
+    def fence(self) -> None:
+        """Hear all that was delivered until now: ask something and wait for its answer."""
+        self._fence = self.wire.next_request()
+        self.wire.send(m.Status(self._fence))
+        self.until(lambda: not self._fence)
+
+    def _hear(self, message: m.Message) -> None:
+        kind = type(message)
+        if kind is m.Deliver:
+            self._work(message)
+        elif kind is m.Settled and not message.exceptions:
+            self._settled_id = message.settle_id
+        elif kind is m.Ok:
+            if message.request_id == self._fence:
+                self._fence = 0
+        else:
+            raise LoadFailed(f"a subscriber was not served: {str(message)[:200]}")
+
+    def _work(self, message: m.Deliver) -> None:
+        number, count = self._numbers[message.request_id], len(message.items)
+        self.deliveries += count
+        fails = number in self.failing and not self.is_mended
+        if fails:
+            self.failures += count
+        else:
+            self.had[number] += count
+        self._settle_id += 1
+        handles = b"".join(item[: m.HANDLE.size] for item in message.items)
+        action = m.RELEASE if fails else m.ACK
+        size = sum(map(len, message.items))
+        self.wire.send(m.Settle(self._settle_id, action, message.queue_id, handles))
+        self.wire.send(m.Credit(message.request_id, count, size))
+
+
+def republishing(setting: Setting) -> list[Resent]:
+    """Do it both ways, in turns."""
+    count = max(setting.scaled(SUBSCRIBERS), 2 * FAILING)
+    found: dict[str, list[Resent]] = {"republish": [], "publish again": []}
+    for number in range(setting.rounds):
+        setting.say(f"TOPIC: republish, round {number + 1} of {setting.rounds}")
+        for way in found:
+            with Host(setting.directory / f"again{number}{way[0]}") as host:
+                found[way].append(_resent(host, way, count))
+    return [_summary(rounds) for rounds in found.values()]
+
+
+def _resent(host: Host, way: str, count: int) -> Resent:
+    failing = set(range(count // 2, count // 2 + FAILING))
+    with Wire(host.address, "bench.control") as control, Wire(host.address, "bench.crowd") as wire:
+        for number in range(count):
+            control.ask(m.Subscribe, FILTER, name_of(number), "", {"redelivery_limit": LIMIT})
+        crowd = _Crowd(wire, count, failing)
+        crowd.open()
+        publisher = _Publisher(control)
+        publisher.publish()
+        crowd.until(lambda: len(crowd.had) == count - FAILING
+                    and crowd.failures == FAILING * (LIMIT + 1))  # fmt: skip
+        listed = len(control.ask(m.RepublishList)["parked"])
+        os.sync()  # What was written before is not to be flushed in the run.
+        before, failures = crowd.deliveries, crowd.failures
+        crowd.is_mended = True
+        start_ns, start_cpu_ns = time.monotonic_ns(), host.idle_cpu_ns()
+        if way == "republish":
+            control.ask(m.Republish)
+            crowd.until(lambda: crowd.deliveries >= before + FAILING)
+        else:
+            publisher.publish()
+            crowd.until(lambda: crowd.deliveries >= before + count)
+        ms = (time.monotonic_ns() - start_ns) / 1e6
+        cpu_ms = (host.idle_cpu_ns() - start_cpu_ns) / 1e6
+        if way != "republish":
+            control.ask(m.Republish, True)  # What was parked is of no use any more.
+        host.wait_for_jobs()
+        crowd.fence()
+        copies = crowd.deliveries - before
+        return Resent(
+            way, count, FAILING, failures - FAILING, listed, copies,
+            sum(had - 1 for had in crowd.had.values() if had), count - len(crowd.had),
+            control.ask(m.QueueShow, PUBLICATIONS)["depth"], round(ms, 2), round(cpu_ms, 2),
+        )  # fmt: skip
+
+
+class _Publisher:
+    """Publishes the same body again and again, each as a publication of its own."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._stream: int = wire.ask(m.ProducerOpen, os.urandom(16))[0]
+        self._record = encode(Fields(bodies(SIZE_BYTES, vary=False)[0]))
+        self._id = 0
+
+    def publish(self) -> None:
+        """Publish it and wait until it is on the disk."""
+        self._id += 1
+        self._wire.send(m.Put(self._stream, self._id, self._id - 1, DESTINATION, [self._record]))
+        answer = self._wire.next()
+        if type(answer) is not m.Committed or answer.refused:
+            raise LoadFailed(f"a publication was refused: {str(answer)[:200]}")
+
+
+def _summary(rounds: Sequence[Resent]) -> Resent:
+    """Return the counts of the round that was worst, with medians of the times.
+
+    Counts are to be the same in all rounds.
+    """
+    worst = max(rounds, key=lambda one: (one.duplicates, one.lacking, one.copies, one.left))
+    return Resent(
+        worst.way, worst.subscribers, worst.failing, worst.redeliveries, worst.listed,
+        worst.copies, worst.duplicates, worst.lacking, worst.left,
+        median([one.ms for one in rounds]), median([one.cpu_ms for one in rounds]),
+    )  # fmt: skip

@@ -1,0 +1,92 @@
+"""The rows that no peer is asked for. Each measures beside its own reference, in turns.
+
+Disk and machine drift: what counts are medians of ratios within the rounds.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from qmgr_bench.compare import disk_sync_ms
+from qmgr_bench.fan import FANS
+from qmgr_bench.mover import MOVERS
+from qmgr_bench.own.big import big
+from qmgr_bench.own.correlation import correlation
+from qmgr_bench.own.depth import start, ten_million
+from qmgr_bench.own.dup import dup
+from qmgr_bench.own.expiry import expiry
+from qmgr_bench.own.group import group
+from qmgr_bench.own.link import link
+from qmgr_bench.own.selecting import select
+from qmgr_bench.own.table import table
+from qmgr_bench.own.topic import topic
+from qmgr_bench.own.transfer import transfer
+from qmgr_bench.own.unit import unit
+from qmgr_bench.own.wide import c1000
+from qmgr_bench.setting import Setting
+from qmgr_bench.target import Result
+
+SECONDS_BESIDE = 0.5  # of a run
+PEER_S = 30.0  # of a peer in a round
+FANNED = tuple(fan.name for fan in FANS)
+STORED = ("postgres-batch",)
+MOVED = tuple(mover.name for mover in MOVERS)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRow:
+    """A piece of work."""
+
+    about: str
+    run: Callable[[Setting], Result]
+    runs: int  # in a round, of so many seconds each
+    beside_s: float  # what filling, starting and the rest take, at full scale: a first guess
+    peers: tuple[str, ...] = ()  # that are measured beside it
+
+
+OWN_ROWS = {
+    "10M": OwnRow("10,000,000 queued: start, memory, puts and gets", ten_million, 4, 140),
+    "C1000": OwnRow("put, 1,000 connections, 1 in flight each", c1000, 3, 10),
+    "BIG": OwnRow("small puts while every hundredth message is large", big, 4, 10),
+    "LINK": OwnRow("one link: a backlog of 200,000, and a live stream", link, 3, 40),
+    "TRANSFER": OwnRow("a link: near, far, and over four connections", transfer, 1, 75, MOVED),
+    "DUP": OwnRow("the check for duplicates, at depth 10 to 1,000,000", dup, 1, 20),
+    "START": OwnRow("start and memory, at depth 0 to 1,000,000", start, 0, 30),
+    "UNIT": OwnRow("units of work of 1, 10 and 100 messages", unit, 6, 15),
+    "CORR": OwnRow("get by correlation id, at depth 100 to 1,000,000", correlation, 1, 30),
+    "EXPIRY": OwnRow("1,000,000 messages expire at one moment", expiry, 1, 180),
+    "SELECT": OwnRow("a selector that matches 1 of 100, on 100,000", select, 0, 15),
+    "GROUP": OwnRow("groups: a step at depth 100 to 1,000,000; rates", group, 2, 90),
+    "TOPIC": OwnRow("publications to 1 to 1,000 subscribers; republish", topic, 8, 60, FANNED),
+    "TABLE": OwnRow("5,000,000 messages as rows, by Spark and without", table, 0, 420, STORED),
+}
+
+
+def guess_s(name: str, setting: Setting) -> float:
+    """Return about how long the row *name* takes."""
+    row = OWN_ROWS[name]
+    runs_s = row.runs * setting.rounds * (setting.seconds + SECONDS_BESIDE)
+    peers = len({*row.peers} & {*setting.peers})
+    return runs_s + row.beside_s * setting.scale + peers * PEER_S * setting.rounds
+
+
+def run_own(name: str, setting: Setting) -> dict[str, Any]:
+    """Run the row *name* and return what it found, for JSON.
+
+    Raises:
+        LoadFailed: a daemon did not do what it was asked.
+        RequestError: it refused that.
+    """
+    sync_ms = disk_sync_ms(setting.directory)
+    start_s = time.monotonic()
+    with TemporaryDirectory(prefix="own-", dir=setting.directory) as directory:
+        result: Any = OWN_ROWS[name].run(replace(setting, directory=Path(directory)))
+    unit, bars = result.bars()
+    return {
+        "row": name, "disk_sync_ms": sync_ms, "took_s": round(time.monotonic() - start_s, 1),
+        "targets": [asdict(target) for target in result.targets()],
+        "figures": asdict(result), "unit": unit, "bars": bars,
+    }  # fmt: skip

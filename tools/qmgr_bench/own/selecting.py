@@ -1,0 +1,107 @@
+"""SELECT: a consumer whose selector matches one message of a hundred, beside one that takes all.
+
+Each round fills a queue. The last message matches, so the consumer has everything when all of it
+was looked at; what it left is then got without a selector.
+"""
+
+import os
+from dataclasses import dataclass
+
+from qmgr_bench.host import Host
+from qmgr_bench.load import Load, Plan
+from qmgr_bench.median import median, median_ratio
+from qmgr_bench.own.batches import BatchSender
+from qmgr_bench.own.traffic import FOREVER_S, SIZE_BYTES, get, pour
+from qmgr_bench.pulse import Pulse
+from qmgr_bench.qmgr import QmgrReceiver, Wire, bodies
+from qmgr_bench.rows import PREFETCH
+from qmgr_bench.setting import Setting
+from qmgr_bench.target import Bars, Target, at_most
+from qmgr_protocol import messages as m
+from qmgr_protocol.record import HEADERS, Fields, encode
+
+DEPTH = 100_000
+ONE_OF = 100
+TURN_MAX_MS = 50
+QUEUE = "FLIGHTS"
+WHERE = "carrier = 'UA'"
+BODIES = bodies(SIZE_BYTES, vary=True)[:ONE_OF]
+CARRIERS = ["AA"] * (ONE_OF - 1) + ["UA"]
+RECORDS = [
+    encode(Fields(body, envelope={HEADERS: {"carrier": carrier, "stops": 1}}))
+    for body, carrier in zip(BODIES, CARRIERS, strict=True)
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """SELECT."""
+
+    depth: int
+    matching: int
+    looked_at_per_s: float
+    cpu_us: float  # of the daemon, for a message that is looked at
+    turn_longest_ms: float  # of all rounds
+    get_per_s: float  # without a selector
+    get_cpu_us: float
+    ratio: float  # of looked at to got
+
+    def targets(self) -> list[Target]:
+        """Return what it was to reach."""
+        return [at_most("longest turn", self.turn_longest_ms, TURN_MAX_MS, "ms")]
+
+    def bars(self) -> tuple[str, Bars]:
+        """Return the rates as bars."""
+        return "messages a second, medians", [
+            ("looked at", self.looked_at_per_s, True),
+            ("got without a selector", self.get_per_s, False),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one round saw."""
+
+    looked_at_per_s: float
+    cpu_us: float
+    turn_longest_ms: float
+    rest: Pulse
+
+
+def select(setting: Setting) -> Selected:
+    """Fill, select and get the rest, in each round."""
+    matching = max(setting.scaled(DEPTH) // ONE_OF, 1)
+    depth = matching * ONE_OF
+    setting.check_disk(depth)
+    with Host(setting.directory / "select") as host:
+        seen = []
+        for number in range(setting.rounds):
+            setting.say(f"SELECT: round {number + 1} of {setting.rounds}")
+            seen.append(round_of(host, depth, setting))
+    rates = [one.looked_at_per_s for one in seen]
+    rest = [one.rest.messages_per_second for one in seen]
+    return Selected(
+        depth, matching, round(median(rates)), round(median([one.cpu_us for one in seen]), 2),
+        max(one.turn_longest_ms for one in seen), median(rest),
+        median([one.rest.server_cpu_us for one in seen]), median_ratio(rates, rest),
+    )  # fmt: skip
+
+
+def round_of(host: Host, depth: int, setting: Setting) -> Seen:
+    """Fill the queue, have all of it looked at, and get what is left."""
+    host.ask(m.QueueCreate, QUEUE)
+    with Wire(host.address, "bench.fill") as wire:
+        sender = BatchSender(wire, QUEUE, lambda number: RECORDS[number % ONE_OF])
+        pour(sender, depth, f"SELECT: filling {QUEUE}", setting.say)
+    os.sync()  # What was written before is not to be flushed in the run.
+    host.ask(m.Status)  # The longest turn counts from here.
+    with Wire(host.address, "bench.consumer") as wire:
+        receiver = QmgrReceiver(wire, QUEUE, PREFETCH, WHERE)
+        before_ns = host.cpu_ns()
+        outcome = Load(Plan(0, FOREVER_S, depth // ONE_OF), [], receiver).run()
+        cpu_us = (host.cpu_ns() - before_ns) / 1000
+    longest_ms = host.ask(m.Status)["turn_longest_us"] / 1000
+    rest = get(host, QUEUE, depth - depth // ONE_OF)
+    host.ask(m.QueueDelete, QUEUE, True)
+    host.wait_for_jobs()
+    return Seen(depth / outcome.seconds, cpu_us / depth, longest_ms, rest)

@@ -1,0 +1,71 @@
+"""A table of batches that are ready: what Spark itself takes for rows that nobody had to decode.
+
+Format "ready" yields the first batch of a snapshot's messages again and again, in as many tasks as
+the table itself has. So its time bounds from below what any source in Python can reach.
+"""
+
+import gc
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise, repeat
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from pyspark_qmgr.prompt import be_prompt
+from pyspark_qmgr.schema import schema_of
+from qmgr_bench.own.table_source import MESSAGES, batches
+from qmgr_tables.options import ROWS_PER_PARTITION
+
+
+class Ready(DataSource):
+    """Options: path, a snapshot, and rows, how many it is to have."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what follows `spark.read.format`."""
+        return "ready"
+
+    def schema(self) -> StructType:
+        """Return the columns of messages."""
+        return schema_of(MESSAGES)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return what reads them."""
+        return _Reader(self.options["path"], int(self.options["rows"]))
+
+
+class _Reader(DataSourceReader):
+    def __init__(self, path: str, rows: int) -> None:
+        self._path = path
+        self._rows = rows
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        be_prompt()
+
+    def partitions(self) -> list[InputPartition]:
+        """Return a partition for each part of the rows, as the table has them."""
+        count = -(-self._rows // ROWS_PER_PARTITION)
+        ends = [self._rows * number // count for number in range(count + 1)]
+        return [InputPartition(end - start) for start, end in pairwise(ends)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield so many rows."""
+        ready = _first(self._path)
+        full, rest = divmod(partition.value, ready.num_rows)
+        yield from repeat(ready, full)
+        if rest:
+            yield ready.slice(0, rest)
+
+
+@cache
+def _first(path: str) -> pa.RecordBatch:
+    """Return the first batch, once made in a process."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    gc.freeze()  # As for the table itself.
+    schema = to_arrow_schema(schema_of(MESSAGES), timezone="UTC")
+    return pa.RecordBatch.from_arrays(next(batches(path, verify="false")).columns, schema=schema)

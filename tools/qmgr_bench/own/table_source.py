@@ -1,0 +1,96 @@
+"""What the row TABLE reads: snapshots of a queue, the same rows in Parquet and in PostgreSQL."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import chain
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from qmgr_bench.host import Host
+from qmgr_bench.own.traffic import fill
+from qmgr_bench.postgres import USER, PostgresServer
+from qmgr_bench.setting import Setting
+from qmgr_protocol import messages as m
+from qmgr_tables.options import parse
+from qmgr_tables.planning import plan
+from qmgr_tables.tables.registry import TABLES
+
+QUEUE = "Q"
+GROUP_ROWS = 100_000  # of a row group
+FETCH_ROWS = "10000"
+MESSAGES = TABLES["messages"]
+JAR = Path("/usr/share/java/postgresql.jar")  # Debian's libpostgresql-jdbc-java
+
+
+def snapshots(setting: Setting, depths: list[int]) -> dict[int, Path]:
+    """Put messages on a queue, and take a snapshot at each of *depths*, which rise."""
+    found = {}
+    with Host(setting.directory / "manager") as host:
+        host.ask(m.QueueCreate, QUEUE)
+        depth = 0
+        for wanted in depths:
+            fill(host, QUEUE, wanted - depth, setting.say)
+            depth = wanted
+            found[wanted] = setting.directory / f"at-{wanted}"
+            setting.say(f"TABLE: a snapshot of {wanted:,}")
+            host.ask(m.Snapshot, str(found[wanted]))
+    shutil.rmtree(host.directory)
+    return found
+
+
+def copies(snapshot: Path, count: int) -> str:
+    """Copy *snapshot* so often; return what names all the copies."""
+    directory = snapshot.with_name(f"{snapshot.name}-{count}")
+    for number in range(count):
+        shutil.copytree(snapshot, directory / str(number))
+    return str(directory)
+
+
+def batches(path: str, **options: str) -> Iterator[pa.RecordBatch]:
+    """Yield the messages of a snapshot, without Spark."""
+    asked = parse({"path": path, "queues": QUEUE, **options})
+    for share in chain.from_iterable(plan(MESSAGES, asked)):
+        yield from MESSAGES.read(share, asked, MESSAGES.schema)
+
+
+def write_parquet(path: str, file: Path) -> None:
+    """Write all messages of a snapshot to *file*; the bodies, which repeat here, as they are."""
+    plain = [name for name in MESSAGES.schema.names if name not in ("body", "headers")]
+    with pq.ParquetWriter(file, MESSAGES.schema, use_dictionary=plain) as writer:
+        held: list[pa.RecordBatch] = []
+        for batch in batches(path):
+            held.append(batch)
+            if sum(one.num_rows for one in held) >= GROUP_ROWS:
+                writer.write_table(pa.Table.from_batches(held))
+                held = []
+        if held:
+            writer.write_table(pa.Table.from_batches(held))
+
+
+@contextmanager
+def postgres(setting: Setting) -> Iterator[tuple[PostgresServer, dict[str, str]] | None]:
+    """Have a server, and what Spark must know to use a table of it; None without server or driver.
+
+    As root it runs as another user, who has to get to its directory.
+    """
+    server = PostgresServer("postgres-batch", batch=True)
+    if server.name not in setting.peers or not JAR.exists():
+        setting.note("TABLE: no PostgreSQL, or no driver (libpostgresql-jdbc-java): left out")
+        yield None
+        return
+    directory = setting.directory / "postgres"
+    directory.mkdir()
+    with suppress(OSError):
+        setting.directory.chmod(0o755)
+    try:
+        server.start(directory)
+        yield server, {
+            "url": f"jdbc:postgresql://{server.address}/{USER}?reWriteBatchedInserts=true",
+            "user": USER, "driver": "org.postgresql.Driver", "dbtable": "messages",
+            "fetchsize": FETCH_ROWS, "batchsize": FETCH_ROWS,
+        }  # fmt: skip
+    finally:
+        server.stop()

@@ -1,0 +1,168 @@
+"""A process with a Spark session, and what it takes to read tables there.
+
+    python -m qmgr_bench.own.table_spark CORES JAR
+
+It is told what to do in a line of JSON, and answers with one. The processor time is taken from
+outside: that of Java and of its Python workers.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from qmgr_bench.load import LoadFailed
+from qmgr_bench.server import used_s
+
+STOP_MAX_S = 60.0
+ERROR_MAX = 1_000
+Table = tuple[str, dict[str, str]]  # a format that Spark reads, and its options
+SUMMED = ("string", "binary")  # by length
+NOT_SUMMED = ("headers", "persistent")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What it took to read a table once."""
+
+    rows: int
+    wall_s: float
+    cpu_s: float  # of all processes that took part
+    worker_cpu_s: float = 0.0  # of it, Spark's Python workers
+
+    @property
+    def wall_us(self) -> float:
+        """Of a row."""
+        return self.wall_s / self.rows * 1e6
+
+    @property
+    def cpu_us(self) -> float:
+        """Of a row."""
+        return self.cpu_s / self.rows * 1e6
+
+
+class Session:
+    """A Spark session in a process of its own. Invariant: it runs until it is closed."""
+
+    def __init__(self, directory: Path, cores: int, jar: str = "") -> None:
+        """Start it; it says what it has to say to a file in *directory*.
+
+        Args:
+            jar: a driver for JDBC, if it is to have one.
+        """
+        self._log = directory / f"spark-{cores}.log"
+        words = [sys.executable, "-m", "qmgr_bench.own.table_spark", str(cores), jar]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=directory,
+                text=True,
+            )  # fmt: skip
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.stdin.close()  # type: ignore[union-attr]
+        try:
+            self._process.wait(STOP_MAX_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()  # type: ignore[union-attr]
+
+    def read(self, rows: int, table: Table) -> Reading:
+        """Read each column of each row of *table*, which has so many *rows*, and drop it.
+
+        Raises:
+            LoadFailed: it could not.
+        """
+        java_s, worker_s = self._cpu_s()
+        wall_s: float = self.ask("read", table)
+        java_after_s, worker_after_s = self._cpu_s()
+        workers_s = max(worker_after_s - worker_s, 0.0)  # One that has ended takes its time along.
+        return Reading(rows, wall_s, java_after_s - java_s + workers_s, workers_s)
+
+    def ask(self, what: str, table: Table, to: Table | None = None) -> Any:
+        """Have it do *what* is in DOING, and return its answer.
+
+        Raises:
+            LoadFailed: it ended.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        line = ""
+        with suppress(BrokenPipeError):
+            print(json.dumps([what, table, to]), file=self._process.stdin, flush=True)
+            line = self._process.stdout.readline()
+        if not line:
+            last = self._log.read_text(errors="replace").strip().rpartition("\n")[2]
+            raise LoadFailed(f"the Spark session ended: {last}")
+        return json.loads(line)
+
+    def _cpu_s(self) -> tuple[float, float]:
+        """Return the processor time of Java, and that of the workers."""
+        used = used_s(self._process.pid)
+        java_s = used.pop("java", 0.0)
+        return java_s, sum(used.values())
+
+
+def read(frame: Any, to: Any) -> float:
+    """Return in how many seconds all of *frame* was read."""
+    del to
+    start_s = time.monotonic()
+    frame.write.format("noop").mode("overwrite").save()
+    return time.monotonic() - start_s
+
+
+def sums(frame: Any, to: Any) -> list[int]:
+    """Return for each column but the headers one number of all rows, to compare tables."""
+    from pyspark.sql import functions as F
+
+    del to
+    found = [
+        F.sum(
+            F.length(name) if type_ in SUMMED else F.col(name).cast("double").cast("long") % 1_009
+        )
+        for name, type_ in sorted(frame.dtypes)
+        if name not in NOT_SUMMED
+    ]
+    return [int(value or 0) for value in frame.agg(*found).first()]
+
+
+def copy(frame: Any, to: tuple[str, dict[str, str]]) -> None:
+    """Write *frame* to where the options of *to* say, without what no database takes."""
+    format_, options = to
+    frame.drop("headers").write.format(format_).options(**options).mode("overwrite").save()
+
+
+DOING = {"read": read, "sums": sums, "copy": copy}
+
+
+def main(cores: str, jar: str = "") -> None:
+    """Do what is asked for until nothing more can come."""
+    from pyspark_qmgr.session import local_session
+    from qmgr_bench.own.table_ready import Ready
+
+    said = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # What Spark prints is no answer.
+    settings = {"spark.driver.extraClassPath": jar} if jar else {}
+    session = local_session("bench", int(cores), settings=settings)
+    session.dataSource.register(Ready)
+    for line in sys.stdin:
+        what, (format_, options), to = json.loads(line)
+        try:
+            frame = session.read.format(format_).options(**options).load()
+            answer = DOING[what](frame, to)
+        except Exception as error:  # Py4J has many, each with pages of Java in it.
+            sys.exit(" ".join(str(error).split())[:ERROR_MAX])
+        print(json.dumps(answer), file=said, flush=True)
+    session.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,188 @@
+"""TRANSFER: links on this machine, over a far network, and over several slow connections.
+
+    direct   FROM ──────────────────────────▶ TO
+    proxy    FROM ──▶ proxy ────────────────▶ TO   what the proxy itself costs
+    far      FROM ──▶ proxy, 10 ms each way ▶ TO
+    narrow   FROM ──▶ proxy, 10 MB/s a connection, one connection or four ──▶ TO
+
+They take turns, in each round there and back, so that a machine that becomes slower is no ratio.
+Peers that are installed have a turn in each round, too (transfer_peers.py).
+The proxies run in the bench's process, which takes of the processor what the daemons could use.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import harmonic_mean, mean
+
+from qmgr_bench.host import Host
+from qmgr_bench.load import Load, Plan
+from qmgr_bench.median import median, median_ratio
+from qmgr_bench.network import Network
+from qmgr_bench.own.link import LOCAL
+from qmgr_bench.own.traffic import INFLIGHT, SIZE_BYTES, sender_on
+from qmgr_bench.own.transfer_peers import PeerOver, Peers
+from qmgr_bench.pair import Pair, Pull, pair
+from qmgr_bench.qmgr import QmgrReceiver, Wire
+from qmgr_bench.rows import PREFETCH
+from qmgr_bench.setting import Setting
+from qmgr_bench.target import Bars, Target, at_least
+from qmgr_protocol import messages as m
+from qmgr_tools.proxy.pipe import Shape
+
+KIB = 1024
+FAR = Shape(delay_ms=10)
+NARROW = Shape(bytes_per_s=10_000_000)
+CONNECTIONS = 4
+FAR_LEAST, CONNECTIONS_LEAST = 0.8, 3.5
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """A way over which the link leads."""
+
+    name: str
+    size_bytes: int
+    messages: int
+    connections: int = 1
+    shape: Shape | None = None  # of a proxy; None: there is none
+
+
+DIRECT = Leg("direct", SIZE_BYTES, 50_000)
+DIRECT_KIB = Leg("direct, 1 KiB", KIB, 25_000)
+PROXY = Leg("proxy", SIZE_BYTES, 50_000, shape=Shape())
+PROXY_KIB = Leg("proxy, 1 KiB", KIB, 25_000, shape=Shape())
+FAR_OFF = Leg("far", SIZE_BYTES, 50_000, shape=FAR)
+FAR_OFF_KIB = Leg("far, 1 KiB", KIB, 25_000, shape=FAR)
+# So large that the rate is what limits, and no daemon. Both take as long: what a proxy lets pass at
+# once, for the time in which nothing came, is then the same part of both.
+ONE_NARROW = Leg("narrow, 1 connection", 16 * KIB, 1_200, shape=NARROW)
+FOUR_NARROW = Leg(f"narrow, {CONNECTIONS} connections", 16 * KIB, 4_800, CONNECTIONS, NARROW)
+LEGS = (
+    DIRECT, DIRECT_KIB, PROXY, PROXY_KIB, FAR_OFF, FAR_OFF_KIB, ONE_NARROW, FOUR_NARROW,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TransferOver:
+    """TRANSFER over one leg: medians."""
+
+    way: str
+    size_bytes: int
+    connections: int
+    messages: int
+    messages_per_s: float
+    mb_per_s: float  # of bodies
+    from_cpu_us: float  # of a daemon, a message
+    to_cpu_us: float
+    cpu_us: float  # of both
+
+
+@dataclass(frozen=True, slots=True)
+class Transfers:
+    """TRANSFER. Ratios are medians of those within the rounds."""
+
+    put_and_get_per_s: float  # on one daemon, at once: as W2
+    share: float  # of a half of that, direct
+    proxy_ratio: float  # to direct
+    proxy_ratio_kib: float
+    far_ratio: float
+    far_ratio_kib: float
+    far_ratio_to_proxy: float  # what the delay alone does
+    connections_ratio: float  # four narrow ones, to one
+    series: list[TransferOver]
+    peers: list[PeerOver]
+
+    def targets(self) -> list[Target]:
+        """Return what it was to reach."""
+        four = f"{CONNECTIONS} connections of 10 MB/s each, to 1"
+        return [
+            at_least("transferred a second, of a half of put and get", self.share, 1.0),
+            at_least("round trip of 20 ms, 256 B, to none", self.far_ratio, FAR_LEAST),
+            at_least("round trip of 20 ms, 1 KiB, to none", self.far_ratio_kib, FAR_LEAST),
+            at_least(four, self.connections_ratio, CONNECTIONS_LEAST),
+            *(target for peer in self.peers for target in peer.targets()),
+        ]
+
+    def bars(self) -> tuple[str, Bars]:
+        """Return the rates as bars."""
+        bars: Bars = [(one.way, one.messages_per_s, one.connections == 1) for one in self.series]
+        return "messages a second, medians", [
+            *bars, ("put and get, halved", self.put_and_get_per_s / 2, False),
+            *((f"{one.peer}, {one.size_bytes} B", one.messages_per_s, False) for one in self.peers),
+        ]  # fmt: skip
+
+
+def transfer(setting: Setting) -> Transfers:
+    """Measure all legs, and puts and gets at one daemon, in turns."""
+    pulls: dict[Leg, list[Pull]] = {leg: [] for leg in LEGS}
+    both: list[float] = []
+    peers = Peers(setting, (SIZE_BYTES, KIB))
+    with pair(setting.directory) as ends, Network() as network:
+        ends.to.ask(m.QueueCreate, LOCAL)
+        addresses = {
+            leg: ends.to.address if leg.shape is None
+            else network.proxy(ends.to.address, leg.shape).address
+            for leg in LEGS
+        }  # fmt: skip
+        for number in range(setting.rounds):
+            before = put_and_get(ends.to, setting.seconds / 2)
+            seen: dict[Leg, list[Pull]] = {leg: [] for leg in LEGS}
+            for leg in (*LEGS, *LEGS[::-1]):
+                setting.say(f"TRANSFER: round {number + 1} of {setting.rounds}, {leg.name}")
+                ends.lead(addresses[leg], leg.connections)
+                seen[leg].append(pull(ends, leg, setting))
+            after = put_and_get(ends.to, setting.seconds / 2)
+            both.append(round(harmonic_mean([before, after])))
+            for leg, found in seen.items():
+                pulls[leg].append(joined(found))
+            peers.round(number)
+    beside = peers.beside({SIZE_BYTES: pulls[DIRECT], KIB: pulls[DIRECT_KIB]})
+    return of_pulls(pulls, both, setting, beside)
+
+
+def pull(ends: Pair, leg: Leg, setting: Setting) -> Pull:
+    """Have what there is for *leg* go over it."""
+    return ends.pull(setting.scaled(leg.messages), leg.size_bytes, setting.say)
+
+
+def joined(pulls: Sequence[Pull]) -> Pull:
+    """Return what *pulls* of as many messages each were together."""
+    return Pull(
+        round(harmonic_mean([one.messages_per_second for one in pulls])),
+        round(mean([one.from_cpu_us for one in pulls]), 2),
+        round(mean([one.to_cpu_us for one in pulls]), 2),
+    )
+
+
+def put_and_get(host: Host, seconds: float) -> float:
+    """Put, and get what was put, at once, as W2 does; return how many a second."""
+    with Wire(host.address, "bench.producer") as one, Wire(host.address, "bench.consumer") as other:
+        receiver = QmgrReceiver(other, LOCAL, PREFETCH)
+        outcome = Load(Plan(INFLIGHT, seconds), [sender_on(one, LOCAL)], receiver).run()
+    return round(outcome.messages / outcome.seconds)
+
+
+def of_pulls(
+    pulls: dict[Leg, list[Pull]], both: Sequence[float], setting: Setting, peers: list[PeerOver]
+) -> Transfers:
+    """Return the medians of what was measured in each round."""
+    rates = {leg: [one.messages_per_second for one in found] for leg, found in pulls.items()}
+    return Transfers(
+        median(both), median_ratio(rates[DIRECT], [one / 2 for one in both]),
+        median_ratio(rates[PROXY], rates[DIRECT]),
+        median_ratio(rates[PROXY_KIB], rates[DIRECT_KIB]),
+        median_ratio(rates[FAR_OFF], rates[DIRECT]),
+        median_ratio(rates[FAR_OFF_KIB], rates[DIRECT_KIB]),
+        median_ratio(rates[FAR_OFF], rates[PROXY]),
+        median_ratio(rates[FOUR_NARROW], rates[ONE_NARROW]),
+        [_over(leg, found, setting.scaled(leg.messages)) for leg, found in pulls.items()], peers,
+    )  # fmt: skip
+
+
+def _over(leg: Leg, found: Sequence[Pull], messages: int) -> TransferOver:
+    rate = median([one.messages_per_second for one in found])
+    return TransferOver(
+        leg.name, leg.size_bytes, leg.connections, messages, rate,
+        round(rate * leg.size_bytes / 1e6, 1), median([one.from_cpu_us for one in found]),
+        median([one.to_cpu_us for one in found]), median([one.cpu_us for one in found]),
+    )  # fmt: skip

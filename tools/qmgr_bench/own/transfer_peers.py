@@ -1,0 +1,91 @@
+"""TRANSFER beside what peers have for it: RabbitMQ's shovel, a source of NATS."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from qmgr_bench.load import LoadFailed
+from qmgr_bench.median import median, median_ratio
+from qmgr_bench.mover import MOVERS, Mover
+from qmgr_bench.pair import Pull
+from qmgr_bench.setting import Setting
+from qmgr_bench.target import Target, at_least
+
+MESSAGES = 20_000  # They are slower, and need no more for a rate.
+
+
+@dataclass(frozen=True, slots=True)
+class PeerOver:
+    """A peer: medians. Ratios are those within the rounds, of ours to its."""
+
+    peer: str
+    version: str
+    way: str
+    size_bytes: int
+    messages: int
+    messages_per_s: float
+    from_cpu_us: float  # of a server, a message
+    to_cpu_us: float
+    cpu_us: float  # of both
+    ratio: float  # our messages a second to its
+    cpu_ratio: float  # its processor time to ours
+
+    def targets(self) -> list[Target]:
+        """Return what is to be reached beside it."""
+        size = "256 B" if self.size_bytes == 256 else "1 KiB"
+        return [
+            at_least(f"transferred a second, {size}, of {self.peer}'s", self.ratio, 1.0),
+            at_least(f"CPU of {self.peer}'s servers, {size}, of ours", self.cpu_ratio, 1.0),
+        ]
+
+
+class Peers:
+    """Those that are installed; who fails is told of, and left out from there on."""
+
+    def __init__(self, setting: Setting, sizes: Sequence[int]) -> None:
+        self._setting = setting
+        self._sizes = sizes
+        self._pulls: dict[tuple[str, int], list[Pull]] = {}
+        self._movers: dict[str, tuple[Mover, str]] = {}
+        for mover in MOVERS:
+            version = mover.version() if mover.name in setting.peers else None
+            if version is not None:
+                self._movers[mover.name] = mover, version
+
+    def round(self, number: int) -> None:
+        """Have each move a backlog of each size."""
+        setting = self._setting
+        for name, (mover, _) in list(self._movers.items()):
+            for size in self._sizes:
+                setting.say(f"TRANSFER: round {number + 1} of {setting.rounds}, {name}")
+                try:
+                    with TemporaryDirectory(prefix="mover-", dir=setting.directory) as made:
+                        pull = mover.move(Path(made), setting.scaled(MESSAGES), size)
+                except (LoadFailed, OSError) as error:
+                    setting.note(f"{name} failed in TRANSFER and is left out: {error}")
+                    del self._movers[name]
+                    break
+                self._pulls.setdefault((name, size), []).append(pull)
+
+    def beside(self, ours: dict[int, Sequence[Pull]]) -> list[PeerOver]:
+        """Return what was found, held against *ours*, by size, of the same rounds."""
+        return [
+            _over(*self._movers[name], size, found, ours[size], self._setting.scaled(MESSAGES))
+            for (name, size), found in self._pulls.items()
+            if name in self._movers
+        ]
+
+
+def _over(
+    mover: Mover, version: str, size: int, found: Sequence[Pull], ours: Sequence[Pull],
+    messages: int,
+) -> PeerOver:  # fmt: skip
+    rates = [one.messages_per_second for one in found]
+    return PeerOver(
+        mover.name, version, mover.about, size, messages, median(rates),
+        median([one.from_cpu_us for one in found]), median([one.to_cpu_us for one in found]),
+        median([one.cpu_us for one in found]),
+        median_ratio([one.messages_per_second for one in ours], rates),
+        median_ratio([one.cpu_us for one in found], [one.cpu_us for one in ours]),
+    )  # fmt: skip

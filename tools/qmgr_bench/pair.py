@@ -1,0 +1,118 @@
+"""Two daemons and a link between them, as the benchmark needs them.
+
+FROM: Q@TO ──link, stopped until it is started──▶ TO: Q
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from qmgr_bench.host import Host
+from qmgr_bench.load import LoadFailed
+from qmgr_bench.own.link import FROM, QUEUE, REMOTE, TO, await_all
+from qmgr_bench.own.traffic import fill
+from qmgr_bench.qmgr import Wire
+from qmgr_protocol import messages as m
+
+WAIT_MAX_S = 20.0
+POLL_S = 0.001
+NS_PER_US = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """A backlog that went over the link; the time is that from its first arrival."""
+
+    messages_per_second: float
+    from_cpu_us: float  # of the sending daemon, a message
+    to_cpu_us: float
+
+    @property
+    def cpu_us(self) -> float:
+        """The processor time of both daemons, a message."""
+        return round(self.from_cpu_us + self.to_cpu_us, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The two daemons. Invariant: the link is stopped but where a method says otherwise."""
+
+    source: Host
+    to: Host
+
+    def lead(self, address: str, connections: int = 1) -> None:
+        """Have the link lead to *address*: that of the other daemon, or of a proxy to it."""
+        self.source.ask(m.LinkAlter, TO, {"addresses": [address], "connections": connections})
+
+    @contextmanager
+    def started(self, connections: int = 1) -> Iterator[None]:
+        """Have the link up, until left."""
+        self.source.ask(m.LinkStart, TO)
+        try:
+            wait_until(lambda: self.show()["connections_up"] == connections, "the link is not up")
+            yield
+        finally:
+            self.source.ask(m.LinkStop, TO)
+
+    def show(self) -> dict[str, Any]:
+        """Return the row of the link."""
+        row: dict[str, Any] = self.source.ask(m.LinkShow, TO)
+        return row
+
+    def await_stored(self, messages: int) -> None:
+        """Return once so many are stored at the far end, and committed to the near one."""
+        stored = f"the far end did not store {messages:,} messages"
+        wait_until(lambda: self.to.depth(QUEUE) >= messages, stored)
+        wait_until(lambda: not self.show()["waiting"], "the near end heard of no commit")
+
+    def clear(self) -> None:
+        """Remove what came."""
+        self.to.ask(m.QueuePurge, QUEUE)
+        self.to.wait_for_jobs()
+
+    def pull(self, messages: int, size_bytes: int, say: Callable[[str], None]) -> Pull:
+        """Preload so many, start the link, and time it until all is stored at the far end."""
+        fill(self.source, REMOTE, messages, say, size_bytes)
+        with Wire(self.source.address, "bench.control") as near, Wire(self.to.address, "c") as far:
+            before_ns = self.source.cpu_ns(), self.to.cpu_ns()
+            near.ask(m.LinkStart, TO)
+            wait_until(lambda: far.ask(m.QueueShow, QUEUE)["depth"] > 0, "nothing came")
+            there, start_s = far.ask(m.QueueShow, QUEUE)["depth"], time.monotonic()
+            await_all(lambda: messages - far.ask(m.QueueShow, QUEUE)["depth"], near)
+            seconds = time.monotonic() - start_s
+            await_all(lambda: near.ask(m.LinkShow, TO)["waiting"], near)
+            used_ns = self.source.cpu_ns() - before_ns[0], self.to.cpu_ns() - before_ns[1]
+            near.ask(m.LinkStop, TO)
+        self.clear()
+        self.source.wait_for_jobs()
+        cpu_us = (round(ns / NS_PER_US / messages, 2) for ns in used_ns)
+        # All may have come before the clock was looked at: a handful of messages has no rate.
+        return Pull(round(max(messages - there, 1) / seconds), *cpu_us)
+
+
+@contextmanager
+def pair(directory: Path, environment: Mapping[str, str] | None = None) -> Iterator[Pair]:
+    """Have two daemons, with their data below *directory*, and a link that is stopped."""
+    near = Host(directory / "from", FROM, environment)
+    with near, Host(directory / "to", TO, environment) as to:
+        to.ask(m.QueueCreate, QUEUE)
+        to.ask(m.LinkAllow, FROM)
+        near.ask(m.LinkCreate, TO, {"addresses": [to.address], "stopped": True})
+        near.ask(m.QueueCreate, REMOTE)
+        yield Pair(near, to)
+
+
+def wait_until(is_so: Callable[[], bool], otherwise: str, wait_max_s: float = WAIT_MAX_S) -> None:
+    """Return once *is_so*.
+
+    Raises:
+        LoadFailed: it took too long; it says *otherwise*.
+    """
+    deadline_s = time.monotonic() + wait_max_s
+    while not is_so():
+        if time.monotonic() > deadline_s:
+            raise LoadFailed(f"{otherwise} after {wait_max_s:g} s")
+        time.sleep(POLL_S)

@@ -1,0 +1,232 @@
+"""The bench's side of the wire to qmgrd: records encoded beforehand, lists in every frame.
+
+Leaner than qmgr_client, so that the daemon is what is measured: nothing is kept to be sent again.
+"""
+
+import os
+import random
+import socket
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from qmgr_bench.load import READ_BYTES, LoadFailed, dial
+from qmgr_protocol import messages as m
+from qmgr_protocol.connection import Connection
+from qmgr_protocol.errors import RemoteProtocolError, RequestError
+from qmgr_protocol.record import PRIORITY_DEFAULT, Fields, encode
+from qmgr_protocol.states import Side
+
+POOL = 4_096  # different messages
+CREDIT_BYTES = 16 << 20  # what may be on its way to a consumer
+POOL_BYTES = 32 << 20  # of them together
+FRAME_RECORDS, FRAME_BYTES = 1_000, 256 * 1024  # in one frame, as qmgr_client has it
+PRINTABLE = bytes(33 + byte % 94 for byte in range(256))
+
+
+def bodies(size_bytes: int, *, vary: bool) -> list[bytes]:
+    """Return POOL bodies, the same at each call; all the same one unless they *vary*."""
+    die = random.Random(7)
+    count = max(1, min(POOL, POOL_BYTES // max(size_bytes, 1))) if vary else 1
+    different = [die.randbytes(size_bytes).translate(PRINTABLE) for _ in range(count)]
+    return [different[i % count] for i in range(POOL)]
+
+
+def records(pool: Sequence[bytes], priority: int = PRIORITY_DEFAULT) -> list[bytes]:
+    """Return each body of *pool* as a record; equal ones share it, so that large ones fit."""
+    encoded = {body: encode(Fields(body, priority)) for body in dict.fromkeys(pool)}
+    return [encoded[body] for body in pool]
+
+
+class Wire:
+    """A blocking connection to a queue manager: a handshake, then one request at a time."""
+
+    def __init__(self, address: str, name: str) -> None:
+        """Connect.
+
+        Raises:
+            OSError: nobody listens there.
+            LoadFailed: who listens is no queue manager, or sends us away.
+        """
+        self.sock: socket.socket = dial(address)
+        self.connection = Connection(Side.DIALLER)
+        self._requests = 0
+        self._heard: deque[m.Message] = deque()
+        try:
+            self.welcome = self._greet(name)
+        except BaseException:
+            self.sock.close()
+            raise
+
+    def __enter__(self) -> "Wire":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.sock.close()
+
+    def _greet(self, name: str) -> m.Welcome:
+        self.send(m.Hello(m.MAGIC, m.VERSION, m.VERSION, "client", name))
+        welcome = self.next()
+        if type(welcome) is not m.Welcome:
+            raise LoadFailed(f"the queue manager sent us away: {welcome}")
+        return welcome
+
+    def send(self, message: m.Message) -> None:
+        """Send *message*."""
+        self.sock.sendall(self.connection.send(message))
+
+    def next(self) -> m.Message:
+        """Return the next message from the queue manager."""
+        while not self._heard:
+            data = self.sock.recv(READ_BYTES)
+            if not data:
+                raise LoadFailed("the queue manager closed the connection")
+            self._heard.extend(self.take(data))
+        return self._heard.popleft()
+
+    def take(self, data: bytes) -> list[m.Message]:
+        """Return the messages that *data* completes; pings are answered here.
+
+        Raises:
+            LoadFailed: a goodbye, or no frames of ours.
+        """
+        found = []
+        for message, _ in self.connection.receive(data, 0):
+            if type(message) is m.Goaway:
+                raise LoadFailed(f"the queue manager said goodbye: {message.text}")
+            if type(message) is m.Ping:
+                self.send(m.Pong(message.number))
+            else:
+                found.append(message)
+        error: RemoteProtocolError | None = self.connection.error
+        if error is not None:
+            raise LoadFailed(f"not the protocol of qmgrd: {error}")
+        return found
+
+    def next_request(self) -> int:
+        """Return the id for a new request."""
+        self._requests += 1
+        return self._requests
+
+    def ask(self, kind: type[Any], *fields: Any) -> Any:
+        """Send a request and return the value of its answer.
+
+        Raises:
+            RequestError: it was refused.
+        """
+        request_id = self.next_request()
+        self.send(kind(request_id, *fields))
+        answer = self.next()
+        if type(answer) is m.Error:
+            raise RequestError(answer.code, answer.text, answer.retry_after_ms)
+        return answer.value
+
+    def cpu_ms(self) -> int:
+        """Return the processor time that the daemon has used."""
+        return int(self.ask(m.Status)["cpu_ms"])
+
+
+class QmgrSender:
+    """A producer with its own connection."""
+
+    def __init__(self, wire: Wire, queue: str, pool: Sequence[bytes], *, coalesce: bool) -> None:
+        """Open the producer's stream.
+
+        Args:
+            pool: POOL records of about the same size.
+            coalesce: whether puts that leave together share a frame.
+        """
+        self.sock = wire.sock
+        self._wire = wire
+        self._queue = queue
+        self._pool = [*pool, *pool]
+        fitting = max(1, min(FRAME_RECORDS, FRAME_BYTES // len(pool[0])))
+        self._frame_records = fitting if coalesce else 1
+        self._stream: int = wire.ask(m.ProducerOpen, os.urandom(16))[0]
+        self._next_id = 1
+        self._commit_id = 0
+
+    def put(self, count: int) -> bytes:
+        """Return the next *count* puts as bytes."""
+        send, seen, most = self._wire.connection.send, self._commit_id, self._frame_records
+        frames = []
+        while count:
+            batch = min(count, most)
+            at = self._next_id % POOL
+            records = self._pool[at : at + batch]
+            frames.append(send(m.Put(self._stream, self._next_id, seen, self._queue, records)))
+            self._next_id += batch
+            count -= batch
+        return b"".join(frames)
+
+    def take(self, data: bytes) -> int:
+        """Return how many puts *data* acknowledges.
+
+        Raises:
+            LoadFailed: a put was refused.
+        """
+        before = self._commit_id
+        for message in self._wire.take(data):
+            if type(message) is not m.Committed:
+                raise LoadFailed(f"not an answer to a put: {message}")
+            if message.refused:
+                raise LoadFailed(f"a put was refused: {message.refused[0][2]}")
+            self._commit_id = message.commit_id
+        return self._commit_id - before
+
+
+class QmgrReceiver:
+    """A consumer that acknowledges each delivery at once."""
+
+    def __init__(
+        self, wire: Wire, queue: str, prefetch: int, where: str = "", order: int = m.PHYSICAL
+    ) -> None:
+        self.sock = wire.sock
+        self._wire = wire
+        self._queue = queue
+        self._prefetch = prefetch
+        self._where = where
+        self._order = order
+        self._consumer = wire.next_request()
+        self._settles: deque[tuple[int, int]] = deque()  # settle id, messages
+        self._settle_id = 0
+
+    def start(self) -> bytes:
+        """Return what opens the consumer."""
+        consume = m.Consume(
+            self._consumer, self._queue, self._prefetch, CREDIT_BYTES, where=self._where,
+            order=self._order,
+        )  # fmt: skip
+        return self._wire.connection.send(consume)
+
+    def take(self, data: bytes) -> tuple[bytes, int, int]:
+        """Return the acks, how many messages *data* held and how many acks it answers.
+
+        Raises:
+            LoadFailed: the consumer ended, or an ack found its lease lost.
+        """
+        send = self._wire.connection.send
+        acks, got, acked = b"", 0, 0
+        for message in self._wire.take(data):
+            kind = type(message)
+            if kind is m.Deliver:
+                items = message.items
+                handles = b"".join([item[: m.HANDLE.size] for item in items])
+                self._settle_id += 1
+                self._settles.append((self._settle_id, len(items)))
+                got += len(items)
+                acks += send(m.Settle(self._settle_id, m.ACK, message.queue_id, handles))
+                acks += send(m.Credit(self._consumer, len(items), sum(map(len, items))))
+            elif kind is m.Settled:
+                acked += self._settled(message)
+            elif kind is not m.Ok:
+                raise LoadFailed(f"the consumer ended: {message}")
+        return acks, got, acked
+
+    def _settled(self, settled: m.Settled) -> int:
+        if settled.exceptions:
+            raise LoadFailed("an ack came too late: its lease was over; give a longer lease")
+        acked = 0
+        while self._settles and self._settles[0][0] <= settled.settle_id:
+            acked += self._settles.popleft()[1]
+        return acked

@@ -1,0 +1,346 @@
+"""The bench's side of the wire to RabbitMQ: a quorum queue over AMQP 0-9-1, by hand.
+
+A put is three frames and counts when the publisher confirm is back. An ack has no answer in AMQP:
+each burst of acks ends in a basic.qos that changes nothing and is answered after them.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from qmgr_bench.load import READ_BYTES, Load, LoadFailed, Plan, Receiver, Sender, dial
+from qmgr_bench.server import QUEUE, Program, Turns, free_port, put_all, wait_for
+
+METHOD, HEADER, BODY = 1, 2, 3
+FRAME_MAX = 131_072
+FRAME_END = 0xCE
+CHANNEL = 1
+PERSISTENT = struct.pack(">HB", 1 << 12, 2)  # of the properties only the delivery mode
+CONSUMER = b"c"
+WARM_SECONDS = 1.0
+HOME = Path("/usr/lib/rabbitmq")
+SERVER = HOME / "bin/rabbitmq-server"  # Debian's one in PATH changes the user first.
+CONTROL = HOME / "bin/rabbitmqctl"
+
+_HEAD = struct.Struct(">BHI")
+_CONFIRM = struct.Struct(">BHIHHQBB")
+_DELIVER = struct.pack(">HH", 60, 60) + bytes([len(CONSUMER)]) + CONSUMER
+_QOS_OK = struct.pack(">HH", 60, 11)
+_CONSUME_OK = struct.pack(">HH", 60, 21)
+_TAG = struct.Struct(">Q")
+_ACK = struct.Struct(">BHIHHQBB")
+
+
+def short(text: str) -> bytes:
+    """Return a short string of AMQP."""
+    return bytes([len(text)]) + text.encode()
+
+
+def frame(kind: int, payload: bytes, channel: int = CHANNEL) -> bytes:
+    """Return a frame."""
+    return _HEAD.pack(kind, channel, len(payload)) + payload + bytes([FRAME_END])
+
+
+def method(class_id: int, method_id: int, arguments: bytes, channel: int = CHANNEL) -> bytes:
+    """Return a method's frame."""
+    return frame(METHOD, struct.pack(">HH", class_id, method_id) + arguments, channel)
+
+
+def publish(body: bytes, exchange: str = "", key: str = QUEUE) -> bytes:
+    """Return a put: the method, the header, the body."""
+    start = method(60, 40, bytes(2) + short(exchange) + short(key) + bytes(1))
+    header = frame(HEADER, struct.pack(">HHQ", 60, 0, len(body)) + PERSISTENT)
+    pieces = range(0, max(len(body), 1), FRAME_MAX - 8)
+    return start + header + b"".join(frame(BODY, body[at : at + FRAME_MAX - 8]) for at in pieces)
+
+
+def frames(data: bytes) -> Iterator[tuple[int, bytes, int]]:
+    """Yield kind, payload and end of each whole frame in *data*."""
+    at, size = 0, len(data)
+    while at + 8 <= size:
+        kind, _, length = _HEAD.unpack_from(data, at)
+        end = at + 8 + length
+        if end > size:
+            return
+        yield kind, data[at + 7 : end - 1], end
+        at = end
+
+
+def complaint(payload: bytes) -> LoadFailed:
+    """Return what to raise on a method that nobody asked for."""
+    class_id, method_id = struct.unpack_from(">HH", payload)
+    text = payload[7 : 7 + payload[6]].decode(errors="replace") if len(payload) > 6 else ""
+    return LoadFailed(f"rabbitmq: method {class_id}.{method_id} {text}")
+
+
+class Channel:
+    """A connection with one channel, logged in, one request at a time."""
+
+    def __init__(self, address: str) -> None:
+        self.sock = dial(address)
+        self._heard = b""
+        try:
+            self._open()
+        except BaseException:
+            self.sock.close()
+            raise
+
+    def _open(self) -> None:
+        self.sock.sendall(b"AMQP\0\0\x09\x01")
+        self._expect(10, 10)
+        login = b"\0guest\0guest"
+        start = bytes(4) + short("PLAIN") + struct.pack(">I", len(login)) + login + short("en_US")
+        self.sock.sendall(method(10, 11, start, 0))
+        self._expect(10, 30)
+        tune = struct.pack(">HIH", CHANNEL, FRAME_MAX, 0)  # channels, bytes, no heartbeat
+        self.sock.sendall(method(10, 31, tune, 0) + method(10, 40, short("/") + bytes(2), 0))
+        self._expect(10, 41)
+        self.ask(20, 10, bytes(1))
+
+    def ask(self, class_id: int, method_id: int, arguments: bytes) -> bytes:
+        """Have a method done; return its answer, which has the next number, behind both.
+
+        Raises:
+            LoadFailed: it was refused.
+        """
+        self.sock.sendall(method(class_id, method_id, arguments))
+        return self._expect(class_id, method_id + 1)
+
+    def _expect(self, class_id: int, method_id: int) -> bytes:
+        while not (found := next(frames(self._heard), None)):
+            data = self.sock.recv(READ_BYTES)
+            if not data:
+                raise LoadFailed("rabbitmq closed the connection")
+            self._heard += data
+        _, payload, end = found
+        self._heard = self._heard[end:]
+        if struct.unpack_from(">HH", payload) != (class_id, method_id):
+            raise complaint(payload)
+        return payload[4:]
+
+
+def table(**entries: str) -> bytes:
+    """Return a table of AMQP, of texts only; _ in a name stands for a dash."""
+    body = b""
+    for name, value in entries.items():
+        body += short(name.replace("_", "-")) + b"S" + struct.pack(">I", len(value))
+        body += value.encode()
+    return struct.pack(">I", len(body)) + body
+
+
+def declare(address: str) -> None:
+    """Make the queue anew, empty."""
+    channel = Channel(address)
+    with channel.sock:
+        make(channel, QUEUE)
+
+
+def make(channel: Channel, queue: str) -> None:
+    """Make *queue* anew, empty."""
+    channel.ask(50, 40, bytes(2) + short(queue) + bytes(1))
+    kind = table(x_queue_type="quorum")
+    channel.ask(50, 10, bytes(2) + short(queue) + b"\x02" + kind)  # 2: durable
+
+
+def depth(channel: Channel) -> int:
+    """Return how many messages are on the queue."""
+    said = channel.ask(50, 10, bytes(2) + short(QUEUE) + b"\x01" + bytes(4))  # 1: passive
+    (messages,) = struct.unpack_from(">I", said, 1 + said[0])
+    return int(messages)
+
+
+class RabbitSender:
+    """A publisher with confirms, which come in any order and several at once."""
+
+    def __init__(
+        self, sock: socket.socket, pool: Sequence[bytes], exchange: str = "", key: str = QUEUE
+    ) -> None:
+        """Publish the bodies of *pool* in turn on *sock*, to *exchange* with *key*."""
+        self.sock = sock
+        self._puts = Turns([publish(body, exchange, key) for body in pool])
+        self._rest = b""
+        self._below = 1  # All tags below are confirmed,
+        self._above: set[int] = set()  # and these.
+
+    def put(self, count: int) -> bytes:
+        """Return the next *count* puts as bytes."""
+        return self._puts.next(count)
+
+    def take(self, data: bytes) -> int:
+        """Return how many puts *data* confirms.
+
+        Raises:
+            LoadFailed: a put was refused, or the channel closed.
+        """
+        data = self._rest + data
+        whole = len(data) - len(data) % _CONFIRM.size
+        self._rest = data[whole:]
+        confirmed = 0
+        for confirm in _CONFIRM.iter_unpack(data[:whole]):
+            kind, _, length, class_id, method_id, tag, several, _ = confirm
+            if (kind, length, class_id, method_id) != (METHOD, 13, 60, 80):
+                raise complaint(data[7:])
+            confirmed += self._confirm_to(tag) if several & 1 else self._confirm(tag)
+        return confirmed
+
+    def _confirm(self, tag: int) -> int:
+        self._above.add(tag)
+        while self._below in self._above:
+            self._above.remove(self._below)
+            self._below += 1
+        return 1
+
+    def _confirm_to(self, tag: int) -> int:
+        known = {other for other in self._above if other <= tag}
+        self._above -= known
+        confirmed = tag + 1 - self._below - len(known)
+        self._below = tag + 1
+        return confirmed
+
+
+class RabbitReceiver:
+    """A consumer that acknowledges each message."""
+
+    def __init__(self, sock: socket.socket, queue: str = QUEUE) -> None:
+        self.sock = sock
+        self._queue = queue
+        self._rest = b""
+        self._tag = 0
+        self._left_bytes = 0
+        self._bursts: deque[int] = deque()
+        self._fence = method(60, 10, struct.pack(">IHB", 0, 0, 0))
+
+    def start(self) -> bytes:
+        """Return what starts the consumer."""
+        consume = bytes(2) + short(self._queue) + short(CONSUMER.decode()) + bytes(1) + bytes(4)
+        return method(60, 20, consume)
+
+    def take(self, data: bytes) -> tuple[bytes, int, int]:
+        """Return the acks and a fence, how many messages came, how many acks are behind a fence.
+
+        Raises:
+            LoadFailed: the channel closed.
+        """
+        data = self._rest + data
+        acks, acked, whole = [], 0, 0
+        for kind, payload, end in frames(data):
+            whole = end
+            if kind == HEADER:
+                (self._left_bytes,) = _TAG.unpack_from(payload, 4)
+            elif kind == BODY:
+                self._left_bytes -= len(payload)
+                if not self._left_bytes:
+                    acks.append(_ACK.pack(METHOD, CHANNEL, 13, 60, 80, self._tag, 0, FRAME_END))
+            elif payload.startswith(_DELIVER):
+                (self._tag,) = _TAG.unpack_from(payload, len(_DELIVER))
+            elif payload == _QOS_OK:
+                acked += self._bursts.popleft()
+            elif not payload.startswith(_CONSUME_OK):
+                raise complaint(payload)
+        self._rest = data[whole:]
+        if acks:
+            self._bursts.append(len(acks))
+            acks.append(self._fence)
+        return b"".join(acks), len(acks) - bool(acks), acked
+
+
+class RabbitServer:
+    """RabbitMQ with a quorum queue, which flushes before it confirms."""
+
+    name = "rabbitmq"
+    about = "quorum queue of one node, publisher confirms; an ack a message"
+
+    def __init__(self, plugin: str = "") -> None:
+        """Have one that runs a *plugin*, or none."""
+        self._plugin = plugin
+        self._program, self._names = Program(), Program()
+        self.address = ""
+        self._environment: dict[str, str] = {}
+
+    def version(self) -> str | None:
+        """Return the version below /usr/lib/rabbitmq, or None."""
+        found = sorted(HOME.glob("lib/rabbitmq_server-*"))
+        if not (found and SERVER.exists() and shutil.which("epmd")):
+            return None
+        return f"RabbitMQ {found[-1].name.rpartition('-')[2]}"
+
+    def start(self, directory: Path) -> None:
+        """Start a node on free ports, have it warm up for a second, and declare the queue."""
+        port, names, links = free_port(), free_port(), free_port()
+        self.address = f"127.0.0.1:{port}"
+        (directory / "rabbitmq.conf").write_text(
+            f"listeners.tcp.local = 127.0.0.1:{port}\nlog.file.level = warning\n"
+        )
+        (directory / "plugins").write_text(f"[{self._plugin}].\n")
+        self._environment = {
+            "HOME": str(directory),
+            "ERL_EPMD_ADDRESS": "127.0.0.1", "ERL_EPMD_PORT": str(names),
+            "RABBITMQ_NODENAME": f"bench{port}@localhost", "RABBITMQ_DIST_PORT": str(links),
+            "RABBITMQ_MNESIA_BASE": str(directory / "data"),
+            "RABBITMQ_LOG_BASE": str(directory / "logs"),
+            "RABBITMQ_CONFIG_FILE": str(directory / "rabbitmq.conf"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(directory / "plugins"),
+            "RABBITMQ_CONF_ENV_FILE": os.devnull,
+            "RABBITMQ_PID_FILE": str(directory / "pid"),
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS":
+                "-kernel inet_dist_use_interface {127,0,0,1}",
+        }  # fmt: skip
+        self._names.start(["epmd", "-address", "127.0.0.1", "-port", str(names)], directory)
+        self._program.start([str(SERVER)], directory, environment=self._environment)
+        wait_for(self._program, self._is_up)
+        sender = self.sender([bytes(256)] * 64)
+        with sender.sock:
+            Load(Plan(64, WARM_SECONDS), [sender]).run()
+        declare(self.address)
+
+    def _is_up(self) -> bool:
+        with suppress(OSError, LoadFailed):
+            declare(self.address)
+            return True
+        return False
+
+    def control(self, *words: str) -> None:
+        """Have an operator's command done.
+
+        Raises:
+            LoadFailed: it was not.
+        """
+        done = subprocess.run(
+            [str(CONTROL), *words], env=os.environ | self._environment, check=False,
+            capture_output=True, text=True,
+        )  # fmt: skip
+        if done.returncode:
+            raise LoadFailed(f"rabbitmqctl {words[0]}: {(done.stderr or done.stdout).strip()}")
+
+    def preload(self, count: int, pool: Sequence[bytes]) -> None:
+        """Put *count* messages."""
+        put_all(self, count, pool, producers=8, inflight=256)
+
+    def stop(self) -> None:
+        """Kill it: what it has is thrown away."""
+        self._program.stop(signal.SIGKILL)
+        self._names.stop()
+
+    def cpu_s(self) -> float:
+        """Return the processor time that it has used."""
+        return self._program.cpu_s()
+
+    def sender(self, pool: Sequence[bytes]) -> Sender:
+        """Return a new publisher."""
+        channel = Channel(self.address)
+        channel.ask(85, 10, bytes(1))  # confirm.select
+        return RabbitSender(channel.sock, pool)
+
+    def receiver(self, prefetch: int, size_bytes: int) -> Receiver:
+        """Return a new consumer."""
+        del size_bytes
+        channel = Channel(self.address)
+        channel.ask(60, 10, struct.pack(">IHB", 0, prefetch, 0))
+        return RabbitReceiver(channel.sock)

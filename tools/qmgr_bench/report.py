@@ -1,0 +1,229 @@
+"""What was found: verdicts on the targets, tables in Markdown, and a picture of each row.
+
+Tables go into other documents between two markers, so that text stays around them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from qmgr_bench.own.rows import OWN_ROWS
+from qmgr_bench.picture import picture
+from qmgr_bench.rows import BEST, OURS, ROWS, Factor
+from qmgr_bench.target import Target, at_least, at_most, number
+
+START, END = "<!-- benchmark -->", "<!-- /benchmark -->"
+Entry = Mapping[str, Any]
+Found = Mapping[str, Any]  # all of it, as it is written down
+REACHED = "targets reached"
+WORDS = {"work", "server", "targets", REACHED}  # Columns of words; numbers stand to the right.
+COLUMNS = {
+    "messages_per_second": "msg/s", "spread": "lowest - highest", "p50_ms": "p50 ms",
+    "p99_ms": "p99 ms", "server_cpu_us": "server CPU us/msg",
+    "generator_cpu_us": "generator CPU us/msg", "messages_per_flush": "msg a flush",
+    "ratio": "qmgrd / it",
+}  # fmt: skip
+
+
+def of_row(entries: Sequence[Entry], row: str) -> tuple[Entry | None, list[Entry]]:
+    """Return our entry and those of the peers, the best first."""
+    here = [entry for entry in entries if entry["row"] == row]
+    ours = next((entry for entry in here if entry["server"] == OURS), None)
+    peers = [entry for entry in here if entry["server"] != OURS]
+    return ours, sorted(peers, key=lambda entry: -entry["messages_per_second"])
+
+
+def targets(found: Found) -> dict[str, list[Target]]:
+    """Return what each row that was measured was to reach."""
+    rows = dict.fromkeys(entry["row"] for entry in found["rows"])
+    own = {entry["row"]: [Target(**facts) for facts in entry["targets"]] for entry in found["own"]}
+    return {row: list(_targets(found["rows"], row)) for row in rows} | own
+
+
+def _targets(entries: Sequence[Entry], row: str) -> Iterator[Target]:
+    """Yield the targets of *row* that can be judged: whom it is held against was measured."""
+    ours, peers = of_row(entries, row)
+    if ours is None:
+        return
+    for factor in ROWS[row].factors:
+        ratio = _ratio(ours, peers, factor)
+        if ratio is not None:
+            yield at_least(f"msg/s, of {factor.of}'s", round(ratio, 3), factor.times)
+    limit = ROWS[row].cpu_us_max
+    if limit is not None:
+        yield at_most("CPU a message", ours["server_cpu_us"], limit, "us")
+
+
+def _ratio(ours: Entry, peers: Sequence[Entry], factor: Factor) -> float | None:
+    """Return how many times the rate of whom *factor* names ours is."""
+    if factor.of in ROWS:
+        beside: float | None = ours.get("beside", {}).get(factor.of)
+        return beside
+    for peer in peers:
+        if factor.of in (BEST, peer["server"]):
+            ratio: float | None = peer.get("ratio")
+            return ratio
+    return None
+
+
+def about(row: str) -> str:
+    """Return what is done in *row*."""
+    return ROWS[row].about if row in ROWS else OWN_ROWS[row].about
+
+
+def reached(judged: Sequence[Target]) -> str:
+    """Return in words how many are reached, and by how much the others are not."""
+    if not judged:
+        return "-"
+    missed = [target.cells() for target in judged if not target.reached]
+    words = [f"{len(judged) - len(missed)} of {len(judged)}"]
+    words += [f"{cells['what']}: {cells['measured']}, {cells['verdict']}" for cells in missed]
+    return "; ".join(words)
+
+
+def overview(found: Found) -> str:
+    """Return a line for each row: ours and the best peer where there are peers, the targets."""
+    judged, lines, own = targets(found), [], []
+    for row in judged:
+        ours, peers = of_row(found["rows"], row)
+        if row in OWN_ROWS:
+            own.append([f"{row}: {about(row)}", reached(judged[row])])
+        elif ours is not None:
+            best = (
+                f"{_cell(peers[0]['messages_per_second'])} ({peers[0]['server']})" if peers else "-"
+            )
+            lines.append([
+                f"{row}: {about(row)}", _cell(ours["messages_per_second"]),
+                f"{_cell(ours.get('p50_ms'))} / {_cell(ours.get('p99_ms'))}", best,
+                _cell(peers[0].get("ratio") if peers else None), reached(judged[row]),
+            ])  # fmt: skip
+    titles = ["work", "qmgrd msg/s", "p50 / p99 ms", "best peer msg/s", "ratio", REACHED]
+    tables = [_table(titles, lines)] if lines else []
+    return "\n".join(tables + ([_table(["alone", REACHED], own)] if own else []))
+
+
+def details(found: Found, images: str) -> str:
+    """Return for each row a picture, found below *images*, its tables and its targets."""
+    own = {entry["row"]: entry for entry in found["own"]}
+    parts = []
+    for row, judged in targets(found).items():
+        tables = _own_tables(own[row]["figures"]) if row in own else _server_table(found, row)
+        goals = "".join(
+            "* {what}: {measured} ({target}), {verdict}\n".format(**target.cells())
+            for target in judged
+        )
+        parts.append(f"### {row}: {about(row)}\n\n![{row}]({images}/bench-{row}.svg)\n\n{tables}"
+                     + (f"\n{goals}" if goals else ""))  # fmt: skip
+    return "\n".join(parts)
+
+
+def _server_table(found: Found, row: str) -> str:
+    lines = []
+    for entry in _in_order(found, row):
+        shown = {**entry, "spread": f"{entry['lowest']:,.0f} - {entry['highest']:,.0f}"}
+        name = entry["server"] + (" (cut)" if entry["is_cut"] else "")
+        lines.append([name, *(_cell(shown.get(key)) for key in COLUMNS)])
+    return _table(["server", *COLUMNS.values()], lines)
+
+
+def _in_order(found: Found, row: str) -> list[Entry]:
+    ours, peers = of_row(found["rows"], row)
+    return ([] if ours is None else [ours]) + peers
+
+
+def _own_tables(figures: Mapping[str, Any]) -> str:
+    """Return the plain figures as one table, and the series as one of its own."""
+    plain = {key: value for key, value in figures.items() if not isinstance(value, list)}
+    tables = [_table(["figure", ""], [[key, _cell(value)] for key, value in plain.items()])]
+    for points in (value for value in figures.values() if isinstance(value, list) and value):
+        keys = [key for key, value in points[0].items() if not isinstance(value, list)]
+        tables.append(_table(keys, [[_cell(point[key]) for key in keys] for point in points]))
+    return "\n".join(tables if plain else tables[1:])
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    return number(value) if isinstance(value, int | float) else str(value)
+
+
+def _table(titles: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    sides = ["---" if at == 0 or title in WORDS else "---:" for at, title in enumerate(titles)]
+    rows = [titles, sides, *lines]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in rows)
+
+
+def conditions(found: Found) -> str:
+    """Return a paragraph: where and how the figures were measured."""
+    machine = found["machine"]
+    syncs = [run["disk_sync_ms"] for run in (*found["runs"], *found["own"])]
+    versions = ", ".join(f"{name} {version}" if name not in version.lower() else version
+                         for name, version in found["versions"].items())  # fmt: skip
+    scale = (
+        "" if found["scale"] == 1 else f", at scale {found['scale']:g}, which no target is about"
+    )
+    counted = "" if any(run["flushes"] is not None for run in found["runs"]) else (
+        " The device does not count its flushes here."
+    )  # fmt: skip
+    return (
+        f"Measured {machine['at'][:10]} on {machine['cores']} cores, {machine['system']}, Python "
+        f"{machine['python']}, load {machine['load_before']:.1f} before: {versions}. Medians of "
+        f"{found['rounds']} rounds of {found['seconds']:g} s{scale}. 512 B and an fdatasync took "
+        f"{min(syncs):g} to {max(syncs):g} ms.{counted}\n"
+    )
+
+
+def markdown(found: Found, images: str) -> str:
+    """Return the whole report."""
+    return (
+        f"{conditions(found)}\n{overview(found)}\n"
+        "*p50, p99*: of puts; where nothing is put, of acks. *msg a flush*: messages for each "
+        "cache flush that the disk counted in the runs. *(cut)*: not done in time, the rate is "
+        "that of what was done. *ratio*: the median of those within each round.\n\n"
+        f"{details(found, images)}"
+    )
+
+
+def draw(found: Found, directory: Path) -> None:
+    """Write a picture of each row into *directory*."""
+    directory.mkdir(parents=True, exist_ok=True)
+    drawn = {entry["row"]: (entry["unit"], entry["bars"]) for entry in found["own"]}
+    for row in dict.fromkeys(entry["row"] for entry in found["rows"]):
+        bars = [
+            (entry["server"], entry["messages_per_second"], entry["server"] == OURS)
+            for entry in _in_order(found, row)
+        ]
+        drawn[row] = "messages a second, median", bars
+    for row, (unit, bars) in drawn.items():
+        svg = picture(f"{row}: {about(row)}", unit, bars)
+        (directory / f"bench-{row}.svg").write_text(svg)
+
+
+def between_markers(text: str, new: str) -> str:
+    """Return *text* with *new* between its markers.
+
+    Raises:
+        ValueError: it has no markers.
+    """
+    before, start, rest = text.partition(START)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise ValueError(f"{START} and {END} are not both there")
+    return f"{before}{start}\n{new.strip()}\n{end}{after}"
+
+
+def publish(found: Found, repository: Path) -> None:
+    """Put the report, the pictures and the README's table in their places.
+
+    Raises:
+        ValueError: a document has no markers.
+        OSError: it is not there.
+    """
+    documents = {
+        repository / "docs/benchmarks.md": markdown(found, "img"),
+        repository / "README.md": conditions(found) + "\n" + overview(found),
+    }
+    texts = {path: between_markers(path.read_text(), new) for path, new in documents.items()}
+    draw(found, repository / "docs/img")
+    for path, text in texts.items():
+        path.write_text(text)

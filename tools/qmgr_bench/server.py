@@ -1,0 +1,203 @@
+"""The servers of the benchmark: each started fresh, with its data below a directory of its own.
+
+What is compared acknowledges from disk only: qmgrd knows nothing else, the others are told to.
+"""
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Protocol
+
+from qmgr_bench.load import Load, LoadFailed, Plan, Receiver, Sender
+
+START_MAX_S = 60.0
+STOP_MAX_S = 60.0
+POLL_S = 0.02
+QUEUE = "q"
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+FOREVER_S = float("inf")
+PORTS = range(20_000, 30_000)  # to choose from
+
+
+class Server(Protocol):
+    """A message server that the benchmark starts and stops."""
+
+    name: str
+    about: str
+
+    def version(self) -> str | None:
+        """Return the version that is installed, or None where none is."""
+
+    def start(self, directory: Path) -> None:
+        """Start it with its data in *directory*, which is empty, and an empty queue."""
+
+    def preload(self, count: int, pool: Sequence[bytes]) -> None:
+        """Put *count* messages, as fast as it can; then it runs as it is to be measured."""
+
+    def stop(self) -> None:
+        """Stop it."""
+
+    def cpu_s(self) -> float:
+        """Return the processor time that it has used."""
+
+    def sender(self, pool: Sequence[bytes]) -> Sender:
+        """Return a new connection that puts the bodies of *pool* in turn."""
+
+    def receiver(self, prefetch: int, size_bytes: int) -> Receiver:
+        """Return a new connection that gets messages of *size_bytes* each."""
+
+
+class Turns:
+    """Puts as bytes, made beforehand and sent in turn; at most as many at once as there are."""
+
+    __slots__ = ("_at", "_puts", "_size")
+
+    def __init__(self, puts: Sequence[bytes]) -> None:
+        self._puts = [*puts, *puts]
+        self._size = len(puts)
+        self._at = 0
+
+    def next(self, count: int) -> bytes:
+        """Return the next *count*."""
+        at = self._at
+        self._at = (at + count) % self._size
+        return b"".join(self._puts[at : at + count])
+
+
+def put_all(
+    server: Server, count: int, pool: Sequence[bytes], *, producers: int, inflight: int
+) -> None:
+    """Put *count* messages through *server*'s front door."""
+    with ExitStack() as sockets:
+        senders = [server.sender(pool) for _ in range(producers)]
+        for sender in senders:
+            sockets.enter_context(sender.sock)
+        Load(Plan(inflight, FOREVER_S, count), senders).run()
+
+
+def free_port() -> int:
+    """Return a TCP port that nobody listens on.
+
+    Below those that connections take by themselves: one of these could have it before it is used.
+    """
+    for port in random.sample(PORTS, len(PORTS)):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise OSError(f"no port of {PORTS.start} to {PORTS.stop - 1} is free")
+
+
+def first_line(*words: str) -> str:
+    """Return the first line that a program says."""
+    said = subprocess.run(words, capture_output=True, text=True, check=True)
+    return (said.stdout or said.stderr).strip().partition("\n")[0]
+
+
+class Program:
+    """A server's process and those that it starts. Invariant: between start and stop they run."""
+
+    def __init__(self, name: str = "") -> None:
+        """Have one that is told of as *name*; by default as its file is called."""
+        self._name = name
+        self._log = Path()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(
+        self, words: Sequence[str], directory: Path, *, user: str | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        """Start the program; what it says goes to a file in *directory*.
+
+        Args:
+            user: who it runs as, with no groups but the user's own; None: who we are.
+            environment: what it finds there beside ours.
+        """
+        self._name = self._name or words[0].rpartition("/")[2]
+        self._log = directory / "log"
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=directory,
+                user=user, group=user, extra_groups=None if user is None else [],
+                env=os.environ | (environment or {}),
+            )  # fmt: skip
+
+    @property
+    def pid(self) -> int:
+        """The id of its process."""
+        assert self._process is not None
+        return self._process.pid
+
+    def check(self) -> None:
+        """Raise LoadFailed where the program has ended."""
+        assert self._process is not None
+        if self._process.poll() is not None:
+            last = self._log.read_text(errors="replace").strip().rpartition("\n")[2]
+            raise LoadFailed(f"{self._name} ended with code {self._process.returncode}: {last}")
+
+    def end(self) -> None:
+        """Return once the program has ended by itself; raise LoadFailed where it did not work."""
+        assert self._process is not None
+        if self._process.wait(START_MAX_S):
+            self.check()
+
+    def cpu_s(self) -> float:
+        """Return the processor time that the program and all that it started have used."""
+        return sum(used_s(self.pid).values())
+
+    def stop(self, by: signal.Signals = signal.SIGTERM) -> None:
+        """Stop the program, by force if it takes too long, and what it leaves behind."""
+        if self._process is None:
+            return
+        known = [*_tree(self.pid)]
+        self._process.send_signal(by)
+        try:
+            self._process.wait(STOP_MAX_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for pid in known[1:]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._process = None
+
+
+def _tree(pid: int) -> Iterator[int]:
+    """Yield *pid* and the processes below it."""
+    yield pid
+    with suppress(OSError):  # Who ends meanwhile has no children.
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                yield from _tree(int(child))
+
+
+def used_s(pid: int) -> dict[str, float]:
+    """Return the processor time of *pid* and the processes below it, by what they are called.
+
+    That of children that have ended is with who waited for them.
+    """
+    found: dict[str, float] = {}
+    for one in _tree(pid):
+        with suppress(OSError):
+            head, _, rest = Path(f"/proc/{one}/stat").read_text().rpartition(")")
+            name = head.partition("(")[2]
+            found[name] = found.get(name, 0.0) + sum(map(int, rest.split()[11:15])) / TICKS_PER_S
+    return found
+
+
+def wait_for(program: Program, is_up: Callable[[], bool], poll_s: float = POLL_S) -> None:
+    """Return once *is_up*, a call made every *poll_s*, returns something true.
+
+    Raises:
+        LoadFailed: the program ended, or took too long.
+    """
+    deadline_s = time.monotonic() + START_MAX_S
+    while not is_up():
+        program.check()
+        if time.monotonic() > deadline_s:
+            raise LoadFailed(f"not up after {START_MAX_S:.0f} s")
+        time.sleep(poll_s)

@@ -1,0 +1,79 @@
+"""What goes over a link, counted on the wire: messages by kind, bytes, and what goes twice."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from qmgr_protocol import layout
+from qmgr_protocol import messages as m
+from qmgr_protocol.frame import FrameDecoder
+from qmgr_tools.proxy.proxy import ProxyConnection, Way
+
+FRAME_MAX_BYTES = 1 << 30  # Each end has looked at the length.
+# What carries messages and says what became of them; all else opens connections, or is a heartbeat.
+FLOWS = (m.Put, m.CommitAsk, m.Committed, m.Blocked)
+
+
+@dataclass(slots=True)
+class Tap:
+    """What a proxy has heard of one link since the last :meth:`clear`: its ear is :meth:`hear`.
+
+    Invariant: ``bytes_of`` has each id that was sent with the bytes of its record, and
+    ``sent_over`` the connection that it was sent over first, by its number.
+    """
+
+    frames: Counter[type] = field(default_factory=Counter)
+    frame_bytes: Counter[type] = field(default_factory=Counter)
+    bytes_of: dict[int, int] = field(default_factory=dict)
+    sent_over: dict[int, int] = field(default_factory=dict)
+    again_messages: int = 0
+    again_bytes: int = 0
+    path_of: dict[int, int] = field(default_factory=dict)  # by the connection's number
+    _decoders: dict[tuple[int, Way], FrameDecoder] = field(default_factory=dict)
+
+    def clear(self) -> None:
+        """Begin to count anew; connections stay known."""
+        self.frames.clear()
+        self.frame_bytes.clear()
+        self.bytes_of.clear()
+        self.sent_over.clear()
+        self.again_messages = self.again_bytes = 0
+
+    def hear(self, connection: ProxyConnection, way: Way, data: bytes) -> None:
+        """Count what one end of *connection* has sent."""
+        self.take(connection.number, way, data)
+
+    def take(self, number: int, way: Way, data: bytes) -> None:
+        """Count the frames that *data* completes, of the connection of that *number*."""
+        decoder = self._decoders.get((number, way))
+        if decoder is None:
+            decoder = self._decoders[number, way] = FrameDecoder(FRAME_MAX_BYTES)
+        decoder.feed(data)
+        for array, size in decoder.drain():
+            kind = layout.OPERATIONS.get(array[0])
+            if kind is None:
+                continue
+            self.frames[kind] += 1
+            self.frame_bytes[kind] += size
+            if kind is m.Put:
+                self._count(number, layout.parse(array))
+            elif kind is m.LinkOpen:
+                self.path_of[number] = layout.parse(array).path
+
+    def _count(self, number: int, put: m.Put) -> None:
+        for seq_id, record in enumerate(put.records, put.first_id):
+            if seq_id in self.bytes_of:
+                self.again_messages += 1
+                self.again_bytes += len(record)
+            else:
+                self.bytes_of[seq_id] = len(record)
+                self.sent_over[seq_id] = number
+
+    @property
+    def records(self) -> int:
+        """How many messages were sent, those that were sent again each time."""
+        return len(self.bytes_of) + self.again_messages
+
+    @property
+    def flow_bytes(self) -> int:
+        """The bytes of all frames that carry messages or say what became of them."""
+        return sum(self.frame_bytes[kind] for kind in FLOWS)

@@ -1,0 +1,242 @@
+"""qmctl bench transfer: what a link carries, and what it saves and does not save."""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+
+import typer
+
+from qmgr_tools.cli import completion, option, output
+from qmgr_tools.cli import humanize as humane
+from qmgr_tools.cli.command import Call, command
+from qmgr_tools.cli.failure import Exit, Failure, usage
+
+DOING = "measure a link"
+BATCH = 50
+EXPLAINED, EXPLAINED_LEAST, EXPLAINED_MOST = 1_000, 500, 4_000
+RATED, RATED_SIZES = 50_000, (256, 1_024)
+SIZE, SIZE_MOST = 256, 1_024  # 4,000 of these are in one window
+COMMITS = {"QMGRD_LINK__COMMIT_MESSAGES": str(BATCH)}
+# So that it is the number alone that counts; only a rest below it waits for the time.
+COUNTED = COMMITS | {"QMGRD_LINK__COMMIT_INTERVAL_MS": "10 s"}
+
+Explain = Annotated[
+    bool,
+    typer.Option("--explain", help="Count, beside other ways to do it, and say what it means."),
+]
+Count = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=1, show_default=False,
+        help=f"Messages: {RATED:,} by default; with --explain {EXPLAINED:,}, and "
+        f"{EXPLAINED_LEAST:,} to {EXPLAINED_MOST:,}.",
+    ),
+]  # fmt: skip
+Directory = Annotated[
+    Path | None,
+    typer.Option(
+        "--dir", metavar="DIR", file_okay=False, exists=True, show_default=False,
+        autocompletion=completion.files,
+        help="On the disk to measure; nothing stays there. By default where temporary files go.",
+    ),
+]  # fmt: skip
+
+
+def _size(text: str | int) -> int:
+    return int(option.within(option.size(text), 1, SIZE_MOST, humane.size))
+
+
+Size = Annotated[
+    int | None,
+    typer.Option(
+        metavar="SIZE", parser=_size, show_default="256 B",
+        help=f"Of each body, with --explain; at most {humane.size(SIZE_MOST)}.",
+    ),
+]  # fmt: skip
+
+RATES = (
+    output.size("size_bytes", "SIZE"),
+    output.count("messages_per_second", "MSG/S"),
+    output.count("from_cpu_us", "SENDER CPU US"),
+    output.count("to_cpu_us", "RECEIVER CPU US"),
+)
+FLOWS = (
+    output.text("way", "FLOWS"),
+    output.text("how"),
+    output.count("messages"),
+    output.count("words"),
+    output.count("flows", "TOGETHER"),
+    output.count("frames"),
+    output.size("bytes"),
+)
+WAITS = (
+    output.text("way", "UNTIL IT CAN BE GOT"),
+    output.count("first_ms", "FIRST MS"),
+    output.count("median_ms", "MEDIAN MS"),
+    output.count("batch_ms", "ALL MS"),
+)
+AGAIN = (
+    output.text("way", "SENT AGAIN AFTER A DROP"),
+    output.text("how"),
+    output.count("messages"),
+    output.size("bytes"),
+)
+JSON_KEYS = """\b
+JSON: an object with
+  messages, size_bytes, batch
+  rates       without --explain, a list of size_bytes, messages_per_second,
+    from_cpu_us, to_cpu_us: processor time of each daemon, a message
+  flows       with it, and so the next two: a list of way, how (measured or
+    computed), messages, words (commits, and questions for them), flows:
+    both; frames, bytes: where they were measured
+  waits       a list of way, first_ms, median_ms, batch_ms
+  again       a list of way, how, messages, bytes
+What was not measured is null."""
+
+
+@command(JSON_KEYS, local=True)
+def transfer(
+    call: Call, explain: Explain = False, count: Count = None, size: Size = None,
+    directory: Directory = None,
+) -> None:  # fmt: skip
+    """Measure a link between two daemons that are started for it.
+
+    Without --explain a backlog of 256 B and one of 1 KiB go over it. With it the link tells its
+    commits every 50 messages, and is held against the protocol that confirms each message, which
+    is worked out, and against a channel that sends batches of 50: flows on the wire, how soon a
+    message can be got at the far end, and what is sent again after a drop.
+
+    Examples:
+      qmctl bench transfer
+      qmctl bench transfer --explain
+      qmctl bench transfer --explain --count 4000 -o json
+    """
+    if explain and not EXPLAINED_LEAST <= (count or EXPLAINED) <= EXPLAINED_MOST:
+        raise usage(
+            f"cannot {DOING}",
+            f"--explain counts {EXPLAINED_LEAST:,} to {EXPLAINED_MOST:,} messages",
+            "say another --count, or none",
+        )
+    if size is not None and not explain:
+        sizes = " and ".join(map(humane.size, RATED_SIZES))
+        raise usage(
+            f"cannot {DOING}", f"--size is of --explain; without that it measures {sizes}",
+            "say --explain too, or no --size",
+        )  # fmt: skip
+    if sys.stderr.isatty():
+        output.note("measuring; Ctrl-C ends it")
+    with _failing(), TemporaryDirectory(prefix="qmctl-transfer-", dir=directory) as made:
+        if explain:
+            row = explained(Path(made), count or EXPLAINED, size or SIZE)
+        else:
+            row = rated(Path(made), count or RATED)
+    if call.is_json:
+        output.document(row)
+    else:
+        show(row)
+
+
+@contextmanager
+def _failing() -> Iterator[None]:
+    from qmgr_bench.load import LoadFailed
+    from qmgr_protocol.errors import RequestError
+
+    try:
+        yield
+    except (LoadFailed, RequestError, OSError) as error:
+        remedy = "run it again; --dir says where"
+        raise Failure(Exit.FAILED, f"cannot {DOING}", str(error), remedy) from error
+
+
+def rated(directory: Path, messages: int) -> dict[str, Any]:
+    """Measure how fast a backlog goes; return the row."""
+    from qmgr_bench.pair import pair  # takes long: not for --help
+
+    with pair(directory) as ends:
+        rates = []
+        for size in RATED_SIZES:
+            rates.append({"size_bytes": size} | asdict(ends.pull(messages, size, _nobody)))
+    return _row(messages, None, rates=rates)
+
+
+def explained(directory: Path, messages: int, size_bytes: int) -> dict[str, Any]:
+    """Count, measure and work out; return the row."""
+    from qmgr_bench.network import Network
+    from qmgr_bench.pair import pair
+    from qmgr_bench.transfer_drop import drops
+    from qmgr_bench.transfer_flows import flows
+    from qmgr_bench.transfer_wait import waits
+
+    found: dict[str, Sequence[Any]] = {}
+    with Network() as network:
+        with pair(directory / "counted", COUNTED) as ends:
+            found["flows"] = flows(ends, network, messages, size_bytes, BATCH)
+        with pair(directory / "timed", COMMITS) as ends:
+            found["waits"] = waits(ends, size_bytes, BATCH)
+            found["again"] = drops(ends, network, messages, size_bytes, BATCH)
+    lists = {key: [asdict(one) for one in values] for key, values in found.items()}
+    return _row(messages, size_bytes, **lists)
+
+
+def _row(messages: int, size_bytes: int | None, **lists: list[dict[str, Any]]) -> dict[str, Any]:
+    keys = ("rates", "flows", "waits", "again")
+    row: dict[str, Any] = {"messages": messages, "size_bytes": size_bytes, "batch": BATCH}
+    return row | {key: lists.get(key) for key in keys}
+
+
+def _nobody(words: str) -> None:
+    del words
+
+
+def show(row: Mapping[str, Any]) -> None:
+    """Print the tables of *row*, each with what it means."""
+    if row["rates"] is not None:
+        output.table(RATES, row["rates"])
+        return
+    parts: tuple[tuple[str, Sequence[output.Column], Callable[[Mapping[str, Any]], str]], ...] = (
+        ("flows", FLOWS, about_flows), ("waits", WAITS, about_waits), ("again", AGAIN, about_again),
+    )  # fmt: skip
+    for key, columns, about in parts:
+        output.table(columns, row[key])
+        output.words([(about(row), "")])
+        if key != "again":
+            output.say("")
+
+
+def about_flows(row: Mapping[str, Any]) -> str:
+    """Return what the count of flows means."""
+    single, _, confirms, channel = (one["flows"] for one in row["flows"])
+    return (
+        "A flow is a message, or a word about what became of some, that goes one way. The link "
+        f"took {single:,} where a protocol that confirms each message takes {confirms:,}: "
+        "arithmetic, that protocol is not built here. A channel that sends batches of "
+        f"{row['batch']} takes {channel:,}: as many. A link saves no flows against batches; what "
+        "it gains stands below."
+    )
+
+
+def about_waits(row: Mapping[str, Any]) -> str:
+    """Return what the waits mean."""
+    link, channel = row["waits"]
+    return (
+        f"One message each 2 ms, {row['batch']} of them. Over the link the first could be got "
+        f"{link['first_ms']:,g} ms after it was sent: what is stored can be got, whatever was "
+        f"committed. Over the channel it took {channel['first_ms']:,g} ms: a batch is there with "
+        "its last message, and not before."
+    )
+
+
+def about_again(row: Mapping[str, Any]) -> str:
+    """Return what goes again, and why."""
+    one, all_, bare, whole, batch = (each["messages"] for each in row["again"])
+    return (
+        f"What lay on the connection that was held up goes again, {one:,} messages, and {all_:,} "
+        "where all were cut: the receiver tells what it holds above the gap. Who is told the "
+        f"commit id only sends all above it again, {bare:,}. An open batch goes again as a whole: "
+        f"{whole:,} where it is what was under way. A channel with batches of {row['batch']} sends "
+        f"at most {batch:,} again, for it has no more under way: it waits for each batch's answer."
+    )

@@ -1,0 +1,109 @@
+"""What is sent again after a drop, in the midst of a window, while the receiver has a gap.
+
+    FROM ──▶ path 0 ────────────────▶ TO    all that goes over these is stored
+         ──▶ path 1 ──▶ held up ─ ─ X       what goes over this one is not: the gap
+         ──▶ path 2, 3 ─────────────▶
+
+Then path 1 is cut, or all four are. Nobody can do without sending again what lay on path 1.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from qmgr_bench.load import LoadFailed
+from qmgr_bench.network import Network
+from qmgr_bench.own.link import QUEUE, REMOTE
+from qmgr_bench.pair import Pair, wait_until
+from qmgr_bench.qmgr import bodies
+from qmgr_bench.tap import Tap
+from qmgr_bench.transfer_flows import COMPUTED, MEASURED
+from qmgr_client.blocking import connect
+from qmgr_tools.proxy.pipe import Shape
+from qmgr_tools.proxy.proxy import Proxy, Way
+
+PATHS = 4
+SLOW = 1  # the path that is held up: it is to have something of the midst
+FOREVER = Shape(delay_ms=3_600_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """What was, or would be, sent again."""
+
+    way: str
+    how: str
+    messages: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """What was seen of one drop: the sizes of what was sent, and what of that never arrived."""
+
+    cut: str
+    again: Again
+    bytes_of: Mapping[int, int]
+    missing: frozenset[int]
+
+
+def without_held(dropped: Dropped) -> Again:
+    """Return what goes again if only the commit id is known: all that was sent above it."""
+    commit_id = min(dropped.missing) - 1
+    above = [size for seq_id, size in dropped.bytes_of.items() if seq_id > commit_id]
+    return Again("a link that knows the commit id only", COMPUTED, len(above), sum(above))
+
+
+def of_batch(dropped: Dropped, batch: int) -> Again:
+    """Return what goes again if a whole batch does, and so many messages are one: the last ones."""
+    open_ids = sorted(dropped.bytes_of)[-batch:]
+    size = sum(dropped.bytes_of[seq_id] for seq_id in open_ids)
+    name = f"channel, an open batch of {len(open_ids):,}"
+    return Again(name, COMPUTED, len(open_ids), size)
+
+
+def drops(pair: Pair, network: Network, messages: int, size_bytes: int, batch: int) -> list[Again]:
+    """Measure a drop of one connection, and of all; work out what others would send again."""
+    one = drop(pair, network, messages, size_bytes, is_all=False)
+    all_ = drop(pair, network, messages, size_bytes, is_all=True)
+    return [one.again, all_.again, without_held(one), of_batch(one, messages), of_batch(one, batch)]
+
+
+def drop(pair: Pair, network: Network, messages: int, size_bytes: int, *, is_all: bool) -> Dropped:
+    """Hold one path up, send, cut that one or all, and count what the sender sends once more."""
+    tap = Tap()
+    proxy = network.proxy(pair.to.address, ear=tap.hear)
+    pair.lead(proxy.address, PATHS)
+    pool = bodies(size_bytes, vary=True)
+    with pair.started(PATHS), connect(pair.source.address, name="bench.producer") as client:
+        slow = next(number for number, path in tap.path_of.items() if path == SLOW)
+        network.call(lambda: _hold_up(proxy, slow))
+        client.put_many(REMOTE, [pool[at % len(pool)] for at in range(messages)])
+        wait_until(lambda: len(tap.bytes_of) == messages, "not all was sent")
+        missing = frozenset(network.call(lambda: _over(tap, slow)))
+        if not missing:
+            raise LoadFailed("nothing was sent over the connection that was held up")
+        stored = messages - len(missing)
+        wait_until(lambda: pair.to.depth(QUEUE) >= stored, "what was not held up did not come")
+        network.call(lambda: _cut(proxy, None if is_all else slow))
+        pair.await_stored(messages)
+    pair.clear()
+    which = f"all {PATHS} connections" if is_all else f"one of {PATHS} connections"
+    again = Again(f"link, {which} cut", MEASURED, tap.again_messages, tap.again_bytes)
+    return Dropped(which, again, dict(tap.bytes_of), missing)
+
+
+def _over(tap: Tap, number: int) -> list[int]:
+    """Return the ids that were sent over that connection."""
+    return [seq_id for seq_id, over in tap.sent_over.items() if over == number]
+
+
+def _hold_up(proxy: Proxy, number: int) -> None:
+    for connection in proxy.connections:
+        if connection.number == number:
+            connection.shape(FOREVER, [Way.FORTH])
+
+
+def _cut(proxy: Proxy, number: int | None) -> None:
+    for connection in proxy.connections:
+        if number in (None, connection.number):
+            connection.cut()

@@ -1,0 +1,75 @@
+"""How many flows N messages take over a link: counted for ours, worked out for other protocols.
+
+A flow is one message, or one word about what became of some, that goes one way. Frames carry
+flows: a link lets messages share them, and others could as well; so flows are what is compared.
+"""
+
+from dataclasses import dataclass
+
+from qmgr_bench.network import Network
+from qmgr_bench.own.link import REMOTE
+from qmgr_bench.pair import Pair
+from qmgr_bench.qmgr import bodies
+from qmgr_bench.tap import Tap
+from qmgr_client.blocking import connect
+from qmgr_protocol import messages as m
+
+CONFIRM_FLOWS = 4  # a put and its answer, a confirm and its answer
+MEASURED, COMPUTED = "measured", "computed"
+
+
+@dataclass(frozen=True, slots=True)
+class Flows:
+    """What N messages took one way or another; what is None was not measured."""
+
+    way: str
+    how: str
+    messages: int  # forth: each counts, whether it shares a frame or not
+    words: int  # of what became of them, and questions for it
+    flows: int
+    frames: int | None = None
+    bytes: int | None = None
+
+
+def of_tap(way: str, tap: Tap) -> Flows:
+    """Return what *tap* has heard."""
+    words = sum(tap.frames[kind] for kind in (m.CommitAsk, m.Committed, m.Blocked))
+    frames = tap.frames[m.Put] + words
+    return Flows(
+        way, MEASURED, tap.records, words, tap.records + words, frames, tap.flow_bytes
+    )  # fmt: skip
+
+
+def of_confirms(messages: int) -> Flows:
+    """Return what the protocol takes that confirms each message: arithmetic, nobody runs it."""
+    flows = CONFIRM_FLOWS * messages
+    return Flows("4-flow confirm protocol", COMPUTED, messages, flows - messages, flows)
+
+
+def of_channel(messages: int, batch: int) -> Flows:
+    """Return what a channel takes that sends batches: the end of a batch goes with its last."""
+    words = -(-messages // batch)
+    return Flows(f"channel, batches of {batch}", COMPUTED, messages, words, messages + words)
+
+
+def flows(pair: Pair, network: Network, messages: int, size_bytes: int, batch: int) -> list[Flows]:
+    """Count the flows of *messages* that are put one after the other, and of a backlog of them."""
+    tap = Tap()
+    pool = bodies(size_bytes, vary=True)
+    items = [pool[at % len(pool)] for at in range(messages)]
+    pair.lead(network.proxy(pair.to.address, ear=tap.hear).address)
+    with connect(pair.source.address, name="bench.producer") as client:
+        with pair.started():
+            tap.clear()
+            for body in items:
+                client.put(REMOTE, body)
+            pair.await_stored(messages)
+            single = of_tap("link, messages put one by one", tap)
+        pair.clear()
+        tap.clear()
+        client.put_many(REMOTE, items)
+        with pair.started():
+            pair.await_stored(messages)
+            backlog = of_tap("link, a backlog", tap)
+        pair.clear()
+    return [single, backlog, of_confirms(messages), of_channel(messages, batch)]

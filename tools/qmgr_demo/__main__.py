@@ -1,0 +1,231 @@
+"""``make demo``: three airports, one hub, all flights of a year, kills, a snapshot, Spark.
+
+And all flights of one day at one airport as groups by tail number (each aircraft's legs in time
+order, the last one flagged), four consumers pinned, one killed repeatedly: every aircraft's legs
+come out in order, none lost, none doubled.
+
+And the delayed flights published by airport and carrier: each subscriber has what its filter has,
+once, and what one of them failed on is republished to that one alone.
+"""
+
+import argparse
+import asyncio
+import shutil
+import sys
+import time
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from pyspark_qmgr.java import JavaUnsuitable
+from pyspark_qmgr.session import local_session
+from qmgr_client.message import Message
+from qmgr_demo import flights as data
+from qmgr_demo import report, spark_report
+from qmgr_demo.cluster import Node
+from qmgr_demo.delays_part import delays_part
+from qmgr_demo.network import CONNECTIONS
+from qmgr_demo.pinned_part import pinned_part
+from qmgr_demo.traffic import HUB, QUEUE, Killer, Traffic
+
+KILL_ROUNDS = 3
+BACKLOG_PART = 0.25  # of all flights wait at the hub when the snapshot is taken
+
+
+def main() -> int:
+    """Run the demo; return 0 only if nothing was lost or doubled and the aggregates agree."""
+    parser = argparse.ArgumentParser(prog="make demo", description=__doc__.partition("\n")[0])
+    parser.add_argument("--flights", type=int, default=0, help="how many flights, 0 = all")
+    parser.add_argument("--dir", type=Path, default=Path("build/demo"), help="where data goes")
+    parser.add_argument("--no-spark", action="store_true", help="leave Spark out")
+    options = parser.parse_args()
+    if options.flights < 0:
+        parser.error(f"--flights {options.flights}: give a number of flights, or 0 for all")
+    console = Console(soft_wrap=False)
+    shutil.rmtree(options.dir, ignore_errors=True)
+    options.dir.mkdir(parents=True)
+    try:
+        flights = data.read(options.flights)
+    except data.DataMissing as error:
+        console.print(f"[red]error[/red]: {error}")
+        return 1
+    nodes = {name: Node(name, options.dir.resolve()) for name in (*data.AIRPORTS, HUB)}
+    console.print(
+        f"Queue managers EWR, JFK and LGA take in {len(flights):,} flights and hand them to NYC; "
+        f"each link has {CONNECTIONS} connections, of which one is cut and one stands still, and "
+        f"each daemon is killed {KILL_ROUNDS} times meanwhile."
+    )
+    run = Run(console, nodes, flights, options.dir.resolve() / "snapshot")
+    try:
+        asyncio.run(run.traffic_flows())
+        run.show()
+        parts_are_fine = [
+            asyncio.run(run.legs_follow(options.dir)), asyncio.run(run.delays_follow()),
+        ]  # fmt: skip
+    finally:
+        codes = {name: node.stop() for name, node in nodes.items()}
+    orderly = all(code == 0 for code in codes.values())
+    if not orderly:
+        console.print(f"[red]a daemon did not stop in good order[/red]: {codes}")
+    spark_agrees = run.check_spark(skip=options.no_spark)
+    return 0 if spark_agrees and run.is_clean and all(parts_are_fine) and orderly else 1
+
+
+class Run:
+    """One run of the demo."""
+
+    def __init__(
+        self, console: Console, nodes: dict[str, Node], flights: list[data.Flight], snapshot: Path
+    ) -> None:
+        self._console = console
+        self._nodes = nodes
+        self._snapshot = snapshot
+        self._flights = flights
+        self._killer = Killer(KILL_ROUNDS)
+        self._seconds = 0.0
+        self._transferred = 0
+
+    async def traffic_flows(self) -> None:
+        """Put, transfer and consume everything, under kills, and take the snapshot."""
+        self._traffic = traffic = Traffic(self._nodes, self._flights)
+        for node in self._nodes.values():
+            node.start()
+        try:
+            await self._flow(traffic)
+        finally:
+            await traffic.network.close()
+
+    async def _flow(self, traffic: Traffic) -> None:
+        await traffic.define()
+        began = time.monotonic()
+        async with asyncio.TaskGroup() as tasks:
+            progress = tasks.create_task(self._show_progress())
+            kills = [
+                tasks.create_task(self._killer.run(node, partial(traffic.progress, name)))
+                for name, node in self._nodes.items()
+            ]
+            troubles = [
+                tasks.create_task(traffic.network.trouble(name, partial(traffic.progress, HUB)))
+                for name in data.AIRPORTS
+            ]
+            for airport in data.AIRPORTS:
+                tasks.create_task(traffic.produce(airport))
+            await self._take_snapshot()
+            await traffic.take_all(self._work)
+            self._seconds = time.monotonic() - began
+            await asyncio.wait([*kills, *troubles])
+            progress.cancel()
+        async with traffic.connect(self._nodes[HUB]) as manager:
+            row = await manager.admin.queue_show(QUEUE)
+            self._transferred = row["puts"]
+            self._left = row["depth"]
+
+    async def legs_follow(self, directory: Path) -> bool:
+        """Have one day's flights consumed at the hub in the order of each aircraft."""
+        address = self._nodes[HUB].address
+        return await pinned_part(self._console, address, self._flights, directory)
+
+    async def delays_follow(self) -> bool:
+        """Have the delays published at the hub, under kills."""
+        return await delays_part(self._console, self._nodes[HUB], self._flights)
+
+    def _work(self, message: Message) -> None:
+        """What the application does with each flight: nothing here but counting it."""
+
+    async def _take_snapshot(self) -> None:
+        """Wait for a backlog at the hub, and have it written while the daemon works on."""
+        traffic, hub = self._traffic, self._nodes[HUB]
+        async with traffic.connect(hub) as manager:
+            while (await manager.admin.queue_show(QUEUE))["depth"] < BACKLOG_PART * traffic.total:
+                await asyncio.sleep(0.05)
+            await manager.admin.snapshot(str(self._snapshot))
+
+    async def _show_progress(self) -> None:
+        traffic = self._traffic
+        columns = (
+            TextColumn("{task.description:<12}"), BarColumn(40), MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )  # fmt: skip
+        with Progress(*columns, console=self._console) as bars:
+            put = bars.add_task("put", total=traffic.total)
+            consumed = bars.add_task("consumed", total=traffic.total)
+            kills = bars.add_task("kills", total=KILL_ROUNDS * len(self._nodes))
+            try:
+                while True:
+                    await asyncio.sleep(0.1)
+                    self._update(bars, put, consumed, kills)
+            finally:
+                self._update(bars, put, consumed, kills)
+
+    def _update(self, bars: Progress, put: TaskID, consumed: TaskID, kills: TaskID) -> None:
+        bars.update(put, completed=sum(self._traffic.put.values()))
+        bars.update(consumed, completed=self._traffic.ledger.consumed)
+        bars.update(kills, completed=sum(self._killer.kills.values()))
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether what went in came out, once."""
+        ledger = self._traffic.ledger
+        wrong = {
+            "not acknowledged": len(self._flights) - len(ledger.acknowledged),
+            "not transferred": len(ledger.acknowledged) - self._transferred,
+            "refused": ledger.refused,
+            "left on the queue": self._left,
+        }
+        for what, count in wrong.items():
+            if count:
+                self._console.print(f"[red]{what}: {count:,}[/red]")
+        return ledger.is_clean and not any(wrong.values())
+
+    def show(self) -> None:
+        """Print what became of the messages."""
+        told = spark_report.manifest(self._snapshot)
+        depth = next(row["depth"] for row in told["queues"] if row["queue"] == QUEUE)
+        network = self._traffic.network
+        totals = report.Totals(
+            self._transferred, self._killer.kills, self._seconds, depth, told["turn"],
+            sum(network.cuts.values()), sum(network.stalls.values()),
+        )  # fmt: skip
+        report.show(self._console, self._traffic.ledger, totals)
+
+    def check_spark(self, *, skip: bool) -> bool:
+        """Print Spark's means beside those of the rows that should be there; compare them.
+
+        Each airport's flights are put in order, over one link: what the snapshot holds of it must
+        be the first so many of its rows.
+        """
+        if skip:
+            return True
+        self._console.print("Spark starts and reads the snapshot ...")
+        try:
+            spark = local_session("qmgrd demo")
+        except JavaUnsuitable as error:
+            self._console.print(f"[red]error[/red]: {error}")
+            return False
+        found = spark_report.aggregate(spark, self._snapshot, QUEUE)
+        spark.stop()
+        counts: Counter[str] = Counter()
+        for (_, airport), mean in found.items():
+            counts[airport] += mean.flights
+        rows = [
+            flight
+            for airport, flights in self._traffic.by_airport.items()
+            for flight in flights[: counts[airport]]
+        ]
+        told = spark_report.manifest(self._snapshot)
+        depth = next(row["depth"] for row in told["queues"] if row["queue"] == QUEUE)
+        agree = report.show_means(self._console, found, data.aggregate(rows))
+        return agree and len(rows) == depth
+
+
+sys.exit(main())

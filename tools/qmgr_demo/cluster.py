@@ -1,0 +1,77 @@
+"""Real queue managers as processes of their own, to be killed and started again."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from qmgr_bench.server import free_port
+
+STOP_MAX_S = 20
+
+
+class Node:
+    """One daemon. Invariant: ``process`` is the last one that was started."""
+
+    def __init__(
+        self, name: str, directory: Path, settings: dict[str, str] | None = None,
+        program: Sequence[str] = ("-m", "qmgrd"),
+    ) -> None:  # fmt: skip
+        """Keep a daemon's data and log in *directory*.
+
+        Args:
+            settings: what its environment has of the configuration.
+            program: what Python runs as the daemon.
+        """
+        self.name = name
+        self.data_dir = directory / name
+        self.tcp = f"127.0.0.1:{free_port()}"
+        self.address = f"unix:{self.data_dir / 'qmgrd.sock'}"
+        self.starts = 0
+        self._settings = settings or {}
+        self._program = program
+        self._log = directory / f"{name}.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the daemon; it takes clients a moment later."""
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        command = [
+            sys.executable, *self._program, "--name", self.name,
+            "--data-dir", str(self.data_dir), "--tcp", self.tcp,
+        ]  # fmt: skip
+        environment = {"PATH": "/usr/bin:/bin", "QMGRD_LOG__FORMAT": "json", **self._settings}
+        if sources := os.environ.get("PYTHONPATH"):
+            environment["PYTHONPATH"] = sources  # Else it might be another source tree's daemon.
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+        self.starts += 1
+
+    def kill(self) -> None:
+        """Kill the daemon with -9, and see it gone."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(STOP_MAX_S)
+
+    def stop(self) -> int:
+        """Ask the daemon to stop; return its exit code."""
+        if self.process is None:
+            return 0
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(STOP_MAX_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return -9
+
+    def is_running(self) -> bool:
+        """Return whether the daemon lives."""
+        return self.process is not None and self.process.poll() is None
+
+    def log_tail(self, lines: int = 20) -> str:
+        """Return the end of what the daemon logged."""
+        if not self._log.exists():
+            return ""
+        return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])

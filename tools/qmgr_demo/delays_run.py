@@ -1,0 +1,256 @@
+"""Delays are published to many; one of them fails on some, which then are republished to it alone.
+
+publisher ── delays/JFK/UA ──▶ NYC ──▶ BOARD EWR JFK LGA UA B6      each what its filter has
+                                │ ──▶ two that are not durable      of the first half, and go
+                                │ ──▶ CLAIMS ── fails ──▶ parked
+                             kill -9                 republish ──▶ CLAIMS, nobody else
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from qmgr_client.aio import QueueManager, connect
+from qmgr_client.message import Message, PutResult
+from qmgr_demo.cluster import Node
+from qmgr_demo.delays import LATE, ROOT, SUBSCRIBERS, Delay, Had, expected
+from qmgr_protocol.errors import ErrorCode, RequestError
+
+PUBLICATIONS = "SYSTEM.PUBLICATIONS"
+LIMIT = 2  # redeliveries, before what failed is parked
+KILL_AT = 0.75  # of what is published
+KILLS = 2  # the other one while what is parked is republished
+PUT_WINDOW = 2_000
+PREFETCH = 512
+WAIT_MS = 60_000
+WAIT_MAX_S = 60
+POLL_S = 0.02
+
+
+class DelaysFailed(Exception):
+    """A publication was refused, or something did not come."""
+
+
+class DelaysRun:
+    """One run. Invariant: the counts only grow."""
+
+    def __init__(self, delays: Sequence[Delay], node: Node) -> None:
+        """Be ready to publish *delays* at the daemon *node*, which is killed meanwhile."""
+        half = len(delays) // 2
+        self.delays = delays
+        self.had = [
+            expected(one, delays if one.is_durable else delays[:half]) for one in SUBSCRIBERS
+        ]
+        self.late = Had(LATE, expected(LATE, []).ledger, set())
+        self.published = 0
+        self.parked = 0  # publications on the list before they are republished
+        self.parked_wrongly = 0  # on it and not expected there, or the other way round
+        self.still_parked = 0  # in the end
+        self.left = 0  # in the end, on the queue of publications
+        self.failures = 0  # deliveries that were failed on
+        self.kills = 0
+        self.seconds = 0.0
+        self._node = node
+        self._half = half
+        self._rows: dict[str, int] = {}  # of what was failed on, by the ids of the publications
+        self._is_mended = False
+
+    @property
+    def consumed(self) -> int:
+        """How many deliveries were worked on."""
+        return sum(one.ledger.consumed for one in self.had)
+
+    @property
+    def wanted(self) -> int:
+        """How many are to be."""
+        return sum(len(one.ledger.acknowledged) for one in self.had)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether each had its own once, and what was parked went where it failed alone."""
+        wrong = self.parked_wrongly, self.still_parked, self.left
+        return all(one.is_clean for one in (*self.had, self.late)) and not any(wrong)
+
+    async def run(self) -> None:
+        """Publish all and have it consumed.
+
+        Raises:
+            DelaysFailed: why it cannot be.
+        """
+        began = time.monotonic()
+        async with self._connect() as manager:
+            await manager.admin.topic_set(ROOT, redelivery_limit=LIMIT)
+            durable = [one for one in self.had if one.subscriber.is_durable]
+            listeners = [one for one in self.had if not one.subscriber.is_durable]
+            tasks = [await self._come(one) for one in durable]
+            try:
+                await self._publish(manager, listeners, tasks)
+                await self._republish(manager, durable, tasks)
+            finally:
+                await _end(tasks)
+        self.seconds = time.monotonic() - began
+
+    async def _publish(
+        self, manager: QueueManager, listeners: Sequence[Had], tasks: "list[asyncio.Task[None]]"
+    ) -> None:
+        """Publish the first half to all, the rest to those who stay, over a kill."""
+        here = [await self._come(one) for one in listeners]
+        tasks += here
+        await self._publish_all(manager, self.delays[: self._half])
+        for one in listeners:
+            await _until(one.ledger.has_all, f"not all came to {one.subscriber.filter}", tasks)
+        await _end(here)
+        for task in here:
+            tasks.remove(task)
+        killing = asyncio.create_task(self._kill(at=int(KILL_AT * len(self.delays))))
+        try:
+            await self._publish_all(manager, self.delays[self._half :])
+            await killing
+        finally:
+            killing.cancel()
+
+    async def _republish(
+        self, manager: QueueManager, durable: Sequence[Had], tasks: "list[asyncio.Task[None]]"
+    ) -> None:
+        """Have what is parked republished when all else is done, over a kill."""
+        for one in durable:
+            done = partial(one.ledger.has_all, but=one.parked)
+            await _until(done, f"not all came to {one.subscriber.name}", tasks)
+        await self._look_at_parked(manager, {row for one in durable for row in one.parked})
+        tasks.append(await self._come(self.late))
+        self._is_mended = True
+        await manager.admin.republish()
+        await self._kill(at=0)
+        for one in durable:
+            await _until(one.ledger.has_all, f"{one.subscriber.name} was not sent all again", tasks)
+        await self._drain(manager)
+
+    async def _look_at_parked(self, manager: QueueManager, rows: set[int]) -> None:
+        """Wait until as many as *rows* are parked, and count those that are not these."""
+        end_s = time.monotonic() + WAIT_MAX_S
+        while len(found := await self._parked(manager)) < len(rows):
+            if time.monotonic() > end_s:
+                break
+            await asyncio.sleep(POLL_S)
+        self.parked = len(found)
+        self.parked_wrongly = len({self._rows.get(uid, -1) for uid in found} ^ rows)
+
+    async def _drain(self, manager: QueueManager) -> None:
+        """Wait until nothing is left, and count what is if that does not come."""
+        end_s = time.monotonic() + WAIT_MAX_S
+        while left := (await manager.admin.queue_show(PUBLICATIONS))["depth"]:
+            if time.monotonic() > end_s:
+                break
+            await asyncio.sleep(POLL_S)
+        self.left, self.still_parked = left, len(await self._parked(manager))
+
+    async def _parked(self, manager: QueueManager) -> list[str]:
+        return [row["uid"] async for row in manager.admin.republish_list()]
+
+    async def _kill(self, at: int) -> None:
+        """Kill the daemon with -9 when so many are published, and start it again."""
+        while self.published < at:
+            await asyncio.sleep(POLL_S)
+        await asyncio.to_thread(self._node.kill)
+        self._node.start()
+        self.kills += 1
+
+    async def _publish_all(self, manager: QueueManager, delays: Sequence[Delay]) -> None:
+        """Publish *delays* in their order, a window of them under way."""
+        room = asyncio.Semaphore(PUT_WINDOW)
+        refused: list[BaseException] = []
+
+        def landed(future: "asyncio.Future[PutResult]") -> None:
+            room.release()
+            error = future.exception()
+            if error is not None:
+                refused.append(error)
+            else:
+                self.published += 1
+
+        for delay in delays:
+            await room.acquire()
+            headers = {"row": delay.row}
+            future = await manager.submit(f"/{delay.topic}", delay.body, headers=headers)
+            future.add_done_callback(landed)
+        for _ in range(PUT_WINDOW):
+            await room.acquire()
+        if refused:
+            raise DelaysFailed(f"a publication was refused: {refused[0]}")
+
+    def _connect(self) -> QueueManager:
+        return connect(self._node.address, name="demo.delays", wait_ms=WAIT_MS)
+
+    async def _come(self, had: Had) -> "asyncio.Task[None]":
+        """Have a subscriber be there, and consume until its task is cancelled."""
+        is_there = asyncio.Event()
+        task = asyncio.create_task(self._consume(had, is_there))
+        waiting = asyncio.create_task(is_there.wait())
+        await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        return task
+
+    async def _consume(self, had: Had, is_there: asyncio.Event) -> None:
+        one = had.subscriber
+        async with self._connect() as manager:
+            subscription = manager.subscribe(one.filter, one.name, prefetch=PREFETCH)
+            async with subscription:
+                is_there.set()
+                async for message in subscription:
+                    await self._do(manager, had, message)
+
+    async def _do(self, manager: QueueManager, had: Had, message: Message) -> None:
+        """Work on a publication, or fail on it."""
+        row = message.headers["row"]
+        if message.republished:
+            had.republished.add(row)
+        if not self._is_mended and row in had.parked:
+            self._rows[str(message.uid)] = row
+            self.failures += await _gave_back(manager, message)
+            return
+        flagged, known = message.redelivered != "no", row in had.ledger.acknowledged
+        had.ledger.note_delivery(row, str(message.uid), flagged=flagged, known=known)
+        (await manager.ack_soon(message)).add_done_callback(_look)
+
+
+async def _gave_back(manager: QueueManager, message: Message) -> bool:
+    """Return whether *message* went back as one that was failed on."""
+    try:
+        await manager.release(message, reason="invalid", text="no such flight number")
+    except RequestError as error:
+        if error.code != ErrorCode.LEASE_LOST:
+            raise
+        return False  # A kill took it: it comes again.
+    return True
+
+
+def _look(acked: "asyncio.Future[None]") -> None:
+    """Take note of an ack's failure: the lease was lost to a kill, and it comes again."""
+    if not acked.cancelled():
+        acked.exception()
+
+
+async def _until(
+    is_so: Callable[[], bool], what: str, tasks: "Sequence[asyncio.Task[None]]"
+) -> None:
+    """Wait until it *is_so*.
+
+    Raises:
+        DelaysFailed: it is not after WAIT_MAX_S, or one of *tasks* ended.
+    """
+    end_s = time.monotonic() + WAIT_MAX_S
+    while not is_so():
+        for task in tasks:
+            if task.done():
+                raise DelaysFailed(f"a subscriber ended: {task.exception()}")
+        if time.monotonic() > end_s:
+            raise DelaysFailed(f"{what} after {WAIT_MAX_S} s")
+        await asyncio.sleep(POLL_S)
+
+
+async def _end(tasks: "Sequence[asyncio.Task[None]]") -> None:
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)

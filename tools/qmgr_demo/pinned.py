@@ -1,0 +1,146 @@
+"""Four consumers share the aircraft of a day, each all legs of its own, and one is killed for it.
+
+LEGS, a group an aircraft ──pinned──▶ A B C D ──unit of work──▶ LEGS.FLOWN ──▶ the audit
+                                            ▲
+                                          kill -9, begun anew
+"""
+
+import asyncio
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from qmgr_client.aio import QueueManager, connect
+from qmgr_client.message import Outgoing
+from qmgr_demo.leg_consumer import FLOWN, LEGS
+from qmgr_demo.legs import Audit, Day, Flown, audit
+from qmgr_protocol.errors import RequestError
+
+CONSUMERS = ("A", "B", "C", "D")
+KILLED = "D"
+KILLS = 5
+KILL_EACH = 0.1  # of the day: those that fly often begin early, and are to be met between two legs
+WORK_MS = 60  # with each leg: about six seconds in all
+LEASE_MS = 5_000
+POLL_S = 0.02
+DAY_MAX_S = 120
+STOP_MAX_S = 20
+
+
+class PinnedFailed(Exception):
+    """A consumer ended by itself, a leg was refused, or legs are left."""
+
+
+class ConsumerProcess:
+    """One consumer. Invariant: ``process`` is the last one that was started."""
+
+    def __init__(self, name: str, address: str, directory: Path, work_ms: int) -> None:
+        self.name = name
+        self._command = [
+            sys.executable, "-m", "qmgr_demo.leg_consumer", address, name, str(work_ms),
+        ]  # fmt: skip
+        self._log = directory / f"consumer.{name}.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it; it consumes a moment later."""
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(self._command, stdout=log, stderr=log)
+
+    def kill(self) -> None:
+        """Kill it with -9, and see it gone."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(STOP_MAX_S)
+
+    def check(self) -> None:
+        """Raise PinnedFailed if it ended."""
+        if self.process is not None and self.process.poll() is not None:
+            said = self._log.read_text(errors="replace").splitlines()[-1:]
+            raise PinnedFailed(f"consumer {self.name} ended by itself: {''.join(said)}")
+
+
+class PinnedDay:
+    """The legs of a day, put and consumed. Invariant: what is in ``flown`` was committed."""
+
+    def __init__(self, day: Day, address: str, directory: Path, work_ms: int = WORK_MS) -> None:
+        self.day = day
+        self.put = 0
+        self.flown: list[Flown] = []
+        self.kills = 0
+        self.seconds = 0.0
+        self.left = 0
+        self._address = address
+        self._consumers = {
+            name: ConsumerProcess(name, address, directory, work_ms) for name in CONSUMERS
+        }
+        self._done_before = 0  # by the one that is killed, when it was
+
+    def audit(self) -> Audit:
+        """Hold what came out against what was put."""
+        return audit(self.day.legs, self.flown)
+
+    async def run(self) -> None:
+        """Put all legs and have them consumed, under kills.
+
+        Raises:
+            PinnedFailed: why it cannot be.
+        """
+        async with connect(self._address, name="demo.pinned", wait_ms=STOP_MAX_S * 1000) as manager:
+            await manager.admin.queue_create(LEGS, lease_ms=LEASE_MS)
+            await manager.admin.queue_create(FLOWN)
+            await self._put_all(manager)
+            began = time.monotonic()
+            try:
+                for consumer in self._consumers.values():
+                    consumer.start()
+                await self._consume_all(manager)
+            finally:
+                for consumer in self._consumers.values():
+                    await asyncio.to_thread(consumer.kill)
+            self.seconds = time.monotonic() - began
+            await self._look(manager)  # A second copy may have come when all were there.
+            self.left = (await manager.admin.queue_show(LEGS))["depth"]
+
+    async def _put_all(self, manager: QueueManager) -> None:
+        """Put the legs as they were to leave, those of all aircraft among each other."""
+        items = [Outgoing(leg.body, headers={"row": leg.row}, group=leg.group)
+                 for leg in self.day.legs]  # fmt: skip
+        for result in await manager.put_many(LEGS, items):
+            if isinstance(result, RequestError):
+                raise PinnedFailed(f"a leg was refused: {result.text}")
+            self.put += 1
+
+    async def _consume_all(self, manager: QueueManager) -> None:
+        """Return when no leg is left; kill one consumer meanwhile."""
+        victim, end_s = self._consumers[KILLED], time.monotonic() + DAY_MAX_S
+        while (await manager.admin.queue_show(LEGS))["depth"]:
+            await self._look(manager)
+            if self._is_kill_due():
+                await asyncio.to_thread(victim.kill)
+                victim.start()
+                self.kills += 1
+                await self._look(manager)
+                self._done_before = self._done_by(KILLED)
+            for consumer in self._consumers.values():
+                consumer.check()
+            if time.monotonic() > end_s:
+                raise PinnedFailed(f"legs are left after {DAY_MAX_S} s: see the logs beside them")
+            await asyncio.sleep(POLL_S)
+
+    def _is_kill_due(self) -> bool:
+        """Whether another part is done, and the one to kill is between two legs, if it ever is."""
+        part = (self.kills + 1) * KILL_EACH
+        if self.kills == KILLS or len(self.flown) < part * len(self.day.legs):
+            return False
+        done = [one for one in self.flown if one.by == KILLED]
+        is_late = len(self.flown) >= (part + KILL_EACH / 2) * len(self.day.legs)
+        return len(done) > self._done_before and (is_late or not done[-1].last)
+
+    def _done_by(self, name: str) -> int:
+        return sum(one.by == name for one in self.flown)
+
+    async def _look(self, manager: QueueManager) -> None:
+        """Read all that was written down: what a unit put has its place before its commit."""
+        self.flown = [Flown(**message.headers) async for message in manager.browse(FLOWN)]

@@ -1,0 +1,188 @@
+"""What the demo shows at its end."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+from qmgr_demo.delays import FAILS_ON, LATE, OVER_MINUTES, Had
+from qmgr_demo.flights import AIRPORTS, Mean
+from qmgr_demo.ledger import Ledger
+from qmgr_demo.legs import Audit, Day
+
+Means = dict[tuple[str, str], Mean]
+
+
+class Totals(NamedTuple):
+    """The figures of a run."""
+
+    transferred: int
+    kills: dict[str, int]
+    seconds: float
+    snapshot_messages: int
+    snapshot_turn: int
+    cuts: int = 0  # of paths of links
+    stalls: int = 0
+
+
+class DayTotals(NamedTuple):
+    """The figures of a day whose legs were consumed as groups."""
+
+    put: int
+    left: int  # on the queue
+    killed: str  # the consumer
+    kills: int
+    seconds: float
+
+
+class DelaysTotals(NamedTuple):
+    """The figures of publishing to many."""
+
+    published: int
+    failures: int  # deliveries that were failed on
+    parked: int
+    parked_wrongly: int
+    still_parked: int  # in the end
+    left: int  # in the end, of what is published
+    kills: int
+    seconds: float
+
+
+def show(console: Console, ledger: Ledger, totals: Totals) -> None:
+    """Print what became of the messages."""
+    kills = ", ".join(f"{name} {count}" for name, count in totals.kills.items())
+    rate = ledger.consumed / totals.seconds if totals.seconds else 0.0
+    rows = [
+        ("put and acknowledged", f"{len(ledger.acknowledged):,}"),
+        ("transferred to the hub", f"{totals.transferred:,}"),
+        ("consumed", f"{ledger.consumed:,}"),
+        ("lost", _verdict(len(ledger.lost))),
+        ("doubled", _verdict(len(ledger.doubled) + len(ledger.unexpected))),
+        ("redelivered, and flagged so", f"{ledger.redelivered:,}"),
+        ("kills survived (-9)", f"{sum(totals.kills.values())}  ({kills})"),
+        ("paths of links cut, stalled", f"{totals.cuts}, {totals.stalls}"),
+        ("messages per second, all the way", f"{rate:,.0f}"),
+        ("in the snapshot", f"{totals.snapshot_messages:,}  (turn {totals.snapshot_turn:,})"),
+    ]
+    _print_table(console, "What happened", rows)
+
+
+def show_day(console: Console, day: Day, audit: Audit, totals: DayTotals) -> None:
+    """Print what became of the legs of a day."""
+    shares = ", ".join(f"{name} {audit.by[name]}" for name in sorted(audit.by))
+    rows = [
+        ("legs put", f"{totals.put:,}"),
+        ("aircraft, each a group of its legs", f"{day.aircraft:,}"),
+        ("legs consumed, in the order of their aircraft", f"{audit.in_order:,}"),
+        ("out of order", _verdict(len(audit.out_of_order))),
+        ("lost", _verdict(len(audit.lost) + totals.left)),
+        ("doubled", _verdict(len(audit.doubled) + len(audit.unexpected))),
+        ("consumed by", shares),
+        ("kills survived (-9)", f"{totals.killed} {totals.kills}"),
+        ("redelivered, and flagged so", f"{audit.redelivered:,}"),
+        ("aircraft handed over", f"{audit.handed_over:,}  (between two legs {audit.between})"),
+        ("handed over without a word", _verdict(len(audit.untold))),
+        ("seconds", f"{totals.seconds:.1f}"),
+    ]
+    _print_table(console, f"{day.date} at {day.airport}", rows)
+
+
+def show_delays(console: Console, had: Sequence[Had], totals: DelaysTotals) -> None:
+    """Print what each subscriber had, and what became of what was failed on."""
+    ledgers = [one.ledger for one in had]
+    failing = [one for one in had if one.subscriber.fails]
+    others = [one for one in had if not one.subscriber.fails]
+    again = sum(len(one.republished & one.parked) for one in failing)
+    strangers = sum(len(one.republished - one.parked) for one in failing)
+    copies = sum(len(one.republished) for one in others)
+    wrong = [len(one.doubled) + len(one.unexpected) for one in ledgers]
+    rows = [
+        ("published, each stored once", f"{totals.published:,}"),
+        *(("consumed by " + _name(one), _of(one)) for one in had),
+        ("lost", _verdict(sum(len(one.lost) for one in ledgers))),
+        ("doubled, or beyond the filter", _verdict(sum(wrong))),
+        ("redelivered, and flagged so", f"{sum(one.redelivered for one in ledgers):,}"),
+        (f"failed on by {_names(failing)}, where {FAILS_ON} divides",
+         f"{totals.parked:,}  ({totals.failures:,} deliveries)"),
+        ("parked, and not to be, or the reverse", _verdict(totals.parked_wrongly)),
+        (f"republished to {_names(failing)}", f"{again:,}"),
+        ("republished, and not parked before", _verdict(strangers)),
+        ("copies of these to all others", _verdict(copies)),
+        ("left on the list, on SYSTEM.PUBLICATIONS", f"{_verdict(totals.still_parked)}, "
+         f"{_verdict(totals.left)}"),
+        ("kills survived (-9)", f"{totals.kills}"),
+        ("seconds", f"{totals.seconds:.1f}"),
+    ]  # fmt: skip
+    title = f"Departures more than {OVER_MINUTES} minutes late, published"
+    _print_table(console, title, rows)
+
+
+def _name(had: Had) -> str:
+    one = had.subscriber
+    if one is LATE:
+        return f"one that came later, {one.filter}"
+    return f"{one.name}, {one.filter}" if one.name else f"one of the first half, {one.filter}"
+
+
+def _names(had: Sequence[Had]) -> str:
+    return ", ".join(one.subscriber.name for one in had)
+
+
+def _of(had: Had) -> str:
+    ledger = had.ledger
+    words = f"{ledger.consumed:,} of {len(ledger.acknowledged):,}"
+    return words if ledger.uids.keys() == ledger.acknowledged else f"[red]{words}[/red]"
+
+
+def _print_table(console: Console, title: str, rows: Sequence[tuple[str, str]]) -> None:
+    table = Table(title=title, show_header=False, title_justify="left")
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+def show_means(console: Console, found: Means, expected: Means) -> bool:
+    """Print flights and mean delay by carrier and airport; return whether they agree."""
+    table = Table(
+        title="Spark reads the snapshot: flights and mean departure delay (minutes)",
+        caption="Each cell is what Spark found; != shows what the rows themselves say instead.",
+        title_justify="left",
+        caption_justify="left",
+    )
+    table.add_column("carrier")
+    for airport in AIRPORTS:
+        table.add_column(f"{airport} flights", justify="right")
+        table.add_column("delay", justify="right")
+    for carrier in sorted({carrier for carrier, _ in found.keys() | expected.keys()}):
+        cells: list[str] = []
+        for airport in AIRPORTS:
+            cells += _cells(found.get((carrier, airport)), expected.get((carrier, airport)))
+        table.add_row(carrier, *cells)
+    console.print(table)
+    agree = found == expected
+    flights = sum(mean.flights for mean in expected.values())
+    console.print(
+        f"[green]Spark and the rows agree: {len(expected)} groups, {flights:,} flights[/green]"
+        if agree
+        else "[red]Spark and the rows disagree[/red]"
+    )
+    return agree
+
+
+def _cells(found: Mean | None, expected: Mean | None) -> tuple[str, str]:
+    shown = (f"{found.flights:,}", _delay(found)) if found else ("", "")
+    if found == expected:
+        return shown
+    wrong = (f"{expected.flights:,}", _delay(expected)) if expected else ("nothing", "")
+    return f"[red]{shown[0]} != {wrong[0]}[/red]", f"[red]{shown[1]} != {wrong[1]}[/red]"
+
+
+def _delay(mean: Mean) -> str:
+    return "-" if mean.mean is None else f"{mean.mean:.2f}"
+
+
+def _verdict(count: int) -> str:
+    return "[green]0[/green]" if count == 0 else f"[red]{count:,}[/red]"

@@ -1,0 +1,156 @@
+"""Producers at the airports, consumers at the hub, and somebody who kills the daemons meanwhile."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from qmgr_client.aio import QueueManager, connect
+from qmgr_client.message import Message, PutResult
+from qmgr_demo.cluster import Node
+from qmgr_demo.flights import Flight
+from qmgr_demo.ledger import Ledger
+from qmgr_demo.network import CONNECTIONS, Network
+
+QUEUE = "FLIGHTS"
+HUB = "NYC"
+REMOTE = f"{QUEUE}@{HUB}"
+CONSUMERS = 2
+PUT_WINDOW = 2_000
+WAIT_MS = 60_000
+DRAIN_MAX_S = 60
+
+
+class Traffic:
+    """All that flows, and how far it got.
+
+    Invariant: the counts only grow.
+    """
+
+    def __init__(self, nodes: dict[str, Node], flights: Sequence[Flight]) -> None:
+        self.nodes = nodes
+        self.network = Network(nodes[HUB], [name for name in nodes if name != HUB])
+        self.ledger = Ledger()
+        self.total = len(flights)
+        self.put: dict[str, int] = {}  # by airport
+        self._flights: dict[str, list[Flight]] = defaultdict(list)
+        for flight in flights:
+            self._flights[flight.airport].append(flight)
+        self.by_airport = dict(self._flights)
+
+    async def define(self) -> None:
+        """Create the queue at the hub, and at each airport the link and the remote queue.
+
+        The hub accepts links from the airports only. The links are ordered: what the hub holds of
+        an airport are its first flights.
+        """
+        hub = self.nodes[HUB]
+        await self.network.start()
+        async with self.connect(hub) as manager:
+            await manager.admin.queue_create(QUEUE)
+            for name in self.nodes.keys() - {HUB}:
+                await manager.admin.link_allow(name)
+        for name, node in self.nodes.items():
+            if name == HUB:
+                continue
+            async with self.connect(node) as manager:
+                address = self.network.address(name)
+                await manager.admin.link_create(
+                    HUB, [address], connections=CONNECTIONS, ordered=True
+                )
+                await manager.admin.queue_create(REMOTE)
+
+    def progress(self, name: str) -> float:
+        """Return which part of its work the daemon *name* has seen: puts, or consumption."""
+        if name == HUB:
+            return self.ledger.consumed / max(self.total, 1)
+        return self.put.get(name, 0) / max(len(self.by_airport.get(name, ())), 1)
+
+    def connect(self, node: Node) -> "QueueManager":
+        """Return a connection to *node*, which may be starting still."""
+        return connect(node.address, name="demo", wait_ms=WAIT_MS)
+
+    async def produce(self, airport: str) -> None:
+        """Put all flights of an airport, in their order, a window of them under way."""
+        room = asyncio.Semaphore(PUT_WINDOW)
+        self.put[airport] = 0
+
+        def landed(number: int) -> Callable[["asyncio.Future[PutResult]"], None]:
+            def note(future: "asyncio.Future[PutResult]") -> None:
+                room.release()
+                self.put[airport] += 1
+                if future.exception() is None:
+                    self.ledger.note_put(number)
+                else:
+                    self.ledger.refused += 1
+
+            return note
+
+        async with self.connect(self.nodes[airport]) as manager:
+            for flight in self.by_airport.get(airport, []):
+                await room.acquire()
+                future = await manager.submit(
+                    REMOTE,
+                    flight.body,
+                    correlation_id=flight.tail_number.encode(),
+                    headers={
+                        "carrier": flight.carrier,
+                        "destination": flight.destination,
+                        "row": flight.row,
+                    },
+                )
+                future.add_done_callback(landed(flight.row))
+            for _ in range(PUT_WINDOW):
+                await room.acquire()
+
+    async def consume(self, work: Callable[[Message], None]) -> None:
+        """Take messages at the hub by lease and ack until cancelled; *work* on each once."""
+        async with self.connect(self.nodes[HUB]) as manager:
+            async for message in manager.consume(QUEUE, prefetch=512):
+                row = int(message.headers["row"])
+                flagged = message.redelivered != "no"
+                fresh = self.ledger.note_delivery(
+                    row, str(message.uid), flagged=flagged, known=row < self.total
+                )
+                if fresh:
+                    work(message)
+                (await manager.ack_soon(message)).add_done_callback(_look)
+
+    async def take_all(self, work: Callable[[Message], None]) -> None:
+        """Consume until everything came out, and nothing that was handed out again is left.
+
+        Raises:
+            TimeoutError: the queue is not empty long after all came out.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            consumers = [tasks.create_task(self.consume(work)) for _ in range(CONSUMERS)]
+            while self.ledger.consumed < self.total:
+                await asyncio.sleep(0.05)
+            async with asyncio.timeout(DRAIN_MAX_S), self.connect(self.nodes[HUB]) as manager:
+                while (await manager.admin.queue_show(QUEUE))["depth"]:
+                    await asyncio.sleep(0.05)
+            for consumer in consumers:
+                consumer.cancel()
+
+
+def _look(acked: "asyncio.Future[None]") -> None:
+    """Take note of an ack's failure: the lease was lost to a kill, and the message comes again."""
+    if not acked.cancelled():
+        acked.exception()
+
+
+class Killer:
+    """Kills daemons with -9, and starts them again at once. Counts the kills by name."""
+
+    def __init__(self, rounds: int) -> None:
+        self.kills: dict[str, int] = {}
+        self._rounds = rounds
+
+    async def run(self, node: Node, progress: Callable[[], float]) -> None:
+        """Kill *node* whenever another equal part of its work is done."""
+        self.kills[node.name] = 0
+        for number in range(1, self._rounds + 1):
+            while progress() < number / (self._rounds + 1):
+                await asyncio.sleep(0.01)
+            await asyncio.to_thread(node.kill)
+            self.kills[node.name] += 1
+            node.start()

@@ -1,0 +1,322 @@
+"""What the shell offers on Tab: the names of the queue manager that the command line speaks of.
+
+A prompt is no place to wait or to read an error: what does not come at once is not offered.
+"""
+
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from importlib import import_module
+from io import StringIO
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from qmgr_protocol import group_id
+from qmgr_protocol.name import is_name
+from qmgr_tools.context import file as context_file
+from qmgr_tools.context import target
+
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
+
+FILES = "%files%"  # stands for the names of files, in no name of ours
+# Typer's own has bash offer files wherever nothing is offered.
+BASH = """
+%(complete_func)s() {
+    local IFS=$'\\n'
+    COMPREPLY=( $( env COMP_WORDS="${COMP_WORDS[*]}" \\
+                   COMP_CWORD=$COMP_CWORD \\
+                   %(autocomplete_var)s=complete_bash $1 ) )
+    if [[ "${COMPREPLY[0]}" == "@FILES@" ]]; then
+        COMPREPLY=()
+        compopt -o default
+    fi
+    return 0
+}
+
+complete -F %(complete_func)s %(prog_name)s
+""".replace("@FILES@", FILES.replace("%", "%%"))
+FISH_ASKS = "_TYPER_COMPLETE_FISH_ACTION"
+VARIABLE = "_QMCTL_COMPLETE"
+PATIENCE_S = 0.5
+OFFERED_MAX = 1_000  # groups, topics
+SUBSCRIPTIONS_MAX = 200  # Each is looked at for how far behind it is.
+# What zsh evaluates as nothing else, whoever the daemon is.
+_SUBSCRIPTION = re.compile(r"[A-Za-z0-9._~-]*[:.][A-Za-z0-9._-]+(@[A-Za-z0-9._-]+)?")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
+# Bash makes words of their own of these, wherever they stand.
+_BREAKS = re.compile("[@:=]+")
+# A name may begin with @ or : behind these; behind anything else it stands within a name.
+_VERBS = {
+    "show", "browse", "delete", "purge", "put", "get", "create", "alter", "move", "copy", "rm",
+    "healthy", "what-lacks", "--to", "--subscription",
+}  # fmt: skip
+
+_LISTS = {
+    "link": "link_show",
+    "sub": "subscription",
+}  # where a group's columns are, if not in a module of its name
+
+
+def queues(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of all queues and subscriptions; @NAME are those of links."""
+    return [name for name, _ in _queues(ctx)] + subscriptions(ctx, incomplete)
+
+
+def definitions(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of the queues that people make: local ones, and remote ones."""
+    return [name for name, kind in _queues(ctx) if kind != "transmission"]
+
+
+def local_queues(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of the queues that messages can be got from."""
+    known = [name for name, kind in _queues(ctx) if kind in ("local", "alias")]
+    return known + subscriptions(ctx, incomplete)
+
+
+def browsable_queues(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of the queues that hold messages here."""
+    known = [name for name, kind in _queues(ctx) if kind != "remote"]
+    return known + subscriptions(ctx, incomplete)
+
+
+def subscriptions(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of the first subscriptions."""
+
+    def ask(client: "Client") -> Sequence[Mapping[str, Any]]:
+        return client.admin.subscription_list(limit=SUBSCRIPTIONS_MAX)
+
+    found = (row.get("subscription") for row in _asked(ctx, ask) or ())
+    return [name for name in found if isinstance(name, str) and _SUBSCRIPTION.fullmatch(name)]
+
+
+def topics(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the topics for which something is set, or that retained a publication."""
+    found = (
+        row.get("topic")
+        for row in _asked(ctx, lambda c: c.admin.topic_list(limit=OFFERED_MAX)) or ()
+    )
+    return [name for name in found if isinstance(name, str) and _TOPIC.fullmatch(name)]
+
+
+def templates(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the patterns of the templates."""
+    rows = _asked(ctx, lambda client: client.admin.template_list()) or ()
+    patterns = (str(row.get("pattern")) for row in rows)
+    return [pattern for pattern in patterns if is_name(pattern.replace("*", "-"))]
+
+
+def new_queues(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return NAME@LINK for each link, once NAME@ is typed."""
+    name, at, _ = incomplete.partition("@")
+    return [f"{name}@{link}" for link in links(ctx, "")] if name and at else []
+
+
+def links(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of the links that lead from here."""
+    found = _asked(ctx, lambda client: client.admin.link_list()) or {}
+    return _names(row.get("link") for row in found.get("links", ()))
+
+
+def peers(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of the links that lead from here, and of the managers with one to here."""
+    found = _asked(ctx, lambda client: client.admin.link_list()) or {}
+    named = [row.get("link") for row in found.get("links", ())]
+    for inbound in ("inbound", "allowed", "refused"):
+        named += [row.get("peer") for row in found.get(inbound, ())]
+    return _names(dict.fromkeys(named))
+
+
+def allowed(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of the queue managers that may open links to here."""
+    found = _asked(ctx, lambda client: client.admin.link_list()) or {}
+    return _names(row.get("peer") for row in found.get("allowed", ()))
+
+
+def refused(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of the queue managers that tried to open links to here, and may not."""
+    found = _asked(ctx, lambda client: client.admin.link_list()) or {}
+    return _names(row.get("peer") for row in found.get("refused", ()))
+
+
+def connections(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Return the numbers of the open connections, each with the name that the peer gave."""
+    rows = _asked(ctx, lambda client: client.admin.connection_list()) or ()
+    found = [(row.get("connection"), _names([row.get("name")])) for row in rows]
+    return [(str(number), "".join(names)) for number, names in found if type(number) is int]
+
+
+def jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Return the numbers of the jobs, each with its kind and state."""
+    rows = _asked(ctx, lambda client: client.admin.job_list()) or ()
+    return [
+        (str(row["job"]), "-".join(_names([row.get("kind"), row.get("state")])))
+        for row in rows
+        if type(row.get("job")) is int
+    ]
+
+
+def groups(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the first message groups of the queue that the command line names."""
+    # Behind an option that has no value yet nothing that stands before it has its name.
+    queue = str(ctx.params.get("queue") or next(iter(ctx.args), ""))
+
+    def ask(client: "Client") -> list[str]:
+        return [_group(row["group"]) for row in islice(client.admin.groups(queue), OFFERED_MAX)]
+
+    return _asked(ctx, ask) or []
+
+
+def _group(digits: str) -> str:
+    """Return the group of these *digits* as it can be typed: as text where that is a name.
+
+    Raises:
+        ValueError: they are no digits.
+    """
+    found = bytes.fromhex(digits)
+    text = group_id.shown(found)
+    return text if is_name(text) else found.hex()
+
+
+def contexts(incomplete: str) -> list[tuple[str, str]]:
+    """Return the names of the contexts, each with its address."""
+    with suppress(Exception):  # A file that cannot be read is told by the command itself.
+        return sorted(context_file.load(os.environ).addresses.items())
+    return []
+
+
+def columns(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the columns of the list that the command shows, behind those that are there."""
+    before, comma, _ = incomplete.rpartition(",")
+    group = (ctx.parent.info_name if ctx.parent else "") or ""
+    known = import_module(f"qmgr_tools.{_LISTS.get(group, group)}").COLUMNS
+    return [f"{before}{comma}{column.key}" for column in known]
+
+
+def files(incomplete: str) -> list[str]:
+    """Return what has the shell offer files."""
+    return [incomplete + FILES]
+
+
+def of_argument(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return what is offered for the command's argument: for an option that may stand alone."""
+    for parameter in ctx.command.params:
+        if parameter.param_type_name == "argument":
+            return [item.value for item in parameter.shell_complete(ctx, incomplete)]
+    return []
+
+
+def _queues(ctx: typer.Context) -> Iterator[tuple[str, str]]:
+    for row in _asked(ctx, lambda client: client.admin.queue_list()) or ():
+        for name in _names([row.get("queue")]):
+            yield name, str(row.get("kind"))
+
+
+def _names(found: Iterable[object]) -> list[str]:
+    """Return what is a name: zsh evaluates what it is given, whoever the daemon is."""
+    names = [name for name in found if isinstance(name, str)]
+    return [name for name in names if all(map(is_name, name.removeprefix("@").split("@", 1)))]
+
+
+def _asked(ctx: typer.Context, ask: "Callable[[Client], Any]") -> Any:
+    """Return what *ask* gets from the queue manager, or None."""
+    with suppress(Exception):  # of whatever kind: the prompt is to stay as it is
+        from qmgr_client.blocking import connect  # takes 60 ms
+
+        with _limited(), connect(_address(ctx), give_up_ms=0) as client:
+            return ask(client)
+    return None
+
+
+def _address(ctx: typer.Context) -> str:
+    """Return the address that the words so far name, behind the command or before it."""
+    for said in (ctx.params, ctx.find_root().params):
+        where = [said.get(name) for name in ("connect", "data_dir", "context")]
+        if any(value is not None for value in where):
+            break
+    connect, data_dir, context = where
+    return target.find(connect, data_dir, context, os.environ).address
+
+
+@contextmanager
+def _limited() -> Iterator[None]:
+    """End the process where the block takes too long: even a name that DNS does not answer."""
+    before = signal.signal(signal.SIGALRM, lambda *_: os._exit(1))
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def is_wanted() -> bool:
+    """Return whether the shell asks what could come next."""
+    return os.environ.get(VARIABLE, "").startswith("complete_")
+
+
+def answer(run: Callable[[], int]) -> int:
+    """Print what *run* offers, as the shell takes it; return the exit code. No error is shown."""
+    said = joined(os.environ) if os.environ[VARIABLE] == "complete_bash" else ""
+    offered = StringIO()
+    is_whether = os.environ.get(FISH_ASKS) == "is-args"
+    if is_whether:
+        os.environ[FISH_ASKS] = "get-args"  # What there is says whether there is.
+    try:
+        with redirect_stdout(offered), redirect_stderr(StringIO()):
+            code = run()
+    except SystemExit as end:
+        code = int(end.code or 0)
+    return _told(offered.getvalue(), said, code, is_whether=is_whether)
+
+
+def _told(offered: str, said: str, code: int, *, is_whether: bool) -> int:
+    """Print what is *offered*, and files only where these are meant; return the exit code."""
+    shell = os.environ[VARIABLE].removeprefix("complete_")
+    is_of_files = FILES in offered
+    if is_whether:
+        return int(is_of_files)  # Where fish is told of no arguments, it offers files.
+    if is_of_files:
+        offered = {"bash": FILES, "zsh": "_files"}.get(shell, "")
+    elif offered.strip() == "_files":  # Typer's word to zsh where nothing is known.
+        offered = ""
+    for line in filter(None, offered.splitlines()):
+        sys.stdout.write(f"{line.removeprefix(said)}\n")
+    return code
+
+
+def install() -> None:
+    """Have the script for bash that is installed or shown be the one that is here."""
+    with suppress(ImportError, AttributeError):  # A Typer that keeps it elsewhere has its own.
+        from typer import _completion_shared as shared
+
+        shared._completion_scripts["bash"] = BASH
+
+
+def joined(environment: MutableMapping[str, str]) -> str:
+    """Join the words that bash broke at @ : and = in COMP_WORDS; return what it has kept.
+
+    Of a word that is broken, bash replaces the last piece only, with an @ that begins it; what
+    stands before that is returned.
+    """
+    words = environment.get("COMP_WORDS", "").split("\n")
+    said = environment.get("COMP_CWORD", "")
+    at = int(said) if re.fullmatch("[0-9]{1,9}", said) else 0
+    whole: list[str] = []
+    cursor, kept, is_open = 0, "", False
+    for place, word in enumerate(words):
+        is_break = bool(_BREAKS.fullmatch(word))
+        is_begin = word.startswith(("@", ":")) and (not whole or whole[-1] in _VERBS)
+        is_joined = whole and word and (is_open or (is_break and not is_begin))
+        before = whole.pop() if is_joined else ""
+        whole.append(before + word)
+        is_open = is_break
+        if place == at:
+            cursor, kept = len(whole) - 1, before + (word if is_break else "")
+    environment.update(COMP_WORDS="\n".join(whole), COMP_CWORD=str(cursor))
+    return kept.removesuffix("@")

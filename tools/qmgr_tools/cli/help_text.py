@@ -1,0 +1,152 @@
+"""How --help looks: commands in sections, examples last, the shared options apart.
+
+A docstring may end with examples, which stand below the options then:
+
+    Examples:
+      qmctl queue ls --where 'ready>0'
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from typer.core import TyperCommand, TyperGroup
+
+from qmgr_tools.cli.ending import UsageError
+from qmgr_tools.cli.failure import exit_codes_text
+
+REQUIRED = re.compile(r" *\[[^]]*required\]$")  # The usage says so, by its braces.
+SHARED = ("connect", "data_dir", "context", "output", "as_json", "help")
+ROOT = """Put and get messages; look after the queues, links and snapshots of a queue manager.
+
+A queue manager is a daemon, qmgrd, that keeps messages in queues on disk until somebody gets them;
+links carry messages from one to the next. Commands go to the one at 127.0.0.1:7470, unless an
+option, the environment or a context says where else: see "qmctl context --help".
+"""
+ROOT_EPILOG = f"""\b
+Exit codes:
+{exit_codes_text()}
+
+\b
+With -o json (or --json) errors are JSON, too: the last line of stderr is
+{{"error": {{...}}}} with code (of the protocol, or null), exit_code, what, why,
+remedy. Notes are lines {{"note": "..."}} before it.
+
+\b
+While nobody listens at the address, commands try again for 3 s: a daemon
+that was started just now is found. QMCTL_PATIENCE is a time in place of that.
+
+\b
+A first session, with a daemon on this machine:
+  qmgrd --name NYC --data-dir /tmp/nyc --tcp 127.0.0.1:7470 2>/tmp/nyc.log &
+  qmctl status --wait 10s   # once it serves
+  qmctl queue create ORDERS
+  qmctl put ORDERS 'one ton of apples'
+  qmctl browse ORDERS       # look, and leave it there
+  qmctl get ORDERS          # print it; once it is printed it is gone
+  qmctl status --watch      # how all is, every 2 seconds; Ctrl-C ends it"""
+# By the verb of ours: what others call it.
+SYNONYMS = {
+    "create": ("add", "new", "define", "make", "declare"),
+    "alter": ("set", "edit", "update", "change", "modify"),
+    "ls": ("list", "l"),
+    "show": ("info", "describe", "inspect", "display"),
+    "purge": ("clear", "empty", "drain"),
+    "delete": ("rm", "remove", "del", "drop", "destroy"),
+    "close": ("kill", "disconnect"),
+    "pause": ("hold", "suspend"),
+    "resume": ("continue", "unpause"),
+    "reassign": ("handover", "release"),
+    "put": ("send", "write"),
+    "pub": ("publish",),
+    "sub": ("subscribe", "subscription", "subscriptions"),
+    "topic": ("topics",),
+    "rm": ("delete", "remove", "unsubscribe"),
+    "get": ("receive", "consume", "read"),
+    "consume": ("tail", "follow", "listen"),
+    "browse": ("peek",),
+}
+_EXAMPLES = "\n\nExamples:\n"
+
+
+def parts(docstring: str, more_help: str = "") -> tuple[str, str | None]:
+    """Return what stands above the options, and the examples that stand below them."""
+    text, mark, examples = docstring.replace("\b\nExamples:", "Examples:").partition(_EXAMPLES)
+    above = f"{text}\n\n{more_help}".rstrip()
+    return above, f"\b{mark[1:]}{examples}" if mark else None
+
+
+def first_example(docstring: str) -> str:
+    """Return the first example of a docstring, or nothing."""
+    return docstring.partition(_EXAMPLES)[2].partition("\n")[0]
+
+
+class Command(TyperCommand):
+    """A command whose help has its own options first."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, the command's own options, and those of every command."""
+        arguments: list[tuple[str, str]] = []
+        own: dict[str, list[tuple[str, str]]] = {"Options": []}
+        shared: list[tuple[str, str]] = []
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is None:
+                continue
+            if parameter.param_type_name == "argument":
+                name, help_ = record
+                arguments.append((name.partition(" ")[0], REQUIRED.sub("", help_)))
+            else:
+                section = getattr(parameter, "rich_help_panel", None) or "Options"
+                known = own.setdefault(section, [])
+                (shared if parameter.name in SHARED else known).append(record)
+        _write(formatter, "Arguments", arguments)
+        for section, rows in own.items():
+            _write(formatter, section, rows)
+        _write(formatter, "Options of every command", shared)
+
+
+class Group(TyperGroup):
+    """Commands, of which the help tells before it tells of options."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that *args* name; where none is, say which may be meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except UsageError as error:
+            if meant := self._meant(args[0]):
+                error.message = f"No such command {args[0]!r}. Did you mean {', '.join(meant)}?"  # type: ignore[attr-defined]
+            raise
+
+    def _meant(self, word: str) -> list[str]:
+        """Return the commands, here or one below, that are called *word* elsewhere."""
+        verbs = [verb for verb, others in SYNONYMS.items() if word in others] or [word]
+        if here := [verb for verb in verbs if verb in self.commands]:
+            return here[:1]
+        groups = {name: getattr(found, "commands", {}) for name, found in self.commands.items()}
+        known = [word, *verbs] if word in SYNONYMS else verbs
+        return [
+            f"{name} {verb}"
+            for name, commands in groups.items()
+            for verb in dict.fromkeys(known)
+            if verb in commands
+        ]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands, each in its section, then the options."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            if command is not None and not command.hidden:
+                section = getattr(command, "rich_help_panel", None) or "Commands"
+                sections.setdefault(section, []).append((name, command.get_short_help_str(200)))
+        for section, rows in sections.items():
+            _write(formatter, section, rows)
+        options = [parameter.get_help_record(ctx) for parameter in self.get_params(ctx)]
+        _write(formatter, "Options", [record for record in options if record is not None])
+
+
+def _write(formatter: Any, title: str, rows: Sequence[tuple[str, str]]) -> None:
+    if rows:
+        with formatter.section(title):
+            formatter.write_dl(rows)

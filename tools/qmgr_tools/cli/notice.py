@@ -1,0 +1,52 @@
+"""What goes to stderr: notes, and at the end the error; for people, or JSON with -o json.
+
+With -o json every line of stderr is a JSON object, {"note": "..."} or {"error": {...}}; an error is
+the last line. So a script can read stderr by lines, and stdout holds results only.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from qmgr_tools.cli import same_place
+from qmgr_tools.cli.failure import Failure, one_line
+
+_WORDS = (["-o", "json"], ["--output", "json"])
+_ONE_WORD = ("-ojson", "-o=json", "--output=json", "--json")
+_is_json: ContextVar[bool] = ContextVar("is_json", default=False)
+
+
+def asks_for_json(arguments: Sequence[str]) -> bool:
+    """Return whether the command line asks for JSON, even one that cannot be parsed."""
+    words = list(arguments)
+    if "--" in words:
+        words = words[: words.index("--")]
+    return any(word in _ONE_WORD or words[at : at + 2] in _WORDS for at, word in enumerate(words))
+
+
+@contextmanager
+def in_json(*, wanted: bool) -> Iterator[None]:
+    """Write notes and errors as JSON meanwhile, if *wanted*."""
+    token = _is_json.set(wanted)
+    try:
+        yield
+    finally:
+        _is_json.reset(token)
+
+
+def is_json() -> bool:
+    """Return whether notes and errors are JSON now."""
+    return _is_json.get()
+
+
+def note(words: str) -> None:
+    """Write a note: what people should know and what is no part of the result."""
+    text = one_line(same_place.commands(words))
+    print(json.dumps({"note": text}) if is_json() else text, file=sys.stderr)
+
+
+def error_line(failure: Failure) -> str:
+    """Return *failure* as one line of JSON."""
+    return json.dumps({"error": failure.as_object()})

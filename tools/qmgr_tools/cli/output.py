@@ -1,0 +1,322 @@
+"""What commands print: tables and facts for people, JSON for scripts.
+
+On a terminal tables are aligned, coloured (unless NO_COLOR is set) and held to its width: long
+columns go below their row, other text is folded, but for UIDs; nothing is cut but names that others
+gave.
+Elsewhere a row is a line, its cells separated by tabs. JSON has the keys that the help of each
+command names, whole numbers of bytes and milliseconds, and times in RFC 3339.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from qmgr_config.units import ms_text
+from qmgr_tools.cli import humanize as humane
+from qmgr_tools.cli import notice
+from qmgr_tools.cli.failure import one_line
+
+Row = Mapping[str, Any]
+GAP = 2
+WIDTH_MIN = 8
+NAME_MAX = 64  # characters
+INDENT = 4  # of what stands below a row
+# Of states, of queues and of links.
+STYLES = {
+    "up": "green", "blocked": "yellow", "waiting": "yellow", "refused": "bold red",
+    "full": "bold red", "no puts": "yellow", "no gets": "yellow", "closed": "yellow",
+    "stopped": "dim", "away": "yellow", "no link": "red", "suspended": "yellow",
+}  # fmt: skip
+
+
+class Format(StrEnum):
+    """What -o may say."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+def plain(value: object) -> str:
+    """Return a cell as it is; nothing for what a row does not have."""
+    return "" if value is None else one_line(str(value))
+
+
+def flag(value: object) -> str:
+    """Return a truth as a word."""
+    return "" if value is None else "yes" if value else "no"
+
+
+def listed(value: object) -> str:
+    """Return the elements of a list behind one another."""
+    return ", ".join(map(plain, value)) if isinstance(value, list | tuple) else plain(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table: which key of a row it shows, and how."""
+
+    key: str
+    title: str
+    text: Callable[[Any], str] = plain
+    is_number: bool = False
+    is_long: bool = False  # goes below its row where the table is too wide
+    is_size: bool = False  # a number of bytes
+    is_whole: bool = False  # to be copied from the terminal: stays on one line
+    shown_max: int = 0  # characters in a table; 0: all
+
+    def shown(self, row: Row) -> str:
+        """Return what a table shows of the cell."""
+        cell = self.cell(row)
+        return f"{cell[: self.shown_max - 1]}…" if 0 < self.shown_max < len(cell) else cell
+
+    def cell(self, row: Row) -> str:
+        """Return what stands in this column for *row*."""
+        value = row.get(self.key)
+        return "" if value is None else self.text(value)
+
+
+def text(key: str, title: str = "") -> Column:
+    """Return a column of text."""
+    return Column(key, title or _title(key))
+
+
+def whole(key: str, title: str = "") -> Column:
+    """Return a column of what people copy, such as UIDs: it stays whole where others are folded."""
+    return Column(key, title or _title(key), is_whole=True)
+
+
+def long_text(key: str, title: str = "") -> Column:
+    """Return a column of sentences, which goes below its row where the table is too wide."""
+    return Column(key, title or _title(key), is_long=True)
+
+
+def count(key: str, title: str = "") -> Column:
+    """Return a column of whole numbers."""
+    return Column(key, title or _title(key), is_number=True)
+
+
+def size(key: str, title: str = "") -> Column:
+    """Return a column of sizes in bytes."""
+    return Column(key, title or _title(key), humane.size, is_number=True, is_size=True)
+
+
+def duration(key: str, title: str = "") -> Column:
+    """Return a column of durations in milliseconds."""
+    return Column(key, title or _title(key), humane.duration, is_number=True)
+
+
+def exact_size(key: str, title: str = "") -> Column:
+    """Return a column of sizes that people set: shown as exactly as that."""
+    return Column(key, title or _title(key), humane.exact_size, is_number=True, is_size=True)
+
+
+def exact_duration(key: str, title: str = "") -> Column:
+    """Return a column of durations that people set: shown as exactly as that."""
+    return Column(key, title or _title(key), ms_text, is_number=True)
+
+
+def name(key: str, title: str = "", *, is_long: bool = False) -> Column:
+    """Return a column of names that others gave, of any length: JSON alone has more than a part.
+
+    One that *is_long* goes below its row where the table is too wide.
+    """
+    return Column(key, title or _title(key), is_long=is_long, shown_max=NAME_MAX)
+
+
+def _title(key: str) -> str:
+    return key.removesuffix("_ms").replace("_", " ").upper()
+
+
+def table(columns: Sequence[Column], rows: Iterable[Row], indent: int = 0) -> None:
+    """Print a row for each of *rows*; on a terminal *indent* characters from its left."""
+    if not sys.stdout.isatty():
+        titles(columns)
+        for row in rows:
+            tabs(columns, row)
+    else:
+        cells = [[column.shown(row) for column in columns] for row in rows]
+        _show_table(columns, cells, _console().width - indent, indent)
+
+
+def titles(columns: Sequence[Column]) -> None:
+    """Print the line with which a table begins where no terminal is."""
+    print("\t".join(column.title for column in columns))
+
+
+def tabs(columns: Sequence[Column], row: Row) -> None:
+    """Print a row as a table has it where no terminal is; for one that has no end."""
+    print("\t".join(column.shown(row) for column in columns))
+
+
+def _show_table(columns: Sequence[Column], cells: list[list[str]], room: int, indent: int) -> None:
+    widths = _widths(columns, cells)
+    is_wide = _total(widths) > room
+    below = [n for n, column in enumerate(columns) if is_wide and column.is_long]
+    beside = [n for n in range(len(columns)) if n not in below]
+    shown = [columns[n] for n in beside]
+    widths = _folded(shown, [widths[n] for n in beside], room)
+    console = _console(indent + _total(widths) + GAP)  # What is not folded goes beyond the edge.
+    part = _part(shown, widths, has_header=True)
+    for line in cells:
+        part.add_row(*(_styled(line[n], columns[n].key) for n in beside))
+        notes = [line[n] for n in below if line[n]]
+        if notes:
+            console.print(_indented(part, indent))
+            part = _part(shown, widths, has_header=False)
+            _print_below(notes, room + indent, indent)
+    if part.row_count or not cells:
+        console.print(_indented(part, indent))
+
+
+def _part(columns: Sequence[Column], widths: Sequence[int], *, has_header: bool) -> Any:
+    """Return a table without rows; parts with the same widths are one table to the eye."""
+    from rich.table import Table  # takes 70 ms
+
+    part = Table(
+        box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0),
+        show_header=has_header,
+    )  # fmt: skip
+    for column, width in zip(columns, widths, strict=True):
+        side: Any = "right" if column.is_number else "left"
+        part.add_column(column.title, justify=side, width=width, overflow="fold")
+    return part
+
+
+def _print_below(notes: Iterable[str], room: int, indent: int) -> None:
+    console = _console()
+    for words in notes:
+        console.print(_indented(_styled(words), indent + INDENT), width=room, overflow="fold")
+
+
+def _indented(shown: Any, indent: int) -> Any:
+    from rich.padding import Padding
+
+    return Padding(shown, (0, 0, 0, indent), expand=False) if indent else shown
+
+
+def _widths(columns: Sequence[Column], cells: list[list[str]]) -> list[int]:
+    """Return how wide each column would like to be."""
+    from rich.cells import cell_len
+
+    return [
+        max(map(cell_len, (column.title, *(line[number] for line in cells))))
+        for number, column in enumerate(columns)
+    ]
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + GAP * (len(widths) - 1)
+
+
+def _folded(columns: Sequence[Column], wanted: Sequence[int], room: int) -> list[int]:
+    """Return how wide each column may be: the widest texts give way first; numbers
+    and what is to stay whole never do."""
+    widths = list(wanted)
+    texts = [n for n, column in enumerate(columns) if not (column.is_number or column.is_whole)]
+    while _total(widths) > room and texts:
+        widest = max(texts, key=widths.__getitem__)
+        if widths[widest] <= WIDTH_MIN:
+            break
+        widths[widest] -= 1
+    return widths
+
+
+def facts(columns: Sequence[Column], row: Row, title: str = "") -> None:
+    """Print one line for each of *columns* that *row* has a value for."""
+    told = [(column, column.cell(row)) for column in columns if column.cell(row)]
+    if not sys.stdout.isatty():
+        for column, cell in told:
+            print(f"{column.title.lower()}\t{cell}")
+        return
+    from rich.table import Table  # takes 70 ms
+
+    shown = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    shown.add_column(style="dim", no_wrap=True)
+    shown.add_column(overflow="fold")
+    for column, cell in told:
+        shown.add_row(column.title.lower(), _styled(cell, column.key))
+    console = _console(max((len(column.title) for column, _ in told), default=0) + GAP + WIDTH_MIN)
+    if title:
+        console.print(f"[bold]{title}[/]")
+    console.print(shown)
+
+
+def document(value: object) -> None:
+    """Print *value* as one JSON document."""
+    print(_json(value, 2))
+
+
+def line(value: object) -> None:
+    """Print *value* as JSON on one line."""
+    print(_json(value))
+
+
+def as_line(value: object) -> str:
+    """Return *value* as JSON on one line, in ASCII: for a file."""
+    return json.dumps(value)
+
+
+def flush() -> None:
+    """Have whoever reads see what was printed."""
+    sys.stdout.flush()
+
+
+def _json(value: object, indent: int | None = None) -> str:
+    """Return *value* as JSON that the output can take: in ASCII where its encoding lacks some."""
+    found = json.dumps(value, indent=indent, ensure_ascii=False)
+    try:
+        found.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(value, indent=indent)
+    return found
+
+
+def say(words: str) -> None:
+    """Print a sentence about what was done."""
+    print(one_line(words))
+
+
+def note(words: str) -> None:
+    """Write to stderr what is not part of the result."""
+    notice.note(words)
+
+
+def _styled(cell: str, key: str = "") -> Any:
+    from rich.text import Text
+
+    return Text(cell, style=STYLES.get(cell, "") if key == "state" else "")
+
+
+def words(
+    parts: Sequence[tuple[str, str]], first: int = 0, others: int = 0, *, is_whole: bool = False
+) -> None:
+    """Print a sentence of *parts*, each with its style, folded at the terminal's edge.
+
+    Args:
+        parts: texts and styles.
+        first: how far the first line is indented, on a terminal or not.
+        others: the same of the lines that follow on a terminal; elsewhere there are none.
+        is_whole: it is to be copied: it goes beyond the edge in place of being folded.
+    """
+    from rich.text import Text
+
+    told = [(one_line(text), style) for text, style in parts]
+    if is_whole or not sys.stdout.isatty():
+        print(" " * first + "".join(text for text, _ in told))
+        return
+    console = _console()
+    folded = Text.assemble(*told).wrap(console, max(console.width - others, WIDTH_MIN))
+    for number, line in enumerate(folded):
+        line.rstrip()
+        console.print(Text(" " * (others if number else first)) + line)
+
+
+def _console(width_min: int = 0) -> Any:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.width = max(console.width, width_min)
+    return console

@@ -1,0 +1,1 @@
+"""Contexts: named queue managers that `qmctl` can work on."""

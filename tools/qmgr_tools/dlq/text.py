@@ -1,0 +1,127 @@
+"""A dead letter as text: a row of a table, all that is known of it, an object for scripts."""
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from qmgr_protocol.errors import name_of
+from qmgr_tools.cli import humanize as humane
+from qmgr_tools.cli import output
+from qmgr_tools.message import text as message_text
+
+if TYPE_CHECKING:
+    from qmgr_client.message import Message
+
+COLUMNS = (
+    output.whole("uid"),
+    output.text("origin_queue", "FROM"),
+    output.long_text("code"),
+    output.name("reason", is_long=True),
+    output.count("failed"),
+    output.count("delivered"),
+    output.count("retries"),
+    output.text("age"),
+    output.size("body_bytes", "SIZE"),
+    output.text("manager"),
+    output.name("text"),
+    output.text("group"),
+    output.count("number"),
+    output.Column("last", "LAST", output.flag),
+)
+LISTED = (
+    "uid", "origin_queue", "code", "reason", "failed", "delivered", "retries", "age", "body_bytes",
+)  # fmt: skip
+FACTS = (
+    output.text("origin_queue", "from"),
+    output.text("manager"),
+    output.text("code"),
+    output.text("reason"),
+    output.text("text"),
+    output.text("dead"),
+    output.count("failed"),
+    output.count("delivered"),
+    output.count("retries"),
+    output.duration("left_ms", "time left"),
+)
+ATTEMPTS = (
+    output.text("time"), output.text("code"), output.name("reason"), output.name("client"),
+    output.long_text("text"),
+)  # fmt: skip
+JSON_KEYS = """\
+  dead      null for what is none, else an object with
+    code, reason, text    why; what its consumer said
+    queue, manager        where it comes from
+    time                  when it became one, RFC 3339
+    failed, delivered     its counts there
+    retries               how often it went back already
+    left_ms               time that it had left; null: for ever
+  attempts  an array: its failures, each with time, code, reason, text, client
+"""
+
+
+def dead_of(message: "Message") -> dict[str, Any] | None:
+    """Return the header of a dead letter, or None where it has none."""
+    dead = message.dead
+    if dead is None:
+        return None
+    return {
+        "code": dead.code_name, "reason": dead.reason, "text": dead.text, "queue": dead.queue,
+        "manager": dead.manager, "time": humane.rfc3339(dead.us), "failed": dead.failed,
+        "delivered": dead.delivered, "retries": dead.retries, "left_ms": dead.left_ms,
+    }  # fmt: skip
+
+
+def attempts_of(message: "Message") -> list[dict[str, Any]]:
+    """Return the failures of a message, the oldest first."""
+    return [
+        {
+            "time": humane.rfc3339(attempt.us),
+            "code": name_of(attempt.code) if attempt.code else "",
+            "reason": attempt.reason,
+            "text": attempt.text,
+            "client": attempt.client,
+        }
+        for attempt in message.attempts
+    ]
+
+
+def as_object(message: "Message") -> dict[str, Any]:
+    """Return a dead letter as the object that the help describes."""
+    found = message_text.as_object(message)
+    return found | {"dead": dead_of(message), "attempts": attempts_of(message)}
+
+
+def _reason(dead: dict[str, Any]) -> dict[str, Any]:
+    """Return reason and text for people: an operator's skip has the code of a consumer's reject."""
+    if (dead.get("reason"), dead.get("text")) == ("skipped", "by an operator"):
+        return {"reason": "skipped by an operator", "text": ""}
+    return {}
+
+
+def as_row(message: "Message") -> dict[str, Any]:
+    """Return a dead letter as a row of COLUMNS."""
+    dead = dead_of(message) or {}
+    age = humane.age(message.dead.us if message.dead else message.put_us, time.time_ns() // 1_000)
+    dead |= message_text.place_of(message) | _reason(dead)
+    return dead | {
+        "uid": str(message.uid), "origin_queue": dead.get("queue"), "age": age,
+        "body_bytes": len(message.body),
+    }  # fmt: skip
+
+
+def show(message: "Message") -> None:
+    """Print a dead letter for people: why it is one, its failures, then the message."""
+    dead = dead_of(message)
+    if dead is None:
+        output.say("no dead letter: it was put here")
+    else:
+        age = humane.age(message.dead.us if message.dead else 0, time.time_ns() // 1_000)
+        facts = {"origin_queue": dead["queue"], "dead": f"{dead['time']} ({age})"}
+        output.facts(FACTS, dead | facts | _reason(dead))
+    found = attempts_of(message)
+    if found:
+        print()
+        told = [column for column in ATTEMPTS if any(map(column.cell, found))]
+        output.table(told, found)
+    print()
+    # That it was handed out to nobody since then would contradict the counts above.
+    message_text.show(message, without=("redelivered",) if dead else ())

@@ -1,0 +1,145 @@
+"""qmctl group: ls, show."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from qmgr_protocol import group_id
+from qmgr_protocol.record import GROUP_NUMBER_MAX
+from qmgr_tools.cli import completion, option, output, watch
+from qmgr_tools.cli import filter as filters
+from qmgr_tools.cli.command import Call, command
+from qmgr_tools.group import missing as group_missing
+from qmgr_tools.group import row as group_row
+
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
+
+Queue = Annotated[
+    str,
+    typer.Argument(
+        metavar="QUEUE", show_default=False, autocompletion=completion.local_queues,
+        help="The queue that it is on.",
+    ),
+]  # fmt: skip
+Group = Annotated[
+    bytes,
+    typer.Argument(
+        metavar="GROUP", show_default=False, autocompletion=completion.groups,
+        parser=option.group,
+        help='Its id, as "qmctl group ls" shows it: a text of at most 24 bytes, or 48 digits.',
+    ),
+]  # fmt: skip
+State = StrEnum("State", {name.upper(): name for name in group_row.STATES})  # type: ignore[misc]
+States = Annotated[
+    list[State] | None,
+    typer.Option(
+        "--state",
+        metavar="STATE",
+        show_default=False,
+        help=f"Those that are so: {', '.join(group_row.STATES)}; repeatable.",
+    ),
+]
+Incomplete = Annotated[
+    bool,
+    typer.Option("--incomplete", help="Those of which something is missing, or has not come yet."),
+]
+From = Annotated[
+    int,
+    typer.Option(
+        "--from", metavar="NUMBER", min=1, max=GROUP_NUMBER_MAX,
+        help="Its messages from this number on.",
+    ),
+]  # fmt: skip
+
+COLUMNS = group_row.COLUMNS
+STATES_TEXT = "\n".join(f"  {name:<9} {meaning}" for name, meaning in group_row.STATES.items())
+ABOUT = f"""\b
+A group is
+{STATES_TEXT}
+
+"""
+SHOWN_KEYS = """\
+  waiting_for             what would have it go on, in words
+  gaps                    an array of [first, last]: numbers that are missing
+  members                 an array: its messages here, each with number, last,
+                          state (ready, leased, delayed), client (whose it
+                          is, if leased), priority, arrival, delivered,
+                          failed, put_time, expiry_left_ms
+  next_number             where to go on with --from, or null: that is all
+"""
+
+
+@command(ABOUT + "\b\nJSON: an array of objects with\n" + group_row.JSON_KEYS, watched=True)
+def ls(
+    call: Call, queue: Queue, incomplete: Incomplete = False, state: States = None,
+    columns: filters.Columns = None, where: filters.Where = None, sort: filters.Sort = None,
+    limit: filters.Limit = None,
+) -> None:  # fmt: skip
+    """List the message groups of a queue, in order of their ids.
+
+    Conditions know = != < <= > >=; text fits patterns: --where 'group=N1*'.
+
+    Examples:
+      qmctl group ls FLIGHTS
+      qmctl group ls FLIGHTS --incomplete --sort -age_ms
+      qmctl group ls FLIGHTS --state parked --state paused --watch
+    """
+    listing = filters.Listing(
+        COLUMNS, group_row.LISTED, columns, where or [], sort, limit
+    )  # fmt: skip
+
+    def ask(client: "Client") -> list[output.Row]:
+        rows = map(group_row.of, client.admin.groups(queue, incomplete=incomplete))
+        return listing.rows(row for row in rows if not state or row["state"] in state)
+
+    watch.follow(call, f"list the groups of {queue}", ask, listing.show, queue)
+
+
+@command(
+    ABOUT + '\b\nJSON: an object, as "qmctl group ls" gives it, and with\n' + SHOWN_KEYS,
+    watched=True,
+)
+def show(call: Call, queue: Queue, group: Group, from_: From = 1) -> None:
+    """Show a group: what it waits for, what is missing, its messages.
+
+    Examples:
+      qmctl group show FLIGHTS N12345
+      qmctl group show FLIGHTS N12345 --from 1001
+    """
+    name = group_id.shown(group)
+    doing = f"show group {name} of {queue}"
+
+    def ask(client: "Client") -> dict[str, Any]:
+        with group_missing.looking(client, doing, queue, group):
+            return _shown(client.admin.show_group(queue, group, from_))
+
+    watch.follow(call, doing, ask, _show, queue)
+
+
+def _shown(found: Mapping[str, Any]) -> dict[str, Any]:
+    return group_row.of(found) | {
+        "waiting_for": found["waiting_for"],
+        "gaps": found["gaps"],
+        "members": list(map(group_row.member, found["members"])),
+        "next_number": found["next_number"],
+    }
+
+
+def _show(found: Mapping[str, Any]) -> None:
+    columns = [
+        *COLUMNS, output.text("waiting_for", "WAITS FOR"), output.text("gaps", "MISSING NUMBERS"),
+    ]  # fmt: skip
+    output.facts(
+        columns, group_row.facts_of(found) | {"gaps": group_row.gaps_text(found["gaps"]) or None}
+    )
+    if members := found["members"]:
+        print()
+        rows = list(map(group_row.shown, members))
+        told = [column for column in group_row.MEMBERS if any(map(column.cell, rows))]
+        output.table(told, rows)
+    if following := found["next_number"]:
+        output.flush()
+        output.note(f"there are more of it: see --from {following}")

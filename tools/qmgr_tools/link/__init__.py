@@ -1,0 +1,1 @@
+"""Commands on links to other queue managers."""

@@ -1,0 +1,1 @@
+"""`qmctl link doctor`: finds why a link makes no progress."""

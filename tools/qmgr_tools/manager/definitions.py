@@ -1,0 +1,294 @@
+"""What is defined at a queue manager, as a file says it.
+
+    [links.NYC]
+    addresses = ["nyc.example:7470"]
+
+    [inbound.FRA]               # a queue manager that may open links to here
+    store_id = "6a0f3c0d9b4e4f2f8a54c1f0b6d7e812"   # default: the first store that comes
+
+    [templates."APP.*"]
+    retry_initial_ms = "1 s"
+
+    [queues."APP.ORDERS"]       # attributes as in PROTOCOL.md, sizes and times as in qmgrd.toml
+    depth_max = 100000
+
+    [queues."FLIGHTS@NYC"]      # a remote queue has nothing to be given
+
+    [aliases]
+    SALES = "APP.ORDERS"
+
+What is a state is no definition: inhibits, and whether a link is stopped.
+"""
+
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qmgr_config.units import parse_bytes, parse_ms
+from qmgr_protocol import name as names
+from qmgr_protocol.errors import RequestError
+from qmgr_protocol.limits import QUEUE_ATTRIBUTES
+from qmgr_tools.cli.failure import Exit, Failure, one_line, usage
+from qmgr_tools.queue import attribute as queue_attribute
+
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
+
+STORE_ID = re.compile("[0-9A-Fa-f]{32}")
+DOTS_MAX = 32  # in a name that is told to be in want of quotes
+FILE_MAX_BYTES = 16 * 1024 * 1024
+TABLES = ("links", "inbound", "templates", "queues", "aliases")
+LINK_DEFAULTS: dict[str, Any] = {
+    "connections": 1, "ordered": False, "fetch": False, "routes": [], "transit": False,
+}  # fmt: skip
+_PARSED = {"ms": parse_ms, "bytes": parse_bytes}
+_OF_TRANSMISSION = ("depth_max", "bytes_max")
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """What is defined, by name; attributes are in base units."""
+
+    links: dict[str, dict[str, Any]] = field(default_factory=dict)  # all attributes
+    templates: dict[str, dict[str, Any]] = field(default_factory=dict)
+    queues: dict[str, dict[str, Any]] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
+    inbound: dict[str, str] = field(default_factory=dict)  # who may open links: store id, or ""
+
+    def count(self) -> int:
+        """Return how many there are of all kinds."""
+        named = [*self.links, *self.templates, *self.queues, *self.aliases, *self.inbound]
+        return len(named)
+
+
+class _Fault(Exception):
+    """What is wrong in a file, and where."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"{path}: {why}")
+
+
+def read(path: Path) -> Definitions:
+    """Return what the file at *path* defines.
+
+    Raises:
+        Failure: FAILED, it cannot be read; USAGE, it is no TOML, or something in it cannot be: then
+            the text has the path of the key.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(FILE_MAX_BYTES + 1)
+    except OSError as error:
+        raise Failure(Exit.FAILED, f"cannot read {path}", error.strerror or str(error)) from None
+    if len(data) > FILE_MAX_BYTES:
+        raise Failure(Exit.FAILED, f"cannot read {path}", f"it is over {FILE_MAX_BYTES:,} bytes")
+    try:
+        return parsed(tomllib.loads(data.decode()))
+    except (ValueError, RecursionError, _Fault) as error:
+        raise usage(f"cannot apply {path}", one_line(str(error)), "nothing is changed") from None
+
+
+def parsed(document: Mapping[str, Any]) -> Definitions:
+    """Return what a decoded file defines."""
+    for key in document:
+        if key not in TABLES:
+            raise _Fault(_key(key), f"not known; known are: {', '.join(TABLES)}")
+    found = Definitions(
+        {name: _link(name, given) for name, given in _table(document, "links")},
+        {name: _template(name, given) for name, given in _table(document, "templates")},
+        {name: _queue(name, given) for name, given in _table(document, "queues")},
+        {name: _alias(name, target) for name, target in _table(document, "aliases")},
+        {name: _inbound(name, given) for name, given in _table(document, "inbound")},
+    )
+    for name, target in found.aliases.items():
+        path = f"aliases.{_key(name)}"
+        if name in found.queues:
+            raise _Fault(path, f"queues.{_key(name)} has that name")
+        if target in found.aliases:
+            raise _Fault(path, f"{target} is an alias itself, of {found.aliases[target]}")
+    return found
+
+
+def _table(document: Mapping[str, Any], table: str) -> list[tuple[str, Any]]:
+    found = document.get(table, {})
+    if type(found) is not dict:
+        raise _Fault(table, "it is no table")
+    for name, given in found.items():
+        whole = ".".join(_dotted(name, given, is_value=table == "aliases"))
+        if whole != name:
+            line = f'"{whole}" = ' if table == "aliases" else f'[{table}."{whole}"]'
+            why = f"a name with a dot is written in quotes: {line}"
+            raise _Fault(f"{table}.{_key(name)}", why)
+    return list(found.items())
+
+
+def _dotted(name: str, given: Any, *, is_value: bool) -> Iterator[str]:
+    """Yield the parts of a name that TOML took for tables in each other, as it had no quotes.
+
+    Args:
+        is_value: whether what has that name is no table itself.
+    """
+    yield name
+    for _ in range(DOTS_MAX):
+        inner = given.items() if type(given) is dict else ()
+        part, given = next((x for x in inner if is_value or type(x[1]) is dict), ("", None))
+        if not part:
+            return
+        yield part
+
+
+def _key(text: str) -> str:
+    """Return a key as TOML writes it."""
+    bare = text.replace("-", "").replace("_", "")
+    return text if bare.isascii() and bare.isalnum() else f'"{text[:80]}"'
+
+
+def _link(name: str, given: Any) -> dict[str, Any]:
+    from qmgrd.core.catalogue import link_attributes  # takes 100 ms
+
+    path = f"links.{_key(name)}"
+    _checked(path, names.check, name)
+    given = _map(path, given)
+    given = LINK_DEFAULTS | {"addresses": None} | given
+    return dict(_checked(path, link_attributes.altered, name, given))
+
+
+def _inbound(name: str, given: Any) -> str:
+    path = f"inbound.{_key(name)}"
+    _checked(path, names.check, name)
+    for key in _map(path, given):
+        if key != "store_id":
+            raise _Fault(f"{path}.{_key(key)}", _unknown(key, ("store_id",)))
+    store_id = given.get("store_id", "")
+    if type(store_id) is not str or (store_id and not STORE_ID.fullmatch(store_id)):
+        raise _Fault(f"{path}.store_id", f"{str(store_id)[:80]!r} is not 32 hexadecimal digits")
+    return store_id.lower()
+
+
+def _template(pattern: str, given: Any) -> dict[str, Any]:
+    from qmgrd.core.catalogue import attributes, templates
+
+    path = f"templates.{_key(pattern)}"
+    _checked(path, templates.check_pattern, pattern)
+    found = _values(path, _map(path, given), tuple(QUEUE_ATTRIBUTES))
+    for key, value in found.items():
+        _checked(f"{path}.{key}", attributes.template_attributes, pattern, {key: value})
+    return found
+
+
+def _queue(name: str, given: Any) -> dict[str, Any]:
+    from qmgrd.core.catalogue import attributes, system
+
+    path = f"queues.{_key(name)}"
+    target, manager = _checked(path, names.split, name)
+    kind, known = "local", tuple(QUEUE_ATTRIBUTES)
+    if manager:
+        kind, known = ("remote", ()) if target else ("transmission", _OF_TRANSMISSION)
+    else:
+        _checked(path, system.check_free, name)
+    found = _values(path, _map(path, given), known)
+    for key, value in found.items():
+        _checked(f"{path}.{key}", attributes.queue_attributes, name, {key: value}, kind)
+    return found
+
+
+def _alias(name: str, target: Any) -> str:
+    from qmgrd.core.catalogue import attributes, system
+
+    path = f"aliases.{_key(name)}"
+    _checked(path, names.check, name)
+    _checked(path, system.check_free, name)
+    _checked(path, attributes.queue_attributes, name, {"alias_of": target}, "alias")
+    return str(target)
+
+
+def _map(path: str, given: Any) -> dict[str, Any]:
+    if type(given) is not dict:
+        raise _Fault(path, "it is no table")
+    return given
+
+
+def _values(path: str, given: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
+    """Return what is *given* in base units."""
+    found = {}
+    for key, value in given.items():
+        if key not in known:
+            raise _Fault(f"{path}.{_key(key)}", _unknown(key, known))
+        parse = _PARSED.get(QUEUE_ATTRIBUTES[key].quantity)
+        try:
+            found[key] = parse(value) if parse and isinstance(value, str) else value
+        except ValueError as error:
+            raise _Fault(f"{path}.{key}", str(error)) from None
+    return found
+
+
+def _unknown(key: str, known: tuple[str, ...]) -> str:
+    """Return that *key* is not *known*, and what may be meant."""
+    from difflib import get_close_matches  # not for --help
+
+    meant = get_close_matches(key.lower(), known, n=1)
+    near = f", did you mean {meant[0]}?" if meant else ""
+    return f"not known{near or '; known are: ' + (', '.join(known) or 'none')}"
+
+
+def _checked(path: str, check: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what *check* returns; a refusal has the *path*."""
+    try:
+        return check(*arguments)
+    except RequestError as error:
+        raise _Fault(path, error.text) from None
+
+
+def of_manager(client: "Client") -> Definitions:
+    """Return what is defined at the queue manager of *client*."""
+    found = Definitions()
+    listed = client.admin.link_list()
+    for link in listed["links"]:
+        found.links[link["link"]] = {
+            key: link.get(key, default)
+            for key, default in ({"addresses": []} | LINK_DEFAULTS).items()
+        }
+    for peer in listed.get("allowed", ()):
+        found.inbound[peer["peer"]] = peer["store_id"]
+    for template in client.admin.template_list():
+        found.templates[template["pattern"]] = dict(template["attributes"])
+    queues: Sequence[Mapping[str, Any]] = client.admin.queue_list()
+    for row in queues:
+        given = {key: row[key] for key in row["given"]}
+        if row["kind"] == "alias":
+            found.aliases[row["queue"]] = row["alias_of"]
+        elif given or row["kind"] != "transmission":
+            found.queues[row["queue"]] = given
+    return found
+
+
+def text(found: Definitions) -> str:
+    """Return a file that defines what is *found*."""
+    import tomlkit  # takes 40 ms
+
+    document: dict[str, Any] = {
+        "links": {
+            name: {key: value for key, value in given.items() if LINK_DEFAULTS.get(key) != value}
+            for name, given in found.links.items()
+        },
+        "inbound": {
+            name: {"store_id": store_id} if store_id else {}
+            for name, store_id in found.inbound.items()
+        },
+        "templates": {name: _said(given) for name, given in found.templates.items()},
+        "queues": {name: _said(given) for name, given in found.queues.items()},
+        "aliases": found.aliases,
+    }
+    return tomlkit.dumps({table: names_ for table, names_ in document.items() if names_})
+
+
+def _said(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes as people write them."""
+    return {
+        name: queue_attribute.value_text(name, value)
+        if QUEUE_ATTRIBUTES[name].quantity in _PARSED else value
+        for name, value in given.items()
+    }  # fmt: skip

@@ -1,0 +1,104 @@
+"""Why a selector selects nothing: names that no message has, texts in double quotes, wildcards.
+
+The analysis takes a selector and messages of the queue; it asks nobody and never fails.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Any
+
+from qmgr_protocol.errors import RequestError
+from qmgr_tools.cli import humanize as humane
+from qmgr_tools.cli import output
+
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
+
+LOOKED_AT = 100  # messages of the queue
+QUOTE = '"'
+PUBLISHED = ("topic", "subscription")  # facts of publications only
+
+
+def hint(selector: str, headers: Iterable[Mapping[str, Any]]) -> str:
+    """Return why *selector* may select none of the messages with these *headers*, or nothing.
+
+    Each name in it that is no fact of messages and no header of one of them is explained.
+    """
+    rows = list(headers)
+    if not rows:
+        return ""
+    known = {name for row in rows for name in row}
+    names, patterns = _names_and_patterns(selector)
+    found = [_about(name, known, len(rows)) for name in names]
+    found += [
+        f"in LIKE '{pattern}' the * stands for itself; % stands for any characters"
+        for pattern in patterns
+        if "*" in pattern and "%" not in pattern
+    ]
+    return "; ".join(filter(None, found))
+
+
+def _names_and_patterns(selector: str) -> tuple[list[str], list[str]]:
+    """Return the names in a selector, each once, and the patterns that follow LIKE."""
+    from qmgrd.core.selector import lexer as selector_lexer  # takes 20 ms: not for --help
+
+    try:
+        tokens = selector_lexer.tokenize(selector)
+    except RequestError:
+        return [], []
+    names = (str(token.value) for token in tokens if token.kind == selector_lexer.NAME)
+    patterns = [
+        str(token.value)
+        for before, token in pairwise(tokens)
+        if before.kind == "LIKE" and token.kind == selector_lexer.TEXT
+    ]
+    return list(dict.fromkeys(names)), patterns
+
+
+def _about(name: str, known: set[str], count: int) -> str:
+    from difflib import get_close_matches
+
+    from qmgrd.core.queue import facts, notes
+
+    facts_known = {*facts.BUILT_IN, *PUBLISHED, *notes.facts_of({})}
+    is_quoted = name.startswith(QUOTE)
+    bare = name[1:-1] if is_quoted else name
+    if bare in known or (not is_quoted and name in facts_known):
+        return ""
+    if is_quoted:
+        text = bare.replace("'", "''")
+        return (
+            f"{name} in double quotes is the name of a header, which none of {_looked(count)} has: "
+            f"a text is written '{text}'"
+        )
+    near = get_close_matches(name, sorted(known | facts_known), n=1)
+    meant = f", did you mean {near[0]}?" if near else ""
+    return f"none of {_looked(count)} has a header {name}{meant}"
+
+
+def _looked(count: int) -> str:
+    return f"{humane.messages(count)} looked at"
+
+
+def on_queue(client: "Client", queue: str, selector: str) -> str:
+    """Return why *selector* may select nothing on *queue*, by its first messages, or nothing."""
+    try:
+        found = islice(client.browse(queue, LOOKED_AT), LOOKED_AT)
+        return hint(selector, [message.headers for message in found])
+    except RequestError:  # It is deleted meanwhile, say. The selection was empty all the same.
+        return ""
+
+
+def tell(client: "Client", queue: str, selector: str) -> None:
+    """Write a hint to stderr where *selector*, which selected nothing on *queue*, has a reason."""
+    words = on_queue(client, queue, selector) if selector else ""
+    if words:
+        output.note(f"nothing is selected: {words}")
+
+
+def purged(client: "Client", queue: str, selector: str) -> int | None:
+    """Remove what *selector* selects; return how many, None if unknown; hint where that is none."""
+    count = client.admin.queue_purge(queue, selector)["messages"]
+    if count == 0:
+        tell(client, queue, selector)
+    return count

@@ -1,0 +1,1 @@
+"""`qmctl proxy`: a bad network between a client and a queue manager."""

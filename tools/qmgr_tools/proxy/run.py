@@ -1,0 +1,123 @@
+"""Runs a bad network until it is ended, and prints what it does."""
+
+import asyncio
+import signal
+import time
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from random import Random
+from typing import Any, NamedTuple
+
+from qmgr_config.address import Address
+from qmgr_tools.cli import humanize as humane
+from qmgr_tools.cli import output
+from qmgr_tools.cli.failure import Exit, Failure
+from qmgr_tools.proxy import weather as proxy_weather
+from qmgr_tools.proxy.fault import Faults, FaultyInlet, Inlet
+from qmgr_tools.proxy.pipe import Pipe, Shape
+from qmgr_tools.proxy.proxy import Proxy, ProxyConnection, Way
+from qmgr_tools.proxy.weather import Weather
+
+NOTHING: Mapping[str, Any] = {}
+
+
+class Plan(NamedTuple):
+    """What a bad network is to do."""
+
+    listen: Address
+    target: Address
+    shape: Shape
+    faults: Faults
+    weather: Weather
+    seed: int
+    duration_ms: int  # 0: until SIGINT or SIGTERM
+
+
+class _Log:
+    """Prints what is done, as it is done, and counts it."""
+
+    def __init__(self, *, is_json: bool) -> None:
+        self._is_json = is_json
+        self._started_s = time.monotonic()
+        self._totals: Counter[str] = Counter()
+
+    def write(
+        self, what: str, connection: int | None = None, way: Way | None = None,
+        count: int | None = None, of: str = "", facts: Mapping[str, Any] = NOTHING,
+    ) -> None:  # fmt: skip
+        """Print one thing; *of* says what is counted."""
+        self._totals[what] += 1
+        ms = round((time.monotonic() - self._started_s) * 1_000)
+        if self._is_json:
+            known = {"ms": ms, "what": what, "connection": connection, "count": count}
+            output.line({**known, "way": way.value if way else None, **facts})
+        else:
+            whose = "" if connection is None else f" connection {connection}"
+            where = f" {way.value}" if way else ""
+            size = "" if count is None else f": {humane.counted(count, of)}"
+            told = "".join(f"  {key} {value}" for key, value in facts.items())
+            output.say(f"{ms / 1000:9.3f} s  {what}{whose}{where}{size}{told}")
+        output.flush()
+
+    def end(self) -> None:
+        """Print how often what was done."""
+        totals = {what: count for what, count in self._totals.items() if what != "listening"}
+        if self._is_json:
+            self.write("ended", facts={"totals": totals})
+        else:
+            self.write("ended", facts={f"{what}:": f"{count:,}" for what, count in totals.items()})
+
+
+def run(plan: Plan, *, is_json: bool) -> None:
+    """Pass connections on as *plan* says.
+
+    Raises:
+        Failure: FAILED, the port is not free.
+    """
+    asyncio.run(_run(_Log(is_json=is_json), plan))
+
+
+def _inlet(log: _Log, plan: Plan, connection: ProxyConnection, way: Way, pipe: Pipe) -> Inlet:
+    """Return what a direction of a new connection is fed by."""
+    if plan.faults == Faults():
+        return pipe
+
+    def tell(what: str, size: int) -> None:
+        log.write(what, connection.number, way, size, "byte")
+
+    chance = Random(f"{plan.seed}/{connection.number}/{way.value}")
+    return FaultyInlet(plan.faults, chance, pipe, tell)
+
+
+async def _run(log: _Log, plan: Plan) -> None:
+    made = Proxy(
+        plan.target.host, plan.target.port, plan.shape, listen=plan.listen,
+        inlet=lambda connection, way, pipe: _inlet(log, plan, connection, way, pipe),
+        news=lambda what, connection: log.write(what, connection.number),
+    )  # fmt: skip
+    try:
+        await made.start()
+    except OSError as error:
+        what, why = f"cannot listen at {plan.listen}", error.strerror or str(error)
+        raise Failure(Exit.FAILED, what, why, "name another port, or end who has it") from None
+    facts = {"address": made.address, "target": str(plan.target), "seed": plan.seed}
+    log.write("listening", facts=facts)
+    ended, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ended.set)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            making = tasks.create_task(
+                proxy_weather.run(
+                    made, plan.weather, plan.seed,
+                    lambda what, count: log.write(what, count=count, of="connection"),
+                )
+            )  # fmt: skip
+            with suppress(TimeoutError):
+                async with asyncio.timeout(plan.duration_ms / 1000 if plan.duration_ms else None):
+                    await ended.wait()
+            making.cancel()
+    finally:
+        await made.close()
+    log.end()

@@ -1,0 +1,1 @@
+"""Commands on queues, templates and backout queues, and moving messages between queues."""

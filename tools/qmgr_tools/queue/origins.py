@@ -1,0 +1,40 @@
+"""The table of origins of a queue, which comes in pages."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from qmgr_tools.cli import output
+
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
+
+COLUMNS = (output.text("origin"), output.count("timestamp", "HIGHEST TIMESTAMP"))
+All = Annotated[
+    bool, typer.Option("--all-origins", help="The whole table of origins, not its first page.")
+]
+
+
+def complete(client: "Client", row: dict[str, Any]) -> dict[str, Any]:
+    """Return the *row* of a queue with all of its origins."""
+    origins, after = dict(row.get("origins") or {}), row.get("origins_next")
+    while after is not None:
+        page = client.admin.queue_show(row["queue"], origins_after=after)
+        origins |= page["origins"]
+        after = page["origins_next"]
+    return row | {"origins": origins, "origins_next": None} if "origins" in row else row
+
+
+def show(row: Mapping[str, Any]) -> None:
+    """Print the origins of a *row*, if there are any, and how to see the rest."""
+    origins = row.get("origins") or {}
+    if origins:
+        print()
+        output.table(COLUMNS, [{"origin": o, "timestamp": t} for o, t in origins.items()])
+    if row.get("origins_next") is not None:
+        output.flush()  # On a terminal it is to be read below the table.
+        output.note(
+            f"{len(origins):,} origins shown, there are more: "
+            f"qmctl queue show {row['queue']} --all-origins"
+        )

@@ -1,0 +1,396 @@
+"""qmctl queue: create, ls, show, delete, purge."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_tools.cli import completion, dry_run, output, preview, watch
+from qmgr_tools.cli import filter as filters
+from qmgr_tools.cli.command import Call, command, confirm
+from qmgr_tools.cli.failure import Exit, Failure
+from qmgr_tools.cli.humanize import messages
+from qmgr_tools.message import selecting, selector_hint
+from qmgr_tools.queue import attribute as queue_attribute
+from qmgr_tools.queue import backout
+from qmgr_tools.queue import origins as queue_origins
+from qmgr_tools.queue import state as queue_state
+from qmgr_tools.subscription import subscription
+
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
+
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="QUEUE", show_default=False, help="Its name.", autocompletion=completion.definitions
+    ),
+]
+AnyName = Annotated[
+    str,
+    typer.Argument(
+        metavar="QUEUE", show_default=False, autocompletion=completion.queues,
+        help="Its name; @MANAGER is what waits for a link.",
+    ),
+]  # fmt: skip
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+COLUMNS = (
+    output.text("queue"),
+    output.text("kind"),
+    output.text("state"),
+    output.count("ready"),
+    output.count("leased"),
+    output.count("delayed"),
+    output.count("held"),
+    output.count("depth"),
+    output.size("bytes"),
+    output.count("consumers"),
+    output.count("puts"),
+    output.count("fast"),
+    output.count("slow"),
+    output.count("duplicates"),
+    output.count("refused"),
+    output.count("delivered"),
+    output.count("acked"),
+    output.count("returned"),
+    output.count("purged"),
+    output.count("damaged"),
+    output.count("expired"),
+    output.count("dead"),
+    output.count("moved"),
+    output.count("lost"),
+    output.duration("unused_ms", "UNUSED FOR"),
+    *queue_attribute.COLUMNS,
+    output.Column("given", "GIVEN", output.listed),
+    output.Column("put_inhibit", "PUT INHIBIT", output.flag),
+    output.Column("get_inhibit", "GET INHIBIT", output.flag),
+    output.text("breaker"),
+    output.count("grouped"),
+    output.count("volatile"),
+    output.count("volatile_delayed"),
+    output.size("volatile_bytes"),
+    *map(output.count, ("volatile_from", "next_arrival", "arrived", "maybe_before", "queue_id")),
+    output.text("alias_of"),
+    output.text("template"),
+    output.text("target"),
+    output.text("manager"),
+)
+LISTED = ("queue", "kind", "state", "ready", "leased", "bytes", "consumers", "puts", "acked")
+ATTRIBUTES = queue_attribute.COLUMNS
+HELD = ("local", "subscription")  # whose messages are here
+SYSTEM_PREFIX = "SYSTEM."  # of the queues that the queue manager makes for itself
+WAY = (output.text("waits_on", "messages wait on"), output.text("link"))
+
+
+AliasOf = Annotated[
+    str | None,
+    typer.Option(
+        metavar="QUEUE", show_default=False, autocompletion=completion.definitions,
+        help="The queue for which it is another name.",
+    ),
+]  # fmt: skip
+
+
+@command(options=queue_attribute.options(takes_default=False))
+def create(
+    call: Call,
+    queue: Annotated[
+        str,
+        typer.Argument(
+            metavar="QUEUE", show_default=False, autocompletion=completion.new_queues,
+            help="NAME, or NAME@MANAGER.",
+        ),
+    ],
+    alias_of: AliasOf = None,
+    **attributes: Any,
+) -> None:  # fmt: skip
+    """Create a queue; what exists already, just so, is left as it is.
+
+    A name is 1 to 64 of A-Z a-z 0-9 . _ -. What is put on NAME@MANAGER goes over the link to that
+    queue manager and is got there, from NAME. What is not given is as a template has it, see: qmctl
+    template; else as the queue manager has it. An alias is another name for a queue, for puts and
+    gets; it has no limits.
+
+    JSON: the queue, as "qmctl queue show" gives it, without origins.
+
+    Examples:
+      qmctl queue create ORDERS
+      qmctl queue create ORDERS --depth-max 100000 --lease 5min
+      qmctl queue create ORDERS --retry-initial 1s --backout-threshold 5
+      qmctl queue create ORDERS@NYC
+      qmctl queue create SALES --alias-of ORDERS
+    """
+    given = queue_attribute.given({"alias_of": alias_of} | attributes)
+    subscription.check_no_queue(queue)
+    with call.client(f"create queue {queue}") as client:
+        was_there = not call.is_json and _is_there(client, queue)
+        try:
+            row = with_state(client.admin.queue_create(queue, **given))
+        except RequestError as error:
+            if error.code != ErrorCode.QUEUE_EXISTS:
+                raise
+            raise _exists(queue, client.admin.queue_show(queue), given) from error
+        if not call.is_json:
+            backout.note_missing(client, row.get("backout_queue"))
+    if call.is_json:
+        output.document(row)
+    else:
+        output.say(f"queue {queue} is there already" if was_there else f"created queue {queue}")
+
+
+def _is_there(client: "Client", queue: str) -> bool:
+    try:
+        client.admin.queue_show(queue)
+    except RequestError as error:
+        if error.code != ErrorCode.QUEUE_UNKNOWN:
+            raise
+        return False
+    return True
+
+
+def _exists(queue: str, row: Mapping[str, Any], asked: Mapping[str, Any]) -> Failure:
+    """Return the failure to create *queue* otherwise than it is."""
+    given = row.get("given", ())
+    whys = [
+        f"{column.title.lower()} is {column.cell(row)}{' by default' * (column.key not in given)}, "
+        f"asked {column.cell(asked) or 'the default'}"
+        for column in (*queue_attribute.COLUMNS, output.text("alias_of"))
+        if (column.key in asked) != (column.key in given)
+        or (column.key in asked and row.get(column.key) != asked[column.key])
+    ]
+    return Failure(
+        Exit.REFUSED, f"cannot create queue {queue}", f"it exists: {'; '.join(whys)}",
+        f"give it others with: qmctl queue alter {queue}{queue_attribute.options_text(asked)}",
+    )  # fmt: skip
+
+
+def with_state(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row of a queue with its state, short enough for a narrow table."""
+    return {**row, "state": queue_state.of(row)}
+
+
+@command(watched=True)
+def ls(
+    call: Call, columns: filters.Columns = None, where: filters.Where = None,
+    sort: filters.Sort = None, limit: filters.Limit = None,
+    system: Annotated[
+        bool, typer.Option("--system", help="The queue manager's own, too: SYSTEM.*")
+    ] = False,
+) -> None:  # fmt: skip
+    """List the queues, in order of name.
+
+    Conditions know = != < <= > >=; text fits patterns: --where 'queue=app.*'.
+
+    JSON: an array of objects: the queues, as "qmctl queue show" gives them, without origins.
+
+    Examples:
+      qmctl queue ls
+      qmctl queue ls --where 'ready>0' --sort -ready --limit 10
+      qmctl queue ls --columns queue,depth,bytes --watch 5s
+    """
+    listing = filters.Listing(COLUMNS, LISTED, columns, where or [], sort, limit)
+    watch.follow(
+        call, "list the queues",
+        lambda client: listing.rows(map(with_state, _listed(client, system))), listing.show,
+    )  # fmt: skip
+
+
+def _listed(client: "Client", system: bool) -> Sequence[Mapping[str, Any]]:
+    rows = client.admin.queue_list()
+    return rows if system else [row for row in rows if not row["queue"].startswith(SYSTEM_PREFIX)]
+
+
+@command(watched=True)
+def show(call: Call, queue: AnyName, all_origins: queue_origins.All = False) -> None:
+    """Show a queue: its limits, all its counters, its table of origins.
+
+    \b
+    JSON: an object with
+      queue, kind (local, remote, transmission, alias), queue_id
+      state                           open, full, no puts, no gets, closed (both),
+                                      breaker (open, or probing)
+      target, manager, waits_on       of a remote one: where to; the transmission
+                                      queue that its messages wait on
+      alias_of                        of an alias
+      depth_max, bytes_max, message_max_bytes, overflow, lease_ms, expiry_max_ms,
+      expiry_action, dedup_retention_ms, group_retention_ms, group_incomplete_ms,
+      retry_initial_ms, retry_factor,
+      retry_max_ms, retry_jitter_percent, backout_threshold, delivery_limit,
+      backout_queue,
+      breaker_percent, breaker_window_ms, breaker_messages_min, breaker_pause_ms,
+      exclusive, transfer_in, accounting, unused_expiry_ms,
+      priority_default                what it is held to; see alter
+      unused_ms                       with unused_expiry_ms: how long nobody has
+                                      used it
+      given                           which of these it was given itself
+      template                        the pattern of the one that gives others
+      put_inhibit, get_inhibit        whether puts, gets are refused; see alter
+      depth, bytes, grouped           messages on it, bytes of these; in groups
+      ready, leased                   of them: to be had by a get; held
+      delayed, held                   not yet to be had; in open units of work
+      volatile, volatile_delayed,
+      volatile_bytes, volatile_from   of these: not persistent; since when
+      breaker                         closed; open: too much fails; probing
+      consumers, next_arrival         how many; the number that the next put gets
+      arrived                         all have come up to it that will
+      maybe_before                    after a crash: those before may come again
+      puts = fast + slow              stored: without, with use of the UID index
+      duplicates, refused             not stored: UID was there; other reasons
+      delivered, acked, returned      handed out, done with, come back
+      purged, damaged                 removed by a purge; set aside: bad checksum
+      expired, dead, moved, lost      time over; dead letter; elsewhere; restart
+      origins                         an object: each origin's highest timestamp
+      origins_next                    the last of them if there are more, or null
+
+    Examples:
+      qmctl queue show ORDERS
+      qmctl queue show ORDERS --watch
+      qmctl queue show ORDERS -o json
+    """
+
+    def ask(client: "Client") -> dict[str, Any]:
+        row = with_state(client.admin.queue_show(queue))
+        row = queue_origins.complete(client, row) if all_origins else row
+        return row if call.is_json else row | _way(client, row)
+
+    watch.follow(call, f"show queue {queue}", ask, _show, queue)
+
+
+def _show(row: Mapping[str, Any]) -> None:
+    if row.get("kind") == "subscription":
+        subscription.show_row(subscription.of_queue(row))
+        return
+    output.facts((*(column for column in COLUMNS if column not in ATTRIBUTES), *WAY), row)
+    for section, columns in queue_attribute.SECTIONS.items():
+        if any(column.key in row for column in columns):
+            output.facts(columns, row, f"\n{section}")
+    queue_origins.show(row)
+
+
+def _way(client: "Client", row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how the link is over which the messages of a remote queue go."""
+    waits_on = row.get("waits_on")
+    if not waits_on:
+        return {}
+    try:
+        link = client.admin.link_show(waits_on.removeprefix("@"))
+    except RequestError:
+        return {}
+    parts = (part for part in (link.get("state"), link.get("error")) if part)
+    return {"link": ": ".join(parts)}
+
+
+@command()
+def delete(
+    call: Call,
+    queue: Name,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Even with messages on it; they are lost.")
+    ] = False,
+    yes: Yes = False,
+    dry: dry_run.DryRun = False,
+) -> None:
+    """Delete a queue; with --purge even one that holds messages.
+
+    Asks where messages would be lost; --yes does not.
+
+    \b
+    JSON: an object with queue and messages, how many went with it
+      with --dry-run also dry_run (true), bytes, leased (of the messages) and
+      consumers
+
+    Examples:
+      qmctl queue delete ORDERS
+      qmctl queue delete ORDERS --purge --dry-run
+      qmctl queue delete ORDERS --purge --yes
+    """
+    with call.client(f"delete queue {queue}", queue) as client:
+        row = client.admin.queue_show(queue)
+        depth = _depth(row)
+        if row.get("kind") == "subscription":
+            why, remedy = "it is a subscription", f"see: qmctl sub rm {queue}"
+            raise Failure(Exit.REFUSED, f"cannot delete queue {queue}", why, remedy)
+        if depth and not purge:
+            raise Failure(
+                Exit.REFUSED, f"cannot delete queue {queue}", f"it holds {messages(depth)}",
+                "get them, or delete it with --purge",
+            )  # fmt: skip
+        rows = client.admin.queue_list()
+        aliases = [one["queue"] for one in rows if one.get("alias_of") == queue]
+        if dry:
+            dry_run.delete_queue(call, row)
+            _note_aliases(call, aliases, "would lead")
+            return
+        if depth:
+            confirm(
+                queue, f"delete queue {queue}", f"{messages(depth)} on it will be lost", yes=yes
+            )
+        # What came meanwhile nobody has agreed to lose.
+        deleted = client.admin.queue_delete(queue, purge=purge and (bool(depth) or yes))["messages"]
+    _tell(call, queue, deleted, "deleted queue {queue} and {messages}")
+    _note_aliases(call, aliases, "leads")
+
+
+def _note_aliases(call: Call, aliases: list[str], leads: str) -> None:
+    """Tell of the *aliases* that are left of a queue that is gone."""
+    for alias in aliases if not call.is_json else ():
+        output.note(f"note: its alias {alias} {leads} nowhere; see: qmctl queue delete {alias}")
+
+
+@command()
+def purge(
+    call: Call, queue: Name, where: selecting.Where = "", yes: Yes = False,
+    dry: dry_run.DryRun = False,
+) -> None:  # fmt: skip
+    """Remove the messages that are on a queue now and not leased; asks first.
+
+    Delayed messages, too. With --where those that it selects.
+
+    \b
+    JSON: an object with queue and messages, how many were removed
+      with --dry-run also dry_run (true), bytes (null where some are leased:
+      these stay, and are counted in bytes_max), bytes_max, leased
+      with --where and --dry-run dry_run, queue, messages, leased, first (UIDs)
+
+    Examples:
+      qmctl queue purge ORDERS --dry-run
+      qmctl queue purge ORDERS
+      qmctl queue purge ORDERS --where "city = 'Paris'" --dry-run
+    """
+    with call.client(f"purge queue {queue}", queue) as client:
+        row = client.admin.queue_show(queue)
+        # Whoever purges is to see what of: no alias does.
+        if row.get("kind") == "alias" or (dry and not (where and row.get("kind") in HELD)):
+            dry_run.purge_queue(call, row)
+            return
+        if dry:
+            found = preview.preview(client, queue, where, with_delayed=True)
+            preview.tell(call, found, {"queue": queue}, f"purge {{messages}} from queue {queue}")
+            return
+        _confirm_purge(client, row, where, yes)
+        purged = selector_hint.purged(client, queue, where)
+    _tell(call, queue, purged, "purged {messages} from queue {queue}")
+
+
+def _confirm_purge(client: "Client", row: Mapping[str, Any], where: str, yes: bool) -> None:
+    """Ask whether a purge may go on, unless *yes*; says how many messages will be lost."""
+    if yes:
+        return
+    queue, count = row["queue"], dry_run.purgeable(row)
+    if where:
+        count = preview.preview(client, queue, where, with_delayed=True).messages
+    confirm(queue, f"purge queue {queue}", f"{messages(count)} will be lost", yes=yes)
+
+
+def _depth(row: Mapping[str, Any]) -> int:
+    return int(row.get("depth", 0))
+
+
+def _tell(call: Call, queue: str, count: int | None, words: str) -> None:
+    if call.is_json:
+        output.document({"queue": queue, "messages": count})
+    else:
+        output.say(words.format(queue=queue, messages=messages(count)))

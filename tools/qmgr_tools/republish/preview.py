@@ -1,0 +1,135 @@
+"""What republishing, or dropping, what is parked would do: who would get what."""
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_tools.cli import option, output, progress
+from qmgr_tools.cli.command import Call
+from qmgr_tools.cli.humanize import counted, messages
+
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
+
+NOW, ON_RETURN, NO_ROOM = "now", "on return", "no room"
+FIRST = 3  # UIDs of each
+SHOWN_MAX = 100  # subscriptions, for people
+COLUMNS = (
+    output.whole("subscription"), output.count("messages"), output.size("bytes"),
+    output.text("outcome", "SENT"), output.Column("first", "FIRST OF THEM", output.listed),
+)  # fmt: skip
+
+
+class Preview(NamedTuple):
+    """What would become of what is parked."""
+
+    now: int
+    awaited: int
+    stay: int
+    rows: list[dict[str, Any]]
+
+
+def preview(
+    client: "Client", uid: str | None, where: str, names: list[str], limit: int = 0, *,
+    is_drop: bool = False,
+) -> Preview:  # fmt: skip
+    """Tell what a job on what is parked would do, up to *limit* that go (0: all); changes nothing.
+
+    Args:
+        uid, where, names: which, as of the job.
+        is_drop: whether it would be dropped: then nothing is waited for.
+    """
+    subscribers = _Subscribers(client)
+    counts = {NOW: 0, ON_RETURN: 0, NO_ROOM: 0}
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    with progress.spinner("looking at what is parked"):
+        for parked in _meant(client, uid, where, names):
+            name, size = parked["subscription"], parked["bytes"]
+            outcome = NOW if is_drop else subscribers.outcome(name)
+            counts[outcome] += 1
+            row = rows.setdefault((name, outcome), {
+                "subscription": name, "messages": 0, "bytes": 0, "outcome": outcome, "first": [],
+            })  # fmt: skip
+            row["messages"] += 1
+            row["bytes"] += size
+            row["first"] += [parked["uid"]] * (len(row["first"]) < FIRST)
+            if counts[NOW] == limit > 0:
+                break
+    now, awaited, stay = counts.values()
+    return Preview(now, awaited, stay, [rows[key] for key in sorted(rows)])
+
+
+def _meant(
+    client: "Client", uid: str | None, where: str, names: list[str]
+) -> Iterator[Mapping[str, Any]]:
+    wanted = None if uid is None else option.uid(uid)
+    return chain.from_iterable(
+        client.admin.republish_list(where=where, uid=wanted, subscription=name)
+        for name in dict.fromkeys(names or [""])
+    )
+
+
+class _Subscribers:
+    """The subscriptions that something is parked for, as far as they are asked after."""
+
+    def __init__(self, client: "Client") -> None:
+        self._client = client
+        self._room: dict[str, int | None] = {}  # None: nobody consumes
+
+    def outcome(self, name: str) -> str:
+        """Return what would become of one more for the subscription *name*."""
+        if name not in self._room:
+            self._room[name] = self._ask(name)
+        room = self._room[name]
+        if room is None:
+            return ON_RETURN
+        self._room[name] = room - 1
+        return NOW if room > 0 else NO_ROOM
+
+    def _ask(self, name: str) -> int | None:
+        try:
+            row = self._client.admin.queue_show(name)
+        except RequestError as error:
+            if error.code != ErrorCode.SUBSCRIPTION_UNKNOWN:
+                raise
+            return None  # It ended meanwhile.
+        if not row["consumers"]:
+            return None
+        if row["bytes"] >= row["bytes_max"]:
+            return 0
+        room: int = row["depth_max"] - sum(row[key] for key in ("depth", "delayed", "held"))
+        return room
+
+
+def wait(count: int, one: str, several: str) -> str:
+    """Return that so many wait for their subscribers, by the verb for *one* or for *several*."""
+    if count == 1:
+        return f"1 message {one} until its subscriber is back"
+    return f"{messages(count)} {several} until their subscribers are back"
+
+
+def tell(call: Call, found: Preview, *, is_drop: bool = False) -> None:
+    """Print what was *found*."""
+    if call.is_json:
+        counts = {"messages": found.now}
+        if not is_drop:
+            counts |= {"awaited": found.awaited, "stay": found.stay}
+        rows = [
+            {key: value for key, value in row.items() if not is_drop or key != "outcome"}
+            for row in found.rows
+        ]
+        output.document({"dry_run": True} | counts | {"subscriptions": rows})
+        return
+    words = f"would {'drop' if is_drop else 'send'} {messages(found.now)}"
+    if found.awaited:
+        words += f"; {wait(found.awaited, 'would wait', 'would wait')}"
+    if found.stay:
+        words += f"; {messages(found.stay)} would stay, for want of room"
+    output.say(f"{words}; nothing is changed")
+    if found.rows:
+        columns = [column for column in COLUMNS if not is_drop or column.key != "outcome"]
+        output.table(columns, found.rows[:SHOWN_MAX])
+    if len(found.rows) > SHOWN_MAX:
+        output.flush()
+        output.note(f"{counted(len(found.rows) - SHOWN_MAX, 'more line')}: JSON has all")

@@ -1,0 +1,1 @@
+"""Commands on a store and its snapshots, exports, history and reports."""

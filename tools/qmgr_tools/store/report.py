@@ -1,0 +1,209 @@
+"""qmctl report: what snapshots tell of queues and links, by Spark."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from qmgr_tools.cli import completion, output, progress
+from qmgr_tools.cli.command import Call, command
+from qmgr_tools.cli.failure import Exit, Failure, usage
+
+if TYPE_CHECKING:
+    from pyspark_qmgr.reports.job import Made
+
+LIST = "ls"
+PACKAGES = ("pyspark", "pandas", "pyarrow", "matplotlib")  # of the extra, in need of being there
+CORES_MAX = 1_024
+_REPORTS = (output.text("report"), output.long_text("text", "WHAT IT TELLS"))
+_DONE = (
+    output.text("report"),
+    output.text("state"),
+    output.count("rows"),
+    output.duration("took_ms", "TOOK"),
+    output.long_text("said", "WHAT ONE SEES"),
+)
+_WITHOUT = "qmctl export needs no Java"
+
+
+@command(local=True)
+def report(
+    call: Call,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME...", show_default=False,
+            help="Reports; all: each there is; ls, or none: list them.",
+        ),
+    ] = None,
+    path: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SNAPSHOTS", show_default=False, autocompletion=completion.files,
+            help="A snapshot, a directory of them or a pattern; may be repeated.",
+        ),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR", show_default=False, autocompletion=completion.files,
+            help="Where the reports go: a directory, or a URI that Spark can write to.",
+        ),
+    ] = None,
+    cores: Annotated[
+        int, typer.Option(metavar="N", help="Of this machine.", min=1, max=CORES_MAX)
+    ] = 2,
+    master: Annotated[
+        str | None,
+        typer.Option(metavar="URL", show_default=False, help="Or a cluster: spark://HOST:PORT."),
+    ] = None,
+) -> None:  # fmt: skip
+    """Make reports of snapshots: depth, rates, latency, dead letters and more.
+
+    Each becomes DIR/NAME.parquet (with parts of it in DIR/NAME-PART.parquet), and all of them one
+    page, DIR/report.html. What was there under these names is replaced. Where one fails the others
+    are made, and the exit code is 1. It takes Java and PySpark; see docs/spark.md for clusters.
+
+    \b
+    JSON: an object with
+      page       where report.html is
+      reports    an array: report, state (done, failed), error (or null),
+                 took_ms, parts: an array: part, parquet, rows, title
+      snapshots  an array: queue_manager, snapshot_id, taken_at, turn, directory
+      versions   of qmgrd, spark, python, java
+    of ls: an array: report, text, tables (those it reads), parts
+
+    Examples:
+      qmctl report ls
+      qmctl report depth latency --path /snapshots/monday --to /tmp/reports
+      qmctl report all --path '/snapshots/*' --to /tmp/reports --cores 8
+    """
+    with _refusals():
+        for package in PACKAGES:
+            if find_spec(package) is None:
+                raise ModuleNotFoundError(name=package)
+        from pyspark_qmgr.reports.registry import named
+    if not names or names == [LIST]:
+        _list(call)
+        return
+    with _refusals():
+        asked = named(names)
+    if not path or not to:
+        missing = "--path" if not path else "--to"
+        remedy = "qmctl report depth --path SNAPSHOTS --to DIR"
+        raise usage("cannot make reports", f"{missing} is missing", remedy)
+    options = {"path": ", ".join(path), "to": to, "reports": ", ".join(r.name for r in asked)}
+    where = {"master": master} if master else {"cores": str(cores)}
+    with _refusals():
+        made = _make(asked, path, to, options | where, cores, master)
+    _tell(call, made)
+
+
+def _list(call: Call) -> None:
+    from pyspark_qmgr.reports.registry import REPORTS
+
+    rows = [
+        {
+            "report": found.name,
+            "text": found.text,
+            "tables": list(found.tables),
+            "parts": [part.name for part in found.parts],
+        }
+        for found in REPORTS.values()
+    ]
+    if call.is_json:
+        output.document(rows)
+    else:
+        output.table(_REPORTS, rows)
+
+
+def _make(
+    asked: list[Any], path: list[str], to: str, options: dict[str, str], cores: int,
+    master: str | None,
+) -> "Made":  # fmt: skip
+    from pyspark_qmgr.reports import job
+    from pyspark_qmgr.reports.watch import watched
+    from pyspark_qmgr.session import cluster_session, local_session
+
+    with progress.steps(len(asked)) as step:
+        step("looks at the snapshots", 0)
+        snapshots = job.found(path)
+        step("starts Spark", 0)
+        app = "qmctl report"
+        spark = cluster_session(app, master) if master else local_session(app, cores)
+        done = -1
+        name = ""
+
+        def begin(next_name: str) -> None:
+            nonlocal done, name
+            done, name = done + 1, next_name
+            step(name, done)
+
+        def tasks(ended: int, total: int) -> None:
+            step(f"{name}: {ended} of {total} tasks" if total else name, max(done, 0))
+
+        try:
+            with watched(spark, tasks):
+                return job.make(spark, asked, snapshots, _absolute(to), options, begin)
+        finally:
+            spark.stop()
+
+
+def _absolute(to: str) -> str:
+    """Return a path from the root on; Spark would take it from where its JVM stands."""
+    return to if ":" in to.partition("/")[0] else str(Path(to).expanduser().absolute())
+
+
+def _tell(call: Call, made: "Made") -> None:
+    if call.is_json:
+        output.document(made.document())
+    else:
+        output.table(_DONE, map(_row, made.document()["reports"]))
+        output.say(f"written to {made.page}")
+    if made.failed:
+        names = ", ".join(outcome.report.name for outcome in made.failed)
+        raise Failure(
+            Exit.FAILED, f"cannot make {names}", made.failed[0].error, "the other reports are there"
+        )
+
+
+def _row(outcome: dict[str, Any]) -> dict[str, Any]:
+    parts = outcome["parts"]
+    said = parts[0]["title"] if parts else outcome["error"]
+    rows = sum(part["rows"] for part in parts) if parts else None
+    return {**outcome, "rows": rows, "said": said or "no rows"}
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Turn what keeps reports from being made into a Failure."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        remedy = f"pip install 'qmgrd[spark]', and a Java 17, 21 or 25 next to it; {_WITHOUT}"
+        why = f"the Python package {error.name} is not installed"
+        raise Failure(Exit.FAILED, "cannot make reports", why, remedy) from error
+    except Exception as error:
+        failure = _failure(error)
+        if failure is None:
+            raise
+        raise failure from error
+
+
+def _failure(error: Exception) -> Failure | None:
+    from pyspark_qmgr.java import JavaUnsuitable
+    from pyspark_qmgr.reports.place import PlaceUnusable
+    from pyspark_qmgr.reports.registry import ReportUnknown
+    from qmgrd.snapshot.finder import SnapshotUnreadable
+
+    what = "cannot make reports"
+    if isinstance(error, JavaUnsuitable):
+        return Failure(Exit.FAILED, what, str(error), _WITHOUT)
+    if isinstance(error, ReportUnknown):
+        return usage(what, str(error), "qmctl report ls")
+    if isinstance(error, SnapshotUnreadable | PlaceUnusable):
+        return Failure(Exit.FAILED, what, str(error))
+    return None

@@ -1,0 +1,228 @@
+"""qmctl snapshot ls, verify: what snapshots there are, and whether they are sound."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from qmgr_tools.cli import completion, output, progress
+from qmgr_tools.cli import humanize as humane
+from qmgr_tools.cli.command import Call, command
+from qmgr_tools.cli.failure import Exit, Failure
+
+if TYPE_CHECKING:
+    from qmgrd.snapshot.finder import Snapshot
+
+Places = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="DIR", show_default=False, autocompletion=completion.files,
+        help="Snapshots, directories of them, patterns, URLs.",
+    ),
+]  # fmt: skip
+BAR_BYTES_MIN = 64 << 20
+
+
+def to_the_second(time_us: int) -> str:
+    """Return a time in microseconds as RFC 3339, as short as tells snapshots apart."""
+    return f"{humane.rfc3339(time_us).partition('.')[0]}Z"
+
+
+ROWS = (
+    output.whole("directory", "SNAPSHOT"),
+    output.text("queue_manager", "MANAGER"),
+    output.Column("created_us", "CREATED", to_the_second),
+    output.count("turn"),
+    output.count("messages"),
+    output.size("data_bytes", "SIZE"),
+    output.text("state"),
+    output.long_text("why", "WHAT IS WRONG"),
+)
+VERDICTS = (
+    output.whole("directory", "SNAPSHOT"),
+    output.text("state"),
+    output.count("rows"),
+    output.count("messages"),
+    output.long_text("why", "WHAT IS WRONG"),
+)
+
+
+@command(local=True)
+def ls(call: Call, places: Places) -> None:
+    """List snapshots: whose, of when, how much, and whether what they say of themselves holds.
+
+    Those of each queue manager from the oldest on; in the end what is damaged. Manifests and sizes
+    are looked at; qmctl snapshot verify reads the data, too. No daemon is asked. Exit code 1 where
+    one is damaged.
+
+    \b
+    JSON: an array of objects with
+      directory      or a URL
+      state          sound, damaged
+      why            what is wrong, or ""
+      snapshot_id, queue_manager, store_id, boot, turn, created_us, messages
+      data_bytes, format        none of these where it is damaged
+
+    Examples:
+      qmctl snapshot ls /backup
+      qmctl snapshot ls '/backup/NYC-*' s3://bucket/qmgrd -o json
+    """
+    rows = sorted((_row(directory) for directory in found_in(places)), key=_age)
+    if call.is_json:
+        output.document(rows)
+    else:
+        output.table(ROWS, rows)
+    _end(rows)
+
+
+def found_in(places: list[str]) -> list[str]:
+    """Return the directories and URLs of snapshots that *places* name.
+
+    Raises:
+        Failure: NOT_FOUND, one leads to none.
+    """
+    from qmgrd.snapshot.finder import SnapshotUnreadable, directories
+
+    try:
+        return directories(places)
+    except SnapshotUnreadable as error:
+        raise Failure(Exit.NOT_FOUND, "cannot look at snapshots", str(error)) from error
+
+
+def facts(snapshot: "Snapshot") -> dict[str, Any]:
+    """Return the row of a snapshot that can be read."""
+    return {
+        "directory": snapshot.directory, "state": "sound", "why": "",
+        "snapshot_id": snapshot.id, "queue_manager": snapshot.queue_manager,
+        "store_id": snapshot.store_id, "boot": snapshot.boot, "turn": snapshot.turn,
+        "created_us": snapshot.wall_us, "messages": snapshot.messages,
+        "data_bytes": snapshot.data_bytes, "format": snapshot.format,
+    }  # fmt: skip
+
+
+def _row(directory: str) -> dict[str, Any]:
+    from qmgrd.snapshot.finder import SnapshotUnreadable, read
+
+    try:
+        return facts(read(directory))
+    except SnapshotUnreadable as error:
+        why = str(error).removeprefix(directory).lstrip("/: ")
+        return {"directory": directory, "state": "damaged", "why": why}
+
+
+def _age(row: dict[str, Any]) -> tuple[bool, str, int]:
+    """Return what rows are sorted by: damaged ones last, else by queue manager, oldest first."""
+    return row["state"] != "sound", row.get("queue_manager", ""), row.get("created_us", 0)
+
+
+def _end(rows: list[dict[str, Any]]) -> None:
+    damaged = [row["directory"] for row in rows if row["state"] != "sound"]
+    if damaged:
+        raise Failure(
+            Exit.FAILED, f"{len(damaged)} of {humane.counted(len(rows), 'snapshot')} is damaged",
+            ", ".join(damaged), "take it anew, or copy it once more",
+        )  # fmt: skip
+
+
+@command(local=True)
+def verify(call: Call, places: Places) -> None:
+    """Read all of snapshots: checksums, LMDB's pages, each row against the others, the counts.
+
+    The counts and positions of the manifest are held against what is there. A snapshot at a URL is
+    copied to a temporary directory first. A million messages take some ten seconds. Exit code 1
+    where one is damaged.
+
+    \b
+    JSON: an array of objects with
+      directory, state, why      as in qmctl snapshot ls
+      rows, messages             how many were looked at
+      counts                     an object: fault to how often it was found
+
+    Examples:
+      qmctl snapshot verify /backup/monday
+      qmctl snapshot verify /backup -o json
+    """
+    directories = found_in(places)
+    rows = []
+    for number, directory in enumerate(directories, start=1):
+        rows.append(_verified(directory, f"{number} of {len(directories)}"))
+    if call.is_json:
+        output.document(rows)
+    else:
+        output.table(VERDICTS, rows)
+    _end(rows)
+
+
+def _verified(directory: str, which: str) -> dict[str, Any]:
+    from qmgrd.store.inspect import StoreUnreadable
+    from qmgrd.verify import verify as verification
+
+    row = _row(directory)
+    if row["state"] != "sound":
+        return {**row, "rows": 0, "messages": 0, "counts": {"manifest": 1}}
+    try:
+        with _at_hand(directory, row["data_bytes"], which) as here, ExitStack() as shown:
+            verdict = verification.verify(here, lambda *what: _show(shown, which, *what))
+    except (StoreUnreadable, OSError) as error:
+        why = {"state": "damaged", "why": str(error), "counts": {"pages": 1}}
+        return {"directory": directory, "rows": 0, "messages": 0, **why}
+    counts = dict(sorted(verdict.findings.counts.items()))
+    found = verdict.findings.kept
+    return {
+        "directory": directory,
+        "state": "damaged" if counts else "sound",
+        "why": f"{found[0].fault}: {found[0].what}" if found else "",
+        "rows": verdict.rows,
+        "messages": verdict.messages,
+        "counts": counts,
+    }
+
+
+@contextmanager
+def _at_hand(directory: str, size: int, which: str) -> Iterator[Path]:
+    """Give a directory on a local disk with that snapshot in it."""
+    from qmgrd.snapshot import remote
+    from qmgrd.snapshot.manifest import MANIFEST
+
+    if not remote.is_url(directory):
+        yield Path(directory)
+        return
+    with tempfile.TemporaryDirectory(prefix="qmctl-") as here:
+        try:
+            (Path(here) / MANIFEST).write_bytes(remote.manifest(directory))
+            with (
+                (Path(here) / remote.DATA).open("wb") as file,
+                _bar(f"{which}: fetches", size) as advance,
+            ):
+                remote.fetch(directory, lambda piece: advance(file.write(piece)))
+        except remote.RemoteFailed as error:
+            raise Failure(Exit.FAILED, f"cannot verify {directory}", str(error)) from error
+        yield Path(here)
+
+
+@contextmanager
+def _bar(words: str, size: int) -> Iterator[Callable[[int], object]]:
+    with progress.sized(words) as show:
+        done = 0
+
+        def advance(more: int) -> None:
+            nonlocal done
+            done += more
+            show(words, done, size)
+
+        yield advance
+
+
+def _show(shown: ExitStack, which: str, stage: str, total: int) -> Callable[[int], object]:
+    """Show the next stage in place of the one before."""
+    shown.close()
+    if stage == "pages":
+        shown.enter_context(progress.spinner(f"{which}: LMDB's pages"))
+    elif stage == "bytes" and total >= BAR_BYTES_MIN:
+        return shown.enter_context(_bar(f"{which}: checksum", total))
+    elif stage == "rows":
+        return shown.enter_context(progress.counted(f"{which}: rows", total))
+    return lambda more: None

@@ -1,0 +1,250 @@
+"""qmctl sub: ls, show, lag."""
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from qmgr_protocol.topic import DYNAMIC
+from qmgr_tools.cli import completion, output, watch
+from qmgr_tools.cli import filter as filters
+from qmgr_tools.cli import humanize as humane
+from qmgr_tools.cli.command import Call, command
+from qmgr_tools.cli.failure import usage
+from qmgr_tools.queue import attribute as queue_attribute
+from qmgr_tools.queue import state as queue_state
+from qmgr_tools.subscription import attribute as subscription_attribute
+from qmgr_tools.topic import name as topic_name
+
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", show_default=False, autocompletion=completion.subscriptions,
+        help='Its name, as "qmctl sub ls" shows it.',
+    ),
+]  # fmt: skip
+OfTopic = Annotated[
+    str,
+    typer.Option(
+        "--topic", metavar="TOPIC", show_default=False, autocompletion=completion.topics,
+        help="Those alone whose filter has that topic.",
+    ),
+]  # fmt: skip
+SUSPENDED = "suspended"
+COLUMNS = (
+    output.whole("subscription"),
+    output.text("topic"),
+    output.long_text("where"),
+    output.text("kind"),
+    output.text("state"),
+    output.Column("durable", "DURABLE", output.flag),
+    output.count("behind"),
+    output.count("ready"),
+    output.count("leased"),
+    output.count("delayed"),
+    output.count("held"),
+    output.count("parked"),
+    output.count("missed"),
+    output.count("depth"),
+    output.size("bytes"),
+    output.duration("oldest_ms", "OLDEST"),
+    output.text("oldest", "SINCE"),
+    output.count("consumers"),
+    output.count("puts"),
+    output.count("delivered"),
+    output.count("acked"),
+    output.count("returned"),
+    output.count("purged"),
+    output.count("damaged"),
+    output.count("expired"),
+    output.count("dead"),
+    output.count("moved"),
+    output.count("lost"),
+    output.duration("unused_ms", "UNUSED FOR"),
+    *subscription_attribute.COLUMNS,
+    output.Column("given", "GIVEN", queue_attribute.all_said),
+    output.Column("suspended", "SUSPENDED", output.flag),
+    output.Column("get_inhibit", "GET INHIBIT", output.flag),
+    output.text("breaker"),
+    output.count("grouped"),
+    output.count("volatile"),
+    output.count("first"),
+    output.count("next_arrival"),
+    output.count("queue_id"),
+    output.text("manager"),
+)
+LISTED = (
+    "subscription", "topic", "state", "ready", "leased", "delayed", "parked", "consumers", "acked",
+)  # fmt: skip
+LAG = (
+    "subscription", "state", "behind", "ready", "leased", "delayed", "parked", "missed",
+    "oldest_ms", "consumers",
+)  # fmt: skip
+
+
+@command(watched=True)
+def ls(
+    call: Call, topic: OfTopic = "", columns: filters.Columns = None, where: filters.Where = None,
+    sort: filters.Sort = None, limit: filters.Limit = None,
+) -> None:  # fmt: skip
+    """List the subscriptions, in order of name: ~... live and die with their connections.
+
+    Conditions know = != < <= > >=; text fits patterns: --where 'topic=flights/*'.
+
+    JSON: an array of objects: the subscriptions, as "qmctl sub show" gives them.
+
+    Examples:
+      qmctl sub ls
+      qmctl sub ls --topic flights/JFK/UA
+      qmctl sub ls --where 'parked>0' --sort -parked
+    """
+    listing = filters.Listing(COLUMNS, LISTED, columns, where or [], sort, limit)
+    watch.follow(
+        call, "list the subscriptions",
+        lambda client: listing.rows(
+            map(of, client.admin.subscription_list(topic_name.bare(topic)))
+        ),
+        listing.show,
+    )  # fmt: skip
+
+
+@command(watched=True)
+def show(call: Call, name: Name) -> None:
+    """Show a subscription: what it is to, how far behind it is, its limits, its counters.
+
+    \b
+    JSON: an object with
+      subscription, topic, where      its name; the filter, the selector
+      kind                            subscription, or proxy: over a link
+      manager                         of a proxy: where to, else ""
+      durable                         whether it outlives its connection
+      state                           open, full, no gets, breaker, suspended
+      suspended                       gets nothing until it is said to be healthy
+      behind                          not consumed: depth, delayed, parked
+      depth, bytes                    of these on it, ready or leased; their bytes
+      ready, leased, delayed          to be had; in hands; waiting after a failure
+      held                            0: publications are not held for it
+      parked                          failed too often; see "qmctl republish ls"
+      missed                          lost, as it was full or suspended
+      oldest, oldest_ms               when the oldest was published; how long ago
+      consumers                       how many
+      unused_ms                       with unused_expiry_ms: how long nobody has
+                                      used it
+      puts, fast, slow                what came; how
+      delivered, acked, returned      handed out, done with, come back
+      purged, damaged, expired        removed; set aside; time over
+      dead, moved, lost               dead letter; elsewhere; by a restart
+      duplicates, refused             as of a queue
+      first, next_arrival, queue_id   the first publication that is for it; the
+                                      next one's number; its own
+      get_inhibit, breaker, grouped, volatile, volatile_delayed, volatile_bytes,
+      volatile_from, maybe_before, template
+                                      as of a queue: see "qmctl queue show"
+      given                           which limits it was given itself
+      all that "qmctl sub alter" takes
+
+    Examples:
+      qmctl sub show BILLING:late
+      qmctl sub show BILLING:late --watch
+    """
+    doing = f"show subscription {name}"
+    watch.follow(call, doing, lambda client: found(client, name), show_row)
+
+
+@command(watched=True)
+def lag(
+    call: Call, topic: OfTopic = "", columns: filters.Columns = None, where: filters.Where = None,
+    sort: filters.Sort = None, limit: filters.Limit = None,
+) -> None:  # fmt: skip
+    """Tell what each subscription has not consumed yet; the one most behind comes first.
+
+    A proxy is left out: what is for it waits for its link.
+
+    JSON: an array of objects: the subscriptions, as "qmctl sub show" gives them.
+
+    Examples:
+      qmctl sub lag
+      qmctl sub lag --where 'oldest_ms>5min' --watch
+      qmctl sub lag --limit 10 -o json
+    """
+    listing = filters.Listing(COLUMNS, LAG, columns, where or [], sort, limit)
+
+    def ask(client: "Client") -> list[Any]:
+        return listing.rows(
+            worst_first(map(of, client.admin.subscription_list(topic_name.bare(topic))))
+        )
+
+    watch.follow(call, "ask how far subscriptions are behind", ask, listing.show)
+
+
+def worst_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of subscriptions, but for proxies, those most behind first."""
+    known = [row for row in rows if row["kind"] != "proxy"]
+    return sorted(
+        known,
+        key=lambda row: (-row["behind"], -row["missed"], -(row["oldest_ms"] or 0)),
+    )
+
+
+def of(row: Mapping[str, Any], now_us: int = 0) -> dict[str, Any]:
+    """Return the row of a subscription as the help describes it; 0 stands for now."""
+    shown = {key: value for key, value in row.items() if not key.endswith("_us")}
+    oldest_us = row.get("oldest_us")
+    passed_ms = None
+    if oldest_us:
+        passed_ms = max((now_us or time.time_ns() // 1_000) - oldest_us, 0) // 1_000
+    return shown | {
+        "state": state_of(row),
+        "behind": sum(row.get(key, 0) for key in ("depth", "delayed", "parked")),
+        "oldest": humane.rfc3339(oldest_us) if oldest_us else None,
+        "oldest_ms": passed_ms,
+    }
+
+
+def state_of(row: Mapping[str, Any]) -> str:
+    """Return what keeps publications from a subscription, or from its consumers, in a word."""
+    return SUSPENDED if row.get("suspended") else queue_state.of(row)
+
+
+def found(client: "Client", name: str) -> dict[str, Any]:
+    """Return the row of the subscription *name*.
+
+    Raises:
+        RequestError: SUBSCRIPTION_UNKNOWN.
+    """
+    row = client.admin.queue_show(topic_name.subscription(name))
+    next_ = next(iter(client.browse(name, 1)), None) if row.get("depth") else None
+    return of_queue(row | {"oldest_us": None if next_ is None else next_.put_us})
+
+
+NOT_SHOWN = ("queue", "origins", "origins_next")
+
+
+def of_queue(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row of a subscription that is shown as a queue as the help describes it."""
+    name = str(row["queue"])
+    shown = {key: value for key, value in row.items() if key not in NOT_SHOWN}
+    own = {"durable": not name.startswith(DYNAMIC), "suspended": bool(row.get("suspended"))}
+    return of({"subscription": name} | shown | own | {"manager": name.partition("@")[2]})
+
+
+def show_row(row: dict[str, Any]) -> None:
+    """Print a subscription for people."""
+    told = [column for column in COLUMNS if column not in subscription_attribute.COLUMNS]
+    output.facts(told, row | {"suspended": row.get("suspended") or None})
+    for section, columns in subscription_attribute.SECTIONS.items():
+        if any(column.key in row for column in columns):
+            output.facts(columns, row, f"\n{section}")
+
+
+def check_no_queue(name: str) -> None:
+    """Raise where *name*, which a queue is to have, is that of a subscription."""
+    if ":" in name:
+        raise usage(
+            f"cannot create queue {name}", "a name with a colon is that of a subscription",
+            f"make it with: qmctl sub create FILTER {name}",
+        )  # fmt: skip

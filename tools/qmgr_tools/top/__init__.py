@@ -1,0 +1,1 @@
+"""`qmctl top`: a live view of a queue manager."""

@@ -1,0 +1,257 @@
+"""qmctl top on a whole terminal: keys and the mouse change the board, samples the frame.
+
+What it looks like is in top_text.py, what is where in top_view.py; here is what needs a terminal.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import ClassVar, Protocol
+
+from rich.text import Text
+from textual import events
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from qmgr_tools.cli import humanize as humane
+from qmgr_tools.top.feed import Lost
+from qmgr_tools.top.model import Frame, Model, Sample
+from qmgr_tools.top.text import HELP, Mood, Page, paint
+from qmgr_tools.top.view import TREND, VIEWS, Board, fault_of
+
+WHEEL_ROWS = 3
+WIDTH_MIN = 20
+
+
+class Source(Protocol):
+    """Where samples come from: a Feed, or a script."""
+
+    async def sample(self) -> Sample:
+        """Return what is now, or raise Lost."""
+
+    async def close(self) -> None:
+        """End."""
+
+
+class Table(Widget, can_focus=True):
+    """The screen below everything else. It shows what the board says."""
+
+    def __init__(self, painter: Callable[[int, int], Page]) -> None:
+        super().__init__()
+        self._painter = painter
+
+    def render(self) -> Text:
+        """Return the screen as it is now."""
+        lines = self._painter(max(self.size.width, WIDTH_MIN), self.size.height).lines
+        return Text("\n", no_wrap=True, overflow="crop").join(lines)
+
+
+class Help(ModalScreen[None]):
+    """The keys. Any of them puts it away."""
+
+    CSS = """
+    Help { align: center middle; }
+    Help Static { width: auto; height: auto; padding: 0 1; border: round $primary; }
+    """
+
+    def compose(self) -> ComposeResult:
+        """Show the text."""
+        yield Static(HELP.rstrip(), markup=False)
+
+    def on_key(self, event: events.Key) -> None:
+        """Go away."""
+        event.stop()
+        self.dismiss()
+
+
+class TopApp(App[None]):
+    """The full screen. Samples are taken while it is paused, too: rates stay right."""
+
+    CSS = """
+    Screen { layout: vertical; overflow: hidden; }
+    Table { height: 1fr; }
+    Input { dock: bottom; height: 1; border: none; padding: 0; display: none; }
+    Input:focus { border: none; }
+    Input.open { display: block; }
+    """
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "quit"), Binding("ctrl+c,ctrl+q", "quit", priority=True),
+        *(Binding(str(n), f"view('{name}')") for n, name in enumerate(VIEWS, 1)),
+        Binding("tab", "step_view(1)", priority=True),
+        Binding("shift+tab", "step_view(-1)", priority=True),
+        Binding("up,k", "move(-1)"), Binding("down,j", "move(1)"),
+        Binding("pageup", "page(-1)"), Binding("pagedown", "page(1)"),
+        Binding("home,g", "move(-1000000000)"), Binding("end,G", "move(1000000000)"),
+        Binding("less_than_sign,left", "sort(-1)"),
+        Binding("greater_than_sign,right", "sort(1)"),
+        Binding("r", "reverse"), Binding("p,space", "pause"), Binding("slash", "filter"),
+        Binding("enter", "detail"), Binding("escape", "put_away"),
+        Binding("question_mark,h", "help"),
+    ]  # fmt: skip
+
+    def __init__(self, source: Source, delay_s: float, view: str = "queues") -> None:
+        super().__init__()
+        self._table = Table(self._painted)
+        self._line = Input(compact=True)  # of the filter
+        self.board = Board(VIEWS[view])
+        self.page = Page()
+        self._source = source
+        self._delay_s = delay_s
+        self._model = Model()
+        self._frame = self._latest = Frame()  # shown; known
+        self._is_paused = False
+        self._lost, self._tries = "", 0
+
+    def compose(self) -> ComposeResult:
+        """Fill the screen."""
+        yield self._table
+        yield self._line
+
+    def on_mount(self) -> None:
+        """Begin to watch."""
+        self._table.focus()
+        self.run_worker(self._watch(), exclusive=True)
+
+    async def _watch(self) -> None:
+        try:
+            while True:
+                await self._look()
+                self.repaint()
+                await asyncio.sleep(self._delay_s)
+        finally:
+            await self._source.close()
+
+    async def _look(self) -> None:
+        try:
+            sample = await self._source.sample()
+        except Lost as lost:
+            self._lost, self._tries = str(lost), self._tries + 1
+            return
+        self._lost, self._tries = "", 0
+        self._latest = self._model.take(sample)
+        if not self._is_paused:
+            self._frame = self._latest
+
+    def _painted(self, width: int, height: int) -> Page:
+        delay = humane.duration(round(self._delay_s * 1000))
+        is_filtering = self._line.has_class("open")
+        mood = Mood(delay, self._is_paused, is_filtering, self._lost, self._tries)
+        self.page = paint(self._frame, self.board, mood, width, height, self.page.first_row)
+        return self.page
+
+    def repaint(self) -> None:
+        """Show what has changed."""
+        self._table.refresh()
+
+    def _move(self, step: int) -> None:
+        rows = self.board.rows(self._frame)
+        self.board.move(rows, self.board.cursor(rows) + step)
+        self.repaint()
+
+    def action_move(self, step: int) -> None:
+        """Move the cursor."""
+        self._move(step)
+
+    def action_page(self, step: int) -> None:
+        """Move the cursor by a screen."""
+        self._move(step * max(1, self.page.rows_shown - 1))
+
+    def action_view(self, name: str) -> None:
+        """Show another view."""
+        self.board.show(name)
+        self.repaint()
+
+    def action_step_view(self, step: int) -> None:
+        """Show the next view, or the one before."""
+        self.board.step_view(step)
+        self.repaint()
+
+    def action_sort(self, step: int) -> None:
+        """Sort by the next column, or the one before."""
+        self.board.step_sort(step, self.page.fitted.columns)
+        self.repaint()
+
+    def action_reverse(self) -> None:
+        """Sort the other way round."""
+        self.board.reverse()
+        self.repaint()
+
+    def action_pause(self) -> None:
+        """Hold the picture still, or let it go on from now."""
+        self._is_paused = not self._is_paused
+        self._frame = self._frame if self._is_paused else self._latest
+        self.repaint()
+
+    def action_detail(self) -> None:
+        """Show all of a row, or no longer."""
+        self.board.is_detailed = not self.board.is_detailed
+        self._move(0)  # Now the cursor follows the row, the first one too.
+
+    def action_help(self) -> None:
+        """Show the keys."""
+        self.push_screen(Help())
+
+    def action_filter(self) -> None:
+        """Ask for a filter."""
+        self._line.add_class("open")
+        self._line.value = self.board.filter
+        self._line.focus()
+        self.repaint()
+
+    def action_put_away(self) -> None:
+        """Put away what is open: the filter's line, the detail, the filter."""
+        if self._line.has_class("open"):
+            self._close_filter("")
+        elif self.board.is_detailed:
+            self.board.is_detailed = False
+        else:
+            self.board.filters.pop(self.board.view.name, None)
+        self.repaint()
+
+    def _close_filter(self, said: str) -> None:
+        self.board.filters[self.board.view.name] = said
+        self._line.remove_class("open")
+        self._table.focus()
+        self.repaint()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter while it is typed."""
+        if event.input.has_class("open"):
+            self.board.filters[self.board.view.name] = event.value
+            self.repaint()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Take the filter, unless it is none."""
+        fault = fault_of(event.value, self.board.view)
+        if fault:
+            self.notify(fault, title="that is no filter", severity="error", markup=False)
+        else:
+            self._close_filter(event.value.strip())
+
+    def on_click(self, event: events.Click) -> None:
+        """Do what stands under the mouse: a view, a column's title, a row."""
+        page, place = self.page, event.screen_y - self.page.titles_line - 1
+        if event.screen_y == page.tabs_line:
+            for left, right, name in page.tabs:
+                if left <= event.screen_x < right:
+                    self.action_view(name)
+        elif event.screen_y == page.titles_line:
+            for left, right, key in page.titles:
+                if left <= event.screen_x < right and key != TREND:
+                    self.board.sort_by(key)
+                    self.repaint()
+        elif 0 <= place < page.rows_shown:
+            rows = self.board.rows(self._frame)
+            self.board.move(rows, page.first_row + place)
+            self.repaint()
+
+    def on_mouse_scroll_down(self) -> None:
+        """Move the cursor down."""
+        self._move(WHEEL_ROWS)
+
+    def on_mouse_scroll_up(self) -> None:
+        """Move the cursor up."""
+        self._move(-WHEEL_ROWS)

@@ -1,0 +1,147 @@
+"""What qmctl top knows: sample after sample of a queue manager becomes rows with rates.
+
+Pure: whoever asked the queue manager says when. A rate is what a counter rose between two samples,
+by the second. It is None, for not known, where there is no earlier sample of the same boot, or
+where the counter fell: then it is another queue of that name.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from qmgr_tools.cli.output import Row
+from qmgr_tools.queue import state as queue_state
+
+TREND_MAX = 240  # samples of a queue's depth
+DOWN = ("waiting", "dialling", "opening", "refused", "stopped")
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What a queue manager told at one time."""
+
+    time_ms: int  # of a clock that never goes back
+    status: Row
+    queues: Sequence[Row] = ()
+    links: Sequence[Row] = ()
+    inbound: Sequence[Row] = ()
+    connections: Sequence[Row] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What is shown of a sample: the head, and the rows of each view by its name."""
+
+    head: dict[str, Any] = field(default_factory=dict)
+    rows: dict[str, Rows] = field(default_factory=dict)
+
+
+class Model:
+    """Makes frames of samples. ``_trends`` has the depths of the queues that there are."""
+
+    def __init__(self) -> None:
+        self._before: Sample | None = None
+        self._trends: dict[str, deque[int]] = {}
+
+    def take(self, sample: Sample) -> Frame:
+        """Return the frame of *sample*, with rates since the one before it."""
+        before = self._before
+        if before is None or before.status.get("boot") != sample.status.get("boot"):
+            before = Sample(sample.time_ms, {})  # Counters of before a restart tell no rate.
+        self._before = sample
+        elapsed_ms = sample.time_ms - before.time_ms
+        queues = self._queues(sample, before, elapsed_ms)
+        return Frame(
+            _head(sample, before, elapsed_ms, queues),
+            {
+                "queues": queues,
+                "links": _links(sample, before, elapsed_ms),
+                "connections": [dict(row) for row in sample.connections],
+            },
+        )
+
+    def _queues(self, sample: Sample, before: Sample, elapsed_ms: int) -> Rows:
+        known = {_queue_key(row): row for row in before.queues}
+        links = {row["link"]: row.get("state") for row in sample.links}
+        rows: Rows = []
+        for told in sample.queues:
+            was = known.get(_queue_key(told), {})
+            row = dict(told)
+            row["state"] = queue_state.with_link(told, links)
+            for name, counter in (("put", "puts"), ("get", "delivered"), ("ack", "acked")):
+                row[f"{name}_rate"] = rate(told, was, counter, elapsed_ms)
+            row["trend"] = self._trend(told)
+            rows.append(row)
+        names = {row["queue"] for row in rows}
+        self._trends = {name: trend for name, trend in self._trends.items() if name in names}
+        return rows
+
+    def _trend(self, row: Row) -> tuple[int, ...]:
+        if row.get("depth") is None:
+            return ()
+        trend = self._trends.setdefault(row["queue"], deque(maxlen=TREND_MAX))
+        trend.append(row["depth"])
+        return tuple(trend)
+
+
+def rate(now: Row, before: Row, counter: str, elapsed_ms: int) -> float | None:
+    """Return by how much *counter* rose in a second, to one decimal, or None if nobody knows."""
+    new, old = now.get(counter), before.get(counter)
+    if new is None or old is None or new < old or elapsed_ms <= 0:
+        return None
+    rise: float = (new - old) * 1000 / elapsed_ms
+    return round(rise, 1)
+
+
+def _queue_key(row: Row) -> tuple[Any, Any]:
+    return row["queue"], row.get("queue_id")
+
+
+def _links(sample: Sample, before: Sample, elapsed_ms: int) -> Rows:
+    """Return the links of both directions; what leads here is up if its peer is connected."""
+    known: dict[Any, Row] = {("out", row["link"]): row for row in before.links}
+    known |= {("in", row["stream"]): row for row in before.inbound}
+    rows: Rows = []
+    for told in sample.links:
+        was = known.get(("out", told["link"]), {})
+        moved = rate(told, was, "transferred", elapsed_ms)
+        rows.append({**told, "direction": "out", "rate": moved, "key": f"out {told['link']}"})
+    peers = {row["name"]: row for row in sample.connections if row.get("kind") == "inbound"}
+    for told in sample.inbound:
+        was = known.get(("in", told["stream"]), {})
+        peer = peers.get(told["peer"])
+        state = "up" if told.get("blocked_id") is None else "blocked"
+        rows.append(
+            {
+                **told, "link": told["peer"], "direction": "in",
+                "state": "away" if peer is None else state,
+                "addresses": [] if peer is None else [peer.get("address", "")],
+                "rate": rate(told, was, "commit_id", elapsed_ms), "key": f"in {told['stream']}",
+            }
+        )  # fmt: skip
+    return rows
+
+
+def _head(sample: Sample, before: Sample, elapsed_ms: int, queues: Iterable[Row]) -> dict[str, Any]:
+    status = sample.status
+    busy = rate(status, before.status, "cpu_ms", elapsed_ms)
+    map_bytes = status.get("store_map_bytes")
+    queues = list(queues)
+    return dict(status) | {
+        "store_percent": (
+            round(100 * status.get("store_used_bytes", 0) / map_bytes, 1) if map_bytes else None
+        ),
+        "cpu_percent": None if busy is None else round(busy / 10, 1),
+        "turn_rate": rate(status, before.status, "turn", elapsed_ms),
+        **{
+            name: _sum(row[name] for row in queues) for name in ("put_rate", "get_rate", "ack_rate")
+        },
+    }
+
+
+def _sum(rates: Iterable[float | None]) -> float | None:
+    known = [value for value in rates if value is not None]
+    return round(sum(known), 1) if known else None

@@ -1,0 +1,155 @@
+"""qmctl top: what goes on, on a whole terminal; or, for scripts, table after table."""
+
+import os
+import sys
+import time
+from enum import StrEnum
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from qmgr_tools.cli import option, output
+from qmgr_tools.cli.command import Call, command
+from qmgr_tools.cli.failure import usage
+
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
+    from qmgr_tools.top.model import Frame, Sample
+
+DELAY_MIN_S = 0.1
+
+
+class ViewName(StrEnum):
+    """What --view may say."""
+
+    QUEUES = "queues"
+    LINKS = "links"
+    CONNECTIONS = "connections"
+
+
+@command()
+def top(
+    call: Call,
+    view: Annotated[
+        ViewName | None,
+        typer.Option(help="The view to begin with; with --batch the only one.", show_default=False),
+    ] = None,
+    delay: Annotated[
+        float,
+        typer.Option(
+            "--delay", "-d", metavar="TIME", parser=option.seconds,
+            help='Between two looks, as in "10s"; at least 100 ms.', show_default="2s",
+        ),
+    ] = 2.0,
+    batch: Annotated[
+        bool, typer.Option("--batch", "-b", help="Print, for scripts; no terminal is needed.")
+    ] = False,
+    count: Annotated[
+        int | None,
+        typer.Option(
+            "--count", "-n", metavar="COUNT", min=1, show_default=False,
+            help="With --batch: print so often, then end; else once.",
+        ),
+    ] = None,
+) -> None:  # fmt: skip
+    """Watch queues, links and connections: who is busy, what piles up.
+
+    On a terminal: 1, 2, 3 or tab change the view, < > and r the order, / filters, p holds the
+    picture, enter shows all of a row, ? tells all keys, q quits. Where the queue manager is lost
+    that is shown, and it is tried again.
+
+    With --batch the rates are those of the time between two looks, so the first picture comes after
+    --delay: qmctl top --batch -n 1 -d 10s.
+
+    \b
+    JSON: with --batch, an object on each line with
+      head          as "qmctl status" gives it, with put_rate, get_rate,
+                    ack_rate, turn_rate (by the second), cpu_percent and
+                    store_percent
+      queues        as "qmctl queue ls", with state, put_rate, get_rate, ack_rate
+                    and trend: its depth at each look
+      links         as "qmctl link ls", with direction (out, in) and rate
+      connections   as "qmctl connection ls"
+    A rate that is not known yet is null.
+
+    Examples:
+      qmctl top
+      qmctl top --view links --delay 500ms
+      qmctl --context nyc top --batch --count 6 --delay 10s -o json
+    """
+    delay = max(delay, DELAY_MIN_S)
+    if batch:
+        _print(call, view, delay, count or 1)
+        return
+    _check_screen(call, count)
+    call.check("watch the queue manager")
+    from qmgr_tools.top.app import TopApp  # Takes 400 ms: not for the other commands.
+    from qmgr_tools.top.feed import Feed
+
+    app = TopApp(Feed(call.held().address), delay, view or ViewName.QUEUES)
+    app.run()
+    if app.return_code:
+        raise typer.Exit(app.return_code)
+
+
+def _check_screen(call: Call, count: int | None) -> None:
+    """Raise Failure, USAGE, where a whole terminal is not what is wanted, or not what is there."""
+    what, remedy = "cannot show a full screen", "say --batch"
+    if call.is_json or count is not None:
+        said = "-o json" if call.is_json else "--count"
+        raise usage(what, f"{said} is for --batch", remedy)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise usage(what, "no terminal is here", remedy)
+    if os.environ.get("TERM") == "dumb":
+        raise usage(what, "this terminal is dumb (TERM)", remedy)
+
+
+def _print(call: Call, view: ViewName | None, delay: float, count: int) -> None:
+    from qmgr_tools.top.model import Model  # not for --help
+
+    model = Model()
+    with call.client("watch the queue manager") as client:
+        where = call.where()
+        model.take(_sample(client))
+        for number in range(count):
+            time.sleep(delay)
+            frame = model.take(_sample(client))
+            if call.is_json:
+                output.line({"head": where | frame.head, **_shown(frame, view)})
+            else:
+                _tables(frame, view, is_first=not number)
+            sys.stdout.flush()
+
+
+def _sample(client: "Client") -> "Sample":
+    from qmgr_tools.top.feed import sample_of
+
+    return sample_of(
+        client.admin.status(),
+        client.admin.queue_list(),
+        client.admin.link_list(),
+        client.admin.connection_list(),
+    )
+
+
+def _shown(frame: "Frame", view: ViewName | None) -> dict[str, list[dict[str, Any]]]:
+    return {name: rows for name, rows in frame.rows.items() if view is None or name == view}
+
+
+def _tables(frame: "Frame", view: ViewName | None, *, is_first: bool) -> None:
+    """Print the head, then a table for each view that has rows."""
+    from qmgr_tools.top.view import HEAD, TREND, VIEWS, fit, ordered
+
+    room = get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+
+    if not is_first:
+        print()
+    output.facts(HEAD, frame.head)
+    for name, rows in _shown(frame, view).items():
+        if rows or view is not None:
+            told = VIEWS[name]
+            columns = [column for column in fit(told, rows, room).columns if column.key != TREND]
+            print()
+            first = told.columns[0].key
+            output.table(columns, ordered(rows, first, told.key, falls=False))

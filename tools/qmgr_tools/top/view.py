@@ -1,0 +1,293 @@
+"""What qmctl top shows of a frame: which view, which rows in which order, which columns fit.
+
+Pure. The columns of a view give way one after the other where there is no room; one of them grows
+where there is some.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.cells import cell_len
+
+from qmgr_tools.cli import filter as filters
+from qmgr_tools.cli import output
+from qmgr_tools.cli.failure import Failure
+from qmgr_tools.cli.output import Column, Row
+from qmgr_tools.top.model import Frame
+
+GAP = 1  # beside the one that each column keeps, for the mark of the order
+NAME_MIN, TEXT_MIN = 18, 8  # names and other texts give way down to this
+NAMES = ("queue", "link", "name")
+TREND = "trend"
+BARS = "▁▂▃▄▅▆▇█"
+
+
+def rate_text(value: float) -> str:
+    """Return a rate: "0", "4.5", "9,759"."""
+    return f"{value:.1f}".removesuffix(".0") if value < 100 else f"{value:,.0f}"
+
+
+def count_text(value: int) -> str:
+    """Return a number with its thousands apart."""
+    return f"{value:,}"
+
+
+def bars(values: Sequence[int], width: int) -> str:
+    """Return the last *width* of *values*, each as a bar; the highest of them is a full one."""
+    shown = values[-width:] if width > 0 else ()
+    top = max(shown, default=0)
+    return "".join(BARS[-(-value * (len(BARS) - 1) // top) if top else 0] for value in shown)
+
+
+def rate(key: str, title: str) -> Column:
+    """Return a column of rates."""
+    return Column(key, title, rate_text, is_number=True)
+
+
+def count(key: str, title: str) -> Column:
+    """Return a column of numbers."""
+    return Column(key, title, count_text, is_number=True)
+
+
+HEAD = (
+    output.text("name", "queue manager"),
+    output.text("software"),
+    output.duration("uptime_ms", "up for"),
+    output.count("messages"),
+    output.count("leased"),
+    output.size("store_used_bytes", "store used"),
+    output.count("store_percent", "of it, in %"),
+    output.text("store_full", "puts refused"),
+    output.count("cpu_percent", "cpu, in %"),
+    rate("turn_rate", "turns/s"),
+    rate("put_rate", "puts/s"),
+    rate("get_rate", "deliveries/s"),
+    rate("ack_rate", "acks/s"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A table. The columns of ``gives_way`` go in that order; ``if_told`` only stand where told."""
+
+    name: str
+    key: str  # of a row, which the cursor follows
+    columns: tuple[Column, ...]
+    sort: str
+    gives_way: tuple[str, ...]
+    grows: str
+    if_told: frozenset[str] = frozenset()
+
+
+QUEUES = View(
+    "queues", "queue",
+    (
+        output.text("queue"), count("ready", "READY"), count("leased", "LEASED"),
+        rate("put_rate", "PUT/S"), rate("get_rate", "GET/S"), rate("ack_rate", "ACK/S"),
+        output.size("bytes"), output.duration("oldest_ms", "OLDEST"), count("consumers", "CONS"),
+        output.text("state"), Column(TREND, "DEPTH"),
+    ),
+    "ready", (TREND, "oldest_ms", "bytes", "consumers", "leased", "ack_rate", "get_rate"),
+    TREND, frozenset({"oldest_ms"}),
+)  # fmt: skip
+LINKS = View(
+    "links", "key",
+    (
+        output.text("link"), output.text("direction", "DIR"), output.text("state"),
+        count("waiting", "BACKLOG"), output.size("waiting_bytes", "BYTES"),
+        count("in_flight", "FLIGHT"), rate("rate", "MSG/S"), count("commit_id", "COMMIT"),
+        output.duration("down_ms", "DOWN FOR"), output.duration("redial_ms", "DIALS IN"),
+        Column("addresses", "PEER", output.listed), output.text("error", "LAST ERROR"),
+    ),
+    "link",
+    ("waiting_bytes", "redial_ms", "addresses", "direction", "in_flight", "commit_id", "error",
+     "down_ms"),
+    "error", frozenset({"down_ms", "redial_ms", "error"}),
+)  # fmt: skip
+CONNECTIONS = View(
+    "connections", "connection",
+    (
+        output.count("connection", "ID"), output.name("name"), output.text("kind"),
+        output.name("address"), count("waiting", "WAITING"), output.size("waiting_bytes", "BYTES"),
+        output.size("unsent_bytes", "UNSENT"), count("leased", "LEASED"),
+        count("consumers", "CONS"), count("gets", "GETS"),
+        output.duration("open_ms", "OPEN FOR"), output.name("software"),
+    ),
+    "connection",
+    ("software", "gets", "unsent_bytes", "kind", "address", "waiting_bytes", "open_ms"),
+    "software",
+)  # fmt: skip
+VIEWS = {view.name: view for view in (QUEUES, LINKS, CONNECTIONS)}
+
+
+@dataclass(slots=True)
+class Board:
+    """What somebody looks at. The cursor follows its row; where that is gone, its place."""
+
+    view: View = QUEUES
+    sorts: dict[str, tuple[str, bool]] = field(default_factory=dict)  # column; highest first
+    filters: dict[str, str] = field(default_factory=dict)
+    cursors: dict[str, tuple[Any, int]] = field(default_factory=dict)  # key of the row; place
+    is_detailed: bool = False
+
+    @property
+    def sort(self) -> tuple[str, bool]:
+        """The column that the rows are sorted by, and whether the highest is first."""
+        view = self.view
+        return self.sorts.get(view.name) or (view.sort, _falls(view, view.sort))
+
+    @property
+    def filter(self) -> str:
+        """What rows must fit."""
+        return self.filters.get(self.view.name, "")
+
+    def rows(self, frame: Frame) -> list[dict[str, Any]]:
+        """Return the rows of the view that fit, in order."""
+        fits = _fits(self.filter, self.view)
+        key, falls = self.sort
+        return ordered(
+            [row for row in frame.rows.get(self.view.name, []) if fits(row)],
+            key, self.view.key, falls=falls,
+        )  # fmt: skip
+
+    def show(self, name: str) -> None:
+        """Switch to another view."""
+        self.view = VIEWS[name]
+
+    def step_view(self, step: int) -> None:
+        """Switch to the next view, or the one before."""
+        names = list(VIEWS)
+        self.show(names[(names.index(self.view.name) + step) % len(names)])
+
+    def sort_by(self, key: str) -> None:
+        """Sort by a column, or the other way round where that is so already."""
+        current, falls = self.sort
+        falls = not falls if current == key else _falls(self.view, key)
+        self.sorts[self.view.name] = (key, falls)
+
+    def step_sort(self, step: int, shown: Sequence[Column]) -> None:
+        """Sort by the next of the columns *shown*, or the one before."""
+        keys = [column.key for column in shown if column.key != TREND]
+        current = self.sort[0]
+        place = keys.index(current) + step if current in keys else 0
+        self.sort_by(keys[place % len(keys)])
+
+    def reverse(self) -> None:
+        """Sort the other way round."""
+        self.sort_by(self.sort[0])
+
+    def cursor(self, rows: Sequence[Row]) -> int:
+        """Return at which of *rows* the cursor is."""
+        key, place = self.cursors.get(self.view.name, (None, 0))
+        for number, row in enumerate(rows):
+            if key is not None and row[self.view.key] == key:
+                return number
+        return max(0, min(place, len(rows) - 1))
+
+    def move(self, rows: Sequence[Row], place: int) -> None:
+        """Put the cursor on a row; on the first it stays with the place, whatever comes there."""
+        place = max(0, min(place, len(rows) - 1))
+        key = rows[place][self.view.key] if place or (rows and self.is_detailed) else None
+        self.cursors[self.view.name] = (key, place)
+
+
+def _falls(view: View, key: str) -> bool:
+    """Return whether a column is sorted highest first, unless told otherwise."""
+    column = next(column for column in view.columns if column.key == key)
+    return column.is_number and key != view.key
+
+
+def ordered(rows: list[dict[str, Any]], key: str, tie: str, *, falls: bool) -> list[dict[str, Any]]:
+    """Return *rows* by *key*, then by *tie*; those that lack the key are last either way."""
+    rows = sorted(rows, key=lambda row: _rank(row[tie]))
+    known = [row for row in rows if row.get(key) is not None]
+    known.sort(key=lambda row: _rank(row[key]), reverse=falls)
+    return known + [row for row in rows if row.get(key) is None]
+
+
+def _rank(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.casefold()
+    return output.listed(value) if isinstance(value, list | tuple) else value
+
+
+def fault_of(said: str, view: View) -> str:
+    """Return why *said* is no filter, or nothing."""
+    try:
+        _condition(said, view)
+    except Failure as failure:
+        return failure.parts[1] if len(failure.parts) > 1 else str(failure)
+    return ""
+
+
+def _fits(said: str, view: View) -> Callable[[Row], bool]:
+    """Return whether a row fits: a condition as in "ready>0", else a part of any of its texts."""
+    try:
+        condition = _condition(said, view)
+    except Failure:
+        return lambda row: True  # It is still being typed.
+    if condition is not None:
+        return condition
+    part = said.strip().casefold()
+    keys = [c.key for c in view.columns if not c.is_number and c.key != TREND]
+    return lambda row: any(part in output.listed(row.get(key)).casefold() for key in keys)
+
+
+def _condition(said: str, view: View) -> Callable[[Row], bool] | None:
+    if not set("<>=") & set(said):
+        return None
+    return filters.condition(said, view.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """The columns that fit, and how wide each of them is."""
+
+    columns: list[Column]
+    widths: list[int]
+
+
+def fit(view: View, rows: Sequence[Row], room: int) -> Fitted:
+    """Return which columns of *view* fit into *room* cells, and how wide they are."""
+    columns = [
+        column
+        for column in view.columns
+        if column.key not in view.if_told or any(row.get(column.key) for row in rows)
+    ]
+    wanted = {column.key: _width(column, rows) for column in columns}
+    for gives_way in ("", *view.gives_way):
+        columns = [column for column in columns if column.key != gives_way]
+        widths = [wanted[column.key] for column in columns]
+        while _total(widths) > room and (widest := _widest(columns, widths)) is not None:
+            widths[widest] -= 1
+        if _total(widths) <= room:
+            break
+    for number, column in enumerate(columns):
+        if column.key == view.grows:
+            widths[number] += max(0, room - _total(widths))
+    return Fitted(columns, widths)
+
+
+def _width(column: Column, rows: Sequence[Row]) -> int:
+    """Return how wide a column wants to be: one more than its cells, and than its title."""
+    least = len(column.title) + 1
+    if column.key == TREND:
+        return max(least, TEXT_MIN)
+    return max(least, *(cell_len(column.cell(row)) + 1 for row in rows), 0)
+
+
+def _widest(columns: Sequence[Column], widths: Sequence[int]) -> int | None:
+    """Return which of the texts gives way next, or None where none can."""
+    texts = [
+        number
+        for number, column in enumerate(columns)
+        if not column.is_number
+        and widths[number]
+        > max(NAME_MIN if column.key in NAMES else TEXT_MIN, len(column.title) + 1)
+    ]
+    return max(texts, key=widths.__getitem__, default=None)
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + GAP * (len(widths) - 1)

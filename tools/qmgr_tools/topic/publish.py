@@ -1,0 +1,112 @@
+"""qmctl pub."""
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from qmgr_protocol.topic import MARK
+from qmgr_tools.cli import completion, option, output
+from qmgr_tools.cli import humanize as humane
+from qmgr_tools.cli.command import Call, command
+from qmgr_tools.cli.failure import refused, usage
+from qmgr_tools.cli.humanize import messages
+from qmgr_tools.message import grouping, message, put_lines, put_source, selecting
+from qmgr_tools.topic import name as topic_name
+
+Topic = Annotated[
+    str,
+    typer.Argument(
+        metavar="TOPIC", show_default=False, autocompletion=completion.topics,
+        help="Levels with / between them: flights/JFK/UA.",
+    ),
+]  # fmt: skip
+Retain = Annotated[
+    bool,
+    typer.Option(
+        "--retain", help="The topic keeps it for those who subscribe later; empty: keeps nothing."
+    ),
+]
+
+
+@command()
+def pub(
+    call: Call, topic: Topic, body: message.Body = None, file: message.File = None,
+    stdin: message.Stdin = False, lines: message.Lines = False, retain: Retain = False,
+    priority: message.Priority = None, correlation_id: message.CorrelationId = "",
+    header: message.Header = None, content_type: message.ContentType = "",
+    reply_to: message.ReplyTo = "", uid: message.GivenUid = None, expiry: message.Expiry = 0,
+    non_persistent: message.NonPersistent = False, report: message.Report = False,
+    group: grouping.PutGroup = b"", number: grouping.PutNumber = None, last: grouping.Last = False,
+) -> None:  # fmt: skip
+    """Publish a message, or one for each line of a file. What is answered is on disk.
+
+    It goes to all who have subscribed to the topic by now, see: qmctl topic show. Where nobody has,
+    it is not kept. A topic needs no definition.
+
+    \b
+    JSON: an object with
+      topic, messages, refused      how many were published, and how many refused
+      bytes, seconds                of their bodies; how long it took
+      subscriptions                 how many each was for; null: not known, or
+                                    not the same of all
+      uid                           of a single message, else null
+
+    Examples:
+      qmctl pub flights/JFK/UA '20 minutes late' --header delay:=20
+      qmctl pub flights/JFK/UA 'on time' --retain --expiry 1h
+      qmctl pub flights/JFK/UA --lines --file delays.txt
+    """
+    topic = topic_name.bare(topic)
+    put_source.check(
+        f"publish to {topic}", body is not None, file is not None, stdin=stdin, lines=lines,
+        uid=uid is not None,
+    )  # fmt: skip
+    if report and not reply_to:
+        raise usage("--report tells nobody", "no queue is named", "name one with --reply-to")
+    properties: dict[str, Any] = {
+        "priority": priority, "correlation_id": selecting.correlation(correlation_id),
+        "content_type": content_type, "headers": option.headers(header or []),
+        "reply_to": reply_to, "expiry_ms": expiry, "persistent": not non_persistent,
+        "report": report, "retained": retain, "group": grouping.of_put(group, number, last=last),
+    }  # fmt: skip
+    if lines:
+        _publish_lines(call, topic, file, properties)
+        return
+    properties["uid"] = None if uid is None else option.uid(uid)
+    _publish_one(call, topic, put_source.read(body, file), properties)
+
+
+def _publish_one(call: Call, topic: str, data: bytes, properties: dict[str, Any]) -> None:
+    started_s = time.monotonic()
+    with call.client(f"publish to {topic}") as client:
+        result = client.publish(topic, data, **properties)
+    stored = None if result.uid is None else str(result.uid)
+    if not call.is_json:
+        known = stored or "stored by an earlier try"
+        output.say(f"published to {topic}: {known}{message.matched(result)}")
+        return
+    seconds = round(time.monotonic() - started_s, 3)
+    output.document({
+        "topic": topic, "messages": 1, "refused": 0, "bytes": len(data), "seconds": seconds,
+        "subscriptions": result.subscriptions, "uid": stored,
+    })  # fmt: skip
+
+
+def _publish_lines(call: Call, topic: str, file: Path | None, properties: dict[str, Any]) -> None:
+    done = put_lines.put(call, f"publish to {topic}", MARK + topic, file, properties)
+    stored = done.messages - len(done.refusals)
+    fits = next(iter(done.subscriptions)) if len(done.subscriptions) == 1 else None
+    if call.is_json:
+        output.document({
+            "topic": topic, "messages": stored, "refused": len(done.refusals),
+            "bytes": done.size_bytes, "seconds": round(done.seconds, 3), "subscriptions": fits,
+            "uid": None,
+        })  # fmt: skip
+    else:
+        each = "" if fits is None else f", each for {humane.counted(fits, 'subscription')}"
+        output.say(f"published to {topic}: {messages(stored)}{each}{done.rate}")
+    if done.refusals:
+        what = f"publish {len(done.refusals)} of {messages(done.messages)} to {topic}"
+        raise refused(what, done.refusals[0])
