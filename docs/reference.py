@@ -16,27 +16,59 @@ from qmgr_protocol.errors import ErrorClass, ErrorCode
 from qmgr_tools.main import app
 
 PYTHON = {
-    "client": ("The Python client", [
-        "qmgr_client.aio", "qmgr_client.aio.unit", "qmgr_client.aio.admin",
-        "qmgr_client.blocking", "qmgr_client.blocking.unit", "qmgr_client.blocking.admin",
-        "qmgr_client.attributes", "qmgr_client.rows", "qmgr_client.manager_rows",
-        "qmgr_client.duration", "qmgr_client.outgoing", "qmgr_client.message",
-        "qmgr_client.dead_letter", "qmgr_client.selection", "qmgr_client.errors",
-    ]),
-    "protocol": ("The protocol in Python", [
-        "qmgr_protocol.connection", "qmgr_protocol.frame", "qmgr_protocol.record",
-        "qmgr_protocol.window", "qmgr_protocol.name", "qmgr_protocol.topic",
-        "qmgr_protocol.messages", "qmgr_protocol.connection_messages",
-        "qmgr_protocol.admin_messages", "qmgr_protocol.topic_messages",
-        "qmgr_protocol.errors",
-    ]),
-}  # fmt: skip
+    "client": (
+        "The Python client",
+        [
+            "qmgr_client.aio",
+            "qmgr_client.aio.unit",
+            "qmgr_client.aio.admin",
+            "qmgr_client.blocking",
+            "qmgr_client.blocking.unit",
+            "qmgr_client.blocking.admin",
+            "qmgr_client.attributes",
+            "qmgr_client.rows",
+            "qmgr_client.manager_rows",
+            "qmgr_client.duration",
+            "qmgr_client.outgoing",
+            "qmgr_client.message",
+            "qmgr_client.dead_letter",
+            "qmgr_client.selection",
+            "qmgr_client.errors",
+        ],
+    ),
+    "protocol": (
+        "The protocol in Python",
+        [
+            "qmgr_protocol.connection",
+            "qmgr_protocol.frame",
+            "qmgr_protocol.record",
+            "qmgr_protocol.window",
+            "qmgr_protocol.name",
+            "qmgr_protocol.topic",
+            "qmgr_protocol.messages",
+            "qmgr_protocol.connection_messages",
+            "qmgr_protocol.admin_messages",
+            "qmgr_protocol.topic_messages",
+            "qmgr_protocol.errors",
+        ],
+    ),
+}
 NOUNS = {  # of codes, by the hundred
-    1: "Connections", 2: "Any request", 3: "Queues", 4: "Messages", 5: "Leases and consumers",
-    6: "Streams: producers and links", 7: "Links", 8: "Snapshots", 9: "Units of work", 10: "Jobs",
-    11: "Message groups", 12: "Topics and subscriptions", 13: "History",
+    1: "Connections",
+    2: "Any request",
+    3: "Queues",
+    4: "Messages",
+    5: "Leases and consumers",
+    6: "Streams: producers and links",
+    7: "Links",
+    8: "Snapshots",
+    9: "Units of work",
+    10: "Jobs",
+    11: "Message groups",
+    12: "Topics and subscriptions",
+    13: "History",
     14: "Work set aside",
-}  # fmt: skip
+}
 
 
 # -- options
@@ -45,11 +77,13 @@ NOUNS = {  # of codes, by the hundred
 def configuration() -> str:
     """Return the page of all options."""
     parts = [
-        "# Configuration reference", "",
+        "# Configuration reference",
+        "",
         "Every option of `qmgrd.toml`, from the model that checks it. A size is a number of bytes "
         'or a text such as `"64 GiB"`, a time a number of milliseconds or a text such as `"30 s"`. '
-        f"In the environment `store.map_bytes` is `{PREFIX}STORE__MAP_BYTES`.", "",
-    ]  # fmt: skip
+        f"In the environment `store.map_bytes` is `{PREFIX}STORE__MAP_BYTES`.",
+        "",
+    ]
     for section, field in Config.model_fields.items():
         parts += [f"## {section}", "", "| option | default | may be | |", "|---|---|---|---|"]
         for name, option in type(field.default).model_fields.items():
@@ -155,21 +189,27 @@ def _escaped(text: str) -> str:
 def errors() -> str:
     """Return the page of all codes: what each means, and what to do about it."""
     parts = [
-        "# Errors", "",
+        "# Errors",
+        "",
         "The same code in commands, clients, logs and on the wire. Its class tells whether to try "
-        "again:", "",
-        *(f"* **{kind.word}**: {kind.means}" for kind in ErrorClass), "",
+        "again:",
+        "",
+        *(f"* **{kind.word}**: {kind.means}" for kind in ErrorClass),
+        "",
         "In a shell `qmctl explain CODE` tells the same, of a name, a number, or a reason code of "
         "IBM MQ; its number stands here where it has one for the same thing.",
-    ]  # fmt: skip
+    ]
     for noun, codes in groupby(ErrorCode, lambda code: NOUNS[code // 100]):
         parts += ["", f"## {noun}", "", "| code | class | means | what to do | MQ |"]
         parts.append("|---|---|---|---|---|")
         for code in codes:
             cells = (
-                f"{code.value} `{code.name}`", code.error_class.word, _escaped(code.means),
-                _escaped(code.remedy), code.mq.partition(" ")[0],
-            )  # fmt: skip
+                f"{code.value} `{code.name}`",
+                code.error_class.word,
+                _escaped(code.means),
+                _escaped(code.remedy),
+                code.mq.partition(" ")[0],
+            )
             parts.append(f"| {' | '.join(cells)} |")
     return "\n".join([*parts, ""])
 

@@ -21,9 +21,14 @@ A filter on a column marked with \u2713 spares reading, if Spark's
 `spark.sql.python.filterPushdown.enabled` is on; options do in any case.
 """
 _WORDS = {
-    "string": "string", "int32": "int", "int64": "long", "bool": "boolean", "binary": "binary",
-    "timestamp[us, tz=UTC]": "timestamp", "map<string, string>": "map",
-}  # fmt: skip
+    "string": "string",
+    "int32": "int",
+    "int64": "long",
+    "bool": "boolean",
+    "binary": "binary",
+    "timestamp[us, tz=UTC]": "timestamp",
+    "map<string, string>": "map",
+}
 
 
 def page() -> str:

@@ -36,24 +36,27 @@ _DUE_AT, _QUEUE_AT, _LANE_AT = 1, 9, 13  # in a key of the schedule
 COLUMNS = (
     *texts(
         ("queue", "which would refuse a message of that UID; a subscription has none of its own"),
-        ("target", "on a transmission queue: the queue it is bound for, as it may be there once "
-         "for each"),
+        (
+            "target",
+            "on a transmission queue: the queue it is bound for, as it may be there once for each",
+        ),
         ("message_id", "ORIGIN.TIMESTAMP"),
         ("origin", "who created it"),
     ),
-    *longs(("timestamp", "its number there, as a rule microseconds; null beyond 2^63"),),
-    *times(("created_at", "the same as a time; null from the year 10000 on"),),
-    *texts(("state", "here (its message is on the queue) or remembered (it was consumed)"),),
+    *longs(("timestamp", "its number there, as a rule microseconds; null beyond 2^63")),
+    *times(("created_at", "the same as a time; null from the year 10000 on")),
+    *texts(("state", "here (its message is on the queue) or remembered (it was consumed)")),
     *longs(
         ("priority", "of the message, where it is or was"),
         ("arrival", "its place within its priority"),
     ),
-    *times(("until", "when a UID that is remembered is forgotten, by the queue manager's own "
-            "clock"),),
-    *longs(("highest", "the highest timestamp of its origin on that queue: see table origins"),),
+    *times(
+        ("until", "when a UID that is remembered is forgotten, by the queue manager's own clock")
+    ),
+    *longs(("highest", "the highest timestamp of its origin on that queue: see table origins")),
     *DAMAGE,
     *SNAPSHOT,
-)  # fmt: skip
+)
 
 
 class Slice(NamedTuple):
@@ -192,9 +195,12 @@ def _remembered(tx: LmdbTransaction, share: Slice) -> Iterator[Uids]:
             prefix = keys.of_queue(keys.SPACE_UID, queue.id)
             kept = [row for row in rows if tx.get(prefix + row[1]) == row[0][_LANE_AT:]]
             yield Uids(
-                queue, False, [uid for _, uid in kept], [key[_LANE_AT:] for key, _ in kept],
+                queue,
+                False,
+                [uid for _, uid in kept],
+                [key[_LANE_AT:] for key, _ in kept],
                 [int.from_bytes(key[_DUE_AT:_QUEUE_AT], "big") for key, _ in kept],
-            )  # fmt: skip
+            )
 
 
 def _queue_and_uid(row: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
@@ -229,6 +235,12 @@ def _last_due(tx: LmdbTransaction, low: int, high: int) -> int:
 
 
 DUPLICATES = Table(
-    "duplicates", 1, "one row a UID of a queue's table of UIDs", COLUMNS, plan, read,
-    takes=QUEUES, pushed=OF_QUEUE,
-)  # fmt: skip
+    "duplicates",
+    1,
+    "one row a UID of a queue's table of UIDs",
+    COLUMNS,
+    plan,
+    read,
+    takes=QUEUES,
+    pushed=OF_QUEUE,
+)

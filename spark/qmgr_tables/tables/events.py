@@ -29,16 +29,16 @@ _OWN = ("event", "count", "manager")
 _READ = ("queue", "arrival", "message_id", "put_at", "body", "queue_manager", "snapshot_id", "turn")
 
 COLUMNS = (
-    *times(("at", "when it was put on the queue of events: at the end of the turn"),),
-    *texts(("event", "what happened, as in queue full"),),
-    *longs(("count", "how often in that turn, of the same things"),),
-    *texts(("manager", "where it happened, also where events come from elsewhere"),),
+    *times(("at", "when it was put on the queue of events: at the end of the turn")),
+    *texts(("event", "what happened, as in queue full")),
+    *longs(("count", "how often in that turn, of the same things")),
+    *texts(("manager", "where it happened, also where events come from elsewhere")),
     Column("facts", TEXTS, "what it happened to; numbers and flags as text"),
-    *texts(("queue", "where the event waits"), ("message_id", "of the event itself"),),
-    *longs(("arrival", "its place there"),),
+    *texts(("queue", "where the event waits"), ("message_id", "of the event itself")),
+    *longs(("arrival", "its place there")),
     *DAMAGE,
     *SNAPSHOT,
-)  # fmt: skip
+)
 _MESSAGES = {column.name: column.type for column in messages.COLUMNS}
 
 
@@ -90,7 +90,13 @@ def _text(value: Any) -> str | None:
 
 
 EVENTS_TABLE = Table(
-    "events", 1, "one row an event that waits on SYSTEM.EVENTS, or on the queues that are named",
-    COLUMNS, _plan, read, "at", (*QUEUES, *TIMES),
+    "events",
+    1,
+    "one row an event that waits on SYSTEM.EVENTS, or on the queues that are named",
+    COLUMNS,
+    _plan,
+    read,
+    "at",
+    (*QUEUES, *TIMES),
     {**OF_QUEUE, "at": "us", "arrival": "arrival"},
-)  # fmt: skip
+)

@@ -4,17 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from qmgr_protocol.errors import name_of
 from qmgr_tables.options import Options
-from qmgr_tables.table import (
-    DAMAGE,
-    OF_QUEUE,
-    QUEUES,
-    SNAPSHOT,
-    TIMES,
-    flags,
-    longs,
-    texts,
-    times,
-)
+from qmgr_tables.table import DAMAGE, OF_QUEUE, QUEUES, SNAPSHOT, TIMES, flags, longs, texts, times
 from qmgr_tables.tables.whole import Row, table, time_us, unsealed, wall_us
 from qmgrd.core.layout import keys
 from qmgrd.core.queue.group import index as group_index
@@ -28,8 +18,11 @@ COLUMNS = (
     *texts(
         ("queue", "where it is"),
         ("group_id", "in hexadecimal"),
-        ("state", "open (its end is not known), complete (nothing of it is missing), gap, paused "
-         "or parked (it waits, as a member failed)"),
+        (
+            "state",
+            "open (its end is not known), complete (nothing of it is missing), gap, paused "
+            "or parked (it waits, as a member failed)",
+        ),
     ),
     *longs(
         ("present", "members that are there"),
@@ -50,8 +43,8 @@ COLUMNS = (
         ("present_numbers", "which members are there, as in 4-9, 12; up to 100 runs"),
         ("left_numbers", "which members left, in the same way"),
     ),
-    *longs(("parked_number", "the member that failed, of a group that is parked"),),
-    *texts(("parked_code", "and why, as in BACKOUT_THRESHOLD_REACHED"),),
+    *longs(("parked_number", "the member that failed, of a group that is parked")),
+    *texts(("parked_code", "and why, as in BACKOUT_THRESHOLD_REACHED")),
     *times(
         ("first_at", "when its first member came"),
         ("changed_at", "when the last came or left, by the queue manager's own clock"),
@@ -62,7 +55,7 @@ COLUMNS = (
     ),
     *DAMAGE,
     *SNAPSHOT,
-)  # fmt: skip
+)
 
 
 def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
@@ -137,6 +130,11 @@ def _texts(runs: list[list[int]]) -> str:
 
 
 GROUPS = table(
-    "groups", "one row a message group of a queue, as long as the queue remembers it", COLUMNS,
-    rows_of, time="first_at", takes=(*QUEUES, *TIMES), pushed=OF_QUEUE,
-)  # fmt: skip
+    "groups",
+    "one row a message group of a queue, as long as the queue remembers it",
+    COLUMNS,
+    rows_of,
+    time="first_at",
+    takes=(*QUEUES, *TIMES),
+    pushed=OF_QUEUE,
+)

@@ -19,8 +19,11 @@ _OWN = ("queue_id", "stopped", "stream", "base_id", "lost", "lost_us")
 COLUMNS = (
     *texts(
         ("peer", "the queue manager at the other end"),
-        ("direction", "out (what is sent from here, the link of that name) or in (what is received "
-         "from there)"),
+        (
+            "direction",
+            "out (what is sent from here, the link of that name) or in (what is received "
+            "from there)",
+        ),
         ("state", "out: stopped, or started; whether it is connected is not stored"),
     ),
     *longs(
@@ -30,23 +33,28 @@ COLUMNS = (
         ("backlog", "out: messages that wait for the peer's commit; in: held beyond a gap"),
         ("backlog_bytes", "out: of their records"),
         ("transferred", "out: messages that the peer has committed, ever"),
-        ("lost", "messages that were committed there (out) or here (in), and gone as a store was "
-         "put back to an older state"),
+        (
+            "lost",
+            "messages that were committed there (out) or here (in), and gone as a store was "
+            "put back to an older state",
+        ),
     ),
-    *times(("lost_at", "when that was found out the last time"),),
+    *times(("lost_at", "when that was found out the last time")),
     *texts(
         ("held_numbers", "in: which ids are held beyond a gap, as in 4-9, 12; up to 100 runs"),
-        ("last_message_id", "the message at the commit id (out), at the highest id (in); null if "
-         "not known"),
+        (
+            "last_message_id",
+            "the message at the commit id (out), at the highest id (in); null if not known",
+        ),
         ("queue", "out: the transmission queue"),
         ("stream_id", "in: of the stream, in hexadecimal"),
         ("peer_store_id", "the store that the peer's name is bound to, in hexadecimal"),
     ),
-    *flags(("ordered", "out: whether messages are kept in order"),),
-    *texts(("attributes", "out: what the link was given, as JSON"),),
+    *flags(("ordered", "out: whether messages are kept in order")),
+    *texts(("attributes", "out: what the link was given, as JSON")),
     *DAMAGE,
     *SNAPSHOT,
-)  # fmt: skip
+)
 
 
 def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:

@@ -12,16 +12,7 @@ from qmgr_tables.columns import Plain
 from qmgr_tables.image import damaged, image
 from qmgr_tables.options import Options
 from qmgr_tables.partition import Run, Share, plan
-from qmgr_tables.table import (
-    OF_QUEUE,
-    QUEUES,
-    STATES,
-    TEXTS,
-    TIME,
-    TIMES,
-    Column,
-    Table,
-)
+from qmgr_tables.table import OF_QUEUE, QUEUES, STATES, TEXTS, TIME, TIMES, Column, Table
 from qmgrd.core.layout import keys
 from qmgrd.snapshot.finder import Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
@@ -35,9 +26,7 @@ ROW_BYTES = 200  # about what a row takes beside its body and its headers
 
 COLUMNS = (
     Column(
-        "queue",
-        pa.string(),
-        "where it lies; @NYC is the transmission queue of the link to NYC",
+        "queue", pa.string(), "where it lies; @NYC is the transmission queue of the link to NYC"
     ),
     Column(
         "priority",
@@ -171,9 +160,13 @@ def bounds(run: Run) -> tuple[bytes, bytes]:
 
 
 def batches(
-    tx: LmdbTransaction, pairs: list[Pair], counts: list[tuple[Run, int]], snapshot: Snapshot,
-    options: Options, schema: pa.Schema,
-) -> Iterator[pa.RecordBatch]:  # fmt: skip
+    tx: LmdbTransaction,
+    pairs: list[Pair],
+    counts: list[tuple[Run, int]],
+    snapshot: Snapshot,
+    options: Options,
+    schema: pa.Schema,
+) -> Iterator[pa.RecordBatch]:
     """Yield *pairs* as rows of *schema*: the plain ones at once, all others one by one.
 
     Args:
@@ -231,6 +224,13 @@ def bytes_of(row: rows.Row) -> int:
 
 
 MESSAGES = Table(
-    "messages", 1, "one row a message", COLUMNS, plan, read, "put_at", (*QUEUES, *STATES, *TIMES),
+    "messages",
+    1,
+    "one row a message",
+    COLUMNS,
+    plan,
+    read,
+    "put_at",
+    (*QUEUES, *STATES, *TIMES),
     {**OF_QUEUE, "state": "states", "put_at": "us", "arrival": "arrival"},
-)  # fmt: skip
+)

@@ -12,13 +12,18 @@ from qmgrd.store.lmdb_store import LmdbTransaction
 LONG_MAX = 2**63 - 1
 
 COLUMNS = (
-    *texts(("queue", "which has seen it"), ("origin", "who creates messages"),),
-    *longs(("highest", "its highest timestamp there: a message above it is new, without a look; "
-            "null beyond 2^63"),),
-    *times(("highest_at", "the same as a time; null from the year 10000 on"),),
+    *texts(("queue", "which has seen it"), ("origin", "who creates messages")),
+    *longs(
+        (
+            "highest",
+            "its highest timestamp there: a message above it is new, without a look; "
+            "null beyond 2^63",
+        )
+    ),
+    *times(("highest_at", "the same as a time; null from the year 10000 on")),
     *DAMAGE,
     *SNAPSHOT,
-)  # fmt: skip
+)
 
 
 def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
@@ -38,6 +43,10 @@ def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterat
 
 
 ORIGINS = table(
-    "origins", "one row an origin of a queue's table of origins", COLUMNS, rows_of, takes=QUEUES,
+    "origins",
+    "one row an origin of a queue's table of origins",
+    COLUMNS,
+    rows_of,
+    takes=QUEUES,
     pushed=OF_QUEUE,
-)  # fmt: skip
+)

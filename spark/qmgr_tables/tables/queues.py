@@ -31,9 +31,13 @@ COLUMNS = (
         ("first_arrival", "the lowest place of all that waits, whatever its priority"),
         ("last_arrival", "the highest"),
     ),
-    *times(("oldest_put_at", "when the oldest of these was put; of each priority the first is "
-            "looked at"),),
-    *texts(("config", "what the queue was given, as JSON; what is not there has its default"),),
+    *times(
+        (
+            "oldest_put_at",
+            "when the oldest of these was put; of each priority the first is looked at",
+        )
+    ),
+    *texts(("config", "what the queue was given, as JSON; what is not there has its default")),
     *longs(
         ("next_arrival", "the place that the next message gets"),
         ("puts", "messages put, ever; this and what follows are counters of the queue's life"),
@@ -60,10 +64,14 @@ COLUMNS = (
     ),
     *DAMAGE,
     *SNAPSHOT,
-)  # fmt: skip
+)
 # Of these the counter may still have what a restart took: the ranges of the snapshot do not.
-_OF_RANGES = {"depth": _READY, "delayed": (keys.LANE_DELAYED,), "parked": (keys.LANE_PARKED,),
-              "set_aside": (keys.LANE_DAMAGED,)}  # fmt: skip
+_OF_RANGES = {
+    "depth": _READY,
+    "delayed": (keys.LANE_DELAYED,),
+    "parked": (keys.LANE_PARKED,),
+    "set_aside": (keys.LANE_DAMAGED,),
+}
 
 
 def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:

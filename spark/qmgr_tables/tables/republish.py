@@ -43,12 +43,12 @@ COLUMNS = (
         ("text", "and what it said"),
         ("client", "who failed on it the last time"),
     ),
-    *times(("since", "when it was parked"), ("put_at", "when it was published"),),
-    *flags(("awaited", "whether it is sent as soon as its subscriber is back"),),
-    *longs(("record_bytes", "of the publication, which is stored once"),),
+    *times(("since", "when it was parked"), ("put_at", "when it was published")),
+    *flags(("awaited", "whether it is sent as soon as its subscriber is back")),
+    *longs(("record_bytes", "of the publication, which is stored once")),
     *DAMAGE,
     *SNAPSHOT,
-)  # fmt: skip
+)
 
 
 def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
@@ -110,6 +110,11 @@ def _text(value: object) -> str | None:
 
 
 REPUBLISH = table(
-    "republish", "one row a subscription that a publication is parked for", COLUMNS, rows_of,
-    time="since", takes=(*QUEUES, *TIMES), pushed={**OF_SNAPSHOT, "subscription": "queues"},
-)  # fmt: skip
+    "republish",
+    "one row a subscription that a publication is parked for",
+    COLUMNS,
+    rows_of,
+    time="since",
+    takes=(*QUEUES, *TIMES),
+    pushed={**OF_SNAPSHOT, "subscription": "queues"},
+)

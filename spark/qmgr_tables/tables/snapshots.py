@@ -14,8 +14,8 @@ from qmgrd.snapshot.finder import Snapshot
 _WAITING = (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED, keys.LANE_PARKED)
 
 COLUMNS = (
-    *texts(("path", "where it is"),),
-    *times(("at", "when the turn was that it shows"),),
+    *texts(("path", "where it is")),
+    *times(("at", "when the turn was that it shows")),
     *longs(
         ("queues", "how many it has, subscriptions and transmission queues among them"),
         ("messages", "how many wait there: a publication, and each subscription of it"),
@@ -23,7 +23,7 @@ COLUMNS = (
     ),
     *DAMAGE,
     *SNAPSHOT,
-)  # fmt: skip
+)
 
 
 def plan(snapshots: list[Snapshot], options: Options) -> list[Row]:

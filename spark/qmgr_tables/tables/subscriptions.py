@@ -17,8 +17,11 @@ _DYNAMIC = "~"  # the name of one that lives as long as its connection starts so
 
 COLUMNS = (
     *texts(
-        ("subscription", "its name: CLIENT:NAME, :NAME of an administrator, ~LIFE.NUMBER of a "
-         "connection, :NAME@MANAGER of another queue manager"),
+        (
+            "subscription",
+            "its name: CLIENT:NAME, :NAME of an administrator, ~LIFE.NUMBER of a "
+            "connection, :NAME@MANAGER of another queue manager",
+        ),
         ("client", "who made it; empty of an administrator's, null of a connection's own"),
         ("topic", "the topics that it is about: a filter with + and #"),
         ("selector", "what of these it wants; null if all"),
@@ -37,11 +40,11 @@ COLUMNS = (
         ("acked", "publications consumed, ever"),
         ("first", "the first publication that came after it"),
     ),
-    *times(("used_at", "when somebody used it last, by the queue manager's own clock"),),
-    *texts(("attributes", "what it was given, as JSON; what is not there has its default"),),
+    *times(("used_at", "when somebody used it last, by the queue manager's own clock")),
+    *texts(("attributes", "what it was given, as JSON; what is not there has its default")),
     *DAMAGE,
     *SNAPSHOT,
-)  # fmt: skip
+)
 
 
 def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
@@ -83,6 +86,10 @@ def _row(tx: LmdbTransaction, snapshot: Snapshot, name: str, definition: dict[st
 
 
 SUBSCRIPTIONS = table(
-    "subscriptions", "one row a subscription", COLUMNS, rows_of, takes=QUEUES,
+    "subscriptions",
+    "one row a subscription",
+    COLUMNS,
+    rows_of,
+    takes=QUEUES,
     pushed={**OF_SNAPSHOT, "subscription": "queues"},
-)  # fmt: skip
+)
