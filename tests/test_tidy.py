@@ -18,6 +18,7 @@ MODULE_LINES_MAX = (
 PURE = ("qmgrd/qmgrd/core/", "protocol/qmgr_protocol/")
 BANNED_IN_PURE = {"asyncio", "lmdb", "os", "random", "socket", "threading", "time", "uvloop"}
 IMPORTED_ONCE = ("msgpack", "uvloop")
+COUNTERS = "qmgrd/qmgrd/core/layout/counters.py"
 
 
 def name_of(path: Path) -> str:
@@ -44,6 +45,17 @@ def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return lines - (docstring.end_lineno - docstring.lineno + 1)
 
 
+def counters_set(tree: ast.AST) -> Iterator[int]:
+    """The lines that assign to a counter of a queue, as in `queue.counters.depth += 1`."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Store):
+            continue
+        owner = node.value
+        named = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
+        if named.endswith("counters"):
+            yield node.lineno
+
+
 def complaints(name: str, text: str) -> Iterator[str]:
     tree = ast.parse(text)
     if (lines := len(text.splitlines())) > MODULE_LINES_MAX:
@@ -53,6 +65,9 @@ def complaints(name: str, text: str) -> Iterator[str]:
             continue
         if (lines := body_lines(node)) > FUNCTION_LINES_MAX:
             yield f"{name}:{node.lineno}: {node.name} has {lines} lines"
+    if name != COUNTERS:
+        for line in counters_set(tree):
+            yield f"{name}:{line}: sets a counter; a method of Counters is to do that"
     if name.startswith(PURE):
         for line, imported in imports(tree):
             if imported in BANNED_IN_PURE:
@@ -134,6 +149,8 @@ def test_each_message_is_in_the_protocol() -> None:
         ),
         ("protocol/qmgr_protocol/frame.py", "import os.path\n", ":1: imports os"),
         ("tools/qmgr_tools/top/top.py", "x = 1\n" * 451, ": 451 lines"),
+        ("qmgrd/qmgrd/core/jobs/purge.py", "\nqueue.counters.depth -= 1\n", ":2: sets a counter"),
+        ("qmgrd/qmgrd/core/jobs/purge.py", "counters.a = counters.b = 0\n", ":1: sets a counter"),
         ("tools/qmgr_tools/top/top.py", "def f():\n" + "    x = 1\n" * 50, ":1: f has 51 lines"),
     ],
 )

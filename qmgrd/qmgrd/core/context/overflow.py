@@ -137,7 +137,7 @@ def _goes(
     entry = lane.remove(queue, context.tx, key, value)
     queue.happened(history.REMOVED, key, entry, code=int(ErrorCode.QUEUE_FULL))
     context.rows += entries.body_rows(entry)
-    queue.counters.purged += 1
+    queue.counters.count_purged()
     return True
 
 

@@ -88,7 +88,7 @@ def _end(
             queue.happened(history.LOST, entry_key, entry)
         else:
             queue.happened(history.EXPIRED, entry_key, entry, code=row.parked_code)
-            queue.counters.expired += 1
+            queue.counters.count_expired()
         context.rows += entries.body_rows(entry)
         return None
     # One that failed may have rotted away since, and its number been put again.

@@ -216,7 +216,7 @@ class _Move:
             return "done" if copied is Copied.NEW else "skipped"
         if not transfer(context, source, key, value, target, expires_ms=expires_ms, note=raw):
             raise _held(target.queue)
-        source.counters.moved += 1
+        source.counters.count_moved()
         source.happened(history.MOVED, key, entry, target=target.queue.name)
         return "done"
 

@@ -34,7 +34,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
         elif selector is None or _matches(queue, context.tx, context.now, selector, key, value):
             entry = lane.remove(queue, context.tx, key, value)
             queue.happened(history.REMOVED, key, entry)
-            queue.counters.purged += 1
+            queue.counters.count_purged()
             job.count("done")
             if row["done"] == row["messages_max"]:
                 return DONE

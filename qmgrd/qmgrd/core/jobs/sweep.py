@@ -111,7 +111,7 @@ class Sweep:
         is_reported = len(front) >= records.HEAD_BYTES and front[7] & records.FLAG_REPORT_EXPIRY
         record = entries.record(context.tx, entry) if is_reported else b""
         lane.remove(queue, context.tx, key, value, for_good=False)
-        queue.counters.expired += 1
+        queue.counters.count_expired()
         queue.happened(history.EXPIRED, key, entry)
         context.rows += entries.body_rows(entry)
         context.event("message expired", queue=queue.name)

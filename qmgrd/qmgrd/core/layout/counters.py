@@ -19,11 +19,19 @@ _ROW = struct.Struct(">26Q")
 
 @dataclass(slots=True)
 class Counters:
-    """The counters of a queue.
+    """The counters of a queue. Only the methods of this class change them.
 
-    Invariant: depth + delayed + parked = puts - acked - purged - damaged - expired - dead - moved
-    - lost, and puts = fast + slow: each message went one of the two ways through the table of
-    origins.
+    Invariant, between operations on messages:
+
+        depth + delayed + parked
+            = puts - acked - purged - damaged - expired - dead - moved - lost
+        puts = fast + slow
+
+    The left side changes when a message enters or leaves a lane (``enter_lane``, ``leave_lane``,
+    ``count_parked``), the right side when the reason is counted (``count_put``, ``count_acked``
+    and so on). An operation that puts or removes a message does both, once each. An operation that
+    changes the lane of a message only leaves one lane and enters the other. The methods for
+    batches do both sides at once.
     """
 
     next_arrival: int = 1
@@ -52,6 +60,156 @@ class Counters:
     grouped: int = 0  # in groups, of depth and of what is gone with a restart and not swept yet
     parked: int = 0  # of a subscription: what its subscriber gave back too often
     missed: int = 0  # publications that it did not get, being full or suspended
+
+    # -- arrivals
+
+    def assign_arrival(self) -> int:
+        """Returns the next arrival. No other message of the queue gets the same."""
+        arrival = self.next_arrival
+        self.next_arrival = arrival + 1
+        return arrival
+
+    def skip_arrivals(self, next_arrival: int) -> None:
+        """Makes all arrivals below *next_arrival* unavailable to further messages."""
+        if next_arrival > self.next_arrival:
+            self.next_arrival = next_arrival
+
+    def doubt_deliveries(self) -> None:
+        """Records that each message so far may have been delivered, as after a crash."""
+        self.maybe_before = self.next_arrival
+
+    # -- lanes: the messages that the queue has
+
+    def enter_lane(self, lane: int, size: int, arrival: int, *, is_volatile: bool) -> None:
+        """Counts a message of *size* bytes that enters the ready, grouped or delayed lane."""
+        if lane == keys.LANE_DELAYED:
+            self.delayed += 1
+        else:
+            self.depth += 1
+            self.grouped += lane == keys.LANE_GROUPED
+        self.bytes += size
+        if is_volatile:
+            if not self.volatile and not self.volatile_delayed:
+                self.volatile_from = arrival
+            self.volatile_from = min(self.volatile_from, arrival)
+            self.volatile += lane != keys.LANE_DELAYED
+            self.volatile_delayed += lane == keys.LANE_DELAYED
+            self.volatile_bytes += size
+
+    def leave_lane(self, lane: int, size: int, *, is_volatile: bool, is_lost: bool) -> None:
+        """Counts a message of *size* bytes that leaves its lane.
+
+        Args:
+            is_lost: a restart lost it, so :meth:`lose_volatile` has counted it, except for its
+                group.
+        """
+        if lane == keys.LANE_PARKED:
+            self.parked -= 1
+            return
+        self.grouped -= lane == keys.LANE_GROUPED
+        if is_lost:
+            return
+        if is_volatile:
+            self.volatile -= lane != keys.LANE_DELAYED
+            self.volatile_delayed -= lane == keys.LANE_DELAYED
+            self.volatile_bytes -= min(self.volatile_bytes, size)
+        self.depth -= lane != keys.LANE_DELAYED
+        self.delayed -= lane == keys.LANE_DELAYED
+        self.bytes -= min(self.bytes, size)  # A damaged entry may have been counted otherwise.
+
+    def lose_volatile(self) -> int:
+        """Removes all messages that are not persistent; returns how many there were.
+
+        They stay in ``grouped`` until a job removes their entries.
+        """
+        count = self.volatile + self.volatile_delayed
+        self.depth -= self.volatile
+        self.delayed -= self.volatile_delayed
+        self.bytes -= min(self.bytes, self.volatile_bytes)
+        self.lost += count
+        self.volatile = self.volatile_delayed = self.volatile_bytes = 0
+        return count
+
+    # -- batches: both sides of the invariant
+
+    def put_batch(self, count: int, size: int, *, grouped: int = 0) -> None:
+        """Counts *count* plain puts of *size* bytes in all that enter the ready or grouped lane."""
+        self.depth += count
+        self.grouped += grouped
+        self.bytes += size
+        self.puts += count
+        self.fast += count
+
+    def acknowledge_batch(self, count: int, size: int, *, grouped: int = 0) -> None:
+        """Counts *count* plain messages of *size* bytes in all that acknowledgements removed."""
+        self.acked += count
+        self.depth -= count
+        self.grouped -= grouped
+        self.bytes -= min(self.bytes, size)  # A damaged entry may have been counted otherwise.
+
+    # -- why a message came, or left for good
+
+    def count_put(self, *, is_fast: bool) -> None:
+        """Counts a put.
+
+        Args:
+            is_fast: the table of origins alone showed that its UID is new.
+        """
+        self.puts += 1
+        self.fast += is_fast
+        self.slow += not is_fast
+
+    def count_acked(self) -> None:
+        """Counts a message that was consumed, or that the peer of a link committed."""
+        self.acked += 1
+
+    def count_purged(self) -> None:
+        """Counts a message that a purge or an overflow removed."""
+        self.purged += 1
+
+    def count_expired(self) -> None:
+        """Counts a message that was removed because it had expired."""
+        self.expired += 1
+
+    def count_dead(self) -> None:
+        """Counts a message that left for a backout queue or the dead letters."""
+        self.dead += 1
+
+    def count_moved(self) -> None:
+        """Counts a message that a job moved to another queue."""
+        self.moved += 1
+
+    def count_damaged(self) -> None:
+        """Counts a message that failed its checksum and is set aside."""
+        self.damaged += 1
+
+    def count_parked(self) -> None:
+        """Counts a message that left its lane and is parked."""
+        self.parked += 1
+
+    # -- events that change neither side
+
+    def count_delivered(self, count: int) -> None:
+        """Counts *count* deliveries."""
+        self.delivered += count
+
+    def count_returned(self) -> None:
+        """Counts a lease that ended without an acknowledgement."""
+        self.returned += 1
+
+    def count_duplicate(self) -> None:
+        """Counts a put that was refused because its message exists or is remembered."""
+        self.duplicates += 1
+
+    def count_refused(self, count: int = 1) -> None:
+        """Counts *count* puts that were refused for another reason than a duplicate."""
+        self.refused += count
+
+    def count_missed(self, count: int = 1) -> None:
+        """Counts *count* publications that a full or suspended subscription did not receive."""
+        self.missed += count
+
+    # -- the stored row
 
     def encode(self) -> builtins.bytes:
         """Return the stored row."""

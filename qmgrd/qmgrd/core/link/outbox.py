@@ -229,7 +229,8 @@ class LinkOutbox(Outbox):
             entry = lane.remove(queue, tx, key, value)
             # What is gone with a restart was counted then, though the peer may hold it.
             is_lost = queue.is_lost(entry, keys.place(key)[1])
-            queue.counters.acked += not is_lost
+            if not is_lost:
+                queue.counters.count_acked()
             kind = history.LOST if is_lost else history.TRANSFERRED
             if 0 < entry.expires_ms <= self._context.now.ms:
                 kind = history.EXPIRED  # Perhaps it was passed over; and nobody has it any more.

@@ -87,7 +87,7 @@ def give(
     if queue.has_consumers:
         context.awake(queue)
     if subscription.is_suspended:
-        queue.counters.missed += len(part)
+        queue.counters.count_missed(len(part))
         context.event("publication missed", len(part), subscription=queue.name, why="suspended")
         return
     size = sum(publication.size for publication in part)
@@ -116,7 +116,7 @@ def _give_each(
             if queue.bounds.overflow == "suspend":
                 _suspend(context, catalogue, subscription, len(part) - at)
                 return
-            queue.counters.missed += 1
+            queue.counters.count_missed()
             context.event("publication missed", subscription=queue.name, why="full")
             continue
         add(context, catalogue, queue, publication)
@@ -136,13 +136,9 @@ def _give_plain(
     if queue.account is not None:
         for key, reference in pairs:
             queue.account.entry(history.PUT, key, entries.decode(reference))
-    counters, count = queue.counters, len(part)
-    counters.next_arrival = part[-1].arrival + 1
-    counters.depth += count
-    counters.bytes += size
-    counters.puts += count
-    counters.fast += count
-    context.rows += count
+    queue.counters.skip_arrivals(part[-1].arrival + 1)
+    queue.counters.put_batch(len(part), size)
+    context.rows += len(part)
 
 
 def add(context: Context, catalogue: "Catalogue", queue: Queue, publication: Publication) -> None:
@@ -170,10 +166,8 @@ def add(context: Context, catalogue: "Catalogue", queue: Queue, publication: Pub
         priority = queue.bounds.priority_default
     rows = lane.add(queue, context.tx, reference, front, trailer, priority, arrival)
     queue.came(history.PUT, priority, arrival, reference)
-    counters = queue.counters
-    counters.next_arrival = max(counters.next_arrival, arrival + 1)
-    counters.puts += 1
-    counters.fast += 1
+    queue.counters.skip_arrivals(arrival + 1)
+    queue.counters.count_put(is_fast=True)
     catalogue.holders.hold(arrival)
     context.rows += rows + _ROWS_EACH
     context.touch(queue)
@@ -196,7 +190,7 @@ def _suspend(
 ) -> None:
     """Have *subscription*, which is full, get nothing more until it is said to be healthy."""
     assert subscription.queue is not None, "proxies are not suspended"
-    subscription.queue.counters.missed += missed
+    subscription.queue.counters.count_missed(missed)
     catalogue.store_row(subscription.name, subscription.row | {"suspended": True})
     context.event("subscription suspended", subscription=subscription.name)
     context.note("warning", "subscription suspended", subscription=subscription.name, why="full")

@@ -228,7 +228,7 @@ class Publications:
         if value is None:
             return
         entry = lane.remove(queue, context.tx, key, value)
-        queue.counters.acked += 1
+        queue.counters.count_acked()
         queue.happened(history.SETTLED, key, entry, target=entry.target)
         context.rows += 2 + entries.body_rows(entry)
         context.dirty_queues[queue.id] = queue

@@ -56,5 +56,5 @@ def count_refused(
     """
     if error.code in (ErrorCode.PUT_INHIBITED, ErrorCode.STORE_FULL) and name in catalogue.queues:
         queue = catalogue.keeper(name)
-        queue.counters.refused += count
+        queue.counters.count_refused(count)
         context.dirty_queues[queue.id] = queue

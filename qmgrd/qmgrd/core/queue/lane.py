@@ -41,7 +41,6 @@ def add(
         front: what its record begins with.
         trailer: its encoded UID.
     """
-    counters, size = queue.counters, entries.record_bytes(entry)
     ready_ms, expires_ms, is_sent = entry.due_ms, entry.expires_ms, queue.is_transmission
     lane, due_ms = keys.LANE_READY, expires_ms
     if ready_ms:
@@ -50,15 +49,11 @@ def add(
     member = None if is_sent else _member(queue, tx, front)
     if ready_ms and not is_sent:
         lane = keys.LANE_DELAYED
-        counters.delayed += 1
     else:
         lane = keys.LANE_READY if member is None else keys.LANE_GROUPED
-        counters.depth += 1
-        counters.grouped += member is not None
         queue.lower(priority, arrival, lane)
-    counters.bytes += size
-    if entry.volatile:
-        _count_volatile(queue, lane, size, arrival)
+    size = entries.record_bytes(entry)
+    queue.counters.enter_lane(lane, size, arrival, is_volatile=entry.volatile)
     rank = keys.PRIORITY_TOP if queue.is_transmission else priority
     key = keys.message(queue.id, lane, rank, arrival)
     if queue.is_publications:
@@ -121,7 +116,7 @@ def wake(queue: "Queue", tx: Transaction, key: bytes, entry: entries.Entry) -> N
     queue.happened(history.AVAILABLE, key, entry)
     tx.delete(key)
     _leave_group(queue, tx, key, front, for_good=False)
-    _uncount(queue, entry, keys.LANE_DELAYED, arrival)
+    _leave_lane(queue, entry, keys.LANE_DELAYED, arrival)
     add(queue, tx, entry._replace(due_ms=0), front, trailer, priority, arrival)
 
 
@@ -176,7 +171,7 @@ def unlink(
         ):
             tx.delete(selecting)
         _leave_group(queue, tx, key, front, for_good=for_good)
-    _uncount(queue, entry, lane, arrival)
+    _leave_lane(queue, entry, lane, arrival)
     return entry
 
 
@@ -200,7 +195,7 @@ def set_aside(queue: "Queue", tx: Transaction, key: bytes, value: bytes) -> None
     entry = unlink(queue, tx, key, value, for_good=False)
     queue.happened(history.DAMAGED, key, entry)
     tx.put(keys.message(queue.id, keys.LANE_DAMAGED, priority, arrival), value)
-    queue.counters.damaged += 1
+    queue.counters.count_damaged()
 
 
 def postpone(
@@ -219,28 +214,6 @@ def hasten(queue: "Queue", tx: Transaction, key: bytes, entry: entries.Entry) ->
     postpone(queue, tx, key, entry, entry.expires_ms)
 
 
-def _count_volatile(queue: "Queue", lane: int, size: int, arrival: int) -> None:
-    counters = queue.counters
-    if not counters.volatile and not counters.volatile_delayed:
-        counters.volatile_from = arrival
-    counters.volatile_from = min(counters.volatile_from, arrival)
-    counters.volatile += lane != keys.LANE_DELAYED
-    counters.volatile_delayed += lane == keys.LANE_DELAYED
-    counters.volatile_bytes += size
-
-
-def _uncount(queue: "Queue", entry: entries.Entry, lane: int, arrival: int) -> None:
-    counters, size = queue.counters, entries.record_bytes(entry)
-    if lane == keys.LANE_PARKED:
-        counters.parked -= 1
-        return
-    counters.grouped -= lane == keys.LANE_GROUPED
-    if entry.volatile:
-        if queue.is_lost(entry, arrival):
-            return  # Gone with a restart, and not counted since.
-        counters.volatile -= lane != keys.LANE_DELAYED
-        counters.volatile_delayed -= lane == keys.LANE_DELAYED
-        counters.volatile_bytes -= min(counters.volatile_bytes, size)
-    counters.depth -= lane != keys.LANE_DELAYED
-    counters.delayed -= lane == keys.LANE_DELAYED
-    counters.bytes -= min(counters.bytes, size)  # Rot may have miscounted it.
+def _leave_lane(queue: "Queue", entry: entries.Entry, lane: int, arrival: int) -> None:
+    size, is_lost = entries.record_bytes(entry), queue.is_lost(entry, arrival)
+    queue.counters.leave_lane(lane, size, is_volatile=entry.volatile, is_lost=is_lost)

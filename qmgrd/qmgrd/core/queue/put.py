@@ -106,7 +106,8 @@ def put(
             if prepared.is_new:
                 stamped.append([index, stamper.last_us, 1])
         except RequestError as error:
-            queue.counters.refused += error.code != ErrorCode.DUPLICATE_MESSAGE
+            if error.code != ErrorCode.DUPLICATE_MESSAGE:
+                queue.counters.count_refused()
             refused.append((index, error))
         index += 1
     return Put(refused, stamped, rows)
@@ -162,11 +163,8 @@ def _put_plain(
         tx.put_all(uids)
         stamper.last_us += count
         queue.origins.raise_to(tx, stamper.origin, stamper.last_us)
-        counters.next_arrival = arrival
-        counters.depth += count
-        counters.bytes += size + count * (records.SUMMED_AT + len(trailer))
-        counters.puts += count
-        counters.fast += count
+        counters.skip_arrivals(arrival)
+        counters.put_batch(count, size + count * (records.SUMMED_AT + len(trailer)))
         if queue.account is not None:
             queue.account.put(
                 kind_of(queue),
@@ -368,16 +366,13 @@ def append(queue: "Queue", tx: Transaction, prepared: Prepared, arrival: int) ->
     rows = lane.add(queue, tx, entry, record, trailer, prepared.priority, arrival)
     queue.came(kind_of(queue), prepared.priority, arrival, entry, entry.target)
     queue.origins.raise_to(tx, trailer[:-8], int.from_bytes(trailer[-8:], "big"))
-    counters = queue.counters
-    counters.puts += 1
-    counters.fast += prepared.verdict is Verdict.FAST
-    counters.slow += prepared.verdict is Verdict.SLOW
+    queue.counters.count_put(is_fast=prepared.verdict is Verdict.FAST)
     return rows + long + bool(prepared.note)
 
 
 def append_held(queue: "Queue", tx: Transaction, held: "Iterable[Held]") -> int:
     """Write what a unit of work *held* of *queue*; return how many rows that took."""
-    counters, write, prefixes = queue.counters, tx.put, queue.prefixes
+    write, prefixes = tx.put, queue.prefixes
     count = size = rows = 0
     trailer = b""
     for _, prepared, place, index_key in held:
@@ -401,10 +396,7 @@ def append_held(queue: "Queue", tx: Transaction, held: "Iterable[Held]") -> int:
         size += len(record)
     if count:
         queue.origins.raise_to(tx, trailer[:-8], int.from_bytes(trailer[-8:], "big"))
-        counters.depth += count
-        counters.bytes += size
-        counters.puts += count
-        counters.fast += count
+        queue.counters.put_batch(count, size)
     return rows + lane.ROWS_OF_A_PUT * count
 
 
@@ -441,6 +433,6 @@ def _identify(
         )
     verdict = queue.origins.judge(tx, trailer, bound_for)
     if verdict is Verdict.DUPLICATE:
-        queue.counters.duplicates += 1
+        queue.counters.count_duplicate()
         raise duplicate(queue, tx, trailer, bound_for)
     return trailer, verdict

@@ -89,7 +89,7 @@ class Queue:
         self.sent_id = 0  # of a transmission queue: what is under way, and stays until it is over
         # After a crash nobody knows what had been delivered before it.
         if unclean:
-            counters.maybe_before = counters.next_arrival
+            counters.doubt_deliveries()
         self.ids = ids
         self.schedule = schedule
         # Of keys of entries, by priority. Ids order transmission, priority orders queues.
@@ -196,9 +196,7 @@ class Queue:
 
     def next_arrival(self) -> int:
         """Return an arrival that nothing else gets."""
-        arrival = self.counters.next_arrival
-        self.counters.next_arrival = arrival + 1
-        return arrival
+        return self.counters.assign_arrival()
 
     def put(
         self,
@@ -347,15 +345,9 @@ class Queue:
             From which arrival on and up to which these are to be swept, or None.
         """
         counters = self.counters
-        count = counters.volatile + counters.volatile_delayed
-        if not count:
+        if not counters.lose_volatile():
             return None
         self.origins.born = counters.next_arrival
-        counters.depth -= counters.volatile
-        counters.delayed -= counters.volatile_delayed
-        counters.bytes -= min(counters.bytes, counters.volatile_bytes)
-        counters.lost += count
-        counters.volatile = counters.volatile_delayed = counters.volatile_bytes = 0
         return counters.volatile_from, counters.next_arrival
 
     def end(self, lease: Lease) -> None:

@@ -72,7 +72,7 @@ def seek(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
         passed(queue, consumer, key, behind)
     consumer.credit_messages -= len(items)
     consumer.credit_bytes -= size
-    queue.counters.delivered += len(items)
+    queue.counters.count_delivered(len(items))
     for key, value in dict(damaged).items():  # Who looks again may find one twice.
         lane.set_aside(queue, tx, key, value)
     return Found(items, looked_at + 1, at_end)

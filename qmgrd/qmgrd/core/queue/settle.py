@@ -88,13 +88,11 @@ def _count(
     """
     if settled and queue.account is not None:
         queue.account.settled(settled)
-    counters = queue.counters
+    grouped = 0
     for group_id, numbers in acked.items():
         queue.groups.acknowledge(tx, group_id, numbers)
-        counters.grouped -= len(numbers)
-    counters.acked += len(settled)
-    counters.depth -= len(settled)
-    counters.bytes -= min(counters.bytes, size)  # Rot may have miscounted it.
+        grouped += len(numbers)
+    queue.counters.acknowledge_batch(len(settled), size, grouped=grouped)
 
 
 def _ack(
@@ -147,7 +145,7 @@ def _consume(
 ) -> None:
     entry = lane.remove(queue, tx, key, value)
     queue.happened(history.SETTLED, key, entry, peer=client)
-    queue.counters.acked += 1
+    queue.counters.count_acked()
     retention_ms = queue.bounds.dedup_retention_ms
     if retention_ms:
         queue.remember(tx, now.ms + retention_ms, entries.uid_trailer(entry), *keys.place(key))
@@ -181,7 +179,7 @@ def come_back(
         failed=entries.raised(entry.failed, failed),
         flags=entry.flags | (entries.NOTED if note else 0),
     )
-    queue.counters.returned += 1
+    queue.counters.count_returned()
     queue.happened(history.RETURNED, lease.key, changed, peer=lease.lessee.client)
     note = note or (notes.raw(tx, queue.id, lease.arrival) if ready_ms and entry.noted else b"")
     front, trailer = entries.front(tx, entry), entries.uid_trailer(entry)

@@ -55,7 +55,7 @@ def take(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
     size, _ = scan_ready(queue, tx, now, consumer, count, items, 0, damaged, queue.lane_end)
     consumer.credit_messages -= len(items)
     consumer.credit_bytes -= size
-    queue.counters.delivered += len(items)
+    queue.counters.count_delivered(len(items))
     for key, value in damaged:
         lane.set_aside(queue, tx, key, value)
     return items

@@ -106,7 +106,7 @@ class DeadLetters:
     def _gone(
         self, queue: Queue, key: bytes, entry: entries.Entry, name: str, cause: Cause
     ) -> None:
-        queue.counters.dead += 1
+        queue.counters.count_dead()
         entry = entry._replace(
             delivered=entries.raised(entry.delivered, cause.delivered),
             failed=entries.raised(entry.failed, cause.failed),

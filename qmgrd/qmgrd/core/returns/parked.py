@@ -46,7 +46,7 @@ def park(
     note |= {"turn": context.turn_number}
     notes.write(tx, queue.id, arrival, notes.encode(note))
     tx.put(keys.parked(arrival, queue.id), bytes([keys.PRIORITY_TOP - priority]))
-    queue.counters.parked += 1
+    queue.counters.count_parked()
     queue.happened(history.PARKED, key, parked, code=note.get("code", 0))
     context.rows += 4
     context.touch(queue)
@@ -86,7 +86,7 @@ def drop(context: Context, queue: Queue, key: bytes, value: bytes) -> None:
     """Have what is parked under *key* be delivered no more."""
     entry = lane.remove(queue, context.tx, key, value)
     queue.happened(history.REMOVED, key, entry)
-    queue.counters.purged += 1
+    queue.counters.count_purged()
     context.rows += 4
     context.touch(queue)
 

@@ -56,7 +56,7 @@ def transfer(
         # It was consumed there, and yet it lives: whoever says it is there loses it.
         verdict = Verdict.SLOW if queue.has_room(1, entries.record_bytes(entry)) else None
     if verdict is Verdict.DUPLICATE:
-        queue.counters.duplicates += 1
+        queue.counters.count_duplicate()
         lane.remove(source, tx, key, value, for_good=for_good)
         context.touch(source)
         context.touch(queue)
@@ -167,9 +167,6 @@ def _arrive(
     if note:
         notes.write(tx, queue.id, arrival, note)
     queue.origins.raise_to(tx, trailer[:-8], int.from_bytes(trailer[-8:], "big"))
-    counters = queue.counters
-    counters.puts += 1
-    counters.fast += verdict is Verdict.FAST
-    counters.slow += verdict is Verdict.SLOW
+    queue.counters.count_put(is_fast=verdict is Verdict.FAST)
     context.rows += 2 * rows
     context.touch(queue)

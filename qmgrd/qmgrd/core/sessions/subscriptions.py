@@ -138,7 +138,7 @@ class Subscriptions:
         catalogue.store_queue(name, row)
         found = self._topics.subscriptions[name]
         if found.queue is not None:
-            found.queue.counters.next_arrival = row["first"]
+            found.queue.counters.skip_arrivals(row["first"])
             context.touch(found.queue)
             self._delivery.used(found.queue)
         return found

@@ -86,7 +86,8 @@ class Units:
                     unit, queue, run[0], bound_for
                 )
             except RequestError as error:
-                queue.counters.refused += error.code != ErrorCode.DUPLICATE_MESSAGE
+                if error.code != ErrorCode.DUPLICATE_MESSAGE:
+                    queue.counters.count_refused()
                 self._context.dirty_queues[queue.id] = queue
                 refused.append([index, int(error.code), error.text])
                 index += 1
@@ -105,7 +106,7 @@ class Units:
         except RequestError as error:
             if error.code == ErrorCode.PUT_INHIBITED:
                 keeper = self._catalogue.keeper(message.queue)
-                keeper.counters.refused += len(message.records)
+                keeper.counters.count_refused(len(message.records))
                 self._context.dirty_queues[keeper.id] = keeper
             raise
 

@@ -47,7 +47,7 @@ class Following:
         consumer.credit_bytes -= self._size
         reader.has_credit = consumer.credit_messages > 0 and consumer.credit_bytes > 0
         self._groups.holds.end_stalled(reader)
-        queue.counters.delivered += len(self._items)
+        queue.counters.count_delivered(len(self._items))
         for key, value in dict(self._damaged).items():  # Who looks again may find one twice.
             lane.set_aside(queue, self._tx, key, value)
         return Found(self._items, self._looked_at + 1, self._at_end)

@@ -109,12 +109,9 @@ def _count(queue: "Queue", tx: Transaction, stamper: Stamper, count: int, size: 
     counters = queue.counters
     stamper.last_us += count
     queue.origins.raise_to(tx, stamper.origin, stamper.last_us)
-    counters.next_arrival += count
-    counters.depth += count
-    counters.grouped += count
-    counters.bytes += size + count * (len(stamper.origin) + records.TIMESTAMP.size)
-    counters.puts += count
-    counters.fast += count
+    counters.skip_arrivals(counters.next_arrival + count)
+    size += count * (len(stamper.origin) + records.TIMESTAMP.size)
+    counters.put_batch(count, size, grouped=count)
 
 
 def take_run(
