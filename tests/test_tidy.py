@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 
@@ -19,6 +19,8 @@ PURE = ("qmgrd/qmgrd/core/", "protocol/qmgr_protocol/")
 BANNED_IN_PURE = {"asyncio", "lmdb", "os", "random", "socket", "threading", "time", "uvloop"}
 IMPORTED_ONCE = ("msgpack", "uvloop")
 COUNTERS = "qmgrd/qmgrd/core/layout/counters.py"
+KNOT_MAX = 3  # modules that import each other, directly or not
+KNOTTED = "qmgr_tables."  # its tables and their registry import each other
 
 
 def name_of(path: Path) -> str:
@@ -32,6 +34,39 @@ def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, alias.name.partition(".")[0]) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.lineno, node.module.partition(".")[0]
+
+
+def imports_of(text: str, modules: Collection[str]) -> set[str]:
+    """The *modules* that a module imports, also for types only."""
+    found = set[str]()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return found.intersection(modules)
+
+
+def knots(imported: Mapping[str, Collection[str]]) -> list[list[str]]:
+    """The groups of modules of which each leads to all others: strongly connected components."""
+    reached = {module: reach(imported, module) for module in imported}
+    found = {
+        tuple(sorted(other for other in reached[module] if module in reached[other]))
+        for module in imported
+        if module in reached[module]
+    }
+    return [list(knot) for knot in sorted(found)]
+
+
+def reach(imported: Mapping[str, Collection[str]], start: str) -> set[str]:
+    """All modules to which *start* leads, itself only if one of them leads back to it."""
+    found, left = set[str](), [start]
+    while left:
+        new = set(imported[left.pop()]) - found
+        found |= new
+        left += new
+    return found
 
 
 def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -74,6 +109,12 @@ def complaints(name: str, text: str) -> Iterator[str]:
                 yield f"{name}:{line}: imports {imported}, and is to do no I/O and ask no clock"
 
 
+def module_of(path: Path) -> str:
+    """The dotted name of a module, without its source root."""
+    _, *packages, name = path.relative_to(REPO).parts
+    return ".".join([*packages, name.removesuffix(".py")])
+
+
 def own_test_of(path: Path) -> Path:
     """tests/<package>/test_<name>.py: the source root is left out."""
     _, *packages, name = path.relative_to(REPO).parts
@@ -96,6 +137,21 @@ def test_source_has_its_test_file(path: Path) -> None:
 def test_source_root_holds_packages_only(root: str) -> None:
     """A module there would be importable under its bare name, everywhere."""
     assert [name_of(path) for path in (REPO / root).glob("*.py")] == []
+
+
+def test_no_more_than_a_few_modules_import_each_other() -> None:
+    """A type that a module names counts, too: who reads the one has to read the other."""
+    modules = {module_of(path): path for path in SOURCES if path.name != "__init__.py"}
+    imported = {name: imports_of(path.read_text(), modules) for name, path in modules.items()}
+    found = [knot for knot in knots(imported) if not knot[0].startswith(KNOTTED)]
+    assert [knot for knot in found if len(knot) > KNOT_MAX] == []
+
+
+def test_knot_is_found_whatever_leads_into_it_and_out_of_it() -> None:
+    text = "if TYPE_CHECKING:\n    from a.b import c\nfrom a import d\nimport e, os\n"
+    assert imports_of(text, {"a.b", "a.d", "e", "f"}) == {"a.b", "a.d", "e"}
+    imported = {"in": ["a"], "a": ["b"], "b": ["c"], "c": ["a", "out"], "out": ["out2"], "out2": []}
+    assert knots(imported) == [["a", "b", "c"]]
 
 
 @pytest.mark.parametrize("library", IMPORTED_ONCE)

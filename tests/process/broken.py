@@ -6,16 +6,17 @@ from contextlib import suppress
 from qmgr_protocol.messages import Put
 from qmgr_protocol.window import Inbox
 from qmgrd.core.context.context import Context, Outcome
-from qmgrd.core.context.session import Session
-from qmgrd.core.context.unit import Held, Unit
+from qmgrd.core.context.overflow import Bury
 from qmgrd.core.layout.kv import Now, StoreFailed, Transaction
 from qmgrd.core.link.inbox import LinkInbox
 from qmgrd.core.queue import put, settle
+from qmgrd.core.queue.held import Held, append_held
 from qmgrd.core.queue.holders import Holders
 from qmgrd.core.queue.lease import Lease
 from qmgrd.core.queue.queue import Queue
-from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.returns.returns import BACKED_OUT, How
+from qmgrd.core.sessions.session import Session
+from qmgrd.core.sessions.unit import Unit
 from qmgrd.core.sessions.units import Units
 from qmgrd.core.turn import Turns
 from qmgrd.main import main
@@ -83,15 +84,10 @@ def gulp() -> None:
     receive = LinkInbox.receive
 
     def gulping(
-        self: LinkInbox,
-        context: Context,
-        dead_letters: DeadLetters,
-        queue: Queue,
-        puts: Put,
-        target: str = "",
+        self: LinkInbox, context: Context, bury: Bury, queue: Queue, puts: Put, target: str = ""
     ) -> put.Put:
         if puts.first_id <= self.inbox.commit_id + 1:
-            return receive(self, context, dead_letters, queue, puts, target)
+            return receive(self, context, bury, queue, puts, target)
         for seq_id in self.inbox.missing(puts.first_id, len(puts.records)):
             self.hold(seq_id, None)
         return put.Put([], [], 0)
@@ -108,7 +104,7 @@ def tear() -> None:
 
         def put_rest() -> None:
             for one in held[1:]:
-                put.append_held(one.queue, context.tx, [one])
+                append_held(one.queue, context.tx, [one])
                 context.touch(one.queue)
 
         context.timers.at(context.now.ms + LATE_MS, put_rest)
@@ -122,12 +118,7 @@ def boast() -> None:
     receive = LinkInbox.receive
 
     def boasting(
-        self: LinkInbox,
-        context: Context,
-        dead_letters: DeadLetters,
-        queue: Queue,
-        puts: Put,
-        target: str = "",
+        self: LinkInbox, context: Context, bury: Bury, queue: Queue, puts: Put, target: str = ""
     ) -> put.Put:
         later = LinkInbox(self.stream_id, self.peer, Inbox(self.inbox.window, puts.first_id - 1))
         records = [
@@ -140,7 +131,7 @@ def boast() -> None:
         stored = puts._replace(records=records)
 
         def store() -> None:
-            receive(later, context, dead_letters, queue, stored, target)
+            receive(later, context, bury, queue, stored, target)
 
         context.timers.at(context.now.ms + LATE_MS, store)
         return put.Put([], [], 0)

@@ -118,9 +118,9 @@ def test_delivery_that_is_not_kept_is_found(monkeypatch: Patch) -> None:
 def test_settle_that_is_kept_twice_is_found(monkeypatch: Patch) -> None:
     settled = Account.settled
 
-    def twice(self: Account, leases: Any) -> None:
-        settled(self, leases)
-        settled(self, leases[:1])
+    def twice(self: Account, client: str, leases: Any) -> None:
+        settled(self, client, leases)
+        settled(self, client, leases[:1])
 
     monkeypatch.setattr(Account, "settled", twice)
     assert_caught("accounts_are_true")

@@ -16,7 +16,6 @@ from qmgrd.core.catalogue import attributes
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Outcome
 from qmgrd.core.context.producer import Producer
-from qmgrd.core.context.session import Session
 from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.layout.stamp import Stamper
 from qmgrd.core.link.inbox import Inflow, LinkInbox
@@ -27,8 +26,10 @@ from qmgrd.core.queue import settle
 from qmgrd.core.queue.dedup import OriginTable
 from qmgrd.core.queue.lease import Consumer
 from qmgrd.core.queue.queue import Queue
-from qmgrd.core.sessions import streams
+from qmgrd.core.queue.take import take
+from qmgrd.core.sessions import pump, streams
 from qmgrd.core.sessions.link_streams import LinkStreams
+from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.settlements import Settlements
 from qmgrd.core.turn import Turns
 from tests.sim.broken import Patch, assert_caught
@@ -198,8 +199,6 @@ def test_message_that_comes_back_does_not_lower_the_position(monkeypatch: Patch)
 
 
 def test_leased_message_is_handed_out_again(monkeypatch: Patch) -> None:
-    take = Queue.take
-
     def greedy(self: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int) -> Any:
         self.heads[:] = [0] * len(self.heads)
         leases, self.leases = self.leases, {}
@@ -207,7 +206,7 @@ def test_leased_message_is_handed_out_again(monkeypatch: Patch) -> None:
         self.leases = leases | self.leases
         return items
 
-    monkeypatch.setattr(Queue, "take", greedy)
+    monkeypatch.setattr(pump, "take", greedy)
     assert_caught({"delivered_again_has_a_cause"})
 
 
@@ -241,7 +240,7 @@ def test_credit_is_ignored(monkeypatch: Patch) -> None:
 
         return greedy
 
-    monkeypatch.setattr(Queue, "take", take_all(Queue.take))
+    monkeypatch.setattr(pump, "take", take_all(take))
     assert_caught({"credit_is_respected"})
 
 

@@ -11,8 +11,6 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context import overflow
-from qmgrd.core.context.session import Session
-from qmgrd.core.context.unit import Unit
 from qmgrd.core.jobs import job, jobs
 from qmgrd.core.jobs.sweep import Sweep
 from qmgrd.core.layout import entry as entries
@@ -26,6 +24,8 @@ from qmgrd.core.returns import dead_letters, returns, transfer
 from qmgrd.core.returns.returns import BACKED_OUT, Returns
 from qmgrd.core.selector.selector import Selector
 from qmgrd.core.sessions import streams
+from qmgrd.core.sessions.session import Session
+from qmgrd.core.sessions.unit import Unit
 from qmgrd.core.sessions.units import Units
 from tests.sim.broken import Patch, assert_caught
 

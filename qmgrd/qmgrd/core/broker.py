@@ -22,7 +22,6 @@ from qmgrd.core import growth
 from qmgrd.core.catalogue.boot import Boot
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context, Dial, Note, Outcome
-from qmgrd.core.context.session import Session, SessionFenced
 from qmgrd.core.growth import GROWING
 from qmgrd.core.jobs.group_refresh import refresh_groups
 from qmgrd.core.jobs.jobs import Jobs
@@ -49,6 +48,7 @@ from qmgrd.core.returns.returns import CONNECTION_LOST, Returns
 from qmgrd.core.sessions.connection import ConnectionFacts, Connections, no_facts
 from qmgrd.core.sessions.delivery import Delivery
 from qmgrd.core.sessions.link_rota import LinkRota
+from qmgrd.core.sessions.session import Session, SessionFenced
 from qmgrd.core.sessions.settlements import Settlements
 from qmgrd.core.sessions.streams import Streams
 from qmgrd.core.sessions.subscriptions import Subscriptions
@@ -92,6 +92,7 @@ class Broker:
         context.stamper.last_us = boot_.stamp_us
         context.turn_number = boot_.turn_number
         self.sessions: dict[int, Session] = SortedDict()  # by number
+        self._answering: dict[int, Session] = {}  # what they sent, at the end of the turn
         self._resumable: dict[bytes, int] = {}  # the connection that has each session
         self._secret = boot_.secret
         self.catalogue = Catalogue(context)
@@ -99,11 +100,15 @@ class Broker:
         self.dead_letters = DeadLetters(context, self.catalogue)
         returns = Returns(context, self.dead_letters)
         self.units = Units(context, self.catalogue, returns, self.dead_letters)
-        self.settlements = Settlements(context, self.catalogue, returns, self.units)
+        self.settlements = Settlements(
+            context, self.catalogue, returns, self.units, self._answering
+        )
         self.delivery = Delivery(context, self.catalogue, self.sessions, self.settlements)
         self.template_pass = TemplatePass(context, self.catalogue, self.delivery)
         self.sweep = Sweep(context, self.catalogue, self.dead_letters)
-        self.streams = Streams(context, self.catalogue, self.jobs, self.units, self.dead_letters)
+        self.streams = Streams(
+            context, self.catalogue, self.jobs, self.units, self.dead_letters, self._answering
+        )
         self.streams.producer_count = boot_.producers
         self.admin = Admin(context, self.catalogue, self.jobs, self.delivery, self.streams, facts)
         self.connections = Connections(context, self.sessions, facts_of, self.closed)
@@ -111,7 +116,7 @@ class Broker:
         self._marks = marks_of(config, config.store.map_bytes)
         self._full_store = FullStore()
         context.aside.load(context)
-        context.journal.load(context)
+        context.journal.load(tx, now, lambda key: context.aside.guard(context, key))
         self.jobs.load()
         context.schedule.load(tx)
         context.peers.load(tx)
@@ -336,15 +341,14 @@ class Broker:
         return outcome.notes
 
     def _answer_all(self) -> None:
-        answering = self.context.answering
-        for connection, session in answering.items():
+        for connection, session in self._answering.items():
             if connection not in self.sessions:
                 continue  # Closed in this turn.
             if session.answers:
                 self.streams.answer(session)
             if session.settled_id:
                 self.context.send(connection, session.settled())
-        answering.clear()
+        self._answering.clear()
 
     def _write(self) -> None:
         context = self.context

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from qmgr_protocol import messages as m
 from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import RequestError
-from qmgrd.core.sessions.intake import SettlePart
+from qmgrd.core.sessions.settle_part import SettlePart
 
 if TYPE_CHECKING:
     from qmgrd.core.broker import Broker

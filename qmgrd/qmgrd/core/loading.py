@@ -18,7 +18,7 @@ from qmgrd.core.jobs.jobs import Jobs
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.counters import Counters
-from qmgrd.core.queue.group import chain as group_chain
+from qmgrd.core.layout.kv import Transaction
 
 
 def load(context: Context, catalogue: Catalogue, jobs: Jobs, *, unclean: bool) -> None:
@@ -38,7 +38,17 @@ def load(context: Context, catalogue: Catalogue, jobs: Jobs, *, unclean: bool) -
     _check_orphans(context, catalogue, jobs, uncounted)
     _load_links(context, catalogue)
     _check_leads(context, catalogue)
-    group_chain.list_all(tx, catalogue, jobs)
+    _list_complete_groups(tx, catalogue, jobs)
+
+
+def _list_complete_groups(tx: Transaction, catalogue: Catalogue, jobs: Jobs) -> None:
+    """Starts jobs that list the complete groups, once, if an older version wrote the store."""
+    if rows.find(tx, keys.LISTED) is not None:
+        return
+    for queue in catalogue.by_id.values():
+        if queue.counters.grouped:
+            jobs.watch_groups(queue)
+    rows.put(tx, keys.LISTED, b"")
 
 
 def _load_queues(

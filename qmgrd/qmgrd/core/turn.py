@@ -13,13 +13,13 @@ from qmgr_config.model import Config
 from qmgrd.core.broker import Broker
 from qmgrd.core.catalogue.boot import Boot, boot
 from qmgrd.core.context.context import Outcome
+from qmgrd.core.intake import Intake
 from qmgrd.core.layout.kv import Now, Store
 from qmgrd.core.limits.budget import ClockNs, still
 from qmgrd.core.limits.room import settle_handles
 from qmgrd.core.limits.work import Work
-from qmgrd.core.requests.set_aside import set_aside
+from qmgrd.core.requests.set_aside import Parts, set_aside
 from qmgrd.core.sessions.connection import ConnectionFacts, no_facts
-from qmgrd.core.sessions.intake import Intake
 from qmgrd.core.sessions.session_token import SessionTokens
 
 
@@ -164,7 +164,8 @@ class Turns:
         tx = self._store.begin()
         try:
             broker.begin(tx, now, self._store.space())
-            set_aside(broker, work, why, is_mark=is_mark)
+            parts = Parts(broker.context, broker.catalogue, broker.jobs)
+            set_aside(parts, work, why, is_mark=is_mark)
             outcome = broker.end_alone()
         except Exception as error:
             self._store.abort()

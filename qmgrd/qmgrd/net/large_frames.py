@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
-from qmgrd.core.sessions.intake import Intake
+from qmgrd.core.intake import Intake
 
 if TYPE_CHECKING:
     from qmgrd.net.session import Session

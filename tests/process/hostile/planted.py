@@ -13,7 +13,6 @@ from qmgrd.core import broker, growth
 from qmgrd.core.catalogue import system
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
-from qmgrd.core.context.session import Session
 from qmgrd.core.jobs.group_refresh import refresh_groups
 from qmgrd.core.jobs.jobs import Jobs
 from qmgrd.core.layout.kv import Now, Transaction
@@ -25,6 +24,7 @@ from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.settle import ack_all
 from qmgrd.core.requests.queues import Admin
 from qmgrd.core.returns.events import tell as tell_events
+from qmgrd.core.sessions.session import Session
 from qmgrd.main import main
 from qmgrd.net.unsent import Unsent
 

@@ -23,6 +23,7 @@ from qmgrd.core.limits.budget import ClockNs, still
 from qmgrd.core.peer import Peer, goodbye
 from qmgrd.core.queue.lease import Lessee
 from qmgrd.core.queue.lease_number import LeaseNumbers
+from qmgrd.core.queue.put import put
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.turn import Turns
 from qmgrd.store.lmdb_store import LmdbStore
@@ -202,15 +203,15 @@ class Manager:
     def fill(self, name: str, *batch: bytes) -> None:
         """Put records on a system queue, as an older daemon let clients do."""
 
-        def put(broker: Broker) -> None:
+        def fill(broker: Broker) -> None:
             context, queue = broker.context, broker.catalogue.system(name)
             limit = context.config.limits.message_max_bytes
             for record in batch:
-                done = queue.put(context.tx, context.now, context.stamper, [record], limit)
+                done = put(queue, context.tx, context.now, context.stamper, [record], limit)
                 assert not done.refused, done.refused
             context.touch(queue)
 
-        self.turns.intake.event(0, put)
+        self.turns.intake.event(0, fill)
         self.turn()
 
     def scan(self, prefix: bytes) -> list[tuple[bytes, bytes]]:

@@ -19,8 +19,8 @@ from qmgr_protocol.frame import LENGTH, encode
 from qmgr_protocol.layout import to_array
 from qmgr_protocol.states import Side
 from qmgrd.core.context.context import Dial
+from qmgrd.core.intake import Intake
 from qmgrd.core.peer import HEARTBEATS_MAX, UNANSWERED_FACTOR, Admit, Peer, goodbye
-from qmgrd.core.sessions.intake import Intake
 from qmgrd.core.sessions.session_token import SessionTokens
 from tests.qmgrd.core.harness import SECRET, record
 

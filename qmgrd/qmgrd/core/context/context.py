@@ -1,8 +1,7 @@
 """What the parts of the core share: the turn that is open, and what they want done after it."""
 
-from collections.abc import Callable, Sequence
-from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from qmgr_config.model import FRAME_OVERHEAD_BYTES, Config
 from qmgr_protocol import messages as m
@@ -14,16 +13,14 @@ from qmgrd.core.layout.ids import Ids
 from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.layout.schedule import Schedule
 from qmgrd.core.layout.stamp import Stamper
-from qmgrd.core.limits.budget import ENDLESS, Budget, ClockNs, still
+from qmgrd.core.limits.budget import Budget, ClockNs, still
 from qmgrd.core.limits.outflow import DELIVER_MAX_BYTES, Outflow
 from qmgrd.core.limits.room import ADDITIONS, is_in_sequence
+from qmgrd.core.limits.timers import Timers
 from qmgrd.core.limits.work import Key, Work
 from qmgrd.core.queue.journal import Journal
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.totals import Totals
-
-if TYPE_CHECKING:
-    from qmgrd.core.context.session import Session
 
 
 class Dial(NamedTuple):
@@ -59,87 +56,6 @@ class Outcome(NamedTuple):
     closes: list[tuple[int, m.Goaway]]
     effects: list[Dial | TakeSnapshot]
     notes: list[Note]
-
-
-class Timer:
-    """A call to be made, or nothing once it was made or cancelled."""
-
-    __slots__ = ("call",)
-
-    def __init__(self, call: Callable[[], None]) -> None:
-        self.call: Callable[[], None] | None = call
-
-
-class Timers:
-    """Calls to be made at a time of the store clock. Each checks itself if it is still due.
-
-    Invariant: of the heap ``_cancelled`` have no call, and these are never much more than half.
-    """
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Timer]] = []
-        self._count = 0
-        self._cancelled = 0
-
-    def at(self, due_ms: int, call: Callable[[], None]) -> Timer:
-        """Have *call* made in the first turn at or after *due_ms*."""
-        self._count += 1
-        timer = Timer(call)
-        heappush(self._heap, (due_ms, self._count, timer))
-        return timer
-
-    def cancel(self, timer: Timer) -> None:
-        """Have the call of *timer* not made."""
-        if timer.call is None:
-            return
-        timer.call = None
-        self._cancelled += 1
-        if self._cancelled > 64 + len(self._heap) // 2:
-            self._heap = [entry for entry in self._heap if entry[2].call is not None]
-            heapify(self._heap)
-            self._cancelled = 0
-
-    def next_ms(self) -> int | None:
-        """Return when the next call is due."""
-        while self._heap and self._heap[0][2].call is None:
-            heappop(self._heap)
-            self._cancelled -= 1
-        return self._heap[0][0] if self._heap else None
-
-    def ring(
-        self,
-        now_ms: int,
-        count: int,
-        budget: Budget = ENDLESS,
-        begin: Callable[[str, str], bool] = lambda kind, key: True,
-    ) -> None:
-        """Make at most *count* of the calls that are due, and one at least.
-
-        What they set, and what *budget* has no time for, waits for the next turn.
-
-        Args:
-            now_ms: of the store clock.
-            count: at most so many.
-            budget: of the turn.
-            begin: names the work of a call, and returns whether it may be made.
-        """
-        due: list[tuple[tuple[int, int, Timer], Callable[[], None]]] = []
-        while len(due) < count and (due_ms := self.next_ms()) is not None and due_ms <= now_ms:
-            entry = heappop(self._heap)
-            assert entry[2].call is not None
-            due.append((entry, entry[2].call))
-            entry[2].call = None
-        for at, (_, call) in enumerate(due):
-            if at and budget.is_over:
-                self._set_again(due[at:])
-                return
-            if begin("timer", getattr(call, "__qualname__", "")):
-                call()
-
-    def _set_again(self, due: list[tuple[tuple[int, int, Timer], Callable[[], None]]]) -> None:
-        for entry, call in due:
-            entry[2].call = call
-            heappush(self._heap, entry)
 
 
 PAGES_OF_A_PUT = 3  # that it changes at random places: of its UID, and of what else leads to it
@@ -197,7 +113,6 @@ class Context:
         self.is_cramped = False  # beyond what puts may fill: publications wait, too
         self.dirty_queues: dict[int, Queue] = {}
         self.awake_queues: dict[int, Queue] = {}  # may have something for a consumer
-        self.answering: dict[int, Session] = {}  # their puts and settles, at the end of the turn
         self.wrote = False  # anything beside the queues
         self.is_maintenance = False  # nothing is done but what is asked
         self.aside = Aside()

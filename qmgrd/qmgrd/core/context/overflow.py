@@ -4,9 +4,9 @@ The oldest of the lowest priority goes first, as it is worth least; what waits f
 where nothing else is left. What is leased stays, and what is to become a dead letter and cannot.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from qmgr_protocol import history
 from qmgr_protocol import record as records
@@ -17,45 +17,43 @@ from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.queue import lane, order
+from qmgrd.core.queue import put as puts
+from qmgrd.core.queue.held import Held
 from qmgrd.core.queue.notes import Cause
 from qmgrd.core.queue.order import Rows
 from qmgrd.core.queue.put import Put, member_of
 from qmgrd.core.queue.queue import Queue
 
-if TYPE_CHECKING:
-    from qmgrd.core.context.unit import Held
-    from qmgrd.core.returns.dead_letters import DeadLetters
-
 PUSHED_OUT_MAX = 1_000  # for one put
 STUCK_MAX = 8  # so many have no place as dead letters: then no others are tried
+# Makes the message of a queue, key and entry a dead letter; returns where it is, or nothing.
+Bury: TypeAlias = Callable[[Queue, bytes, bytes, Cause], str]
 
 
 def put(
     context: Context,
-    dead_letters: "DeadLetters",
+    bury: Bury,
     queue: Queue,
     batch: list[bytes],
     target: str = "",
     extras: dict[int, Any] | None = None,
 ) -> Put:
-    """Append the records of *batch* that can be, as :meth:`Queue.put`, having room made for them.
+    """Append the records of *batch* that can be, as :func:`puts.put`, having room made for them.
 
     Of a batch that is larger than the queue may be, the later ones push out the earlier.
     """
     limit = context.config.limits.message_max_bytes
     if queue.bounds.overflow == "refuse":
-        return queue.put(
-            context.tx, context.now, context.stamper, batch, limit, target, extras=extras
+        return puts.put(
+            queue, context.tx, context.now, context.stamper, batch, limit, target, extras or {}
         )
     whole, at = Put([], [], 0), 0
     for piece in _pieces(context, queue, batch):
         if not queue.has_room(len(piece), bytes_of(context, piece)):
             new = [record for record in piece if _may_come(context, queue, record, target)]
-            make_room(context, dead_letters, queue, len(new), bytes_of(context, new))
+            make_room(context, bury, queue, len(new), bytes_of(context, new))
         told = {i - at: extra for i, extra in (extras or {}).items() if 0 <= i - at < len(piece)}
-        done = queue.put(
-            context.tx, context.now, context.stamper, piece, limit, target, extras=told
-        )
+        done = puts.put(queue, context.tx, context.now, context.stamper, piece, limit, target, told)
         whole.refused.extend((at + index, error) for index, error in done.refused)
         whole.stamped.extend([at + index, stamp, count] for index, stamp, count in done.stamped)
         whole, at = whole._replace(rows=whole.rows + done.rows), at + len(piece)
@@ -101,9 +99,7 @@ def _pieces(context: Context, queue: Queue, batch: list[bytes]) -> Iterator[list
     yield piece
 
 
-def make_room(
-    context: Context, dead_letters: "DeadLetters", queue: Queue, messages: int, bytes_: int
-) -> None:
+def make_room(context: Context, bury: Bury, queue: Queue, messages: int, bytes_: int) -> None:
     """Have the oldest leave *queue* where it has no room for so many more, if it is to."""
     bounds, overflow = queue.bounds, queue.bounds.overflow
     if overflow == "refuse" or queue.has_room(messages, bytes_):
@@ -118,7 +114,7 @@ def make_room(
         for key, value in leaving:
             if len(stuck) >= STUCK_MAX or pushed_out >= PUSHED_OUT_MAX:
                 break
-            if _goes(context, dead_letters, queue, key, value):
+            if _goes(context, bury, queue, key, value):
                 pushed_out += 1
             else:
                 stuck.add(key)
@@ -128,12 +124,10 @@ def make_room(
         context.event("queue overflowed", pushed_out, queue=queue.name)
 
 
-def _goes(
-    context: Context, dead_letters: "DeadLetters", queue: Queue, key: bytes, value: bytes
-) -> bool:
+def _goes(context: Context, bury: Bury, queue: Queue, key: bytes, value: bytes) -> bool:
     """Have one leave; return whether it did: a dead letter may have no place."""
     if queue.bounds.overflow == "dead-letter-oldest":
-        return bool(dead_letters.bury(queue, key, value, Cause(ErrorCode.QUEUE_FULL)))
+        return bool(bury(queue, key, value, Cause(ErrorCode.QUEUE_FULL)))
     entry = lane.remove(queue, context.tx, key, value)
     queue.happened(history.REMOVED, key, entry, code=int(ErrorCode.QUEUE_FULL))
     context.rows += entries.body_rows(entry)
@@ -142,7 +136,7 @@ def _goes(
 
 
 def make_room_for_all(
-    context: Context, dead_letters: "DeadLetters", queue: Queue, held: "list[Held]", *, is_put: bool
+    context: Context, bury: Bury, queue: Queue, held: list[Held], *, is_put: bool
 ) -> None:
     """As :func:`make_room`, for a commit, which is not refused any more.
 
@@ -154,7 +148,7 @@ def make_room_for_all(
     if not is_put:
         messages, size = len(held), sum(len(one.prepared.record) for one in held)
     for _ in range(0, len(held), PUSHED_OUT_MAX):
-        make_room(context, dead_letters, queue, messages, size)
+        make_room(context, bury, queue, messages, size)
 
 
 def _oldest(

@@ -9,13 +9,11 @@
 A stored row with a cursor. What a slice does is durable together with its new cursor.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from qmgrd.core.layout import keys
 from qmgrd.core.layout.sense import number, typed
-
-if TYPE_CHECKING:
-    from qmgrd.core.queue.selection import Selection
+from qmgrd.core.queue.selection import Selection
 
 SLICE_ROWS = 500
 SHOWN_IN_LIST = 200  # characters of a selector, and of what is told

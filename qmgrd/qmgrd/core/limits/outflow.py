@@ -8,12 +8,9 @@ All connections together share a room. While it lasts, a frame may be as long as
 When it is *tight*, each frame has a share of SHARE_BYTES at most, and longer messages wait.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from qmgr_protocol import messages as m
-
-if TYPE_CHECKING:
-    from qmgrd.core.queue.queue import Queue
 
 DELIVER_MAX_BYTES = 1024 * 1024  # of messages in one frame; a longer message is alone in its frame
 ENOUGH_BYTES = 1024 * 1024  # that a turn makes for one connection, or that its peer has to fetch
@@ -38,7 +35,6 @@ class Outflow:
         self.held: set[int] = set()
         self.is_tight = False
         self.frame_bytes = DELIVER_MAX_BYTES  # the most that a frame may have now
-        self.starved: dict[int, Queue] = {}  # whose next message there is no room for
         self._longest_bytes = longest_bytes
         self._blocked: set[int] = set()
         self._made: dict[int, int] = {}

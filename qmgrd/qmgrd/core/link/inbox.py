@@ -13,7 +13,6 @@ sender, tells that the two ends do not belong together.
 """
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.codec import pack, unpack
@@ -26,13 +25,10 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.layout.sense import number, stored_ids, typed
+from qmgrd.core.link.path import PeerSession
 from qmgrd.core.link.puts import size_of
 from qmgrd.core.queue.put import Put
 from qmgrd.core.queue.queue import Queue
-
-if TYPE_CHECKING:
-    from qmgrd.core.context.session import Session
-    from qmgrd.core.returns.dead_letters import DeadLetters
 
 BLOCKED_RETRY_MS = 1_000
 LINE_RETRY_MS = 100
@@ -146,18 +142,13 @@ class LinkInbox:
         self.is_draining = False
 
     def receive(
-        self,
-        context: Context,
-        dead_letters: "DeadLetters",
-        queue: Queue,
-        put: m.Put,
-        target: str = "",
+        self, context: Context, bury: overflow.Bury, queue: Queue, put: m.Put, target: str = ""
     ) -> Put:
         """Store what of *put* is new, and return what became of that.
 
         Args:
             context: of this turn.
-            dead_letters: where goes what has to make room.
+            bury: makes dead letters of messages that have to make room.
             queue: where it is stored.
             put: as it came.
             target: where it goes on from a transmission queue, or nothing.
@@ -175,7 +166,7 @@ class LinkInbox:
         batch = [record for _, record in numbered]
         given = {put.first_id + index: extra for index, extra in put.extras}
         extras = {at: given[seq_id] for at, (seq_id, _) in enumerate(numbered) if seq_id in given}
-        done = overflow.put(context, dead_letters, queue, batch, target, extras)
+        done = overflow.put(context, bury, queue, batch, target, extras)
         kept_out = {
             index: error
             for index, error in done.refused
@@ -211,7 +202,7 @@ class Inflow:
     """One path of a stream: what came over it, and what was told there."""
 
     stream: LinkInbox
-    session: "Session"
+    session: PeerSession
     path: int
     number: int = 0  # of the stream, on this connection
     taken: int = 0  # records, whatever became of them

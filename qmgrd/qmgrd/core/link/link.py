@@ -10,7 +10,7 @@ all wait for, over one that is idle.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import (
@@ -25,14 +25,11 @@ from qmgr_protocol.layout import check_reply
 from qmgrd.core.context.context import Context, Dial
 from qmgrd.core.link import continuation as link_continuation
 from qmgrd.core.link.outbox import LinkOutbox
-from qmgrd.core.link.path import FETCH_REQUEST, Path
+from qmgrd.core.link.path import FETCH_REQUEST, Path, PeerSession
 from qmgrd.core.link.path import LinkState as LinkState
 from qmgrd.core.link.pump import Pump
 from qmgrd.core.link.watch import Watch
 from qmgrd.core.queue.queue import Queue
-
-if TYPE_CHECKING:
-    from qmgrd.core.context.session import Session
 
 OPEN_REQUEST = 1  # the id of the request that opens a path
 FETCHED = 128  # paths of connections that the peer dialled are numbered from here on
@@ -167,7 +164,7 @@ class Link:
                 1_000,
             )
 
-    def fetched(self, session: "Session", wanted: m.LinkFetch) -> None:
+    def fetched(self, session: PeerSession, wanted: m.LinkFetch) -> None:
         """Send over a connection that the peer has dialled, too, for as long as it lasts."""
         index = FETCHED + wanted.path
         for older in [path for path in self.paths if path.index == index]:

@@ -11,16 +11,14 @@ in flight has to land in ``link.stall_ms``, twice as long after each time that i
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.checksum import crc32
 from qmgr_protocol.errors import FieldInvalid
 from qmgrd.core.context.context import Context, Dial
 from qmgrd.core.link.flight import Flight, Sent
-
-if TYPE_CHECKING:
-    from qmgrd.core.link.link import Link
+from qmgrd.core.queue.queue import Queue
 
 BUDGET_MIN_BYTES = 64 * 1024  # that may be in flight over a path of which nothing is known
 FETCH_REQUEST = 2  # the id of the request; 1 opens the path
@@ -42,11 +40,39 @@ class LinkState(Enum):
     REFUSED = "refused"
 
 
+class PathOwner(Protocol):
+    """A link, as its paths know it."""
+
+    name: str
+    queue: Queue
+    paths: "list[Path]"
+
+    @property
+    def addresses(self) -> list[str]:
+        """The addresses of the peer, in the order in which paths dial them."""
+
+    def answered(self, path: "Path", message: m.Message) -> None:
+        """Handles *message*, which the peer sent over *path*."""
+
+    def lost(self, path: "Path", why: str) -> None:
+        """Handles the end of the connection of *path*."""
+
+
+class PeerSession(Protocol):
+    """The session of a connection to a peer, as links know it."""
+
+    connection: int
+    name: str
+    store_id: bytes
+    path: "Path | None"
+    streams: dict[int, Any]
+
+
 class Path:
     """A path of a link. Nothing of it is stored."""
 
     def __init__(
-        self, link: "Link", index: int, context: Context, *, is_fetched: bool = False
+        self, link: PathOwner, index: int, context: Context, *, is_fetched: bool = False
     ) -> None:
         """Make a path that dials; or, where the peer dialled, one that ends with its connection."""
         self.index = index

@@ -5,12 +5,11 @@ note. What came through a queue manager does not go back to it, so nothing goes 
 a UID that is there already is not published twice.
 """
 
-from typing import TYPE_CHECKING
-
 from qmgr_protocol import record as records
 from qmgr_protocol import topic as topics
 from qmgr_protocol.errors import RequestError
 from qmgrd.core.catalogue import route
+from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.subscription import Subscription
 from qmgrd.core.context.context import Context
 from qmgrd.core.layout import entry as entries
@@ -20,12 +19,9 @@ from qmgrd.core.queue import notes
 from qmgrd.core.queue.dedup import Verdict
 from qmgrd.core.queue.put import Prepared, append
 
-if TYPE_CHECKING:
-    from qmgrd.core.catalogue.catalogue import Catalogue
-
 
 def carry(
-    context: Context, catalogue: "Catalogue", subscription: Subscription, part: list[Publication]
+    context: Context, catalogue: Catalogue, subscription: Subscription, part: list[Publication]
 ) -> None:
     """Have *part* go on over the link of a proxy, but for what came that way."""
     manager = subscription.manager

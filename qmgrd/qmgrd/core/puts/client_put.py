@@ -39,7 +39,7 @@ def store(
     except RequestError as error:
         count_refused(context, catalogue, name, error, count)
         raise
-    done = overflow.put(context, dead_letters, queue, batch, target)
+    done = overflow.put(context, dead_letters.bury, queue, batch, target)
     if fitting < count:
         done.refused.extend((index, context.no_pages()) for index in range(fitting, count))
     if done.refused or queue.told_full:

@@ -4,12 +4,13 @@ Plain publications, where there is room for all, go in one tight loop. Of all el
 at: is it selected, is there room, has it a time or a group.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from qmgr_protocol import history
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import RequestError
 from qmgr_protocol.topic import levels_of
+from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.subscription import Subscription
 from qmgrd.core.context import overflow
 from qmgrd.core.context.context import Context
@@ -17,10 +18,7 @@ from qmgrd.core.layout import entry as entries
 from qmgrd.core.queue import lane
 from qmgrd.core.queue.facts import Facts
 from qmgrd.core.queue.queue import Queue
-
-if TYPE_CHECKING:
-    from qmgrd.core.catalogue.catalogue import Catalogue
-    from qmgrd.core.returns.dead_letters import DeadLetters
+from qmgrd.core.returns.dead_letters import DeadLetters
 
 _ROWS_EACH = 2
 _PLAIN_FLAGS = entries.INLINE | entries.IN_ROWS | entries.NOTED
@@ -63,8 +61,8 @@ def publication_of(context: Context, arrival: int, value: bytes) -> Publication 
 
 def give(
     context: Context,
-    catalogue: "Catalogue",
-    dead_letters: "DeadLetters",
+    catalogue: Catalogue,
+    dead_letters: DeadLetters,
     subscription: Subscription,
     part: list[Publication],
     *,
@@ -100,8 +98,8 @@ def give(
 
 def _give_each(
     context: Context,
-    catalogue: "Catalogue",
-    dead_letters: "DeadLetters",
+    catalogue: Catalogue,
+    dead_letters: DeadLetters,
     subscription: Subscription,
     part: list[Publication],
 ) -> None:
@@ -123,7 +121,7 @@ def _give_each(
 
 
 def _give_plain(
-    context: Context, catalogue: "Catalogue", queue: Queue, part: list[Publication], size: int
+    context: Context, catalogue: Catalogue, queue: Queue, part: list[Publication], size: int
 ) -> None:
     prefixes, default = queue.prefixes, queue.bounds.priority_default
     changes = catalogue.holders.changes
@@ -141,7 +139,7 @@ def _give_plain(
     context.rows += len(part)
 
 
-def add(context: Context, catalogue: "Catalogue", queue: Queue, publication: Publication) -> None:
+def add(context: Context, catalogue: Catalogue, queue: Queue, publication: Publication) -> None:
     """Have the subscription that *queue* is hold *publication*."""
     arrival, entry, front, trailer, size, _, _ = publication
     expires_ms, cap_ms = entry.expires_ms, queue.bounds.expiry_max_ms
@@ -174,19 +172,19 @@ def add(context: Context, catalogue: "Catalogue", queue: Queue, publication: Pub
 
 
 def _has_room(
-    context: Context, dead_letters: "DeadLetters", queue: Queue, publication: Publication
+    context: Context, dead_letters: DeadLetters, queue: Queue, publication: Publication
 ) -> bool:
     """Return whether *queue* takes *publication*, having others make room if it is to."""
     if queue.has_room(1, publication.size):
         return True
     if queue.bounds.overflow in ("discard-newest", "suspend"):
         return False
-    overflow.make_room(context, dead_letters, queue, 1, publication.size)
+    overflow.make_room(context, dead_letters.bury, queue, 1, publication.size)
     return queue.has_room(1, publication.size)
 
 
 def _suspend(
-    context: Context, catalogue: "Catalogue", subscription: Subscription, missed: int
+    context: Context, catalogue: Catalogue, subscription: Subscription, missed: int
 ) -> None:
     """Have *subscription*, which is full, get nothing more until it is said to be healthy."""
     assert subscription.queue is not None, "proxies are not suspended"

@@ -23,11 +23,12 @@ from qmgr_protocol import record as records
 from qmgrd.core.catalogue import topics
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.subscription import Subscription
-from qmgrd.core.context.context import CRAMPED_MS, Context, Timer
+from qmgrd.core.context.context import CRAMPED_MS, Context
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.limits.budget import LOOK_EACH
+from qmgrd.core.limits.timers import Timer
 from qmgrd.core.puts.carry import carry
 from qmgrd.core.puts.fan_out import Publication, give, publication_of
 from qmgrd.core.queue import lane

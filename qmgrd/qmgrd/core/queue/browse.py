@@ -6,7 +6,7 @@ arrival there is no such thing: up to ``Queue.arrived`` nothing comes in any mor
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from qmgr_protocol.messages import ARRIVAL, DELIVERY, STATE_LEASED
 from qmgrd.core.layout import entry as entries
@@ -15,12 +15,10 @@ from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.limits.outflow import DELIVER_MAX_BYTES
 from qmgrd.core.queue import order
 from qmgrd.core.queue.group import index as group_index
+from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import is_selected, weight
 from qmgrd.core.queue.take import is_there, state_of, tail_of
 from qmgrd.core.selector.selector import Selector
-
-if TYPE_CHECKING:
-    from qmgrd.core.queue.queue import Queue
 
 LOOKED_AT_MAX = 1_000  # messages that are not wanted, for one page; fewer of weight
 DELAY_BYTES = 13  # in a frame, at most: index and ms of one that is delayed
@@ -41,7 +39,7 @@ class Page(NamedTuple):
 
 
 def browse(
-    queue: "Queue",
+    queue: Queue,
     tx: Transaction,
     now: Now,
     found: Iterator[Found],
@@ -90,7 +88,7 @@ def browse(
     return Page(items, None, looked_at, delays)
 
 
-def by_arrival(queue: "Queue", tx: Transaction, after: Place | None) -> Iterator[Found]:
+def by_arrival(queue: Queue, tx: Transaction, after: Place | None) -> Iterator[Found]:
     """Yield keys and entries in the order of arrival behind a place."""
     for key, value in order.by_arrival(queue, tx, 0 if after is None else after[1] + 1):
         yield key, value, [*keys.place(key), 0, ARRIVAL]
@@ -103,7 +101,7 @@ def placed(found: Iterator[tuple[bytes, bytes]]) -> Iterator[Found]:
 
 
 def _item(
-    queue: "Queue",
+    queue: Queue,
     tx: Transaction,
     now: Now,
     entry: entries.Entry,
@@ -124,7 +122,7 @@ def _item(
 
 
 def behind(
-    queue: "Queue", tx: Transaction, lane: int, after: Place | None
+    queue: Queue, tx: Transaction, lane: int, after: Place | None
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yield keys and entries of a lane behind a place, in the order of delivery.
 
@@ -139,7 +137,7 @@ def behind(
 
 
 def indexed(
-    queue: "Queue", tx: Transaction, prefix: bytes, after: Place | None = None, number: int = 0
+    queue: Queue, tx: Transaction, prefix: bytes, after: Place | None = None, number: int = 0
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yield keys and entries that an index has under *prefix*, behind a place.
 
@@ -174,7 +172,7 @@ def places(
             yield key[-keys.PLACE.size :]
 
 
-def number_at(queue: "Queue", tx: Transaction, place: Place) -> int:
+def number_at(queue: Queue, tx: Transaction, place: Place) -> int:
     """Return the number in its group of the message that is there at *place*."""
     row = queue.find(tx, *place)
     front = b"" if row is None else entries.front(tx, entries.decode(row[1]))

@@ -13,9 +13,10 @@ bytes and age; beyond that the oldest go, whoever still wants them, and operator
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from qmgr_protocol import history
 from qmgr_protocol import record as records
@@ -27,10 +28,6 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.queue import journal_rows
-from qmgrd.core.queue.lease import Lease
-
-if TYPE_CHECKING:
-    from qmgrd.core.context.context import Context
 
 PENDING_MS = 1_000  # until what happened in turns that wrote nothing is stored all the same
 PENDING_SECTIONS_MAX = 1_000
@@ -40,6 +37,8 @@ WARN_PERCENT, CALM_PERCENT = 80, 60  # of a limit: from where operators are told
 TOLD_MS = 60_000  # between two events of what was dropped
 TOLD_UNWANTED_MS = 24 * 3_600_000  # the same where there is no cursor
 _TRAILER_AT = 5  # in a key of the UID index
+# The fields of a lease, which is made above this module: the lessee is of no interest here.
+Leased: TypeAlias = tuple[int, Any, int, int, int, int, bytes, bytes, bool]
 _HEAD, _FACTS = "xQ8xHHxQ", 4  # of an item of a delivery: arrival, delivered, failed, put time
 
 
@@ -61,6 +60,20 @@ class Cursor:
         return {
             name: getattr(self, name) for name in ("position", "created_us", "committed_us", "lost")
         }
+
+
+class OpenTurn(Protocol):
+    """The turn with which the journal stores what is pending."""
+
+    tx: Transaction
+    turn_number: int
+    wrote: bool
+
+    def count_read(self, count: int, size_bytes: int) -> None:
+        """Counts rows towards the limit of the turn."""
+
+    def event(self, event: str, count: int = 1, **facts: Any) -> None:
+        """Reports to operators what happened."""
 
 
 class Row(NamedTuple):
@@ -92,20 +105,24 @@ class Journal:
         self._told_ms = -TOLD_UNWANTED_MS
         self._untold = 0
 
-    def load(self, context: "Context") -> None:
-        """Read where it stands; where that cannot be true it is found out from the rows.
+    def load(
+        self, tx: Transaction, now: Now, guard: Callable[[bytes], AbstractContextManager[None]]
+    ) -> None:
+        """Reads the state of the journal; if that cannot be true, finds it out from the rows.
+
+        Args:
+            guard: sets aside the row under a key if it makes no sense.
 
         Raises:
             RowDamaged: the checksum of a row is wrong.
         """
-        tx, aside = context.tx, context.aside
-        self.now = context.now
+        self.now = now
         self.first, self.next = journal_rows.find(tx)
-        with aside.guard(context, keys.HISTORY):
+        with guard(keys.HISTORY):
             state = journal_rows.read_state(tx, self.first, self.next)
             self.first, self.next, self.bytes, self.dropped = state
         for key, row in list(rows.scan(tx, keys.SPACE_CURSOR)):
-            with aside.guard(context, key):
+            with guard(key):
                 facts = {"created_us": 0} | journal_rows.cursor(unpack(row), self.next - 1)
                 self.cursors[key[1:].decode()] = Cursor(**facts)
 
@@ -149,22 +166,22 @@ class Journal:
         """Forget what happened and is not stored yet."""
         self._pending, self._since_ms = [], None
 
-    def write(self, context: "Context") -> None:
+    def write(self, turn: OpenTurn) -> None:
         """Store what is pending with the turn that is open, and let go of what need not stay."""
-        tx, written = context.tx, 0
+        tx, written = turn.tx, 0
         if self._pending:
             before, self._pending, self._since_ms = self._pending, [], None
-            for data in history.encode(context.turn_number, self.now.ms, before):
+            for data in history.encode(turn.turn_number, self.now.ms, before):
                 rows.put(tx, keys.history(self.next), data)
                 self.next += 1
                 self.bytes += len(data)
                 written += 1
-            context.rows += written
-        gone = self._trim(context, TRIM_ROWS + 2 * written)
+            turn.count_read(written, 0)
+        gone = self._trim(turn, TRIM_ROWS + 2 * written)
         if written or gone:
             state = keys.HISTORY_ROW.pack(self.first, self.next, self.bytes, self.dropped)
             rows.put(tx, keys.HISTORY, state)
-            context.rows += 1
+            turn.count_read(1, 0)
 
     def _wanted_from(self) -> int:
         """Return the first row that somebody wants."""
@@ -172,21 +189,21 @@ class Journal:
             return self.first
         return min(cursor.position for cursor in self.cursors.values()) + 1
 
-    def _trim(self, context: "Context", count: int) -> int:
+    def _trim(self, turn: OpenTurn, count: int) -> int:
         """Remove up to *count* rows from the oldest on that are exported, or over a limit."""
         gone = dropped = 0
         wanted_from = self._wanted_from()
         while self.first < self.next and gone < count:
             is_exported = self.first < wanted_from
-            if not is_exported and not self._is_over(context.tx):
+            if not is_exported and not self._is_over(turn.tx):
                 break
-            self._remove(context.tx)
+            self._remove(turn.tx)
             gone += 1
             dropped += not is_exported
         if dropped:
-            self._drop(context, dropped)
-        self._warn(context)
-        context.rows += gone
+            self._drop(turn, dropped)
+        self._warn(turn)
+        turn.count_read(gone, 0)
         return gone
 
     def _is_over(self, tx: Transaction) -> bool:
@@ -215,7 +232,7 @@ class Journal:
         if self.first == self.next:
             self.bytes = 0
 
-    def _drop(self, context: "Context", count: int) -> None:
+    def _drop(self, turn: OpenTurn, count: int) -> None:
         """Count rows that nobody has, and tell operators, though not each turn."""
         self.dropped += count
         self._untold += count
@@ -223,13 +240,13 @@ class Journal:
             if cursor.position < self.first - 1:
                 cursor.lost += min(count, self.first - 1 - cursor.position)
                 cursor.position = self.first - 1
-                self.store_cursor(context, name)
+                self.store_cursor(turn, name)
         # Where nobody exports, that the oldest goes is how it is to be.
         if self.now.ms - self._told_ms >= (TOLD_MS if self.cursors else TOLD_UNWANTED_MS):
-            context.event("history dropped", self._untold, cursors=len(self.cursors))
+            turn.event("history dropped", self._untold, cursors=len(self.cursors))
             self._told_ms, self._untold = self.now.ms, 0
 
-    def _warn(self, context: "Context") -> None:
+    def _warn(self, turn: OpenTurn) -> None:
         """Tell operators once that the oldest is about to be dropped."""
         percent = 100 * self.bytes // max(self.limit_bytes, 1)
         if self._oldest_ms is not None and self.first < self.next:
@@ -239,17 +256,17 @@ class Journal:
             self._warned = False
         if not self._warned and percent >= WARN_PERCENT:
             self._warned = True
-            context.event("history nearly full", percent=percent, cursors=len(self.cursors))
+            turn.event("history nearly full", percent=percent, cursors=len(self.cursors))
 
-    def store_cursor(self, context: "Context", name: str) -> None:
+    def store_cursor(self, turn: OpenTurn, name: str) -> None:
         """Write the row of a cursor, or remove that of one that is gone."""
         key = keys.SPACE_CURSOR + name.encode()
         if name in self.cursors:
-            rows.put(context.tx, key, pack(self.cursors[name].row()))
+            rows.put(turn.tx, key, pack(self.cursors[name].row()))
         else:
-            context.tx.delete(key)
-        context.rows += 1
-        context.wrote = True
+            turn.tx.delete(key)
+        turn.count_read(1, 0)
+        turn.wrote = True
 
     def read(self, tx: Transaction, after: int, until: int, bytes_max: int) -> Iterator[Row]:
         """Yield the rows behind *after* up to *until*, at least one, then within *bytes_max*.
@@ -326,7 +343,7 @@ class Account:
         now_us = self._journal.now.wall_us
         return kind, now_us, self._queue, self._queue_id, peer, target, code
 
-    def delivered(self, client: str, items: list[bytes], leases: dict[int, Lease]) -> None:
+    def delivered(self, client: str, items: list[bytes], leases: Mapping[int, Leased]) -> None:
         """Note that *client* was handed *items*, which are leased."""
         now_us = self._journal.now.wall_us
         for start in range(0, len(items), history.MESSAGES_MAX):
@@ -340,9 +357,8 @@ class Account:
             leased = map(leases.__getitem__, facts[::_FACTS])
             self._add(history.DELIVERED, client, leased, delivered, failed, ages)
 
-    def settled(self, leases: list[Lease]) -> None:
-        """Note that what was leased is consumed."""
-        client = leases[0].lessee.client
+    def settled(self, client: str, leases: Sequence[Leased]) -> None:
+        """Note that *client* has consumed what was leased."""
         for start in range(0, len(leases), history.MESSAGES_MAX):
             self._add(history.SETTLED, client, leases[start : start + history.MESSAGES_MAX])
 
@@ -350,7 +366,7 @@ class Account:
         self,
         kind: int,
         client: str,
-        leases: Iterable[Lease],
+        leases: Iterable[Leased],
         delivered: Any = None,
         failed: Any = None,
         ages: Any = None,

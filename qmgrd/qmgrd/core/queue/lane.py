@@ -10,22 +10,18 @@ What rotted is removed, too: so nothing here trusts what an entry says, and no r
 message is touched.
 """
 
-from typing import TYPE_CHECKING
-
 from qmgr_protocol import history
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import index, keys
 from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.queue.group.hold import Member
-
-if TYPE_CHECKING:
-    from qmgrd.core.queue.queue import Queue
+from qmgrd.core.queue.queue import Queue
 
 ROWS_OF_A_PUT = 2  # the entry and its UID
 
 
 def add(
-    queue: "Queue",
+    queue: Queue,
     tx: Transaction,
     entry: entries.Entry,
     front: bytes,
@@ -75,7 +71,7 @@ def add(
 
 
 def _index_uid(
-    queue: "Queue", tx: Transaction, entry: entries.Entry, trailer: bytes, key: bytes
+    queue: Queue, tx: Transaction, entry: entries.Entry, trailer: bytes, key: bytes
 ) -> int:
     """Have a message be found by its UID; return how many rows that took: of a reference none."""
     if entry.shared:
@@ -84,7 +80,7 @@ def _index_uid(
     return 1
 
 
-def _member(queue: "Queue", tx: Transaction, front: bytes) -> Member | None:
+def _member(queue: Queue, tx: Transaction, front: bytes) -> Member | None:
     """Return which member of a group a message is that comes to *queue*; None if of none there."""
     group = index.selected_by(front)[1]
     if group is None:
@@ -94,7 +90,7 @@ def _member(queue: "Queue", tx: Transaction, front: bytes) -> Member | None:
     return member if queue.groups.admits(tx, member, is_last=is_last) else None
 
 
-def _index(queue: "Queue", tx: Transaction, front: bytes, priority: int, arrival: int) -> int:
+def _index(queue: Queue, tx: Transaction, front: bytes, priority: int, arrival: int) -> int:
     """Have a message that can be got found by its correlation id; return how many rows."""
     key = index.correlation_key(queue.id, front, priority, arrival)
     if not key:
@@ -103,7 +99,7 @@ def _index(queue: "Queue", tx: Transaction, front: bytes, priority: int, arrival
     return 1
 
 
-def wake(queue: "Queue", tx: Transaction, key: bytes, entry: entries.Entry) -> None:
+def wake(queue: Queue, tx: Transaction, key: bytes, entry: entries.Entry) -> None:
     """Let the delayed message under *key*, whose row in the schedule is gone, be got.
 
     One that is gone with a restart is removed: it would be counted once more.
@@ -121,7 +117,7 @@ def wake(queue: "Queue", tx: Transaction, key: bytes, entry: entries.Entry) -> N
 
 
 def remove(
-    queue: "Queue", tx: Transaction, key: bytes, value: bytes, *, for_good: bool = True
+    queue: Queue, tx: Transaction, key: bytes, value: bytes, *, for_good: bool = True
 ) -> entries.Entry:
     """Remove the message under *key*, sound or not, with all of its rows; return its entry."""
     entry = unlink(queue, tx, key, value, for_good=for_good)
@@ -129,14 +125,14 @@ def remove(
     return entry
 
 
-def lose(queue: "Queue", tx: Transaction, key: bytes, value: bytes) -> entries.Entry:
+def lose(queue: Queue, tx: Transaction, key: bytes, value: bytes) -> entries.Entry:
     """Remove what is gone with a restart; it was counted then."""
     entry = remove(queue, tx, key, value, for_good=False)
     queue.happened(history.LOST, key, entry)
     return entry
 
 
-def let_go(queue: "Queue", tx: Transaction, entry: entries.Entry, arrival: int) -> None:
+def let_go(queue: Queue, tx: Transaction, entry: entries.Entry, arrival: int) -> None:
     """Remove the record of a message that is unlinked; one that is shared with its last holder."""
     if queue.holders is not None:
         queue.holders.release(arrival)
@@ -145,7 +141,7 @@ def let_go(queue: "Queue", tx: Transaction, entry: entries.Entry, arrival: int) 
 
 
 def unlink(
-    queue: "Queue", tx: Transaction, key: bytes, value: bytes, *, for_good: bool = True
+    queue: Queue, tx: Transaction, key: bytes, value: bytes, *, for_good: bool = True
 ) -> entries.Entry:
     """As :func:`remove`, but for the body rows, which go elsewhere.
 
@@ -176,14 +172,14 @@ def unlink(
 
 
 def _leave_group(
-    queue: "Queue", tx: Transaction, key: bytes, front: bytes, *, for_good: bool
+    queue: Queue, tx: Transaction, key: bytes, front: bytes, *, for_good: bool
 ) -> None:
     group = index.selected_by(front)[1]
     if group is not None:
         queue.groups.leave(tx, Member(*group), key[keys.POSITION_AT :], for_good=for_good)
 
 
-def set_aside(queue: "Queue", tx: Transaction, key: bytes, value: bytes) -> None:
+def set_aside(queue: Queue, tx: Transaction, key: bytes, value: bytes) -> None:
     """Move an entry that failed its checksum where nobody gets it, and count it.
 
     What is gone with a restart was counted then, and is just removed.
@@ -198,22 +194,20 @@ def set_aside(queue: "Queue", tx: Transaction, key: bytes, value: bytes) -> None
     queue.counters.count_damaged()
 
 
-def postpone(
-    queue: "Queue", tx: Transaction, key: bytes, entry: entries.Entry, due_ms: int
-) -> None:
+def postpone(queue: Queue, tx: Transaction, key: bytes, entry: entries.Entry, due_ms: int) -> None:
     """Have a message, whose row in the schedule is gone, looked at again at *due_ms*; 0: never."""
     tx.put(key, entries.encode(entry._replace(due_ms=due_ms)))
     if due_ms:
         queue.schedule.add(tx, due_ms, queue.id, key[keys.POSITION_AT], *keys.place(key))
 
 
-def hasten(queue: "Queue", tx: Transaction, key: bytes, entry: entries.Entry) -> None:
+def hasten(queue: Queue, tx: Transaction, key: bytes, entry: entries.Entry) -> None:
     """Have a message whose time was over while somebody held it be looked at when it was over."""
     if entry.due_ms:
         tx.delete(keys.due(entry.due_ms, queue.id, key[keys.POSITION_AT], *keys.place(key)))
     postpone(queue, tx, key, entry, entry.expires_ms)
 
 
-def _leave_lane(queue: "Queue", entry: entries.Entry, lane: int, arrival: int) -> None:
+def _leave_lane(queue: Queue, entry: entries.Entry, lane: int, arrival: int) -> None:
     size, is_lost = entries.record_bytes(entry), queue.is_lost(entry, arrival)
     queue.counters.leave_lane(lane, size, is_volatile=entry.volatile, is_lost=is_lost)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from qmgr_protocol.messages import PHYSICAL
 from qmgrd.core.limits.outflow import DELIVER_MAX_BYTES
+from qmgrd.core.limits.timers import Timer
 from qmgrd.core.queue.lease_number import LeaseNumbers
 
 if TYPE_CHECKING:
-    from qmgrd.core.context.context import Timer
     from qmgrd.core.queue.group.hold import Reader
     from qmgrd.core.queue.queue import Queue
     from qmgrd.core.selector.selector import Selector

@@ -6,18 +6,15 @@ order of arrival what is delayed is among them, and each priority of each lane i
 
 from collections.abc import Iterator
 from heapq import merge
-from typing import TYPE_CHECKING
 
 from qmgrd.core.layout import keys
 from qmgrd.core.layout.kv import Transaction
-
-if TYPE_CHECKING:
-    from qmgrd.core.queue.queue import Queue
+from qmgrd.core.queue.queue import Queue
 
 Rows = Iterator[tuple[bytes, bytes]]
 
 
-def behind(queue: "Queue", tx: Transaction, priority: int, arrival: int) -> Rows:
+def behind(queue: Queue, tx: Transaction, priority: int, arrival: int) -> Rows:
     """Yield keys and entries of what can be got, from that place on, down to the least priority."""
     return _merged(
         queue,
@@ -30,7 +27,7 @@ def behind(queue: "Queue", tx: Transaction, priority: int, arrival: int) -> Rows
 
 
 def of_priority(
-    queue: "Queue", tx: Transaction, priority: int, arrival: int, grouped_arrival: int
+    queue: Queue, tx: Transaction, priority: int, arrival: int, grouped_arrival: int
 ) -> Rows:
     """Yield the same of one priority, from an arrival on in each lane."""
     ready, grouped = queue.prefixes[priority], queue.grouped_prefixes[priority]
@@ -42,7 +39,7 @@ def of_priority(
     )
 
 
-def by_arrival(queue: "Queue", tx: Transaction, arrival: int) -> Rows:
+def by_arrival(queue: Queue, tx: Transaction, arrival: int) -> Rows:
     """Yield keys and entries of what can be got or is delayed, from an arrival on."""
     scans = (
         tx.scan(prefix + arrival.to_bytes(8, "big"), keys.after(prefix))
@@ -53,7 +50,7 @@ def by_arrival(queue: "Queue", tx: Transaction, arrival: int) -> Rows:
     return merge(*scans, key=_arrival)
 
 
-def _merged(queue: "Queue", tx: Transaction, *ranges: tuple[bytes, bytes]) -> Rows:
+def _merged(queue: Queue, tx: Transaction, *ranges: tuple[bytes, bytes]) -> Rows:
     scans = [tx.scan(start, stop) for start, stop in ranges]
     return merge(*scans, key=_place) if queue.counters.grouped else scans[0]
 

@@ -8,8 +8,8 @@ are prepared in the same loop, and appended with the rest in another.
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from qmgr_protocol import history
 from qmgr_protocol import record as records
@@ -25,10 +25,7 @@ from qmgrd.core.queue.dedup import Verdict
 from qmgrd.core.queue.group.hold import Member
 from qmgrd.core.queue.group.run import looks_like_a_run, put_run
 from qmgrd.core.queue.put_refusal import bytes_full, duplicate, full, too_large, uid_text
-
-if TYPE_CHECKING:
-    from qmgrd.core.context.unit import Held
-    from qmgrd.core.queue.queue import Queue
+from qmgrd.core.queue.queue import Queue
 
 RUN_MAX_RECORDS = 256  # copied for the tight loop: all that is left each time would be quadratic
 # The head of a record, the four bytes from origin_length to flags in one piece.
@@ -68,7 +65,7 @@ class Prepared(NamedTuple):
 
 
 def put(
-    queue: "Queue",
+    queue: Queue,
     tx: Transaction,
     now: Now,
     stamper: Stamper,
@@ -114,7 +111,7 @@ def put(
 
 
 def _put_run(
-    queue: "Queue",
+    queue: Queue,
     tx: Transaction,
     now: Now,
     stamper: Stamper,
@@ -131,7 +128,7 @@ def _put_run(
 
 
 def _put_plain(
-    queue: "Queue",
+    queue: Queue,
     tx: Transaction,
     now: Now,
     stamper: Stamper,
@@ -179,7 +176,7 @@ def _put_plain(
 
 
 def _plain(
-    queue: "Queue", stamper: Stamper, batch: list[bytes], plain_max: int
+    queue: Queue, stamper: Stamper, batch: list[bytes], plain_max: int
 ) -> Iterator[tuple[bytes, bytes, bytes, bytes, int]]:
     """Yield the plain records that *batch* begins with, each under the next UID.
 
@@ -210,19 +207,19 @@ def _plain(
         yield prefix, front(crc32(trailer, checksum), origin_bytes), rest, trailer, correlation
 
 
-def kind_of(queue: "Queue") -> int:
+def kind_of(queue: Queue) -> int:
     """Return what a put on *queue* is in its history."""
     return history.PUBLISHED if queue.is_publications else history.PUT
 
 
-def plain_max_bytes(queue: "Queue", batch: list[bytes], message_max_bytes: int) -> int:
+def plain_max_bytes(queue: Queue, batch: list[bytes], message_max_bytes: int) -> int:
     """Return how long a plain record of *batch* may be; 0 where none is, or not all fits."""
     if queue.bounds.expiry_max_ms or not queue.has_room(len(batch), bytes_max(batch)):
         return 0
     return min(_PLAIN_MAX_BYTES, message_max_bytes)
 
 
-def looks_plain(queue: "Queue", record: bytes) -> bool:
+def looks_plain(queue: Queue, record: bytes) -> bool:
     """Return whether it is worth to begin a tight loop with *record*, which may be anything."""
     return record[4:8] in queue.plain_prefixes and record[8:16] == _NEVER and record[17:18] == b"\0"
 
@@ -233,7 +230,7 @@ def bytes_max(batch: list[bytes]) -> int:
 
 
 def prepare_plain(
-    queue: "Queue", now: Now, stamper: Stamper, batch: list[bytes], plain_max: int, bound_for: bytes
+    queue: Queue, now: Now, stamper: Stamper, batch: list[bytes], plain_max: int, bound_for: bytes
 ) -> list[Prepared]:
     """Return the plain records that *batch* begins with ready to be appended, one after another."""
     head = entries.encode_head(now.wall_us, bound_for)
@@ -259,7 +256,7 @@ def prepare_plain(
 
 
 def prepare(
-    queue: "Queue",
+    queue: Queue,
     tx: Transaction,
     now: Now,
     stamper: Stamper,
@@ -313,7 +310,7 @@ def prepare(
     )
 
 
-def member_of(queue: "Queue", tx: Transaction, record: bytes, head: records.Head) -> Member | None:
+def member_of(queue: Queue, tx: Transaction, record: bytes, head: records.Head) -> Member | None:
     """Return which member of its group *record* becomes on *queue*; None where it is in none.
 
     Raises:
@@ -333,14 +330,14 @@ def _told_ms(extra: Mapping[str, Any], key: str, otherwise: int) -> int:
     return told if type(told) is int else otherwise
 
 
-def _expires_ms(queue: "Queue", now: Now, expiry_ms: int) -> int:
+def _expires_ms(queue: Queue, now: Now, expiry_ms: int) -> int:
     cap_ms = queue.bounds.expiry_max_ms
     if cap_ms:
         expiry_ms = min(expiry_ms or cap_ms, cap_ms)
     return min(now.ms + expiry_ms, records.EXPIRY_END) if expiry_ms else 0
 
 
-def append(queue: "Queue", tx: Transaction, prepared: Prepared, arrival: int) -> int:
+def append(queue: Queue, tx: Transaction, prepared: Prepared, arrival: int) -> int:
     """Write what was prepared under that *arrival*; return how many rows that took."""
     record, trailer = prepared.record, prepared.trailer
     long = entries.rows_of(len(record))
@@ -370,43 +367,8 @@ def append(queue: "Queue", tx: Transaction, prepared: Prepared, arrival: int) ->
     return rows + long + bool(prepared.note)
 
 
-def append_held(queue: "Queue", tx: Transaction, held: "Iterable[Held]") -> int:
-    """Write what a unit of work *held* of *queue*; return how many rows that took."""
-    write, prefixes = tx.put, queue.prefixes
-    count = size = rows = 0
-    trailer = b""
-    for _, prepared, place, index_key in held:
-        arrival = place or queue.next_arrival()
-        head, record = prepared.head, prepared.record
-        if not head:
-            rows += append(queue, tx, prepared, arrival)
-            continue
-        key = prefixes[prepared.priority] + arrival.to_bytes(8, "big")
-        write(key, head + record)
-        write(index_key, key[keys.POSITION_AT :])
-        if correlation := record[records.CORRELATION_LENGTH_AT]:
-            correlation_id = record[records.HEAD_BYTES : records.HEAD_BYTES + correlation]
-            rows += queue.index_correlation(tx, correlation_id, key)
-        trailer = prepared.trailer
-        if queue.account is not None:
-            _note_held(queue, key, head + record)
-        queue.lower(prepared.priority, arrival)
-        queue.tell_uid(trailer)
-        count += 1
-        size += len(record)
-    if count:
-        queue.origins.raise_to(tx, trailer[:-8], int.from_bytes(trailer[-8:], "big"))
-        queue.counters.put_batch(count, size)
-    return rows + lane.ROWS_OF_A_PUT * count
-
-
-def _note_held(queue: "Queue", key: bytes, value: bytes) -> None:
-    entry = entries.decode(value)
-    queue.happened(kind_of(queue), key, entry, target=entry.target)
-
-
 def _identify(
-    queue: "Queue",
+    queue: Queue,
     tx: Transaction,
     now: Now,
     stamper: Stamper,

@@ -1,21 +1,17 @@
 """Why a put is refused, with the numbers that tell."""
 
-from typing import TYPE_CHECKING
-
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.limits.amount import amount
-
-if TYPE_CHECKING:
-    from qmgrd.core.queue.queue import Queue
+from qmgrd.core.queue.queue import Queue
 
 
 def uid_text(trailer: bytes) -> str:
     return f"{trailer[:-8].decode()}.{int.from_bytes(trailer[-8:], 'big')}"
 
 
-def duplicate(queue: "Queue", tx: Transaction, trailer: bytes, bound_for: bytes) -> RequestError:
+def duplicate(queue: Queue, tx: Transaction, trailer: bytes, bound_for: bytes) -> RequestError:
     retention_ms = queue.bounds.dedup_retention_ms
     text = f"message {uid_text(trailer)} is on queue {queue.name} already"
     # A look more, only where it may tell something.
@@ -27,7 +23,7 @@ def duplicate(queue: "Queue", tx: Transaction, trailer: bytes, bound_for: bytes)
     return RequestError(ErrorCode.DUPLICATE_MESSAGE, text)
 
 
-def full(queue: "Queue") -> RequestError:
+def full(queue: Queue) -> RequestError:
     return RequestError(
         ErrorCode.QUEUE_FULL,
         f"queue {queue.name} holds {amount(queue.messages, 'message')}, "
@@ -36,7 +32,7 @@ def full(queue: "Queue") -> RequestError:
     )
 
 
-def bytes_full(queue: "Queue", size: int) -> RequestError:
+def bytes_full(queue: Queue, size: int) -> RequestError:
     return RequestError(
         ErrorCode.QUEUE_BYTES_FULL,
         f"queue {queue.name} holds {amount(queue.counters.bytes, 'byte')}, {size} more are beyond "
@@ -45,7 +41,7 @@ def bytes_full(queue: "Queue", size: int) -> RequestError:
     )
 
 
-def too_large(queue: "Queue", size: int, limit: int) -> RequestError:
+def too_large(queue: Queue, size: int, limit: int) -> RequestError:
     text = records.too_large_text(size, limit)
     if queue.bounds.message_max_bytes == limit:
         text += (

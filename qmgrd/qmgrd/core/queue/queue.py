@@ -31,15 +31,12 @@ from qmgrd.core.layout.entry import Entry
 from qmgrd.core.layout.ids import Ids
 from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.layout.schedule import Schedule
-from qmgrd.core.layout.stamp import Stamper
 from qmgrd.core.queue.breaker import Breaker
 from qmgrd.core.queue.dedup import OriginTable, Verdict
 from qmgrd.core.queue.group.groups import NEVER, Groups
 from qmgrd.core.queue.holders import Holders
 from qmgrd.core.queue.journal import Account, Journal
 from qmgrd.core.queue.lease import Consumer, Lease
-from qmgrd.core.queue.put import Put, put
-from qmgrd.core.queue.take import take
 
 _PRIORITIES = range(records.PRIORITY_MAX + 1)
 
@@ -197,23 +194,6 @@ class Queue:
     def next_arrival(self) -> int:
         """Return an arrival that nothing else gets."""
         return self.counters.assign_arrival()
-
-    def put(
-        self,
-        tx: Transaction,
-        now: Now,
-        stamper: Stamper,
-        batch: list[bytes],
-        message_max_bytes: int,
-        target: str = "",
-        extras: dict[int, Any] | None = None,
-    ) -> Put:
-        """Append the records of *batch* that can be; tell of the others why not."""
-        return put(self, tx, now, stamper, batch, message_max_bytes, target, extras or {})
-
-    def take(self, tx: Transaction, now: Now, consumer: Consumer, count: int) -> list[bytes]:
-        """Lease up to *count* of the next messages to *consumer*; return them as delivery items."""
-        return take(self, tx, now, consumer, count)
 
     def refresh_groups(self, tx: Transaction, now: Now) -> bool:
         """Bring the chain of groups to where they are; return whether there may be more of one."""

@@ -11,7 +11,7 @@ leased takes no look at its entry.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from qmgr_protocol.messages import DELIVERY
 from qmgrd.core.layout import entry as entries
@@ -22,11 +22,9 @@ from qmgrd.core.queue.browse import indexed
 from qmgrd.core.queue.group import index as group_index
 from qmgrd.core.queue.group.hold import Member
 from qmgrd.core.queue.lease import Consumer, Lease
+from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import is_selected, weight
 from qmgrd.core.queue.take import is_there, state_of, tail_of
-
-if TYPE_CHECKING:
-    from qmgrd.core.queue.queue import Queue
 
 LOOKED_AT_MAX = 500  # messages in one go; fewer of weight
 
@@ -39,7 +37,7 @@ class Found(NamedTuple):
     at_end: bool  # nothing more can be had for now
 
 
-def seek(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: int) -> Found:
+def seek(queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int) -> Found:
     """Lease up to *count* of what *consumer* selects to it."""
     count = min(count, consumer.credit_messages, queue.bounds.leases_max - len(queue.leases))
     items: list[bytes] = []
@@ -78,7 +76,7 @@ def seek(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
     return Found(items, looked_at + 1, at_end)
 
 
-def passed(queue: "Queue", consumer: Consumer, key: bytes, behind: bytes) -> None:
+def passed(queue: Queue, consumer: Consumer, key: bytes, behind: bytes) -> None:
     """Have whoever looks next go on behind the message under *key*."""
     priority, arrival = keys.place(key)
     if consumer.seeks:
@@ -99,7 +97,7 @@ def passed(queue: "Queue", consumer: Consumer, key: bytes, behind: bytes) -> Non
 
 
 def _wanted(
-    queue: "Queue",
+    queue: Queue,
     tx: Transaction,
     now: Now,
     consumer: Consumer,
@@ -125,14 +123,14 @@ def _wanted(
     return sound if consumer.seeks or fits(queue, tx, consumer, key, sound) else None
 
 
-def _is_stopped(queue: "Queue", tx: Transaction, group_id: bytes) -> bool:
+def _is_stopped(queue: Queue, tx: Transaction, group_id: bytes) -> bool:
     """Return whether nothing of a group is handed out now."""
     row = queue.groups.row(tx, group_id)
     return row is not None and row.is_stopped
 
 
 def fits(
-    queue: "Queue", tx: Transaction, consumer: Consumer, key: bytes, sound: entries.Sound
+    queue: Queue, tx: Transaction, consumer: Consumer, key: bytes, sound: entries.Sound
 ) -> bool:
     """Return whether *consumer* selects the message under *key*."""
     prefix = consumer.prefix
@@ -147,7 +145,7 @@ def fits(
 
 
 def lease(
-    queue: "Queue", now: Now, consumer: Consumer, key: bytes, sound: entries.Sound, more: int
+    queue: Queue, now: Now, consumer: Consumer, key: bytes, sound: entries.Sound, more: int
 ) -> bytes:
     """Lease a message; return it as a delivery item, but for what follows the record.
 
@@ -176,7 +174,7 @@ def lease(
     return head + record
 
 
-def _stray(queue: "Queue", key: bytes, record: bytes) -> None:
+def _stray(queue: Queue, key: bytes, record: bytes) -> None:
     """Note that a member of a group was leased by itself."""
     group = index.selected_by(record)[1]
     if key[keys.POSITION_AT] == keys.LANE_GROUPED and group is not None:
@@ -184,7 +182,7 @@ def _stray(queue: "Queue", key: bytes, record: bytes) -> None:
 
 
 def candidates(
-    queue: "Queue", tx: Transaction, consumer: Consumer
+    queue: Queue, tx: Transaction, consumer: Consumer
 ) -> Iterator[tuple[bytes, bytes, bytes]]:
     """Yield keys and entries of what *consumer* may want, in the order of delivery.
 
@@ -207,7 +205,7 @@ def candidates(
 
 
 def _indexed(
-    queue: "Queue", tx: Transaction, prefix: bytes, reached: bytes
+    queue: Queue, tx: Transaction, prefix: bytes, reached: bytes
 ) -> Iterator[tuple[bytes, bytes, bytes]]:
     is_group = prefix.startswith(keys.SPACE_GROUP)
     if is_group:
@@ -225,7 +223,7 @@ def _indexed(
             yield *row, found + b"\0"
 
 
-def _everything(queue: "Queue", tx: Transaction) -> Iterator[tuple[bytes, bytes]]:
+def _everything(queue: Queue, tx: Transaction) -> Iterator[tuple[bytes, bytes]]:
     """Yield what is in groups and what is not, from where the last one stopped."""
     for priority in range(keys.PRIORITY_TOP, -1, -1):
         yield from order.of_priority(
@@ -233,9 +231,7 @@ def _everything(queue: "Queue", tx: Transaction) -> Iterator[tuple[bytes, bytes]
         )
 
 
-def _selectable(
-    queue: "Queue", tx: Transaction, consumer: Consumer
-) -> Iterator[tuple[bytes, bytes]]:
+def _selectable(queue: Queue, tx: Transaction, consumer: Consumer) -> Iterator[tuple[bytes, bytes]]:
     """Yield what comes anew to who has a selector, and what is behind its positions."""
     for priority in range(keys.PRIORITY_TOP, -1, -1):
         yield from _again(queue, tx, consumer, keys.PRIORITY_TOP - priority)
@@ -244,7 +240,7 @@ def _selectable(
 
 
 def _again(
-    queue: "Queue", tx: Transaction, consumer: Consumer, rank: int
+    queue: Queue, tx: Transaction, consumer: Consumer, rank: int
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yield what came before its position since; *rank* is 9 - priority."""
     for place in sorted(x for x in consumer.again if x[0] == rank):

@@ -3,7 +3,7 @@ a cost that does not depend on depth; or by a selector, which looks at each mess
 """
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -12,10 +12,8 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.queue import notes
 from qmgrd.core.queue.facts import Facts
+from qmgrd.core.queue.queue import Queue
 from qmgrd.core.selector.selector import Selector, compile_selector
-
-if TYPE_CHECKING:
-    from qmgrd.core.queue.queue import Queue
 
 ROW_STEPS = 10_000  # the time that a row of the store takes, all in all, in steps of a selector
 UID_LEAST_BYTES = 9  # an origin of one letter, and the timestamp
@@ -32,7 +30,7 @@ ALL = Selection()
 
 
 def selection(
-    queue: "Queue",
+    queue: Queue,
     where: str,
     correlation_id: bytes,
     group_id: bytes,
@@ -111,7 +109,7 @@ def compiled(where: str) -> Selector:
 
 def is_selected(
     selector: Selector | None,
-    queue: "Queue",
+    queue: Queue,
     tx: Transaction,
     key: bytes,
     entry: entries.Entry,

@@ -5,8 +5,6 @@ still proves that its session was handed the message (lease_number.py), so a set
 again, and a handle never settles another message, as in a store that was restored.
 """
 
-from typing import TYPE_CHECKING
-
 from qmgr_protocol import history
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.messages import HANDLE
@@ -16,15 +14,13 @@ from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.queue import lane, notes
 from qmgrd.core.queue.lease import Lease
 from qmgrd.core.queue.lease_number import LeaseNumbers
-
-if TYPE_CHECKING:
-    from qmgrd.core.queue.queue import Queue
+from qmgrd.core.queue.queue import Queue
 
 _LANES = (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED, keys.LANE_PARKED)
 
 
 def ack_all(
-    queue: "Queue", tx: Transaction, now: Now, handles: bytes, numbers: LeaseNumbers
+    queue: Queue, tx: Transaction, now: Now, handles: bytes, numbers: LeaseNumbers
 ) -> list[tuple[int, int]]:
     """Remove for good what *handles* name; return the index of each that could not, and why.
 
@@ -79,7 +75,7 @@ def ack_all(
 
 
 def _count(
-    queue: "Queue", tx: Transaction, settled: list[Lease], size: int, acked: dict[bytes, list[int]]
+    queue: Queue, tx: Transaction, settled: list[Lease], size: int, acked: dict[bytes, list[int]]
 ) -> None:
     """Count what was consumed, and keep it in the history, if there is to be one.
 
@@ -87,7 +83,7 @@ def _count(
         acked: of each group the numbers that were.
     """
     if settled and queue.account is not None:
-        queue.account.settled(settled)
+        queue.account.settled(settled[0].lessee.client, settled)
     grouped = 0
     for group_id, numbers in acked.items():
         queue.groups.acknowledge(tx, group_id, numbers)
@@ -96,7 +92,7 @@ def _count(
 
 
 def _ack(
-    queue: "Queue",
+    queue: Queue,
     tx: Transaction,
     now: Now,
     lease: Lease | None,
@@ -134,14 +130,14 @@ def _ack(
     return 0
 
 
-def consume(queue: "Queue", tx: Transaction, now: Now, lease: Lease) -> None:
+def consume(queue: Queue, tx: Transaction, now: Now, lease: Lease) -> None:
     """Remove for good what is leased."""
     queue.end(lease)
     _consume(queue, tx, now, lease.key, queue.value_of(tx, lease), lease.lessee.client)
 
 
 def _consume(
-    queue: "Queue", tx: Transaction, now: Now, key: bytes, value: bytes, client: str
+    queue: Queue, tx: Transaction, now: Now, key: bytes, value: bytes, client: str
 ) -> None:
     entry = lane.remove(queue, tx, key, value)
     queue.happened(history.SETTLED, key, entry, peer=client)
@@ -152,7 +148,7 @@ def _consume(
 
 
 def come_back(
-    queue: "Queue",
+    queue: Queue,
     tx: Transaction,
     lease: Lease,
     *,

@@ -7,7 +7,7 @@ over what has expired, or is gone with a restart: the schedule and a job remove 
 """
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from qmgr_protocol import record as records
 from qmgr_protocol.checksum import crc32
@@ -27,9 +27,7 @@ from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.queue import lane, notes
 from qmgrd.core.queue.lease import Consumer, Lease
 from qmgrd.core.queue.lease_number import COUNT_BITS, IN_BLOCK, NO_TAGS
-
-if TYPE_CHECKING:
-    from qmgrd.core.queue.queue import Queue
+from qmgrd.core.queue.queue import Queue
 
 FULL = -2  # in place of a priority: the frame is
 _pack_item = DELIVERY.pack
@@ -42,7 +40,7 @@ _SUMMED_AT = _RECORD_AT + records.SUMMED_AT
 _NEW_REFERENCE = bytes([entries.SHORT, entries.SHARED])  # to a publication, with its put time next
 
 
-def take(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: int) -> list[bytes]:
+def take(queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int) -> list[bytes]:
     """Lease up to *count* of the next messages to *consumer*; return them as delivery items.
 
     Stops at the consumer's credit, at the queue's limit of leases, and before a second message
@@ -62,7 +60,7 @@ def take(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
 
 
 def scan_ready(
-    queue: "Queue",
+    queue: Queue,
     tx: Transaction,
     now: Now,
     consumer: Consumer,
@@ -89,7 +87,7 @@ def scan_ready(
 
 
 def _scan(
-    queue: "Queue",
+    queue: Queue,
     tx: Transaction,
     now: Now,
     consumer: Consumer,
@@ -184,7 +182,7 @@ class _Opened(NamedTuple):
 
 
 def _open(
-    queue: "Queue",
+    queue: Queue,
     tx: Transaction,
     now: Now,
     arrival: int,
@@ -221,7 +219,7 @@ def _open(
     return _Opened(counts, record, trailer, checksum, more, tail, is_plain=False)
 
 
-def is_there(queue: "Queue", entry: entries.Entry, arrival: int, now: Now) -> bool:
+def is_there(queue: Queue, entry: entries.Entry, arrival: int, now: Now) -> bool:
     """Return whether a message is still one: not expired, not gone with a restart."""
     return not (
         0 < entry.expires_ms <= now.ms or (entry.volatile and queue.is_lost(entry, arrival))
@@ -236,7 +234,7 @@ def state_of(delivered: int, arrival: int, maybe_before: int) -> int:
 
 
 def tail_of(
-    queue: "Queue", tx: Transaction, now: Now, entry: entries.Entry, arrival: int, topic: str = ""
+    queue: Queue, tx: Transaction, now: Now, entry: entries.Entry, arrival: int, topic: str = ""
 ) -> tuple[int, bytes]:
     """Return what the state says of what follows a record in a delivery, and that."""
     if topic:
@@ -250,7 +248,7 @@ def tail_of(
 
 
 def _tail_of_publication(
-    queue: "Queue", tx: Transaction, now: Now, entry: entries.Entry, arrival: int, topic: str
+    queue: Queue, tx: Transaction, now: Now, entry: entries.Entry, arrival: int, topic: str
 ) -> tuple[int, bytes]:
     state, tail = tail_of(queue, tx, now, entry, arrival)
     state |= STATE_TOPIC | (STATE_REPUBLISHED if entry.flags & entries.REPUBLISHED else 0)

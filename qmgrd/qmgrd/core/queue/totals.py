@@ -1,9 +1,6 @@
 """How many messages all queues hold, as running sums: a status costs no loop over the queues."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from qmgrd.core.queue.queue import Queue
+from qmgrd.core.queue.queue import Queue
 
 
 class Totals:
@@ -17,14 +14,14 @@ class Totals:
         self.messages = 0
         self.leased = 0
 
-    def count(self, queue: "Queue") -> None:
+    def count(self, queue: Queue) -> None:
         """Add what changed on *queue* since it was counted last."""
         counted, depth, leased = queue.counted, queue.counters.depth, len(queue.leases)
         self.messages += depth - counted[0]
         self.leased += leased - counted[1]
         counted[0], counted[1] = depth, leased
 
-    def forget(self, queue: "Queue") -> None:
+    def forget(self, queue: Queue) -> None:
         """Subtract what *queue*, which is deleted, was counted with."""
         self.messages -= queue.counted[0]
         self.leased -= queue.counted[1]

@@ -1,27 +1,24 @@
 """What operators ask of what is set aside."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from qmgr_protocol import messages as m
-from qmgrd.core.context.session import Session
-from qmgrd.core.requests.set_aside import drop, retry
-
-if TYPE_CHECKING:
-    from qmgrd.core.broker import Broker
+from qmgrd.core.requests.set_aside import Parts, drop, retry
+from qmgrd.core.sessions.session import Session
 
 
 class AsideAdmin:
     """Answers requests about what is set aside. Holds no state of its own."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
 
     def _ok(self, session: Session, request_id: int, value: Any) -> None:
-        self._broker.context.send(session.connection, m.Ok(request_id, value))
+        self._parts.context.send(session.connection, m.Ok(request_id, value))
 
     def aside_list(self, session: Session, message: m.AsideList) -> None:
         """List the items in order of their numbers, a page at a time."""
-        context = self._broker.context
+        context = self._parts.context
         numbers = [number for number in context.aside.items if number > message.after]
         page = numbers[: message.limit]
         context.count_read(len(page), 0)
@@ -31,16 +28,16 @@ class AsideAdmin:
 
     def aside_retry(self, session: Session, message: m.AsideRetry) -> None:
         """Put an item back."""
-        item, when = retry(self._broker, message.number)
+        item, when = retry(self._parts, message.number)
         self._tell(session, "set aside, to be retried", item.describe())
         self._ok(session, message.request_id, item.describe() | {"retried": when})
 
     def aside_drop(self, session: Session, message: m.AsideDrop) -> None:
         """Delete an item for good."""
-        item = drop(self._broker, message.number)
+        item = drop(self._parts, message.number)
         self._tell(session, "set aside, now deleted", item.describe())
         self._ok(session, message.request_id, item.describe())
 
     def _tell(self, session: Session, event: str, item: dict[str, Any]) -> None:
         facts = {name: item[name] for name in ("number", "kind", "what")}
-        self._broker.context.note("warning", event, by=session.name, **facts)
+        self._parts.context.note("warning", event, by=session.name, **facts)

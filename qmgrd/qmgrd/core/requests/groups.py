@@ -10,7 +10,6 @@ from qmgr_protocol.group_id import shown
 from qmgr_protocol.record import GROUP_FLAGS_AT, GROUP_NUMBER_MAX
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
-from qmgrd.core.context.session import Session
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import index, keys
 from qmgrd.core.queue.group import index as group_index
@@ -20,6 +19,7 @@ from qmgrd.core.queue.group.row import GroupRow
 from qmgrd.core.queue.notes import Cause
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
+from qmgrd.core.sessions.session import Session
 
 MEMBERS_MAX = 1_000  # shown at once
 GAPS_MAX = 100

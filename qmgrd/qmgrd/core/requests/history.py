@@ -6,8 +6,8 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.name import is_name
 from qmgrd.core.context.context import Context
-from qmgrd.core.context.session import Session
 from qmgrd.core.queue.journal import Cursor, Journal, facts_of
+from qmgrd.core.sessions.session import Session
 
 CURSORS_MAX = 100
 READ_MAX_BYTES = 1 << 20

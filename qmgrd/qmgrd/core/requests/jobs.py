@@ -9,10 +9,10 @@ from qmgrd.core.catalogue.missing import is_published
 from qmgrd.core.catalogue.named import Proxy
 from qmgrd.core.catalogue.system import ATTRIBUTES, PUBLICATIONS, no_puts
 from qmgrd.core.context.context import Context
-from qmgrd.core.context.session import Session
 from qmgrd.core.jobs.jobs import Jobs
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import Selection, selection
+from qmgrd.core.sessions.session import Session
 
 
 class JobAdmin:

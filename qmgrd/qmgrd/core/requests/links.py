@@ -9,12 +9,12 @@ from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.link_definitions import LinkDefinitions, accepting
 from qmgrd.core.catalogue.link_facts import describe
 from qmgrd.core.context.context import Context
-from qmgrd.core.context.session import Session
 from qmgrd.core.jobs import drop
 from qmgrd.core.jobs.jobs import Jobs
 from qmgrd.core.limits.amount import amount
 from qmgrd.core.link.link import FETCHED, Link
 from qmgrd.core.sessions.link_streams import LinkStreams
+from qmgrd.core.sessions.session import Session
 
 USERS_SHOWN_MAX = 5
 SHOWN_MAX = 1_000  # of what leads here

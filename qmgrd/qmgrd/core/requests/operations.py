@@ -4,15 +4,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from qmgr_protocol import messages as m
-from qmgrd.core.context.session import Session
 from qmgrd.core.requests.aside import AsideAdmin
 from qmgrd.core.requests.groups import GroupAdmin
 from qmgrd.core.requests.history import HistoryAdmin
 from qmgrd.core.requests.jobs import JobAdmin
 from qmgrd.core.requests.links import LinkAdmin
+from qmgrd.core.requests.set_aside import Parts
 from qmgrd.core.requests.templates import TemplateAdmin
 from qmgrd.core.requests.topics import TopicAdmin
-from qmgrd.core.sessions.intake import SettlePart
+from qmgrd.core.sessions.session import Session
+from qmgrd.core.sessions.settle_part import SettlePart
 
 if TYPE_CHECKING:
     from qmgrd.core.broker import Broker
@@ -24,7 +25,7 @@ def operations(broker: "Broker") -> dict[type[Any], Callable[[Session, Any], Non
     admin, delivery, streams = broker.admin, broker.delivery, broker.streams
     templates = TemplateAdmin(context, catalogue, broker.template_pass)
     jobs = JobAdmin(context, catalogue, broker.jobs)
-    aside = AsideAdmin(broker)
+    aside = AsideAdmin(Parts(context, catalogue, broker.jobs))
     groups = GroupAdmin(context, catalogue, broker.dead_letters)
     return {
         m.Put: streams.put,

@@ -10,7 +10,6 @@ from qmgrd.core.catalogue import system
 from qmgrd.core.catalogue.attribute import INHIBITS
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context, TakeSnapshot
-from qmgrd.core.context.session import Session
 from qmgrd.core.jobs.jobs import Jobs
 from qmgrd.core.layout import keys
 from qmgrd.core.limits.amount import amount
@@ -21,6 +20,7 @@ from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import selection
 from qmgrd.core.sessions.delivery import Delivery
 from qmgrd.core.sessions.removal import Removal
+from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.streams import Streams
 
 ORIGINS_SHOWN = 1_000

@@ -4,7 +4,7 @@ from enum import Enum
 from typing import Any
 
 from qmgr_protocol import messages as m
-from qmgrd.core.sessions.intake import SettlePart
+from qmgrd.core.sessions.settle_part import SettlePart
 
 
 class Right(Enum):

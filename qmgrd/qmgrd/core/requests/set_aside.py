@@ -1,10 +1,13 @@
 """Setting work aside that failed twice, and what operators decide of it: to retry or to drop it."""
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.aside import Item, queue_id_of
+from qmgrd.core.context.context import Context
+from qmgrd.core.jobs.jobs import Jobs
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
@@ -12,56 +15,61 @@ from qmgrd.core.limits.work import Work
 from qmgrd.core.queue import lane
 from qmgrd.core.queue.queue import Queue
 
-if TYPE_CHECKING:
-    from qmgrd.core.broker import Broker
-
 LOOKED_AT_MAX = 10_000  # messages of a queue among which damaged ones are looked for
 RESTART = "read at the next start"  # when a row is looked at again that only a start reads
 
 
-def set_aside(broker: "Broker", work: Work, why: str, *, is_mark: bool) -> None:
+class Parts(NamedTuple):
+    """The parts of a queue manager that hold what can be set aside."""
+
+    context: Context
+    catalogue: Catalogue
+    jobs: Jobs
+
+
+def set_aside(parts: Parts, work: Work, why: str, *, is_mark: bool) -> None:
     """Set *work* aside, in a turn that does nothing else.
 
     Args:
-        broker: whose turn is open.
+        parts: of the queue manager whose turn is open.
         work: what failed too often.
         why: the last time.
         is_mark: whether all that is done is to mark it, so that it is passed over from here on.
     """
-    context = broker.context
+    context = parts.context
     if work.kind == "due" and isinstance(work.key, bytes):
         context.aside.move(context, "due", work.key, why)
         context.schedule.load(context.tx)
         return
-    if not is_mark and _remove_cause(broker, work, why):
+    if not is_mark and _remove_cause(parts, work, why):
         return
-    context.aside.add(context, work, in_words(broker, work), why)
+    context.aside.add(context, work, in_words(parts, work), why)
 
 
-def _remove_cause(broker: "Broker", work: Work, why: str) -> bool:
+def _remove_cause(parts: Parts, work: Work, why: str) -> bool:
     """Set aside the message or job that makes *work* fail; return whether that needs no mark."""
     if work.kind == "job" and isinstance(work.key, int):
-        broker.jobs.set_aside(work.key, why)
+        parts.jobs.set_aside(work.key, why)
     elif work.kind == "message" and isinstance(work.key, bytes):
-        queue = _queue_of(broker, work.key)
-        value = broker.context.tx.get(work.key)
+        queue = _queue_of(parts, work.key)
+        value = parts.context.tx.get(work.key)
         if queue is not None and value is not None:
-            lane.set_aside(queue, broker.context.tx, work.key, value)
-            broker.context.touch(queue)
-    elif work.kind == "queue" and (queue := broker.catalogue.by_id.get(int(work.key))):
-        return _set_aside_damaged(broker, queue)
+            lane.set_aside(queue, parts.context.tx, work.key, value)
+            parts.context.touch(queue)
+    elif work.kind == "queue" and (queue := parts.catalogue.by_id.get(int(work.key))):
+        return _set_aside_damaged(parts, queue)
     return False
 
 
-def _set_aside_damaged(broker: "Broker", queue: Queue) -> bool:
+def _set_aside_damaged(parts: Parts, queue: Queue) -> bool:
     """Set aside the messages of *queue* that cannot be read; return whether there were any."""
-    context, count, left = broker.context, 0, LOOKED_AT_MAX
+    context, count, left = parts.context, 0, LOOKED_AT_MAX
     for lane_ in keys.LANES_READY:
         prefix = keys.lane(queue.id, lane_)
         found = list(islice(context.tx.scan(prefix, keys.after(prefix)), left))
         left -= len(found)
         for key, value in found:
-            if not _is_readable(broker, value):
+            if not _is_readable(parts, value):
                 lane.set_aside(queue, context.tx, key, value)
                 count += 1
     if count:
@@ -70,29 +78,29 @@ def _set_aside_damaged(broker: "Broker", queue: Queue) -> bool:
     return count > 0
 
 
-def _is_readable(broker: "Broker", value: bytes) -> bool:
+def _is_readable(parts: Parts, value: bytes) -> bool:
     try:
-        return entries.open_sound(broker.context.tx, value) is not None
+        return entries.open_sound(parts.context.tx, value) is not None
     except rows.NONSENSE:
         return False
 
 
-def _queue_of(broker: "Broker", key: bytes) -> Queue | None:
-    return broker.catalogue.by_id.get(int.from_bytes(key[1 : keys.POSITION_AT], "big"))
+def _queue_of(parts: Parts, key: bytes) -> Queue | None:
+    return parts.catalogue.by_id.get(int.from_bytes(key[1 : keys.POSITION_AT], "big"))
 
 
-def in_words(broker: "Broker", work: Work) -> str:
+def in_words(parts: Parts, work: Work) -> str:
     """Return what *work* is, for people."""
-    by_id = broker.catalogue.by_id
+    by_id = parts.catalogue.by_id
     if work.kind in ("queue", "groups"):
         queue = by_id.get(int(work.key))
         what = "delivery from" if work.kind == "queue" else "the groups of"
         return f"{what} queue {queue.name if queue else int(work.key)}"
     if work.kind == "message" and isinstance(work.key, bytes):
-        queue = _queue_of(broker, work.key)
+        queue = _queue_of(parts, work.key)
         return f"message {keys.place(work.key)[1]} of queue {queue.name if queue else '?'}"
     if work.kind == "job":
-        job = broker.jobs.running.get(int(work.key))
+        job = parts.jobs.running.get(int(work.key))
         return f"job {int(work.key)}" + (
             f", {job.row['kind']} of {job.row['queue']}" if job else ""
         )
@@ -111,13 +119,13 @@ _PHRASES = {
 }
 
 
-def retry(broker: "Broker", number: int) -> tuple[Item, str]:
+def retry(parts: Parts, number: int) -> tuple[Item, str]:
     """Have the work of an item done again; return the item and when that is.
 
     Raises:
         RequestError: ASIDE_UNKNOWN; VALUE_INVALID, it cannot be.
     """
-    context = broker.context
+    context = parts.context
     item = context.aside.find(number)
     if item.work.kind == "message":
         raise RequestError(
@@ -127,23 +135,23 @@ def retry(broker: "Broker", number: int) -> tuple[Item, str]:
         )
     context.aside.put_back(context, number)
     if item.work.kind == "job":
-        broker.jobs.resume(int(item.work.key))
+        parts.jobs.resume(int(item.work.key))
     context.schedule.load(context.tx)
-    for queue in broker.catalogue.by_id.values():
+    for queue in parts.catalogue.by_id.values():
         context.awake(queue)
     return item, RESTART if item.work.kind == "row" else "at once"
 
 
-def drop(broker: "Broker", number: int) -> Item:
+def drop(parts: Parts, number: int) -> Item:
     """Delete an item, with the row or the job that it is about; return it.
 
     Raises:
         RequestError: ASIDE_UNKNOWN; VALUE_INVALID, the queue manager cannot do without the work.
     """
-    context, item = broker.context, broker.context.aside.find(number)
+    context, item = parts.context, parts.context.aside.find(number)
     kind, key = item.work
     if kind == "job":
-        broker.jobs.give_up(int(key))
+        parts.jobs.give_up(int(key))
     elif kind not in ("row", "due", "message"):
         raise RequestError(
             ErrorCode.VALUE_INVALID,
@@ -151,11 +159,11 @@ def drop(broker: "Broker", number: int) -> Item:
             f"retry it: qmctl aside retry {number}",
         )
     elif isinstance(key, bytes):
-        _drop_messages(broker, item, key)
+        _drop_messages(parts, item, key)
     return context.aside.remove(context, number)
 
 
-def _drop_messages(broker: "Broker", item: Item, key: bytes) -> None:
+def _drop_messages(parts: Parts, item: Item, key: bytes) -> None:
     """Delete the messages of a queue whose definition or counters are dropped."""
     queue_id = 0
     if key[:1] == keys.SPACE_COUNTERS:
@@ -163,6 +171,6 @@ def _drop_messages(broker: "Broker", item: Item, key: bytes) -> None:
     elif key[:1] == keys.SPACE_QUEUE:
         queue_id = queue_id_of(item)
     counters = keys.of_queue(keys.SPACE_COUNTERS, queue_id)
-    is_counted = broker.context.tx.get(counters) is not None or key == counters
-    if queue_id and is_counted and queue_id not in broker.catalogue.by_id:
-        broker.jobs.start("drop", queue=item.what, queue_id=queue_id)
+    is_counted = parts.context.tx.get(counters) is not None or key == counters
+    if queue_id and is_counted and queue_id not in parts.catalogue.by_id:
+        parts.jobs.start("drop", queue=item.what, queue_id=queue_id)

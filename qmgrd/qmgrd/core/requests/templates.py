@@ -6,8 +6,8 @@ from qmgr_protocol import messages as m
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.template_definitions import TemplateDefinitions, describe
 from qmgrd.core.context.context import Context
-from qmgrd.core.context.session import Session
 from qmgrd.core.requests.template_pass import TemplatePass
+from qmgrd.core.sessions.session import Session
 
 
 class TemplateAdmin:

@@ -17,7 +17,6 @@ from qmgrd.core.catalogue.subscription import Subscription
 from qmgrd.core.catalogue.system import PUBLICATIONS
 from qmgrd.core.catalogue.topics import retain, retained
 from qmgrd.core.context.context import Context
-from qmgrd.core.context.session import Session
 from qmgrd.core.jobs import republish
 from qmgrd.core.jobs.jobs import Jobs
 from qmgrd.core.layout import entry as entries
@@ -27,6 +26,7 @@ from qmgrd.core.queue import notes
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns import parked
 from qmgrd.core.returns.parked import Parked
+from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.subscriptions import Subscriptions
 
 LOOKED_AT_MAX = 5_000  # of what is parked, for one page

@@ -87,7 +87,9 @@ class DeadLetters:
                 self._context.touch(queue)
                 self._gone(queue, key, entry, name, cause)
                 return name
-            overflow.make_room(self._context, self, place.queue, 1, entries.record_bytes(entry))
+            overflow.make_room(
+                self._context, self.bury, place.queue, 1, entries.record_bytes(entry)
+            )
             if transfer(
                 self._context,
                 queue,
@@ -146,7 +148,7 @@ class DeadLetters:
         context = self._context
         queue = self._catalogue.own(DEAD_LETTERS)
         context.reserve([record])
-        overflow.make_room(context, self, queue, 1, len(record))
+        overflow.make_room(context, self.bury, queue, 1, len(record))
         context.touch(queue)
         limit = queue.longest(context.config.limits.message_max_bytes)
         prepared = prepare(

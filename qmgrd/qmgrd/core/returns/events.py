@@ -5,7 +5,7 @@ one turn the same event of the same things is told once, with how often it was.
 """
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from qmgr_protocol import record as records
 from qmgr_protocol.record import Fields
@@ -13,9 +13,7 @@ from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.system import EVENTS
 from qmgrd.core.context import overflow
 from qmgrd.core.context.context import Context, Facts
-
-if TYPE_CHECKING:
-    from qmgrd.core.returns.dead_letters import DeadLetters
+from qmgrd.core.returns.dead_letters import DeadLetters
 
 EVENTS_PER_TURN = 100
 # What happens to events themselves is no event: each would have another come about.
@@ -30,7 +28,7 @@ _OF_THE_QUEUE_ITSELF = frozenset(
 )
 
 
-def tell(context: Context, catalogue: Catalogue, dead_letters: "DeadLetters") -> None:
+def tell(context: Context, catalogue: Catalogue, dead_letters: DeadLetters) -> None:
     """Put what happened in this turn on the queue of events."""
     if not context.events:
         return
@@ -43,7 +41,7 @@ def tell(context: Context, catalogue: Catalogue, dead_letters: "DeadLetters") ->
         left_out = len(batch) - EVENTS_PER_TURN
         batch[EVENTS_PER_TURN:] = [_record(context, "events left out", {}, left_out)]
     queue = catalogue.system(EVENTS)
-    overflow.put(context, dead_letters, queue, batch)
+    overflow.put(context, dead_letters.bury, queue, batch)
     context.touch(queue)
     context.events = {}
 

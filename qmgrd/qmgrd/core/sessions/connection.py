@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.context.context import Context
-from qmgrd.core.context.session import Session
 from qmgrd.core.limits.page import page, shown
+from qmgrd.core.sessions.session import Session
 
 # What only the shell knows of a connection: address, what waits for a turn, what was not fetched.
 ConnectionFacts: TypeAlias = Callable[[int], dict[str, Any]]

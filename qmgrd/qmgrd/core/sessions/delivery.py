@@ -13,7 +13,6 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.catalogue.attributes import get_inhibited
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
-from qmgrd.core.context.session import Session
 from qmgrd.core.limits.amount import amount
 from qmgrd.core.queue.group.hold import Reader
 from qmgrd.core.queue.lease import Consumer, Lessee
@@ -21,6 +20,7 @@ from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import Selection, selection
 from qmgrd.core.sessions.pump import Pump, can_hand, refusal
 from qmgrd.core.sessions.readers import Readers
+from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.settlements import Settlements
 
 CREDIT_MAX_MESSAGES = 2**32
@@ -262,7 +262,7 @@ class Delivery:
 
     def pump(self, budget_rows: int) -> None:
         """Hand out what is ready to those with credit, until the turn has had its rows."""
-        self._feed_starved()
+        self._pump.feed_starved()
         self._pump.run(budget_rows)
 
     def go_on(self, connection: int) -> None:
@@ -276,17 +276,6 @@ class Delivery:
             if consumer.seeks:
                 consumer.queue.sought[consumer.prefix] = None
             self._context.awake(consumer.queue)
-
-    def _feed_starved(self) -> None:
-        """Look after the queues whose next message had no room, once there is room."""
-        outflow = self._context.outflow
-        if outflow.is_tight or not outflow.starved:
-            return
-        for queue in outflow.starved.values():
-            if not queue.deleted:
-                queue.sought |= dict.fromkeys(queue.seeking)
-                self._context.awake(queue)
-        outflow.starved.clear()
 
     def queue_altered(self, queue: Queue) -> None:
         """Refuse the gets that wait on a queue that is inhibited now; wake who waits for more."""

@@ -16,13 +16,13 @@ from qmgrd.core.catalogue import route
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.link_definitions import accepting
 from qmgrd.core.context.context import Context
-from qmgrd.core.context.session import Session, StreamFenced, StreamUnknown
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.link import inbox as link_inbox
 from qmgrd.core.link.inbox import Inflow, LinkInbox
 from qmgrd.core.puts.refused_puts import count_refused, tell_full
 from qmgrd.core.returns.dead_letters import DeadLetters
+from qmgrd.core.sessions.session import Session, StreamFenced, StreamUnknown
 from qmgrd.core.sessions.undeliverable import Undeliverable
 
 STORE_ID_BYTES = 16  # a stream id begins with the store id of its sender
@@ -332,7 +332,7 @@ class LinkStreams:
             if queue.is_publications:
                 proxies = self._catalogue.topics.proxies_of(target)
                 context.reserve(list(put.records) * len(proxies))
-            done = stream.receive(context, self._dead_letters, queue, put, target)
+            done = stream.receive(context, self._dead_letters.bury, queue, put, target)
         except RequestError as error:
             count_refused(context, self._catalogue, put.queue, error, count)
             stream.inbox.check(put.first_id + count - 1)

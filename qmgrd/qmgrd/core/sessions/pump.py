@@ -16,6 +16,7 @@ from qmgrd.core.queue.group.take import take_in_order
 from qmgrd.core.queue.lease import Consumer
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.seek import Found, seek
+from qmgrd.core.queue.take import take
 from qmgrd.core.sessions.readers import got_in_physical_order
 from qmgrd.core.sessions.settlements import Settlements
 
@@ -40,6 +41,17 @@ class Pump:
         self._end = end
         self._outflow = context.outflow
         self._rows_max = context.turn_rows  # beyond it nothing is handed out
+        self._starved: dict[int, Queue] = {}  # there is no room for their next message
+
+    def feed_starved(self) -> None:
+        """Wakes the queues whose next message had no room, once there is room."""
+        if self._outflow.is_tight or not self._starved:
+            return
+        for queue in self._starved.values():
+            if not queue.deleted:
+                queue.sought |= dict.fromkeys(queue.seeking)
+                self._context.awake(queue)
+        self._starved.clear()
 
     def run(self, budget_rows: int) -> None:
         """Hand out what is ready to those with credit, until the turn has had its rows."""
@@ -166,7 +178,7 @@ class Pump:
         if consumer.seeks and not at_end:
             queue.sought[consumer.prefix] = None
         if consumer.lacks_room:
-            outflow.starved[queue.id] = queue
+            self._starved[queue.id] = queue
             return bool(damaged)
         if not items:
             if at_end and consumer.wait_over:
@@ -196,7 +208,7 @@ class Pump:
         if consumer.is_ordered:
             found = take_in_order(queue, context.tx, context.now, consumer, share)
         elif is_any and not queue.counters.grouped:
-            items = queue.take(context.tx, context.now, consumer, share)
+            items = take(queue, context.tx, context.now, consumer, share)
             found = Found(items, 0, at_end=True)
         else:
             found = seek(queue, context.tx, context.now, consumer, share)

@@ -7,13 +7,13 @@ A consumer in logical or pinned order, and a get that names none, have one of th
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.context.context import Context
-from qmgrd.core.context.session import Session
 from qmgrd.core.layout import index, keys
 from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.limits.amount import amount
 from qmgrd.core.queue.group.hold import Member, Reader
 from qmgrd.core.queue.group.take import stand_in
 from qmgrd.core.queue.queue import Queue
+from qmgrd.core.sessions.session import Session
 
 
 class Readers:

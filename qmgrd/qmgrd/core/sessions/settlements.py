@@ -4,7 +4,6 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
-from qmgrd.core.context.session import Session
 from qmgrd.core.queue import settle
 from qmgrd.core.queue.lease import Lease, Lessee
 from qmgrd.core.queue.queue import Queue
@@ -17,7 +16,8 @@ from qmgrd.core.returns.returns import (
     How,
     Returns,
 )
-from qmgrd.core.sessions.intake import SettlePart
+from qmgrd.core.sessions.session import Session
+from qmgrd.core.sessions.settle_part import SettlePart
 from qmgrd.core.sessions.units import ROWS_OF_A_GET, Units
 
 
@@ -25,12 +25,18 @@ class Settlements:
     """How leases end."""
 
     def __init__(
-        self, context: Context, catalogue: Catalogue, returns: Returns, units: Units
+        self,
+        context: Context,
+        catalogue: Catalogue,
+        returns: Returns,
+        units: Units,
+        answering: dict[int, Session],
     ) -> None:
         self._context = context
         self._catalogue = catalogue
         self._returns = returns
         self._units = units
+        self._answering = answering
         self._ends_left = RETURNS_PER_TURN  # leases whose time is over, in this turn
 
     @property
@@ -42,7 +48,7 @@ class Settlements:
         """Do what *message* says to the messages that its handles name."""
         session.exceptions += self._settle(session, message, 0)
         session.settled_id = message.settle_id
-        self._context.answering[session.connection] = session
+        self._answering[session.connection] = session
 
     def settle_part(self, session: Session, part: SettlePart) -> None:
         """Do a piece of a settle; the last piece has the answer."""
@@ -51,7 +57,7 @@ class Settlements:
             session.exceptions += session.part_exceptions
             session.part_exceptions = []
             session.settled_id = part.settle.settle_id
-            self._context.answering[session.connection] = session
+            self._answering[session.connection] = session
 
     def _settle(self, session: Session, message: m.Settle, first_index: int) -> list[list[int]]:
         """Return the exceptions."""

@@ -8,7 +8,6 @@ from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context import committed, producer
 from qmgrd.core.context.context import Context
 from qmgrd.core.context.producer import Producer
-from qmgrd.core.context.session import Answers, Session, StreamFenced, StreamUnknown
 from qmgrd.core.jobs.jobs import Jobs
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
@@ -16,6 +15,7 @@ from qmgrd.core.puts import client_put
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.sessions.link_streams import LinkStreams
 from qmgrd.core.sessions.refusals import shortened
+from qmgrd.core.sessions.session import Answers, Session, StreamFenced, StreamUnknown
 from qmgrd.core.sessions.units import Units
 
 ROW_WHEN_FULL_BYTES = 4_000  # of a producer: then nobody makes it longer
@@ -34,9 +34,11 @@ class Streams:
         jobs: Jobs,
         units: Units,
         dead_letters: DeadLetters,
+        answering: dict[int, Session],
     ) -> None:
         self._context = context
         self._units = units
+        self._answering = answering
         self._dead_letters = dead_letters
         self._catalogue = catalogue
         self._jobs = jobs
@@ -147,7 +149,7 @@ class Streams:
         answers = session.answers.get(stream)
         if answers is None:
             answers = session.answers[stream] = Answers()
-            self._context.answering[session.connection] = session
+            self._answering[session.connection] = session
         return answers
 
     def commit(self, session: Session, message: m.UnitCommit) -> None:

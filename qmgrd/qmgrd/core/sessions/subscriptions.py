@@ -13,16 +13,17 @@ from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.republish_intervals import SCHEDULED
 from qmgrd.core.catalogue.subscription import Subscription
 from qmgrd.core.catalogue.system import PUBLICATIONS
-from qmgrd.core.context.context import Context, Timer
-from qmgrd.core.context.session import Session
+from qmgrd.core.context.context import Context
 from qmgrd.core.jobs.job import Job
 from qmgrd.core.jobs.jobs import RUNNING_MAX, Jobs
 from qmgrd.core.jobs.republish import HEALTHY, RETURNED, selector_of
 from qmgrd.core.jobs.retained import prefix_of
 from qmgrd.core.layout import keys
+from qmgrd.core.limits.timers import Timer
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.sessions.delivery import Delivery
 from qmgrd.core.sessions.removal import Removal
+from qmgrd.core.sessions.session import Session
 
 SCHEDULE_MS = 1_000  # how often it is looked whose turn it is
 END_ROWS = 10  # about what it takes to end one

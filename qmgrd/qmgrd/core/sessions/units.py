@@ -9,20 +9,21 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context import committed, overflow
 from qmgrd.core.context.context import Context
-from qmgrd.core.context.session import Session
-from qmgrd.core.context.unit import PUT_BYTES, Held, Unit
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.limits.amount import amount
 from qmgrd.core.limits.room import unit_rows
 from qmgrd.core.queue import lane, settle
 from qmgrd.core.queue import put as puts
 from qmgrd.core.queue.group.groups import ROWS_OF_A_MEMBER
+from qmgrd.core.queue.held import Held, append_held
 from qmgrd.core.queue.lease import Lease
 from qmgrd.core.queue.put import Prepared
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.returns.returns import BACKED_OUT, How, Returns
 from qmgrd.core.sessions.refusals import shortened
+from qmgrd.core.sessions.session import Session
+from qmgrd.core.sessions.unit import PUT_BYTES, Unit
 
 # Entry and UID, and those by which it is found: by correlation id, by group, by time. At most.
 ROWS_OF_A_GET = 7
@@ -264,10 +265,10 @@ class Units:
         for one in self._let_go(unit):
             by_queue.setdefault(one.queue.id, []).append(one)
         for held in by_queue.values():
-            queue, letters = held[0].queue, self._dead_letters
-            overflow.make_room_for_all(context, letters, queue, held, is_put=False)
-            context.rows += puts.append_held(queue, context.tx, held)
-            overflow.make_room_for_all(context, letters, queue, held, is_put=True)
+            queue, bury = held[0].queue, self._dead_letters.bury
+            overflow.make_room_for_all(context, bury, queue, held, is_put=False)
+            context.rows += append_held(queue, context.tx, held)
+            overflow.make_room_for_all(context, bury, queue, held, is_put=True)
             context.touch(queue)
 
     def _carried(self, unit: Unit) -> Iterator[bytes]:

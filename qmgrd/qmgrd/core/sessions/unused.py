@@ -9,8 +9,9 @@ from typing import Any
 from qmgrd.core.catalogue import system
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.subscription import is_durable
-from qmgrd.core.context.context import Context, Timer
+from qmgrd.core.context.context import Context
 from qmgrd.core.jobs.jobs import RUNNING_MAX, Jobs
+from qmgrd.core.limits.timers import Timer
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.sessions.delivery import Delivery
 from qmgrd.core.sessions.removal import Removal

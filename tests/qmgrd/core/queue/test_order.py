@@ -13,6 +13,7 @@ from qmgrd.core.layout.kv import Now
 from qmgrd.core.layout.schedule import Schedule
 from qmgrd.core.layout.stamp import Stamper
 from qmgrd.core.queue import order
+from qmgrd.core.queue.put import put
 from qmgrd.core.queue.queue import Queue
 from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.harness import Client, record
@@ -34,7 +35,7 @@ def filled(given_messages: list[tuple[int, bool]]) -> tuple[Queue, MemoryStore, 
         )
         for i, (priority, grouped) in enumerate(given_messages)
     ]
-    queue.put(tx, NOW, Stamper("QM1", 0), batch, 10**6)
+    put(queue, tx, NOW, Stamper("QM1", 0), batch, 10**6)
     found = [(priority, 1 + i) for i, (priority, _) in enumerate(given_messages)]
     return queue, tx, sorted(found, key=lambda place: (-place[0], place[1]))
 

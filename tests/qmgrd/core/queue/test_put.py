@@ -20,6 +20,7 @@ from qmgrd.core.layout.kv import Now
 from qmgrd.core.layout.schedule import Schedule
 from qmgrd.core.layout.stamp import Stamper
 from qmgrd.core.queue import put as puts
+from qmgrd.core.queue.put import put
 from qmgrd.core.queue.queue import Queue
 from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.any_record import PLAIN_MAX, any_record
@@ -36,7 +37,7 @@ def outcome(batches: list[list[bytes]], target: str, bounds: Bounds) -> Any:
     queue = Queue(1, "Q", bounds, Counters(), Ids(1), Schedule(), is_transmission=bool(target))
     said = []
     for batch in batches:
-        done = queue.put(store, NOW, stamper, batch, 5_000, target)
+        done = put(queue, store, NOW, stamper, batch, 5_000, target)
         ids = [(first + i, stamp + i) for first, stamp, count in done.stamped for i in range(count)]
         said.append(([(i, e.code, e.text) for i, e in done.refused], ids, done.rows))
     queue.refresh_groups(store, NOW)
@@ -111,7 +112,7 @@ def test_full_queue_says_so_and_when_to_try_again(
 ) -> None:
     queue = Queue(1, "Q", Bounds(*bounds, 1_000, 100), Counters(), Ids(1), Schedule())
     batch = [records.encode(Fields(b"x"))] * 2
-    ((index, error),) = queue.put(MemoryStore(), NOW, Stamper("QM1", 0), batch, 99).refused
+    ((index, error),) = put(queue, MemoryStore(), NOW, Stamper("QM1", 0), batch, 99).refused
     assert (index, error.code, error.text, error.retry_after_ms) == (1, code, text, 1_000)
 
 
@@ -119,7 +120,7 @@ def test_runs_of_stamps_break_where_a_record_needs_none() -> None:
     queue = Queue(1, "Q", Bounds(10, 10**6, 1_000, 100), Counters(), Ids(1), Schedule())
     plain = records.encode(Fields(b"x"))
     other = records.encode(Fields(b"x", uid=Uid("B", 1)))
-    done = queue.put(MemoryStore(), NOW, Stamper("QM1", 0), [plain, plain, other, plain, b""], 99)
+    done = put(queue, MemoryStore(), NOW, Stamper("QM1", 0), [plain, plain, other, plain, b""], 99)
     first = NOW.wall_us
     assert done.stamped == [[0, first, 2], [3, first + 2, 1]]
     assert [(i, error.code) for i, error in done.refused] == [(4, ErrorCode.RECORD_MALFORMED)]
@@ -141,7 +142,7 @@ def test_limits_hold_to_the_byte(
     bytes_max: int, message_max_bytes: int, codes: list[ErrorCode]
 ) -> None:
     queue = Queue(1, "Q", Bounds(10, bytes_max, 1_000, 100), Counters(), Ids(1), Schedule())
-    done = queue.put(MemoryStore(), NOW, Stamper("QM1", 0), [STAMPED], message_max_bytes)
+    done = put(queue, MemoryStore(), NOW, Stamper("QM1", 0), [STAMPED], message_max_bytes)
     assert [error.code for _, error in done.refused] == codes
 
 
@@ -174,7 +175,7 @@ def test_tight_loop_is_given_a_run_at_a_time(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(puts, "_put_plain", counting)
     plain, other = records.encode(Fields(b"x")), records.encode(Fields(b"x", uid=Uid("B", 1)))
     queue = Queue(1, "Q", Bounds(10**4, 10**9, 1_000, 100), Counters(), Ids(1), Schedule())
-    done = queue.put(MemoryStore(), NOW, Stamper("QM1", 0), [plain] * 700 + [other, plain], 99)
+    done = put(queue, MemoryStore(), NOW, Stamper("QM1", 0), [plain] * 700 + [other, plain], 99)
     assert (sum(count for _, _, count in done.stamped), done.refused) == (701, [])
     assert max(copied) == puts.RUN_MAX_RECORDS
 

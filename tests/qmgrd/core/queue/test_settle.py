@@ -19,8 +19,10 @@ from qmgrd.core.layout.stamp import Stamper
 from qmgrd.core.queue import notes, settle
 from qmgrd.core.queue.lease import Consumer
 from qmgrd.core.queue.lease_number import LeaseNumbers
+from qmgrd.core.queue.put import put
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.seek import seek
+from qmgrd.core.queue.take import take
 from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.harness import Client, lessee
 
@@ -40,9 +42,9 @@ def leased(*given: Fields, dedup_retention_ms: int = 0) -> Leased:
     bounds = Bounds(100, 10**6, 1_000, 100, dedup_retention_ms=dedup_retention_ms)
     queue, tx = Queue(1, "Q", bounds, Counters(), Ids(1), Schedule()), MemoryStore()
     batch = [records.encode(fields) for fields in given]
-    queue.put(tx, NOW, Stamper("QM1", 0), batch, 10**6)
+    put(queue, tx, NOW, Stamper("QM1", 0), batch, 10**6)
     consumer = Consumer(1, 1, lessee(queue), 100, 10**6)
-    items = queue.take(tx, NOW, consumer, 100)
+    items = take(queue, tx, NOW, consumer, 100)
     items += seek(queue, tx, NOW, consumer, 100).items  # what is in groups
     assert len(items) == len(given)
     heads = [DELIVERY.unpack_from(item)[:3] for item in items]
@@ -132,7 +134,7 @@ def test_message_comes_back_before_what_is_younger() -> None:
     queue, tx, _, _ = leased(Fields(b"0"), Fields(b"1"), Fields(b"2"))
     for lease in reversed(list(queue.leases.values())):
         settle.come_back(queue, tx, lease)
-    items = queue.take(tx, NOW, Consumer(1, 1, lessee(queue), 100, 10**6), 9)
+    items = take(queue, tx, NOW, Consumer(1, 1, lessee(queue), 100, 10**6), 9)
     found = [records.decode(item[DELIVERY.size :]).body for item in items]
     assert found == [b"0", b"1", b"2"]
 

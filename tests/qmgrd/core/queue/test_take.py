@@ -22,7 +22,9 @@ from qmgrd.core.queue import lease as leases
 from qmgrd.core.queue import settle
 from qmgrd.core.queue import take as takes
 from qmgrd.core.queue.lease import Consumer
+from qmgrd.core.queue.put import put
 from qmgrd.core.queue.queue import Queue
+from qmgrd.core.queue.take import take
 from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.harness import lessee
 
@@ -65,14 +67,14 @@ def outcome(batch: list[bytes], at: list[tuple[int, int, int]], todo: list[Any])
     """Return what is handed out, stored and counted."""
     store, counters = MemoryStore(), Counters(maybe_before=3)
     queue = Queue(1, "Q", Bounds(10**6, 10**9, 1_000, 6), counters, Ids(1), Schedule())
-    queue.put(store, NOW, Stamper("QM1", 0), batch, 10**6)
+    put(queue, store, NOW, Stamper("QM1", 0), batch, 10**6)
     damage(store, at)
     consumer = Consumer(1, 1, lessee(queue), 10**6, 10**9)
     seen: list[Any] = []
     for what, number, size in todo:
         if what == "take":
             consumer.credit_bytes = size
-            seen.append(queue.take(store, NOW, consumer, number))
+            seen.append(take(queue, store, NOW, consumer, number))
         elif queue.leases:
             lease = list(queue.leases.values())[number % len(queue.leases)]
             handle = HANDLE.pack(lease.priority, lease.arrival, lease.number)
@@ -138,11 +140,11 @@ class Taker:
 
     def put(self, *priorities: int) -> None:
         batch = [records.encode(Fields(b"x", priority=priority)) for priority in priorities]
-        self.queue.put(self.store, NOW, self.stamper, batch, 10**6)
+        put(self.queue, self.store, NOW, self.stamper, batch, 10**6)
 
     def take(self, count: int) -> list[int]:
         """The priorities of what can be had."""
-        return [item[0] for item in self.queue.take(self.store, NOW, self.consumer, count)]
+        return [item[0] for item in take(self.queue, self.store, NOW, self.consumer, count)]
 
 
 RECORD_BYTES = records.HEAD_BYTES + 1 + len("QM1") + 8

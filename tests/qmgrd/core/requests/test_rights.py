@@ -5,7 +5,7 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol.states import EITHER, FROM_DIALLER
 from qmgrd.core.requests.rights import RIGHTS, Right, allowed
-from qmgrd.core.sessions.intake import SettlePart
+from qmgrd.core.sessions.settle_part import SettlePart
 from tests.qmgrd.core.harness import Manager
 
 ANSWERS = {m.Ok, m.Error, m.Committed, m.Blocked}  # between queue managers either end may answer

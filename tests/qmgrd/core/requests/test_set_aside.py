@@ -17,6 +17,8 @@ from qmgrd.core.layout import row as rows
 from qmgrd.core.limits.work import Failures, Work
 from qmgrd.core.queue import settle
 from qmgrd.core.queue.queue import Queue
+from qmgrd.core.queue.take import take
+from qmgrd.core.sessions import pump
 from qmgrd.core.turn import TurnFailed
 from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.harness import Client, Manager
@@ -151,12 +153,11 @@ def test_events_that_cannot_be_written_are_not_told(app: Client, monkeypatch: Pa
 
 def test_delivery_that_fails_is_held_for_that_queue_alone(app: Client, monkeypatch: Patch) -> None:
     app.put("Q", b"1")
-    take = Queue.take
 
     def fails_on_q(self: Queue, *arguments: Any) -> Any:
         return planted() if self.name == "Q" else take(self, *arguments)
 
-    monkeypatch.setattr(Queue, "take", fails_on_q)
+    monkeypatch.setattr(pump, "take", fails_on_q)
     failures = Failures()
     for is_poisoned in (False, True):
         consumer = app.manager.connect("consumer")

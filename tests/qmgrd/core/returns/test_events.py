@@ -8,7 +8,7 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgrd.core.catalogue.system import DEAD_LETTERS, EVENTS
-from qmgrd.core.context.context import Context
+from qmgrd.core.queue.journal import OpenTurn
 from qmgrd.core.returns.events import EVENTS_PER_TURN
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.far import Far
@@ -213,10 +213,10 @@ def test_event_of_the_very_end_of_a_turn_is_told_by_the_next(manager: Manager, a
     broker = manager.turns.broker
     write = broker.context.journal.write
 
-    def write_and_tell(context: Context) -> None:
-        write(context)
+    def write_and_tell(turn: OpenTurn) -> None:
+        write(turn)
         broker.context.journal.write = write  # type: ignore[method-assign]
-        context.event("history nearly full")
+        turn.event("history nearly full")
 
     broker.context.journal.write = write_and_tell  # type: ignore[method-assign]
     app.put("Q", b"x")

@@ -7,8 +7,8 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.frame import encode
 from qmgr_protocol.layout import to_array
 from qmgrd.core.context.producer import STAMP_RUNS_MAX
-from qmgrd.core.context.session import STREAMS_MAX
 from qmgrd.core.layout import keys
+from qmgrd.core.sessions.session import STREAMS_MAX
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, Producer, Refused, record
 
 ID = b"P" * 16

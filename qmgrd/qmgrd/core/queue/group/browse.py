@@ -9,7 +9,6 @@ meanwhile has its turn further on, and is met again there.
 import struct
 from collections.abc import Iterator
 from heapq import merge
-from typing import TYPE_CHECKING
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.messages import LOGICAL
@@ -19,9 +18,7 @@ from qmgrd.core.layout import index, keys
 from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.queue.browse import Cursor, Found
 from qmgrd.core.queue.group import index as group_index
-
-if TYPE_CHECKING:
-    from qmgrd.core.queue.queue import Queue
+from qmgrd.core.queue.queue import Queue
 
 _START = [keys.PRIORITY_TOP, 0, 0, LOGICAL]
 _NONE = [0, 0, 0]  # the group of what is in none
@@ -50,7 +47,7 @@ def _is_sound(after: Cursor) -> bool:
 
 
 def in_logical_order(
-    queue: "Queue", tx: Transaction, after: Cursor | None, *, all_available: bool
+    queue: Queue, tx: Transaction, after: Cursor | None, *, all_available: bool
 ) -> Iterator[Found]:
     """Yield keys and entries in logical order behind a cursor, each with its own.
 
@@ -86,7 +83,7 @@ def _place(row: tuple[bytes, bytes]) -> bytes:
     return row[0][-keys.PLACE.size :]
 
 
-def all_there(queue: "Queue", tx: Transaction, found: Iterator[Found]) -> Iterator[Found]:
+def all_there(queue: Queue, tx: Transaction, found: Iterator[Found]) -> Iterator[Found]:
     """Yield what was *found*, but members of groups that are not all there without an entry."""
     for key, value, cursor in found:
         group = index.selected_by(entries.front(tx, entries.decode(value)))[1]
@@ -97,7 +94,7 @@ def all_there(queue: "Queue", tx: Transaction, found: Iterator[Found]) -> Iterat
 
 
 def _members(
-    queue: "Queue", tx: Transaction, where: Cursor, group_id: bytes, number: int
+    queue: Queue, tx: Transaction, where: Cursor, group_id: bytes, number: int
 ) -> Iterator[Found]:
     """Yield the members behind *number* up to the first gap, with cursors of that place."""
     row = queue.groups.peek(tx, group_id)

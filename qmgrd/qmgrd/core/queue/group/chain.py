@@ -5,20 +5,14 @@
 
 A getter that begins complete groups only reads the second range. It passes no incomplete group,
 however many are in front of the first complete one. The row of a group says whether the group is
-in either. Rows of an older version do not: :func:`list_all` has a job look at all groups once.
+in either. Rows of an older version do not: at the first start a job looks at all groups once.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from qmgrd.core.layout import keys
-from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.queue.group.row import NO_PLACE, GroupRow
-
-if TYPE_CHECKING:
-    from qmgrd.core.catalogue.catalogue import Catalogue
-    from qmgrd.core.jobs.jobs import Jobs
 
 Turn = tuple[bytes, bytes]  # place and id of a group
 
@@ -69,13 +63,3 @@ def behind(
                     rank = at
                     break  # Behind are some that were stepped over.
             yield place, group_id
-
-
-def list_all(tx: Transaction, catalogue: "Catalogue", jobs: "Jobs") -> None:
-    """Have the complete groups of a store listed, once, if an older version wrote the store."""
-    if rows.find(tx, keys.LISTED) is not None:
-        return
-    for queue in catalogue.by_id.values():
-        if queue.counters.grouped:
-            jobs.watch_groups(queue)
-    rows.put(tx, keys.LISTED, b"")

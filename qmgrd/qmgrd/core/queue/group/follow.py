@@ -3,8 +3,6 @@
 A run of plain members goes in one tight loop (queue/group/run.py), every other step by step.
 """
 
-from typing import TYPE_CHECKING
-
 from qmgr_protocol.messages import DELIVERY, LOGICAL, STATE_TAKEN_OVER
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
@@ -15,18 +13,16 @@ from qmgrd.core.queue.group.hold import OUT_MAX, Hold, Member, Reader
 from qmgrd.core.queue.group.row import GroupRow
 from qmgrd.core.queue.group.run import take_run
 from qmgrd.core.queue.lease import Consumer
+from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.seek import LOOKED_AT_MAX, Found, lease
 from qmgrd.core.queue.take import is_there, tail_of
-
-if TYPE_CHECKING:
-    from qmgrd.core.queue.queue import Queue
 
 
 class Following:
     """What a consumer is handed in one go; of it, the members of groups that it has."""
 
     def __init__(
-        self, queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: int
+        self, queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int
     ) -> None:
         assert consumer.reader is not None, "only a reader has an order"
         self._queue, self._tx, self._now, self._consumer = queue, tx, now, consumer

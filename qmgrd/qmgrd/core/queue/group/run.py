@@ -7,7 +7,6 @@ is a run of its own in the index then (queue/group/index.py).
 """
 
 import struct
-from typing import TYPE_CHECKING
 
 from qmgr_protocol import history
 from qmgr_protocol import record as records
@@ -24,10 +23,8 @@ from qmgrd.core.queue.group.hold import Hold
 from qmgrd.core.queue.lease import Consumer, Lease
 from qmgrd.core.queue.lease_number import COUNT_BITS, IN_BLOCK, NO_TAGS
 from qmgrd.core.queue.order import Rows
+from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.take import state_of
-
-if TYPE_CHECKING:
-    from qmgrd.core.queue.queue import Queue
 
 # The head of a record, the four bytes from origin_length to flags in one piece, and its group.
 _PUT = struct.Struct(">I4sQHHI24sI")
@@ -46,7 +43,7 @@ def looks_like_a_run(record: bytes) -> bool:
 
 
 def put_run(
-    queue: "Queue", tx: Transaction, now: Now, stamper: Stamper, batch: list[bytes], plain_max: int
+    queue: Queue, tx: Transaction, now: Now, stamper: Stamper, batch: list[bytes], plain_max: int
 ) -> tuple[int, int]:
     """Append the members that *batch* begins with, if they are a run; return how many, and rows.
 
@@ -105,7 +102,7 @@ def put_run(
     return count, lane.ROWS_OF_A_PUT * count + (count > 0)
 
 
-def _count(queue: "Queue", tx: Transaction, stamper: Stamper, count: int, size: int) -> None:
+def _count(queue: Queue, tx: Transaction, stamper: Stamper, count: int, size: int) -> None:
     counters = queue.counters
     stamper.last_us += count
     queue.origins.raise_to(tx, stamper.origin, stamper.last_us)
@@ -115,7 +112,7 @@ def _count(queue: "Queue", tx: Transaction, stamper: Stamper, count: int, size: 
 
 
 def take_run(
-    queue: "Queue",
+    queue: Queue,
     tx: Transaction,
     now: Now,
     consumer: Consumer,
@@ -207,7 +204,7 @@ def take_run(
     return number, size
 
 
-def _beside(queue: "Queue", tx: Transaction, group_id: bytes, number: int) -> Rows:
+def _beside(queue: Queue, tx: Transaction, group_id: bytes, number: int) -> Rows:
     """Return key and entry of a member that can be got, and, if it is in a run, what is behind."""
     run = group_index.run_at(tx, group_index.prefix_of(queue.id, group_id), number)
     if run is None or run.position[0] != keys.LANE_GROUPED:

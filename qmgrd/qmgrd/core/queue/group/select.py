@@ -5,18 +5,14 @@ once it has. So each consumer has a position of its own, also in an index, and w
 at once more.
 """
 
-from typing import TYPE_CHECKING
-
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.queue.group.hold import Member
 from qmgrd.core.queue.lease import Consumer
+from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.seek import fits
-
-if TYPE_CHECKING:
-    from qmgrd.core.queue.queue import Queue
 
 
 class MatchInconsistent(RequestError):
@@ -30,7 +26,7 @@ class MatchInconsistent(RequestError):
         )
 
 
-def check_selection(queue: "Queue", tx: Transaction, consumer: Consumer, group_id: bytes) -> None:
+def check_selection(queue: Queue, tx: Transaction, consumer: Consumer, group_id: bytes) -> None:
     """Raise MatchInconsistent where the next member of a group is not what is selected."""
     if consumer.selector is None and not consumer.prefix:
         return

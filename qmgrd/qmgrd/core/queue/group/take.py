@@ -10,8 +10,6 @@ A step is a look into an index, whatever lies on the queue. What others hold is 
 positions as those of the queue tell where to go on.
 """
 
-from typing import TYPE_CHECKING
-
 from qmgr_protocol.messages import LOGICAL
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import index, keys
@@ -22,17 +20,13 @@ from qmgrd.core.queue.group.hold import Member, Reader
 from qmgrd.core.queue.group.row import NO_PLACE, GroupRow
 from qmgrd.core.queue.group.select import check_selection
 from qmgrd.core.queue.lease import Consumer
+from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.seek import Found, candidates, fits, passed
 from qmgrd.core.queue.selection import weight
 from qmgrd.core.queue.take import scan_ready
 
-if TYPE_CHECKING:
-    from qmgrd.core.queue.queue import Queue
 
-
-def take_in_order(
-    queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: int
-) -> Found:
+def take_in_order(queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int) -> Found:
     """Lease up to *count* of what is next for *consumer*, which has a reader, to it.
 
     Raises:
@@ -257,7 +251,7 @@ class _Round(Following):
             self._begin(group[0])
 
 
-def stand_in(queue: "Queue", reader: Reader, member: Member, arrival: int, row: GroupRow) -> bool:
+def stand_in(queue: Queue, reader: Reader, member: Member, arrival: int, row: GroupRow) -> bool:
     """Have *reader* be in the group of what it got in physical order, behind that.
 
     Returns:

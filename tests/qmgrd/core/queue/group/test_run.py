@@ -23,6 +23,7 @@ from qmgrd.core.queue.group import follow as group_follow
 from qmgrd.core.queue.group.hold import Reader
 from qmgrd.core.queue.group.take import take_in_order
 from qmgrd.core.queue.lease import Consumer
+from qmgrd.core.queue.put import put
 from qmgrd.core.queue.queue import Queue
 from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.audit_groups import indexed
@@ -91,7 +92,7 @@ class Both:
         self.queue.groups.holds.open(self.consumer.reader)
 
     def put(self, batch: list[bytes]) -> Any:
-        done = self.queue.put(self.store, NOW, self.stamper, batch, 10_000)
+        done = put(self.queue, self.store, NOW, self.stamper, batch, 10_000)
         ids = [(first + i, stamp + i) for first, stamp, count in done.stamped for i in range(count)]
         self.queue.refresh_groups(self.store, NOW)
         return [(i, e.code, e.text) for i, e in done.refused], ids

@@ -7,27 +7,18 @@
 All of a commit is in one turn, so that it is atomic over crashes; nothing of it is stored before.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from qmgrd.core.layout.index import is_last
+from qmgrd.core.limits.timers import Timer
+from qmgrd.core.queue.held import Held
 from qmgrd.core.queue.lease import Lessee
-from qmgrd.core.queue.put import Prepared
 from qmgrd.core.queue.queue import Queue
 
 if TYPE_CHECKING:
-    from qmgrd.core.context.context import Timer
-    from qmgrd.core.context.session import Session
+    from qmgrd.core.sessions.session import Session
 
 PUT_BYTES = 1024  # in memory, in addition to the record
-
-
-class Held(NamedTuple):
-    """A put that waits for the commit."""
-
-    queue: Queue
-    prepared: Prepared
-    arrival: int  # 0 where the commit gives it: sequence ids have no holes
-    index_key: bytes  # of its UID, which nobody else may put
 
 
 class Unit:

@@ -20,49 +20,26 @@ less time, and a flood of expensive requests delays nobody but its sender.
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from qmgr_protocol import messages as m
+from qmgrd.core.broker import Broker
 from qmgrd.core.limits.budget import ENDLESS, Budget
 from qmgrd.core.limits.outflow import Outflow
 from qmgrd.core.limits.reads import DROPPED, LONG
-
-if TYPE_CHECKING:
-    from qmgrd.core.broker import Broker
+from qmgrd.core.sessions.settle_part import SETTLE_HANDLES, SettlePart
 
 AHEAD_MAX_BYTES = 4 * 1024 * 1024  # of one connection; then it is not read from for a while
 SLOT_SHIFT = 20  # a slot is 2**20 ns, about a millisecond
-
-
-SETTLE_HANDLES = 128  # in one piece of a long settle
-
-
-class SettlePart(NamedTuple):
-    """A piece of a settle that is too long for one turn; the last one has its answer."""
-
-    settle: m.Settle
-    first_index: int  # of these handles in the settle
-    is_last: bool
-
-
-def parts_of(settle: m.Settle, handles_max: int) -> Iterator[SettlePart]:
-    """Yield *settle* in pieces of at most *handles_max* handles; what is unread from the back."""
-    size = handles_max * m.HANDLE.size
-    starts = range(0, len(settle.handles), size)
-    if settle.action == m.UNREAD:
-        starts = starts[::-1]
-    for start in starts:
-        part = settle._replace(handles=settle.handles[start : start + size])
-        yield SettlePart(part, start // m.HANDLE.size, is_last=start == starts[-1])
 
 
 class Arrival(NamedTuple):
     """A message of a peer, or something that the shell wants the broker to know."""
 
     message: m.Message  # None where ``event`` is set
-    event: "Callable[[Broker], None] | None"
+    event: Callable[[Broker], None] | None
     size_bytes: int
 
 
@@ -169,7 +146,7 @@ class Intake:
             pending.messages += _counts(message)
         self._add(pending, Arrival(message, None, size_bytes))
 
-    def event(self, connection: int, event: "Callable[[Broker], None]") -> None:
+    def event(self, connection: int, event: Callable[[Broker], None]) -> None:
         """Add an event, behind what the connection sent before it."""
         self._add(self.of(connection), Arrival(None, event, 0))
 
@@ -344,7 +321,7 @@ class Intake:
         self._had.clear()
 
 
-def _nothing(broker: "Broker") -> None:
+def _nothing(broker: Broker) -> None:
     """Do nothing."""
 
 

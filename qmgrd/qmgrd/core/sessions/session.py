@@ -2,22 +2,19 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, RequestError
 from qmgrd.core.context.producer import Producer
-from qmgrd.core.context.unit import Unit
+from qmgrd.core.link.inbox import Inflow
+from qmgrd.core.link.path import Path
 from qmgrd.core.queue.group.hold import Reader
 from qmgrd.core.queue.lease import Consumer, Lessee
 from qmgrd.core.queue.lease_number import LeaseNumbers
+from qmgrd.core.queue.queue import Queue
+from qmgrd.core.sessions.unit import Unit
 
 STREAMS_MAX = 100
-
-if TYPE_CHECKING:
-    from qmgrd.core.link.inbox import Inflow
-    from qmgrd.core.link.path import Path
-    from qmgrd.core.queue.queue import Queue
 
 
 class StreamUnknown(RemoteProtocolError):
@@ -63,11 +60,11 @@ class Session:
     name: str  # of the peer, as it says
     store_id: bytes  # of a queue manager; empty for a client
     numbers: LeaseNumbers  # of its leases, which belong to its session
-    path: "Path | None" = None  # of the link that dialled it, if one of ours did
+    path: Path | None = None  # of the link that dialled it, if one of ours did
     software: str = ""
     opened_ms: int = 0  # store clock
     next_stream: int = 1
-    streams: dict[int, "Producer | Inflow"] = field(default_factory=dict)
+    streams: dict[int, Producer | Inflow] = field(default_factory=dict)
     consumers: dict[int, Consumer] = field(default_factory=dict)
     # By queue id, lease_ms and whether they are started.
     lessees: dict[tuple[int, int, bool], Lessee] = field(default_factory=dict)
@@ -89,7 +86,7 @@ class Session:
                 f"{len(self.streams)} streams are open on this connection, at most {STREAMS_MAX}",
             )
 
-    def add_stream(self, stream: "Producer | Inflow") -> int:
+    def add_stream(self, stream: Producer | Inflow) -> int:
         """Return the number under which *stream* is known on this connection."""
         number, self.next_stream = self.next_stream, self.next_stream + 1
         self.streams[number] = stream
@@ -99,7 +96,7 @@ class Session:
         """Take in a consumer or get. Its leases may outlast it: a get ends with its answer."""
         self.consumers[consumer.request_id] = consumer
 
-    def lessee(self, queue: "Queue", lease_ms: int, *, is_started: bool = True) -> Lessee:
+    def lessee(self, queue: Queue, lease_ms: int, *, is_started: bool = True) -> Lessee:
         """Return who holds, on this connection, what is leased of *queue* for that long."""
         key = queue.id, lease_ms, is_started
         found = self.lessees.get(key)

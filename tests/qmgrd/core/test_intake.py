@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qmgr_protocol import messages as m
+from qmgrd.core.intake import AHEAD_MAX_BYTES, Intake
 from qmgrd.core.limits.budget import Budget
 from qmgrd.core.limits.outflow import Outflow
-from qmgrd.core.sessions.intake import AHEAD_MAX_BYTES, SETTLE_HANDLES, Intake
+from qmgrd.core.sessions.settle_part import SETTLE_HANDLES
 from tests.qmgrd.core.ticking import MS_NS, Ticking
 
 

@@ -1,14 +1,15 @@
 """A unit of work keeps count of what it holds, and so does each queue."""
 
-from qmgrd.core.context.session import Session
-from qmgrd.core.context.unit import PUT_BYTES, Held, Unit
 from qmgrd.core.layout.bounds import Bounds
 from qmgrd.core.layout.counters import Counters
 from qmgrd.core.layout.ids import Ids
 from qmgrd.core.layout.schedule import Schedule
 from qmgrd.core.queue.dedup import Verdict
+from qmgrd.core.queue.held import Held
 from qmgrd.core.queue.put import Prepared
 from qmgrd.core.queue.queue import Queue
+from qmgrd.core.sessions.session import Session
+from qmgrd.core.sessions.unit import PUT_BYTES, Unit
 from tests.qmgrd.core.harness import numbers
 
 

@@ -3,8 +3,8 @@
 from qmgr_protocol import messages as m
 from qmgr_protocol.window import Inbox
 from qmgrd.core.context.producer import Producer
-from qmgrd.core.context.session import Session
 from qmgrd.core.queue.lease import Consumer, Lease
+from qmgrd.core.sessions.session import Session
 from tests.qmgrd.core.harness import Client, numbers
 
 

@@ -1,0 +1,87 @@
+"""Calls that the core makes when the store clock reaches a time."""
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+
+from qmgrd.core.limits.budget import ENDLESS, Budget
+
+
+class Timer:
+    """A call to be made, or nothing once it was made or cancelled."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self.call: Callable[[], None] | None = call
+
+
+class Timers:
+    """Calls to be made at a time of the store clock. Each checks itself if it is still due.
+
+    Invariant: of the heap ``_cancelled`` have no call, and these are never much more than half.
+    """
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Timer]] = []
+        self._count = 0
+        self._cancelled = 0
+
+    def at(self, due_ms: int, call: Callable[[], None]) -> Timer:
+        """Have *call* made in the first turn at or after *due_ms*."""
+        self._count += 1
+        timer = Timer(call)
+        heappush(self._heap, (due_ms, self._count, timer))
+        return timer
+
+    def cancel(self, timer: Timer) -> None:
+        """Have the call of *timer* not made."""
+        if timer.call is None:
+            return
+        timer.call = None
+        self._cancelled += 1
+        if self._cancelled > 64 + len(self._heap) // 2:
+            self._heap = [entry for entry in self._heap if entry[2].call is not None]
+            heapify(self._heap)
+            self._cancelled = 0
+
+    def next_ms(self) -> int | None:
+        """Return when the next call is due."""
+        while self._heap and self._heap[0][2].call is None:
+            heappop(self._heap)
+            self._cancelled -= 1
+        return self._heap[0][0] if self._heap else None
+
+    def ring(
+        self,
+        now_ms: int,
+        count: int,
+        budget: Budget = ENDLESS,
+        begin: Callable[[str, str], bool] = lambda kind, key: True,
+    ) -> None:
+        """Make at most *count* of the calls that are due, and one at least.
+
+        What they set, and what *budget* has no time for, waits for the next turn.
+
+        Args:
+            now_ms: of the store clock.
+            count: at most so many.
+            budget: of the turn.
+            begin: names the work of a call, and returns whether it may be made.
+        """
+        due: list[tuple[tuple[int, int, Timer], Callable[[], None]]] = []
+        while len(due) < count and (due_ms := self.next_ms()) is not None and due_ms <= now_ms:
+            entry = heappop(self._heap)
+            assert entry[2].call is not None
+            due.append((entry, entry[2].call))
+            entry[2].call = None
+        for at, (_, call) in enumerate(due):
+            if at and budget.is_over:
+                self._set_again(due[at:])
+                return
+            if begin("timer", getattr(call, "__qualname__", "")):
+                call()
+
+    def _set_again(self, due: list[tuple[tuple[int, int, Timer], Callable[[], None]]]) -> None:
+        for entry, call in due:
+            entry[2].call = call
+            heappush(self._heap, entry)

@@ -1,0 +1,56 @@
+"""Puts that a unit of work holds until its commit appends them."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from qmgr_protocol import record as records
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.layout.kv import Transaction
+from qmgrd.core.queue import lane
+from qmgrd.core.queue.put import Prepared, append, kind_of
+from qmgrd.core.queue.queue import Queue
+
+
+class Held(NamedTuple):
+    """A put that waits for the commit."""
+
+    queue: Queue
+    prepared: Prepared
+    arrival: int  # 0 where the commit gives it: sequence ids have no holes
+    index_key: bytes  # of its UID, which nobody else may put
+
+
+def append_held(queue: Queue, tx: Transaction, held: Iterable[Held]) -> int:
+    """Write what a unit of work *held* of *queue*; return how many rows that took."""
+    write, prefixes = tx.put, queue.prefixes
+    count = size = rows = 0
+    trailer = b""
+    for _, prepared, place, index_key in held:
+        arrival = place or queue.next_arrival()
+        head, record = prepared.head, prepared.record
+        if not head:
+            rows += append(queue, tx, prepared, arrival)
+            continue
+        key = prefixes[prepared.priority] + arrival.to_bytes(8, "big")
+        write(key, head + record)
+        write(index_key, key[keys.POSITION_AT :])
+        if correlation := record[records.CORRELATION_LENGTH_AT]:
+            correlation_id = record[records.HEAD_BYTES : records.HEAD_BYTES + correlation]
+            rows += queue.index_correlation(tx, correlation_id, key)
+        trailer = prepared.trailer
+        if queue.account is not None:
+            _note_held(queue, key, head + record)
+        queue.lower(prepared.priority, arrival)
+        queue.tell_uid(trailer)
+        count += 1
+        size += len(record)
+    if count:
+        queue.origins.raise_to(tx, trailer[:-8], int.from_bytes(trailer[-8:], "big"))
+        queue.counters.put_batch(count, size)
+    return rows + lane.ROWS_OF_A_PUT * count
+
+
+def _note_held(queue: Queue, key: bytes, value: bytes) -> None:
+    entry = entries.decode(value)
+    queue.happened(kind_of(queue), key, entry, target=entry.target)
