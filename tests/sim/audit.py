@@ -151,7 +151,10 @@ def bodies_are_referenced(node: Node, rotten: set[tuple[str, int]]) -> None:
 def ready_is_found(node: Node, queue: Queue, born: int) -> None:
     """What is on a queue is leased, or stands at or behind the position of its priority."""
     count = 0
-    for lane, heads in ((keys.LANE_READY, queue.heads), (keys.LANE_GROUPED, queue.grouped_heads)):
+    for lane, heads in (
+        (keys.LANE_READY, queue.positions.ready),
+        (keys.LANE_GROUPED, queue.positions.grouped),
+    ):
         prefix = keys.lane(queue.id, lane)
         for key, value in node.store.scan(prefix, keys.after(prefix)):
             priority, arrival = keys.place(key)
@@ -216,9 +219,9 @@ def within_budget(node: Node) -> None:
         require(len(queue.leases) <= queue.bounds.leases_max, "within_budget", fact)
         if queue.holders is not None or queue.name.startswith(HOSTILE):
             continue  # Its limit may be lower than it was; and what it refuses is counted.
-        others = queue.messages if queue.bounds.overflow == "refuse" else queue.held_messages
+        others = queue.messages if queue.bounds.overflow == "refuse" else queue.uncommitted.messages
         require(others <= queue.bounds.depth_max, "within_budget", fact)
-        depth = queue.messages - queue.held_messages  # What is held has it make room later.
+        depth = queue.messages - queue.uncommitted.messages  # What is held has it make room later.
         require(depth <= queue.bounds.depth_max, "within_budget", fact)
     for link in broker.catalogue.links.values():
         _link_within_budget(node, link)
@@ -256,9 +259,9 @@ def nothing_leaks(node: Node) -> None:
     )
     for queue in broker.catalogue.by_id.values():
         count = held[queue.id]
-        same = (queue.held_messages, len(queue.held)) == (count, count)
-        require(same, "nothing_leaks", f"{queue.name} holds {queue.held_messages}, {fact}")
-        readers = {consumer.connection for consumer in queue.all_consumers()}
+        same = (queue.uncommitted.messages, len(queue.uncommitted.arrivals)) == (count, count)
+        require(same, "nothing_leaks", f"{queue.name} holds {queue.uncommitted.messages}, {fact}")
+        readers = {consumer.connection for consumer in queue.waiting}
         require(readers <= set(broker.sessions), "nothing_leaks", f"consumers, {fact}")
     rows, counted = len(rows_of(node.store, keys.SPACE_PRODUCER)), broker.streams.producer_count
     require(

@@ -200,7 +200,7 @@ def test_message_that_comes_back_does_not_lower_the_position(monkeypatch: Patch)
 
 def test_leased_message_is_handed_out_again(monkeypatch: Patch) -> None:
     def greedy(self: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int) -> Any:
-        self.heads[:] = [0] * len(self.heads)
+        self.positions.ready[:] = [0] * len(self.positions.ready)
         leases, self.leases = self.leases, {}
         items = take(self, tx, now, consumer, count)
         self.leases = leases | self.leases

@@ -276,9 +276,9 @@ def test_unit_leaks_its_room(monkeypatch: Patch) -> None:
 def test_overflow_takes_what_is_leased(monkeypatch: Patch) -> None:
     def reckless(queue: Queue, *arguments: Any) -> Any:
         leases, queue.leases = queue.leases, {}
-        heads, queue.heads = queue.heads, [0] * len(queue.heads)
+        heads, queue.positions.ready = queue.positions.ready, [0] * len(queue.positions.ready)
         found = list(oldest(queue, *arguments))
-        queue.leases, queue.heads = leases, heads
+        queue.leases, queue.positions.ready = leases, heads
         for key, _ in found:
             lease = queue.leases.get(keys.place(key)[1])
             if lease is not None:

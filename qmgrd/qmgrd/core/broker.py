@@ -354,7 +354,7 @@ class Broker:
         context = self.context
         for queue in context.dirty_queues.values():
             queue.flush(context.tx)
-            was_leased = queue.counted[1] > 0
+            was_leased = context.totals.had_leases(queue)
             context.totals.count(queue)
             if was_leased and not queue.leases:
                 self.unused.used(queue)

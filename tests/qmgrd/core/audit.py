@@ -30,9 +30,9 @@ def _audit_units(manager: Manager) -> None:
         assert unit.timer.call is not None, "it would live for ever"
     for queue in broker.catalogue.by_id.values():
         held = [x for unit in units for x in unit.puts if x.queue is queue]
-        assert set(queue.held) == {x.index_key for x in held}
-        assert queue.held_messages == len(held)
-        assert queue.held_bytes == sum(len(x.prepared.record) for x in held)
+        assert set(queue.uncommitted.arrivals) == {x.index_key for x in held}
+        assert queue.uncommitted.messages == len(held)
+        assert queue.uncommitted.bytes == sum(len(x.prepared.record) for x in held)
         for lease in queue.leases.values():
             assert not lease.lessee.is_unit or id(lease.lessee) in lessees, "held by no unit"
 
@@ -158,7 +158,7 @@ def _audit_leases(
         if 0 < entry.expires_ms <= now_ms:
             continue  # It is stepped over until it is swept.
         is_grouped = (priority, arrival) in grouped
-        heads = queue.grouped_heads if is_grouped else queue.heads
+        heads = queue.positions.grouped if is_grouped else queue.positions.ready
         stuck = arrival < heads[priority] and arrival not in queue.leases
         if is_grouped and stuck:
             continue  # Of a group that is stopped: those in physical order look anew later.

@@ -77,7 +77,7 @@ def test_closed_connection_is_gone_with_all_it_had(manager: Manager, app: Client
     manager.rest()
     broker = manager.turns.broker
     assert broker.sessions == {}
-    assert not manager.queue("Q").consumers
+    assert not manager.queue("Q").waiting.rotation
     assert not manager.queue("Q").leases
     assert broker.streams._holders == {}
     assert broker.jobs.producers_in_use == {}

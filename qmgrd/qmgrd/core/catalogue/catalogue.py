@@ -397,7 +397,7 @@ class Catalogue:
         found = self.templates.held(name)
         shown |= {"lease_ms": known.bounds.lease_ms, "template": found.pattern if found else None}
         if known.bounds.unused_expiry_ms and used_ms is not None:
-            is_in_use = known.has_consumers or known.leases
+            is_in_use = known.waiting or known.leases
             shown["unused_ms"] = 0 if is_in_use else self._context.now.ms - used_ms
         return shown | known.describe()
 

@@ -144,7 +144,7 @@ class Context:
 
     def awake(self, queue: Queue) -> None:
         """Have the consumers of *queue* looked after, as there may be something for any of them."""
-        queue.unasked = 0
+        queue.waiting.unasked = 0
         self.awake_queues[queue.id] = queue
 
     def reserve(self, batch: list[bytes]) -> None:

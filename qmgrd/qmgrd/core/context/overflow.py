@@ -156,7 +156,7 @@ def _oldest(
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yield what has to go, but what is *stuck*."""
     excess = queue.messages + messages - queue.bounds.depth_max
-    excess_bytes = queue.counters.bytes + queue.held_bytes + bytes_ - queue.bounds.bytes_max
+    excess_bytes = queue.counters.bytes + queue.uncommitted.bytes + bytes_ - queue.bounds.bytes_max
     for key, value in islice(_from_the_least(queue, tx), PUSHED_OUT_MAX):
         if excess <= 0 and excess_bytes <= 0:
             return
@@ -169,9 +169,9 @@ def _oldest(
 
 def _from_the_least(queue: Queue, tx: Transaction) -> Rows:
     """Yield what may go, in the order in which it does."""
-    for priority, head in enumerate(queue.heads):
+    for priority, head in enumerate(queue.positions.ready):
         # What lies before the position is leased, or of a stopped group.
-        grouped_head = min(queue.grouped_heads[priority], queue.stopped_heads[priority])
+        grouped_head = min(queue.positions.grouped[priority], queue.positions.stopped[priority])
         for key, value in order.of_priority(queue, tx, priority, head, grouped_head):
             arrival = keys.place(key)[1]
             if arrival not in queue.leases and not queue.is_lost(entries.decode(value), arrival):

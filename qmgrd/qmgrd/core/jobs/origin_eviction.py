@@ -45,7 +45,7 @@ def evict(queue: Queue, tx: Transaction, found: Rows) -> tuple[int, int]:
     Returns:
         How many were removed, and how many rows were looked at.
     """
-    if queue.held:
+    if queue.uncommitted.arrivals:
         return 0, 0
     prefixes = _prefixes(queue, tx)
     gone, looked_at = 0, len(prefixes)

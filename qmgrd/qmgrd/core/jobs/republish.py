@@ -130,7 +130,7 @@ def _one(
         return False
     if job.row["kind"] == "republish-drop":
         parked.drop(context, queue, found.key, value)
-    elif not queue.has_consumers and job.row["target"] not in (RETURNED, HEALTHY):
+    elif not queue.waiting and job.row["target"] not in (RETURNED, HEALTHY):
         parked.await_(context, found.key, value)
         catalogue.topics.awaited.add(queue.id)
         job.count("skipped")

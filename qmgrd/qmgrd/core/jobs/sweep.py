@@ -85,7 +85,7 @@ class Sweep:
         elif entry.delayed and not is_expired:
             over = entry._replace(flags=entry.flags & ~entries.DELAYED)
             lane.postpone(queue, context.tx, key, over, entry.expires_ms)
-        elif arrival in queue.leases or arrival <= queue.sent_id:
+        elif arrival in queue.leases or arrival <= queue.positions.sent_id:
             held_ms = context.now.ms - entry.expires_ms
             wait_ms = min(max(held_ms, POSTPONED_MS), POSTPONED_MAX_MS)
             lane.postpone(queue, context.tx, key, entry, context.now.ms + wait_ms)

@@ -68,7 +68,7 @@ class Pump:
             messages_left -= outbox.sent_id - before
             bytes_left -= path.flight.bytes - flying
         outbox.set_aside()
-        queue.sent_id = max(queue.sent_id, outbox.sent_id)
+        queue.positions.sent_id = max(queue.positions.sent_id, outbox.sent_id)
         if outbox.sent_id + 1 < queue.counters.next_arrival:
             if (messages_left <= 0 or bytes_left <= 0) and self._room() > 0:
                 self._context.awake_queues[queue.id] = queue  # More in the next turn.

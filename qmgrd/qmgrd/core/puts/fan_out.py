@@ -82,7 +82,7 @@ def give(
     if not part:
         return
     context.dirty_queues[queue.id] = queue
-    if queue.has_consumers:
+    if queue.waiting:
         context.awake(queue)
     if subscription.is_suspended:
         queue.counters.count_missed(len(part))
@@ -123,7 +123,7 @@ def _give_each(
 def _give_plain(
     context: Context, catalogue: Catalogue, queue: Queue, part: list[Publication], size: int
 ) -> None:
-    prefixes, default = queue.prefixes, queue.bounds.priority_default
+    prefixes, default = queue.positions.prefixes, queue.bounds.priority_default
     changes = catalogue.holders.changes
     pairs = []
     for arrival, _, front, _, _, reference, _ in part:

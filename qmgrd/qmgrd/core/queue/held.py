@@ -23,7 +23,7 @@ class Held(NamedTuple):
 
 def append_held(queue: Queue, tx: Transaction, held: Iterable[Held]) -> int:
     """Write what a unit of work *held* of *queue*; return how many rows that took."""
-    write, prefixes = tx.put, queue.prefixes
+    write, prefixes, has_seekers = tx.put, queue.positions.prefixes, bool(queue.waiting.seeking)
     count = size = rows = 0
     trailer = b""
     for _, prepared, place, index_key in held:
@@ -42,7 +42,8 @@ def append_held(queue: Queue, tx: Transaction, held: Iterable[Held]) -> int:
         if queue.account is not None:
             _note_held(queue, key, head + record)
         queue.lower(prepared.priority, arrival)
-        queue.tell_uid(trailer)
+        if has_seekers:
+            queue.tell_uid(trailer)
         count += 1
         size += len(record)
     if count:

@@ -57,7 +57,7 @@ def add(
     tx.put(key, entries.encode(entry._replace(due_ms=due_ms)))
     rows = 1 + _index_uid(queue, tx, entry, trailer, key)
     if due_ms and not queue.is_publications:
-        queue.schedule.add(tx, due_ms, queue.id, lane, rank, arrival)
+        queue.shared.schedule.add(tx, due_ms, queue.id, lane, rank, arrival)
         rows += 1
     if member is not None:
         queue.groups.enter(
@@ -198,7 +198,7 @@ def postpone(queue: Queue, tx: Transaction, key: bytes, entry: entries.Entry, du
     """Have a message, whose row in the schedule is gone, looked at again at *due_ms*; 0: never."""
     tx.put(key, entries.encode(entry._replace(due_ms=due_ms)))
     if due_ms:
-        queue.schedule.add(tx, due_ms, queue.id, key[keys.POSITION_AT], *keys.place(key))
+        queue.shared.schedule.add(tx, due_ms, queue.id, key[keys.POSITION_AT], *keys.place(key))
 
 
 def hasten(queue: Queue, tx: Transaction, key: bytes, entry: entries.Entry) -> None:

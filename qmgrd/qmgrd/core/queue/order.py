@@ -30,7 +30,7 @@ def of_priority(
     queue: Queue, tx: Transaction, priority: int, arrival: int, grouped_arrival: int
 ) -> Rows:
     """Yield the same of one priority, from an arrival on in each lane."""
-    ready, grouped = queue.prefixes[priority], queue.grouped_prefixes[priority]
+    ready, grouped = queue.positions.prefixes[priority], queue.positions.grouped_prefixes[priority]
     return _merged(
         queue,
         tx,

@@ -184,7 +184,7 @@ def _plain(
         Its key up to the arrival, three pieces of the stamped record (its checksum, what that
         covers, its UID), and how long its correlation id is.
     """
-    unpack, front, prefix_of = _HEAD.unpack_from, _FRONT.pack, queue.plain_prefixes.get
+    unpack, front, prefix_of = _HEAD.unpack_from, _FRONT.pack, queue.positions.plain_prefixes.get
     origin, timestamp = stamper.origin, stamper.last_us
     origin_bytes = len(origin)
     for record in batch:
@@ -221,7 +221,11 @@ def plain_max_bytes(queue: Queue, batch: list[bytes], message_max_bytes: int) ->
 
 def looks_plain(queue: Queue, record: bytes) -> bool:
     """Return whether it is worth to begin a tight loop with *record*, which may be anything."""
-    return record[4:8] in queue.plain_prefixes and record[8:16] == _NEVER and record[17:18] == b"\0"
+    return (
+        record[4:8] in queue.positions.plain_prefixes
+        and record[8:16] == _NEVER
+        and record[17:18] == b"\0"
+    )
 
 
 def bytes_max(batch: list[bytes]) -> int:
@@ -345,7 +349,7 @@ def append(queue: Queue, tx: Transaction, prepared: Prepared, arrival: int) -> i
     rest = record
     if long:
         flags |= entries.IN_ROWS
-        rest = entries.write_rows(tx, queue.ids.next(), record, trailer)
+        rest = entries.write_rows(tx, queue.shared.ids.next(), record, trailer)
     if prepared.note:
         flags |= entries.NOTED
         notes.write(tx, queue.id, arrival, prepared.note)
@@ -386,7 +390,7 @@ def _identify(
     records.uid_of(record, head.origin_length)
     trailer = record[-8 - head.origin_length :]
     stamper.observe(trailer, now.wall_us)
-    if queue.held and queue.origins.index_key(trailer, bound_for) in queue.held:
+    if queue.is_uncommitted(trailer, bound_for):
         raise RequestError(
             ErrorCode.DUPLICATE_UNCOMMITTED,
             f"message {uid_text(trailer)} is in a unit of work on queue {queue.name} that is not "

@@ -80,7 +80,7 @@ def passed(queue: Queue, consumer: Consumer, key: bytes, behind: bytes) -> None:
     """Have whoever looks next go on behind the message under *key*."""
     priority, arrival = keys.place(key)
     if consumer.seeks:
-        queue.reached[consumer.prefix] = behind
+        queue.waiting.reached[consumer.prefix] = behind
         return
     place = keys.PRIORITY_TOP - priority, arrival
     if consumer.is_choosy and place in consumer.again:
@@ -92,7 +92,7 @@ def passed(queue: Queue, consumer: Consumer, key: bytes, behind: bytes) -> None:
     heads = consumer.heads
     if not consumer.is_choosy:
         is_grouped = key[keys.POSITION_AT] == keys.LANE_GROUPED
-        heads = queue.grouped_heads if is_grouped else queue.heads
+        heads = queue.positions.grouped if is_grouped else queue.positions.ready
     heads[priority] = max(heads[priority], arrival + 1)
 
 
@@ -116,7 +116,7 @@ def _wanted(
     if key[keys.POSITION_AT] == keys.LANE_GROUPED and group is not None:
         if _is_stopped(queue, tx, group[0]):
             priority, arrival = keys.place(key)
-            queue.stopped_heads[priority] = min(queue.stopped_heads[priority], arrival)
+            queue.positions.stopped[priority] = min(queue.positions.stopped[priority], arrival)
             return None
         if consumer.all_available and not queue.groups.is_all_there(tx, group[0]):
             return None
@@ -192,7 +192,9 @@ def candidates(
         for key, value in indexed(queue, tx, consumer.prefix):
             yield key, value, consumer.prefix
     elif consumer.seeks:
-        yield from _indexed(queue, tx, consumer.prefix, queue.reached.get(consumer.prefix, b""))
+        yield from _indexed(
+            queue, tx, consumer.prefix, queue.waiting.reached.get(consumer.prefix, b"")
+        )
     elif consumer.prefix:
         for rank in range(keys.PRIORITY_TOP + 1):
             for key, value in _again(queue, tx, consumer, rank):
@@ -227,7 +229,7 @@ def _everything(queue: Queue, tx: Transaction) -> Iterator[tuple[bytes, bytes]]:
     """Yield what is in groups and what is not, from where the last one stopped."""
     for priority in range(keys.PRIORITY_TOP, -1, -1):
         yield from order.of_priority(
-            queue, tx, priority, queue.heads[priority], queue.grouped_heads[priority]
+            queue, tx, priority, queue.positions.ready[priority], queue.positions.grouped[priority]
         )
 
 

@@ -50,7 +50,9 @@ def take(queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int
     count = min(count, consumer.credit_messages, queue.bounds.leases_max - len(queue.leases))
     items: list[bytes] = []
     damaged: list[tuple[bytes, bytes]] = []
-    size, _ = scan_ready(queue, tx, now, consumer, count, items, 0, damaged, queue.lane_end)
+    size, _ = scan_ready(
+        queue, tx, now, consumer, count, items, 0, damaged, queue.positions.ready_end
+    )
     consumer.credit_messages -= len(items)
     consumer.credit_bytes -= size
     queue.counters.count_delivered(len(items))
@@ -99,7 +101,7 @@ def _scan(
     stop: bytes,
 ) -> tuple[int, int]:
     """Add what can be had from *priority* on; return all bytes, and the next one, -1 or FULL."""
-    heads, leases, lessee = queue.heads, queue.leases, consumer.lessee
+    heads, leases, lessee = queue.positions.ready, queue.leases, consumer.lessee
     own, until_ms, numbers = lessee.leases, now.ms + consumer.lease_ms, lessee.numbers
     lease_count, tags, tags_last = numbers.next_count(), NO_TAGS, -1
     maybe_before, index = queue.counters.maybe_before, queue.origins.index_prefix()

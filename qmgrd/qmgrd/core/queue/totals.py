@@ -13,16 +13,22 @@ class Totals:
     def __init__(self) -> None:
         self.messages = 0
         self.leased = 0
+        self._counted: dict[int, tuple[int, int]] = {}  # of each queue, as of its last count
+
+    def had_leases(self, queue: Queue) -> bool:
+        """Returns whether *queue* had leases when it was counted last."""
+        return self._counted.get(queue.id, (0, 0))[1] > 0
 
     def count(self, queue: Queue) -> None:
         """Add what changed on *queue* since it was counted last."""
-        counted, depth, leased = queue.counted, queue.counters.depth, len(queue.leases)
-        self.messages += depth - counted[0]
-        self.leased += leased - counted[1]
-        counted[0], counted[1] = depth, leased
+        depth, leased = queue.counters.depth, len(queue.leases)
+        depth_before, leased_before = self._counted.get(queue.id, (0, 0))
+        self.messages += depth - depth_before
+        self.leased += leased - leased_before
+        self._counted[queue.id] = depth, leased
 
     def forget(self, queue: Queue) -> None:
         """Subtract what *queue*, which is deleted, was counted with."""
-        self.messages -= queue.counted[0]
-        self.leased -= queue.counted[1]
-        queue.counted = [0, 0]
+        depth, leased = self._counted.pop(queue.id, (0, 0))
+        self.messages -= depth
+        self.leased -= leased

@@ -42,7 +42,7 @@ def park(
     )
     tx.put(keys.message(queue.id, keys.LANE_PARKED, priority, arrival), entries.encode(parked))
     if parked.due_ms:
-        queue.schedule.add(tx, parked.due_ms, queue.id, keys.LANE_PARKED, priority, arrival)
+        queue.shared.schedule.add(tx, parked.due_ms, queue.id, keys.LANE_PARKED, priority, arrival)
     note |= {"turn": context.turn_number}
     notes.write(tx, queue.id, arrival, notes.encode(note))
     tx.put(keys.parked(arrival, queue.id), bytes([keys.PRIORITY_TOP - priority]))

@@ -83,7 +83,9 @@ def _on_its_own(
     flags, rest = entry.flags & ~(entries.SHARED | entries.IN_ROWS), record
     if (rows := entries.rows_of(len(record))) or entry.in_rows:
         flags |= entries.IN_ROWS
-        rest = entries.write_rows(context.tx, queue.ids.next(), record, entries.uid_trailer(entry))
+        rest = entries.write_rows(
+            context.tx, queue.shared.ids.next(), record, entries.uid_trailer(entry)
+        )
         context.rows += rows
     return entry._replace(flags=flags & ~entries.REPUBLISHED, rest=rest)
 
@@ -134,7 +136,7 @@ def _judge(context: Context, place: Place, entry: entries.Entry) -> Verdict | No
     """Return whether the message is at *place* already; None where it cannot be put there now."""
     queue, bound_for = place.queue, place.target.encode()
     trailer = entries.uid_trailer(entry)
-    if queue.held and queue.origins.index_key(trailer, bound_for) in queue.held:
+    if queue.is_uncommitted(trailer, bound_for):
         return None
     verdict = queue.origins.judge(context.tx, trailer, bound_for)
     if verdict is Verdict.DUPLICATE or queue.has_room(1, entries.record_bytes(entry)):

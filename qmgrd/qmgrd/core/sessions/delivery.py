@@ -5,7 +5,6 @@ through an index does not: it is looked after when something comes that the inde
 that thousands may wait, each for an answer of its own.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable
 
 from qmgr_protocol import messages as m
@@ -156,7 +155,7 @@ class Delivery:
                 ErrorCode.QUEUE_IS_TRANSMISSION, f"{name} is emptied {who}; it can be browsed"
             )
         if queue.bounds.exclusive:
-            for other in queue.all_consumers():
+            for other in queue.waiting:
                 if other.connection != session.connection:
                     raise RequestError(
                         ErrorCode.QUEUE_EXCLUSIVE,
@@ -169,14 +168,7 @@ class Delivery:
     def _join(self, session: Session, consumer: Consumer) -> None:
         session.add_consumer(consumer)
         queue = consumer.queue
-        queue.consumer_count += not consumer.is_get
-        if consumer.seeks:
-            queue.seeking.setdefault(consumer.prefix, OrderedDict())[consumer] = None
-            queue.sought[consumer.prefix] = None
-        else:
-            queue.consumers[consumer] = None
-            if consumer.is_choosy:
-                queue.selecting[consumer] = None
+        queue.waiting.join(consumer)
         self._context.awake(queue)
         self.used(queue)
 
@@ -189,23 +181,13 @@ class Delivery:
     def _leave(self, session: Session, consumer: Consumer) -> None:
         consumer.open = False
         queue = consumer.queue
-        queue.consumer_count -= not consumer.is_get
+        queue.waiting.leave(consumer)
         session.consumers.pop(consumer.request_id, None)
-        queue.consumers.pop(consumer, None)  # A connection may leave with thousands.
-        queue.resting.pop(consumer, None)
-        queue.selecting.pop(consumer, None)
-        queue.ending.pop(consumer, None)
-        seeking = queue.seeking.get(consumer.prefix)
-        if seeking is not None and consumer.seeks:
-            seeking.pop(consumer, None)
-            if not seeking:
-                del queue.seeking[consumer.prefix]
-                queue.reached.pop(consumer.prefix, None)
         if consumer.timer is not None:
             self._context.timers.cancel(consumer.timer)
         if consumer.reader is not None and consumer.owns_reader and not queue.deleted:
             self._readers.close(queue, consumer.reader)
-        if not queue.has_consumers and not queue.deleted:
+        if not queue.waiting and not queue.deleted:
             self.used(queue)
 
     def _wait_is_over(self, session: Session, consumer: Consumer) -> None:
@@ -213,7 +195,7 @@ class Delivery:
             return
         if self._may_have(consumer):  # What this very turn put there is in time.
             consumer.wait_over = True  # It looks at what there is to its end, in slices.
-            consumer.queue.ending[consumer] = None
+            consumer.queue.waiting.ending[consumer] = None
             self._context.awake(consumer.queue)
         else:
             self._end(consumer, m.Ok(consumer.request_id))
@@ -222,7 +204,7 @@ class Delivery:
         """Return whether there may be something for *consumer* that it has not looked at yet."""
         queue = consumer.queue
         if consumer.seeks:
-            return can_hand(queue) and consumer.prefix in queue.sought
+            return can_hand(queue) and consumer.prefix in queue.waiting.sought
         if not can_hand(queue) and not queue.counters.parked:
             return False  # Of what is parked that which waits for somebody is sent in this turn.
         return queue.id in self._context.awake_queues
@@ -244,11 +226,7 @@ class Delivery:
         if consumer.reader is not None:
             consumer.reader.has_credit = consumer.wants
         queue = consumer.queue
-        if consumer.seeks:
-            queue.sought[consumer.prefix] = None
-        elif consumer in queue.resting and consumer.wants:
-            del queue.resting[consumer]
-            queue.consumers[consumer] = None
+        queue.waiting.resume(consumer)
         self._context.awake(queue)
 
     def cancel(self, session: Session, message: m.Cancel) -> None:
@@ -274,25 +252,25 @@ class Delivery:
             self._context.awake(session.path.link.queue)
         for consumer in session.consumers.values():
             if consumer.seeks:
-                consumer.queue.sought[consumer.prefix] = None
+                consumer.queue.waiting.sought[consumer.prefix] = None
             self._context.awake(consumer.queue)
 
     def queue_altered(self, queue: Queue) -> None:
         """Refuse the gets that wait on a queue that is inhibited now; wake who waits for more."""
         if queue.bounds.get_inhibit:
             error = get_inhibited(queue.name)
-            for consumer in [waiting for waiting in queue.all_consumers() if waiting.is_get]:
+            for consumer in [one for one in queue.waiting if one.is_get]:
                 self._end(consumer, refusal(consumer, error))
-        queue.sought |= dict.fromkeys(queue.seeking)
+        queue.waiting.seek_all()
         if queue.breaker.altered(queue.bounds) is not None:
             self._context.event("breaker closed", queue=queue.name)
         self._context.awake(queue)
-        if not queue.has_consumers:
+        if not queue.waiting:
             self.used(queue)
 
     def queue_deleted(self, queue: Queue) -> None:
         """End everything that hangs on a queue that is gone."""
-        for consumer in list(queue.all_consumers()):
+        for consumer in list(queue.waiting):
             self._leave(self._sessions[consumer.connection], consumer)
             text = f"queue {queue.name} was deleted"
             ended = m.Ended(consumer.request_id, ErrorCode.QUEUE_DELETED, text)

@@ -49,7 +49,7 @@ class Pump:
             return
         for queue in self._starved.values():
             if not queue.deleted:
-                queue.sought |= dict.fromkeys(queue.seeking)
+                queue.waiting.seek_all()
                 self._context.awake(queue)
         self._starved.clear()
 
@@ -71,18 +71,18 @@ class Pump:
     def _pump_queue(self, queue: Queue) -> None:
         """Give the consumers of *queue* that want something a share each, in rotation."""
         if queue.ready <= 0:
-            queue.sought.clear()  # Whatever comes tells anew for whom it may be.
+            queue.waiting.sought.clear()  # Whatever comes tells anew for whom it may be.
         allowed = queue.breaker.lets(self._context.now.ms, queue.leases)
         if allowed == 0 or not can_hand(queue):
             self._end_waits(queue)
             return
-        moved = bool(queue.sought) and self._pump_seeking(queue, allowed)
+        moved = bool(queue.waiting.sought) and self._pump_seeking(queue, allowed)
         if not (moved and allowed):
             moved |= self._pump_rotation(queue, allowed)
         if moved:  # Else there is nothing to be had until something changes.
             self._context.totals.count(queue)  # A delivery alone writes nothing.
             self._context.awake(queue)
-        elif queue.unasked:
+        elif queue.waiting.unasked:
             self._context.awake_queues[queue.id] = queue  # For these only.
 
     def _is_late(self, asked: int = 0) -> bool:
@@ -97,23 +97,24 @@ class Pump:
         finds nothing to begin, neither would others that are in none. A consumer without credit
         leaves the rotation until it has some.
         """
-        wanting = sum(self._may_have(consumer) for consumer in queue.consumers)
+        waiting = queue.waiting
+        rotation = waiting.rotation
+        wanting = sum(self._may_have(consumer) for consumer in rotation)
         share = min(-(-queue.ready // max(wanting, 1)), SHARE_MESSAGES)
-        moved, count = False, len(queue.consumers)
-        round_, queue.unasked = min(queue.unasked or count, count), 0
+        moved, count = False, len(rotation)
+        round_, waiting.unasked = min(waiting.unasked or count, count), 0
         in_vain: set[tuple[int, bool]] = set()
         for asked in range(round_):
             if queue.ready <= 0 or (moved and allowed):
                 break
             if asked and (self._context.rows > self._rows_max or self._is_late(asked)):
-                queue.unasked = round_ - asked
+                waiting.unasked = round_ - asked
                 break  # The others have their share in the next turn.
-            consumer = next(iter(queue.consumers))
+            consumer = next(iter(rotation))
             if not consumer.wants:
-                del queue.consumers[consumer]
-                queue.resting[consumer] = None
+                waiting.rest(consumer)
                 continue
-            queue.consumers.move_to_end(consumer)
+            rotation.move_to_end(consumer)
             if self._may_have(consumer):
                 way = consumer.order, consumer.all_available
                 is_new = consumer.is_new and not queue.groups.holds.has_assigned
@@ -129,23 +130,23 @@ class Pump:
 
     def _pump_seeking(self, queue: Queue, allowed: int | None) -> bool:
         """Hand out to those for whom an index has something; return whether it had."""
-        moved, first = False, next(iter(queue.sought))
-        for prefix in list(queue.sought):
+        moved, first = False, next(iter(queue.waiting.sought))
+        for prefix in list(queue.waiting.sought):
             if moved and allowed:
                 break
             if prefix is not first and (self._context.rows > self._rows_max or self._is_late()):
                 return True  # The others are looked after in the next turn.
-            del queue.sought[prefix]
+            del queue.waiting.sought[prefix]
             moved |= self._pump_sought(queue, prefix, allowed)
         return moved
 
     def _pump_sought(self, queue: Queue, prefix: bytes, allowed: int | None) -> bool:
         """Hand out in rotation to those who seek *prefix*; return whether there was something."""
         moved = False
-        seeking = queue.seeking.get(prefix, OrderedDict())
+        seeking = queue.waiting.seeking.get(prefix, OrderedDict())
         for consumer in list(seeking):
             if moved and (allowed or self._context.rows > self._rows_max or self._is_late()):
-                queue.sought[prefix] = None  # The others have their share in the next turn.
+                queue.waiting.sought[prefix] = None  # The others have their share in the next turn.
                 break
             if self._may_have(consumer) and queue.ready > 0:
                 seeking.move_to_end(consumer)
@@ -154,7 +155,7 @@ class Pump:
 
     def _end_waits(self, queue: Queue) -> None:
         """Have those go whose wait is over, as there is nothing more to be had for now."""
-        for consumer in list(queue.ending):
+        for consumer in list(queue.waiting.ending):
             self._end(consumer, m.Ok(consumer.request_id))
 
     def _may_have(self, consumer: Consumer) -> bool:
@@ -176,7 +177,7 @@ class Pump:
             context.dirty_queues[queue.id] = queue
             context.note("error", "damaged messages set aside", queue=queue.name, count=damaged)
         if consumer.seeks and not at_end:
-            queue.sought[consumer.prefix] = None
+            queue.waiting.sought[consumer.prefix] = None
         if consumer.lacks_room:
             self._starved[queue.id] = queue
             return bool(damaged)

@@ -218,7 +218,7 @@ class Subscriptions:
     def used(self, queue: Queue) -> None:
         """Send what awaited the subscriber's return, where *queue* is of one who is back."""
         found = self._topics.subscriptions.get(queue.name)
-        if found is not None and queue.has_consumers:
+        if found is not None and queue.waiting:
             self._send_awaited(found, queue)
 
     def _send_awaited(self, found: Subscription, queue: Queue) -> None:

@@ -52,15 +52,14 @@ class Unit:
 
     def hold(self, queue: Queue, puts: list[Held], rows: int) -> int:
         """Add puts to *queue*, whose commit writes so many *rows*; return their bytes in memory."""
-        size = 0
+        size, arrivals = 0, dict[bytes, int]()
         for held in puts:
-            queue.held[held.index_key] = held.arrival
+            arrivals[held.index_key] = held.arrival
             size += len(held.prepared.record)
             member = held.prepared.member
             if member is not None:
                 queue.groups.pending.keep(member, is_last=is_last(held.prepared.record))
-        queue.held_messages += len(puts)
-        queue.held_bytes += size
+        queue.uncommitted.add(arrivals, size)
         self.puts += puts
         self.bytes += size
         self.rows += rows
@@ -75,9 +74,7 @@ class Unit:
         self.held_bytes = 0
         puts, self.puts = self.puts, []
         for queue, prepared, _, index_key in puts:
-            queue.held.pop(index_key, None)
+            queue.uncommitted.remove(index_key, len(prepared.record))
             if prepared.member is not None:
                 queue.groups.pending.give_up(prepared.member)
-            queue.held_messages -= 1
-            queue.held_bytes -= len(prepared.record)
         return puts

@@ -55,7 +55,7 @@ class Unused:
             return
         # No row is written: who polls would write one with each get.
         self._catalogue.row(queue.name)["used_ms"] = self._context.now.ms
-        if queue.id not in self._watches or not queue.has_consumers:
+        if queue.id not in self._watches or not queue.waiting:
             self._watch(queue)
 
     def _watch(self, queue: Queue, least_ms: int = 1) -> None:
@@ -78,7 +78,7 @@ class Unused:
         if queue.deleted or not unused_ms or not context.begin_work("unused", name):
             return
         row, now_ms = self._catalogue.row(name), context.now.ms
-        is_in_use = bool(queue.has_consumers or queue.leases)
+        is_in_use = bool(queue.waiting or queue.leases)
         if is_in_use:
             row["used_ms"] = now_ms
         if now_ms < row.get("used_ms", 0) + unused_ms:

@@ -39,7 +39,7 @@ def entry_of(
     rest = record
     if entries.rows_of(len(record)):
         flags |= entries.IN_ROWS
-        rest = entries.write_rows(tx, queue.ids.next(), record, record[-9:])
+        rest = entries.write_rows(tx, queue.shared.ids.next(), record, record[-9:])
     target = "F" if queue.is_transmission else ""
     return entries.Entry(flags, 0, 0, 0, 0, expires_ms, ready_ms, target, rest)
 
@@ -111,7 +111,7 @@ def test_delayed_message_is_found_by_nobody_but_its_uid_is_taken() -> None:
     assert lane.add(queue, tx, entry, record, record[-9:], 4, 3) == 3
     spaces = sorted(key[:1] for key in rows_of(tx))
     assert spaces == [keys.SPACE_MESSAGE, keys.SPACE_UID, keys.SPACE_DUE]
-    assert queue.schedule.next_ms == 1_000
+    assert queue.shared.schedule.next_ms == 1_000
 
 
 def test_earlier_of_delay_and_end_is_due() -> None:
@@ -120,7 +120,7 @@ def test_earlier_of_delay_and_end_is_due() -> None:
         record = records.encode(Fields(b"x", uid=Uid("B", 1)))
         entry = entry_of(queue, tx, record, 0, expires_ms, ready_ms)
         lane.add(queue, tx, entry, record, record[-9:], 4, 3)
-        assert queue.schedule.next_ms == due_ms
+        assert queue.shared.schedule.next_ms == due_ms
 
 
 def test_what_wakes_is_had_in_its_old_place(store: AnyStore, app: Client) -> None:

@@ -28,7 +28,7 @@ def bodies(deliveries: list[Delivery]) -> list[bytes]:
 
 def test_queue_is_one_of_priorities_and_cleanly_closed_unless_told() -> None:
     queue = Queue(1, "Q", Bounds(1, 1, 1, 1), Counters(next_arrival=7), Ids(1), Schedule())
-    assert queue.prefixes[9] < queue.prefixes[0]
+    assert queue.positions.prefixes[9] < queue.positions.prefixes[0]
     assert queue.counters.maybe_before == 0
 
 

@@ -167,7 +167,12 @@ def test_wait_ends_and_a_cancelled_one_too(app: Client, way: dict[str, Any]) -> 
     (ended,) = app.say(m.Cancel(second))
     assert (ended.request_id, ended.code) == (second, ErrorCode.CANCELLED)
     queue = app.manager.queue("Q")
-    for left in (queue.seeking, queue.selecting, queue.consumers, queue.ending):
+    for left in (
+        queue.waiting.seeking,
+        queue.waiting.selecting,
+        queue.waiting.rotation,
+        queue.waiting.ending,
+    ):
         assert not left
 
 
@@ -352,7 +357,7 @@ def test_those_who_seek_the_same_share_the_rows_of_a_turn(way: dict[str, Any]) -
 def test_position_is_forgotten_with_the_last_who_seeks(app: Client, way: dict[str, Any]) -> None:
     app.put("Q", b"1", **FIELDS)
     assert [x.body for x in got(app, **way)] == [b"1"]
-    assert app.manager.queue("Q").reached == {}
+    assert app.manager.queue("Q").waiting.reached == {}
 
 
 # -- how much it looks at
@@ -506,7 +511,7 @@ def test_new_one_is_found_by_who_looked_before_it_came(small: Client) -> None:
     producer = small.producer(b"P" * 16)
     small.send(m.Put(producer.stream, 1, 0, "Q", [record(b"x")] * 200))
     small.manager.turn()
-    assert small.manager.queue("Q").unasked > 0
+    assert small.manager.queue("Q").waiting.unasked > 0
     small.send(m.Put(producer.stream, 201, 0, "Q", [record(b"new", priority=8)]))
     small.manager.rest()
     assert [x.body for x in first.delivered()] == [b"new"]
@@ -542,7 +547,7 @@ def test_connection_that_is_lost_while_it_looks_leaves_nothing(
     app.hang_up()
     manager.rest()
     queue = manager.queue("Q")
-    for left in (queue.selecting, queue.consumers, queue.ending):
+    for left in (queue.waiting.selecting, queue.waiting.rotation, queue.waiting.ending):
         assert not left
 
 

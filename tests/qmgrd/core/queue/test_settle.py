@@ -81,7 +81,7 @@ def test_uid_is_remembered_in_time_whatever_the_message_is(kind: str) -> None:
     assert settle.ack_all(queue, tx, NOW, handles[0], numbers) == []
     spaces = sorted(key[:1] for key in left(queue, tx))
     assert spaces == [keys.SPACE_UID, keys.SPACE_DUE]
-    assert queue.schedule.next_ms == NOW.ms + 5_000
+    assert queue.shared.schedule.next_ms == NOW.ms + 5_000
     assert queue.counters.bytes == 0
 
 

@@ -85,7 +85,7 @@ def outcome(batch: list[bytes], at: list[tuple[int, int, int]], todo: list[Any])
     queue.refresh_groups(store, NOW)
     queue.flush(store)
     leases = [lease[:1] + lease[2:-1] for lease in queue.leases.values()]  # is_plain: the way
-    return seen, dict(store.rows), counters, leases, queue.heads
+    return seen, dict(store.rows), counters, leases, queue.positions.ready
 
 
 @given(st.lists(fields.map(records.encode), max_size=12), rot, steps)

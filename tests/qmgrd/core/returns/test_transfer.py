@@ -230,12 +230,12 @@ def test_copy_has_body_rows_of_its_own(context: Context, app: Client) -> None:
 
 def test_queue_without_room_takes_neither(context: Context, app: Client) -> None:
     source, place = app.manager.queue("Q"), Place(app.manager.queue("OLD"))
-    place.queue.held_messages = 2
+    place.queue.uncommitted.messages = 2
     (key, value), _ = rows(context, app, "Q")
     before = rows(context, app, "Q")
     assert not transfer.transfer(context, source, key, value, place, expires_ms=0, note=b"")
     held = transfer.copy(context, source, key, value, place, expires_ms=0, note=b"")
-    place.queue.held_messages = 0
+    place.queue.uncommitted.messages = 0
     assert held is Copied.HELD
     assert rows(context, app, "Q") == before
 

@@ -58,7 +58,7 @@ def test_credit_in_bytes_stops_behind_the_message_that_uses_it_up(app: Client) -
 
 def test_credit_in_bytes_is_capped(app: Client) -> None:
     app.ask(m.Consume, "Q", 1, 2**62)
-    (consumer,) = app.manager.queue("Q").consumers
+    (consumer,) = app.manager.queue("Q").waiting.rotation
     assert consumer.credit_bytes == CREDIT_MAX_BYTES
     app.say(
         m.Credit(consumer.request_id, 2**31, 2**62), m.Credit(consumer.request_id, 2**32 - 1, 1)
@@ -391,12 +391,12 @@ def test_leaving_costs_the_same_however_many_wait(app: Client) -> None:
     for client in clients:
         client.send(*[m.Get(client.next_id(), "Q", 1, FOREVER_MS) for _ in range(1_000)])
         app.manager.rest()
-    assert len(app.manager.queue("Q").consumers) == 20_000
+    assert len(app.manager.queue("Q").waiting.rotation) == 20_000
     start_s = time.process_time()
     for client in reversed(clients):
         client.hang_up()
     app.manager.rest()
-    assert not app.manager.queue("Q").consumers
+    assert not app.manager.queue("Q").waiting.rotation
     assert time.process_time() - start_s < 3  # It takes 0.1, and took 8.
 
 

@@ -127,15 +127,15 @@ def test_consumers_without_credit_are_looked_at_once() -> None:
     app.consume("Q")
     app.put("Q", b"a")
     queue = manager.queue("Q")
-    assert (len(queue.consumers), len(queue.resting)) == (1, 500)
+    assert (len(queue.waiting.rotation), len(queue.waiting.resting)) == (1, 500)
     assert app.show("Q")["consumers"] == 501
     assert [x.body for x in app.delivered()] == [b"a"]
     app.send(m.Credit(idle[7], 1, 1_000))
     manager.rest()
-    assert (len(queue.consumers), len(queue.resting)) == (2, 499)
+    assert (len(queue.waiting.rotation), len(queue.waiting.resting)) == (2, 499)
     app.put("Q", b"b", b"c")
     deliveries = [x for x in app.hear() if type(x) is m.Deliver]
     assert idle[7] in [x.request_id for x in deliveries]
     app.hang_up()
     manager.rest()
-    assert not queue.has_consumers
+    assert not queue.waiting

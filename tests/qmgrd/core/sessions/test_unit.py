@@ -33,7 +33,11 @@ def test_unit_and_queues_count_what_is_held() -> None:
     for each in (held(first, 10, b"a"), held(second, 20, b"b"), held(first, 30, b"c")):
         unit.hold(each.queue, [each], 3)
     assert (unit.number, len(unit.puts), unit.bytes, unit.rows) == (7, 3, 60, 9)
-    assert (first.held_messages, first.held_bytes, [*first.held]) == (2, 40, [b"a", b"c"])
+    assert (first.uncommitted.messages, first.uncommitted.bytes, [*first.uncommitted.arrivals]) == (
+        2,
+        40,
+        [b"a", b"c"],
+    )
     assert (second.messages, second.has_room(9, 980), second.has_room(10, 0)) == (1, True, False)
     assert not second.has_room(1, 981)
 
@@ -42,7 +46,11 @@ def test_what_is_let_go_is_held_by_nobody() -> None:
     unit, first = Unit(7, session()), queue(1)
     unit.hold(first, [held(first, 10, b"a")], 3)
     assert [found.index_key for found in unit.let_go()] == [b"a"]
-    assert (first.held, first.held_messages, first.held_bytes) == ({}, 0, 0)
+    assert (first.uncommitted.arrivals, first.uncommitted.messages, first.uncommitted.bytes) == (
+        {},
+        0,
+        0,
+    )
     assert unit.let_go() == []
 
 

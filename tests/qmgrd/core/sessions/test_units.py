@@ -447,7 +447,7 @@ def test_commit_on_a_stream_that_is_not_open_breaks_the_protocol(app: Client) ->
     app.say(unit.message()._replace(stream=77))
     assert app.goaway is not None
     assert app.goaway.code == ErrorCode.STREAM_UNKNOWN
-    assert app.manager.queue("Q").held_messages == 0
+    assert app.manager.queue("Q").uncommitted.messages == 0
 
 
 # -- commits that are refused
@@ -757,9 +757,9 @@ def test_age_counts_from_the_beginning_and_operators_are_told(app: Client) -> No
     unit = UnitOfWork(app)
     manager.turn(manager.config.unit.age_max_ms - 1)
     unit.put("Q", b"x")
-    assert manager.queue("Q").held_messages == 1
+    assert manager.queue("Q").uncommitted.messages == 1
     manager.turn(1)
-    assert manager.queue("Q").held_messages == 0
+    assert manager.queue("Q").uncommitted.messages == 0
     assert b"unit of work backed out" in app.bodies("SYSTEM.EVENTS")[0]
 
 
@@ -866,7 +866,7 @@ def test_a_hundred_units_end_in_slices(end: End) -> None:
         unit.get("Q", 20)
         unit.put("Q", b"never")
     queue, most = app.manager.queue("Q"), 0
-    assert (len(queue.leases), queue.held_messages) == (2_000, 100)
+    assert (len(queue.leases), queue.uncommitted.messages) == (2_000, 100)
     if end is by_age:
         app.manager.advance(app.manager.config.unit.age_max_ms)
     else:
@@ -876,7 +876,7 @@ def test_a_hundred_units_end_in_slices(end: End) -> None:
         app.manager.turn()
         most = max(most, before - len(queue.leases))
     assert most <= RETURNS_PER_TURN
-    assert queue.held_messages == 0
+    assert queue.uncommitted.messages == 0
     audit(app.manager)
     assert [(int(x.body), x.failed) for x in app.browse("Q")] == [(n, 1) for n in range(2_000)]
 

@@ -55,8 +55,8 @@ def put_run(
     is_near_end = number + len(batch) > records.GROUP_NUMBER_MAX
     unpack, head = _PUT.unpack_from, entries.encode_head(now.wall_us)
     kind = unpack(batch[0])[1]  # of a record, its priority with it
-    prefix = queue.plain_grouped.get(kind)
-    if not number or is_near_end or queue.seeking or group_id == NO_GROUP or prefix is None:
+    prefix = queue.positions.plain_grouped.get(kind)
+    if not number or is_near_end or queue.waiting.seeking or group_id == NO_GROUP or prefix is None:
         return 0, 0
     counters, first = queue.counters, number
     rows: list[tuple[bytes, bytes]] = []

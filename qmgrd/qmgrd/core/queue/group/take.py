@@ -187,7 +187,7 @@ class _Round(Following):
         queue, before = self._queue, len(self._items)
         if queue.counters.depth == queue.counters.grouped and not self._groups.sweeps:
             return  # There are none.
-        stop = queue.lane_end
+        stop = queue.positions.ready_end
         if found is not None:
             stop = keys.lane(queue.id, keys.LANE_READY) + found[0]
         self._size, is_full = scan_ready(

@@ -128,7 +128,7 @@ class Both:
         leases = {
             x.arrival: (x.priority, x.size, x.key, x.index_key) for x in self.queue.leases.values()
         }
-        positions = groups.heads, groups.whole_heads, groups.rest_heads, self.queue.heads
+        positions = groups.heads, groups.whole_heads, groups.rest_heads, self.queue.positions.ready
         index = keys.of_queue(keys.SPACE_GROUP, self.queue.id)
         rows = {key: row for key, row in self.store.rows.items() if not key.startswith(index)}
         members = indexed(self.store.rows, self.queue.id)

@@ -1,0 +1,72 @@
+"""The consumers that wait at a queue: where each is, and whom the pump looks after next."""
+
+from qmgrd.core.queue.lease import Consumer
+from qmgrd.core.queue.waiting import Waiting
+from qmgrd.core.selector.selector import compile_selector
+from tests.qmgrd.core.harness import Client, lessee
+
+
+def consumer(app: Client, number: int, **how: object) -> Consumer:
+    return Consumer(1, number, lessee(app.manager.queue("Q")), 1, 1, **how)  # type: ignore[arg-type]
+
+
+def test_consumers_join_and_leave_without_a_trace(app: Client) -> None:
+    waiting = Waiting()
+    assert not waiting
+    plain = consumer(app, 1)
+    choosy = consumer(app, 2, selector=compile_selector("a = 1"), is_get=True)
+    seeks = [consumer(app, number, prefix=b"x") for number in (3, 4)]
+    for each in (plain, choosy, *seeks):
+        waiting.join(each)
+    assert list(waiting.rotation) == [plain, choosy]
+    assert list(waiting.selecting) == [choosy]
+    assert list(waiting.seeking[b"x"]) == seeks
+    assert list(waiting) == [plain, choosy, *seeks]
+    assert waiting.consumer_count == 3
+    waiting.reached[b"x"] = b"xy"
+    waiting.leave(seeks[0])
+    assert waiting.reached == {b"x": b"xy"}
+    for each in (plain, choosy, seeks[1]):
+        assert waiting
+        waiting.leave(each)
+    assert not waiting
+    assert (waiting.consumer_count, waiting.selecting, waiting.reached) == (0, {}, {})
+
+
+def test_consumer_without_credit_rests_until_it_has_some(app: Client) -> None:
+    waiting, one = Waiting(), consumer(app, 1)
+    waiting.join(one)
+    one.credit_messages = 0
+    waiting.rest(one)
+    waiting.resume(one)
+    assert (list(waiting.rotation), list(waiting.resting)) == ([], [one])
+    assert list(waiting) == [one]
+    one.credit_messages = 1
+    waiting.resume(one)
+    assert (list(waiting.rotation), list(waiting.resting)) == ([one], [])
+
+
+def test_those_who_seek_go_on_from_the_least_key(app: Client) -> None:
+    waiting, one = Waiting(), consumer(app, 1, prefix=b"x")
+    waiting.join(one)
+    waiting.sought.clear()
+    waiting.resume(one)
+    assert list(waiting.sought) == [b"x"]
+    waiting.reached[b"x"] = b"x5"
+    waiting.seek_from(b"x", b"x7")
+    assert waiting.reached == {b"x": b"x5"}
+    waiting.seek_from(b"x", b"x2")
+    assert waiting.reached == {b"x": b"x2"}
+    waiting.sought.clear()
+    waiting.start_over()
+    assert (waiting.reached, list(waiting.sought)) == ({}, [b"x"])
+
+
+def test_those_who_select_look_at_earlier_messages_again(app: Client) -> None:
+    waiting, one = Waiting(), consumer(app, 1, selector=compile_selector("a = 1"))
+    waiting.join(one)
+    one.heads[4] = 9
+    waiting.look_again(4, 3)
+    assert list(one.again) == [(5, 3)]
+    waiting.start_over()
+    assert one.heads[4] == 0
