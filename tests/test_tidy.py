@@ -19,6 +19,13 @@ PURE = ("qmgrd/qmgrd/core/", "protocol/qmgr_protocol/")
 BANNED_IN_PURE = {"asyncio", "lmdb", "os", "random", "socket", "threading", "time", "uvloop"}
 IMPORTED_ONCE = ("msgpack", "uvloop")
 COUNTERS = "qmgrd/qmgrd/core/layout/counters.py"
+# Where rows of the store are counted as they change; others call Context.count_read.
+ROWS_COUNTED_IN = (
+    "qmgrd/qmgrd/core/layout/",
+    "qmgrd/qmgrd/core/queue/",
+    "qmgrd/qmgrd/core/context/context.py",
+    "qmgrd/qmgrd/store/",
+)
 KNOT_MAX = 3  # modules that import each other, directly or not
 KNOTTED = "qmgr_tables."  # its tables and their registry import each other
 
@@ -91,6 +98,25 @@ def counters_set(tree: ast.AST) -> Iterator[int]:
             yield node.lineno
 
 
+def rows_counted(tree: ast.AST) -> Iterator[int]:
+    """The lines that assign to the rows that a transaction has used."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            owner = getattr(node.value, "attr", getattr(node.value, "id", ""))
+            if node.attr == "rows_used" or (node.attr, owner.strip("_")) == ("rows", "context"):
+                yield node.lineno
+
+
+def set_by_hand(name: str, tree: ast.AST) -> Iterator[str]:
+    """Complaints about numbers that only their owners are to change."""
+    if name != COUNTERS:
+        for line in counters_set(tree):
+            yield f"{name}:{line}: sets a counter; a method of Counters is to do that"
+    if not name.startswith(ROWS_COUNTED_IN):
+        for line in rows_counted(tree):
+            yield f"{name}:{line}: counts rows by hand; call count_read"
+
+
 def complaints(name: str, text: str) -> Iterator[str]:
     tree = ast.parse(text)
     if (lines := len(text.splitlines())) > MODULE_LINES_MAX:
@@ -100,9 +126,7 @@ def complaints(name: str, text: str) -> Iterator[str]:
             continue
         if (lines := body_lines(node)) > FUNCTION_LINES_MAX:
             yield f"{name}:{node.lineno}: {node.name} has {lines} lines"
-    if name != COUNTERS:
-        for line in counters_set(tree):
-            yield f"{name}:{line}: sets a counter; a method of Counters is to do that"
+    yield from set_by_hand(name, tree)
     if name.startswith(PURE):
         for line, imported in imports(tree):
             if imported in BANNED_IN_PURE:
@@ -206,6 +230,8 @@ def test_each_message_is_in_the_protocol() -> None:
         ("protocol/qmgr_protocol/frame.py", "import os.path\n", ":1: imports os"),
         ("tools/qmgr_tools/top/top.py", "x = 1\n" * 451, ": 451 lines"),
         ("qmgrd/qmgrd/core/jobs/purge.py", "\nqueue.counters.depth -= 1\n", ":2: sets a counter"),
+        ("qmgrd/qmgrd/core/jobs/purge.py", "context.rows += 2\n", ":1: counts rows by hand"),
+        ("qmgrd/qmgrd/core/jobs/purge.py", "self._context.tx.rows_used = 2\n", ":1: counts rows"),
         ("qmgrd/qmgrd/core/jobs/purge.py", "counters.a = counters.b = 0\n", ":1: sets a counter"),
         ("tools/qmgr_tools/top/top.py", "def f():\n" + "    x = 1\n" * 50, ":1: f has 51 lines"),
     ],

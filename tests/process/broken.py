@@ -90,7 +90,7 @@ def gulp() -> None:
             return receive(self, context, bury, queue, puts, target)
         for seq_id in self.inbox.missing(puts.first_id, len(puts.records)):
             self.hold(seq_id, None)
-        return put.Put([], [], 0)
+        return put.Put([], [])
 
     LinkInbox.receive = gulping  # type: ignore[assignment, method-assign]
 
@@ -134,7 +134,7 @@ def boast() -> None:
             receive(later, context, bury, queue, stored, target)
 
         context.timers.at(context.now.ms + LATE_MS, store)
-        return put.Put([], [], 0)
+        return put.Put([], [])
 
     LinkInbox.receive = boasting  # type: ignore[assignment, method-assign]
 

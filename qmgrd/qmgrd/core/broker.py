@@ -159,7 +159,7 @@ class Broker:
     def begin(self, tx: Transaction, now: Now, space: Space) -> None:
         """Open a turn."""
         context = self.context
-        context.tx, context.now, context.rows, context.wrote = tx, now, 0, False
+        context.tx, context.now, context.wrote = tx, now, False
         context.working = None
         context.turns += 1
         if space.map_bytes != self._marks.map_bytes:

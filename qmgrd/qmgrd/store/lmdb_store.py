@@ -81,10 +81,11 @@ class CopyFailed(Exception):
 class LmdbTransaction:
     """The write transaction of a turn. The methods are LMDB's own, bound, for speed."""
 
-    __slots__ = ("_txn", "delete", "get", "put")
+    __slots__ = ("_txn", "delete", "get", "put", "rows_used")
 
     def __init__(self, txn: lmdb.Transaction) -> None:
         self._txn = txn
+        self.rows_used = 0
         self.get: Callable[[bytes], Any] = txn.get
         self.put: Callable[[bytes, bytes], object] = txn.put
         self.delete: Callable[[bytes], object] = txn.delete

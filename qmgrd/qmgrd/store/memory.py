@@ -24,11 +24,13 @@ class MemoryStore:
         self.file_free_bytes = 0
         self.before_commit: Callable[[], None] | None = None
         self.after_commit: Callable[[], None] | None = None
+        self.rows_used = 0
         self._undo: dict[bytes, bytes | None] = {}
 
     def begin(self) -> "MemoryStore":
         """Open the write transaction, which is the store itself."""
         assert not self._undo, "a transaction is open"
+        self.rows_used = 0
         return self
 
     def commit(self) -> None:

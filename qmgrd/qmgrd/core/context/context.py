@@ -66,8 +66,7 @@ Facts = tuple[tuple[str, Any], ...]
 class Context:
     """The queue manager's identity and limits, and the open turn.
 
-    ``rows`` estimates the rows read and written in this turn, ``turn_rows`` bounds them, and
-    ``budget`` bounds the time.
+    ``turn_rows`` bounds the ``rows`` that a turn reads and changes, ``budget`` bounds its time.
     """
 
     tx: Transaction
@@ -100,7 +99,6 @@ class Context:
         self.budget = Budget(config.limits.turn_ms, clock_ns)
         longest_bytes = max(config.limits.message_max_bytes, DELIVER_MAX_BYTES)
         self.outflow = Outflow(longest_bytes + FRAME_OVERHEAD_BYTES)
-        self.rows = 0
         self.turn_rows = config.limits.turn_rows
         # As room.py explains them.
         self.store_full = ""  # why puts are refused, or nothing
@@ -119,6 +117,11 @@ class Context:
         self.working: Work | None = None  # what the turn does at the moment, where it has a name
         self.events: dict[tuple[str, Facts], int] = {}  # of this turn, how often each
         self.outcome = Outcome([], [], [], [])
+
+    @property
+    def rows(self) -> int:
+        """The rows that this turn has read or changed so far."""
+        return self.tx.rows_used
 
     def send(self, connection: int, message: m.Message) -> None:
         """Send *message* when this turn is durable."""
@@ -205,8 +208,8 @@ class Context:
         )
 
     def count_read(self, count: int, size_bytes: int) -> None:
-        """Count what was read, or removed, towards the turn's rows."""
-        self.rows += count + size_bytes // VALUE_MAX_BYTES
+        """Counts *count* rows towards those of the turn, and more if their values are long."""
+        self.tx.rows_used += count + size_bytes // VALUE_MAX_BYTES
 
     def touch(self, queue: Queue) -> None:
         """Have *queue* written at the end of this turn, and its consumers looked after."""

@@ -47,7 +47,7 @@ def put(
         return puts.put(
             queue, context.tx, context.now, context.stamper, batch, limit, target, extras or {}
         )
-    whole, at = Put([], [], 0), 0
+    whole, at = Put([], []), 0
     for piece in _pieces(context, queue, batch):
         if not queue.has_room(len(piece), bytes_of(context, piece)):
             new = [record for record in piece if _may_come(context, queue, record, target)]
@@ -56,7 +56,7 @@ def put(
         done = puts.put(queue, context.tx, context.now, context.stamper, piece, limit, target, told)
         whole.refused.extend((at + index, error) for index, error in done.refused)
         whole.stamped.extend([at + index, stamp, count] for index, stamp, count in done.stamped)
-        whole, at = whole._replace(rows=whole.rows + done.rows), at + len(piece)
+        at += len(piece)
     return whole
 
 
@@ -120,7 +120,6 @@ def make_room(context: Context, bury: Bury, queue: Queue, messages: int, bytes_:
                 stuck.add(key)
     if pushed_out:
         context.touch(queue)
-        context.rows += 3 * pushed_out
         context.event("queue overflowed", pushed_out, queue=queue.name)
 
 
@@ -130,7 +129,6 @@ def _goes(context: Context, bury: Bury, queue: Queue, key: bytes, value: bytes) 
         return bool(bury(queue, key, value, Cause(ErrorCode.QUEUE_FULL)))
     entry = lane.remove(queue, context.tx, key, value)
     queue.happened(history.REMOVED, key, entry, code=int(ErrorCode.QUEUE_FULL))
-    context.rows += entries.body_rows(entry)
     queue.counters.count_purged()
     return True
 

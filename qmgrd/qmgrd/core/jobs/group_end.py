@@ -75,7 +75,7 @@ def _end(
         return Step("waiting", text, context.now.ms + LEASED_MS)
     entry_key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position
     value = context.tx.get(entry_key)
-    context.rows += ROWS_EACH
+    context.count_read(1, 0)
     if value is None:  # The store is damaged: nothing else would take it off the counts.
         member = Member(key[keys.GROUP_ID_AT : -4], number)
         queue.groups.leave(context.tx, member, position, for_good=False)
@@ -89,7 +89,6 @@ def _end(
         else:
             queue.happened(history.EXPIRED, entry_key, entry, code=row.parked_code)
             queue.counters.count_expired()
-        context.rows += entries.body_rows(entry)
         return None
     # One that failed may have rotted away since, and its number been put again.
     is_cause = is_expired or (number == row.parked_number and entry.delivered)

@@ -13,7 +13,7 @@ def refresh_groups(context: Context, jobs: Jobs) -> None:
         if not context.begin_work("groups", queue.id):
             queue.groups.pass_over()
             continue
-        context.rows += queue.groups.rows_to_refresh
+        context.count_read(queue.groups.rows_to_refresh, 0)
         if queue.refresh_groups(context.tx, context.now):
             context.awake(queue)
         for group_id in queue.groups.restored:

@@ -33,7 +33,7 @@ def step(
         if not left:
             return MORE
         left -= 1
-        context.rows += 1
+        context.count_read(1, 0)
         group_id = key[keys.GROUP_ID_AT :]
         try:
             row = GroupRow.decode(rows.unseal(key, value, queue.name))

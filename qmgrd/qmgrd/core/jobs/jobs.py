@@ -198,7 +198,7 @@ class Jobs:
             if not context.begin_work("job", job.id):
                 del self._ready[job.id]
                 continue
-            context.rows += SLICE_COST_ROWS
+            context.count_read(SLICE_COST_ROWS, 0)
             self._ready[job.id] = self._ready.pop(job.id)  # The last to have its next slice.
             self._settle(job, self._work(job))
 

@@ -32,11 +32,10 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
         for key, value in found:
             job.count("examined")
             if entries.decode(value).volatile:
-                entry = lane.lose(queue, tx, key, value)
-                context.rows += entries.body_rows(entry)
+                lane.lose(queue, tx, key, value)
                 context.touch(queue)
                 job.count("done")
-            context.rows += 2
+            context.count_read(1, 0)
             job.row["at"] = keys.place(key)[1] + 1
             if context.rows >= rows_max:
                 return MORE  # Long messages have many rows.

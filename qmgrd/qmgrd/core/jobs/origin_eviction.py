@@ -35,7 +35,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
         gone, looked_at = evict(queue, context.tx, rows)
         job.row["examined"] += len(rows)
         job.row["done"] += gone
-        context.rows += looked_at
+        context.count_read(looked_at + gone, 0)
     return DONE if last else MORE
 
 

@@ -62,9 +62,9 @@ def _slice(context: Context, catalogue: Catalogue, job: Job) -> Step:
 
 def _next(context: Context, catalogue: Catalogue, job: Job, count: int) -> Iterator[Parked]:
     """Yield the next *count* of what is parked that may be meant."""
-    context.rows += 1
+    context.count_read(1, 0)
     for found in islice(_from_cursor(context, catalogue, job), count):
-        context.rows += 1
+        context.count_read(1, 0)
         yield found
 
 
@@ -153,7 +153,7 @@ def facts_of(
     held = entries.publication(context.tx, entry)
     extra = parked.facts_of(note, held.target, queue.name)
     record = entries.record(context.tx, held)
-    context.rows += 1 + entries.body_rows(held)
+    context.count_read(1 + entries.body_rows(held), 0)
     priority = keys.place(found.key)[0]
     return Facts(record, priority, entry.delivered, entry.failed, entry.put_us, extra)
 

@@ -39,7 +39,7 @@ def next_rows(
         rows += weight(selector, context.tx, value)
         if key.startswith(keys.SPACE_MESSAGE):
             rows += entries.body_rows(entries.decode(value))
-    context.rows += 2 * rows
+    context.count_read(rows, 0)
     if found:
         job.row["cursor"] = found[-1][0] + b"\0"
     return found, last

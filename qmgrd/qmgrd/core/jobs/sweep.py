@@ -22,7 +22,7 @@ from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
 
 SLICE_ROWS = 500
-ROWS_EACH = 3
+ROWS_EACH = 4  # of most messages that expire: two of the schedule, the entry, its UID
 # What is leased, or under way, is looked at again after that; at most after the other.
 POSTPONED_MS, POSTPONED_MAX_MS = 1_000, 60_000
 NO_PLACE_MS = 10_000  # until what should be a dead letter, and has no place, is tried again
@@ -49,7 +49,7 @@ class Sweep:
                 break  # Long messages have many rows; the others are next turn's.
             context.begin_work("due", key)
             context.tx.delete(key)
-            context.rows += ROWS_EACH
+            context.count_read(1, 0)
             _, _, queue_id, lane_, rank, arrival = keys.DUE.unpack(key)
             queue = self._catalogue.by_id.get(queue_id)
             if queue is None:
@@ -76,7 +76,6 @@ class Sweep:
         if queue.is_lost(entry, arrival):
             # A job would, in time; it is counted.
             lane.lose(queue, context.tx, key, value)
-            context.rows += entries.body_rows(entry)
             return
         is_expired = 0 < entry.expires_ms <= context.now.ms
         if key[keys.POSITION_AT] == keys.LANE_DELAYED and not is_expired:
@@ -113,7 +112,6 @@ class Sweep:
         lane.remove(queue, context.tx, key, value, for_good=False)
         queue.counters.count_expired()
         queue.happened(history.EXPIRED, key, entry)
-        context.rows += entries.body_rows(entry)
         context.event("message expired", queue=queue.name)
         if record:
             self._report(queue, record)

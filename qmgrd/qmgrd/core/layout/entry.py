@@ -185,6 +185,7 @@ def write_rows(tx: Transaction, body_id: int, record: bytes, trailer: bytes) -> 
     """Store *record* in body rows; return what stands for it in its entry."""
     for chunk, start in enumerate(range(0, len(record), VALUE_MAX_BYTES)):
         tx.put(keys.body(body_id, chunk), record[start : start + VALUE_MAX_BYTES])
+    tx.rows_used += chunk + 1
     return _ROWS.pack(body_id, len(record)) + trailer
 
 
@@ -281,6 +282,7 @@ def delete_rows(tx: Transaction, entry: Entry) -> int:
         return 0  # They are another message's, or rotten: better left than taken from another.
     for key, _ in rows:
         tx.delete(key)
+    tx.rows_used += len(rows)
     return len(rows)
 
 

@@ -10,6 +10,12 @@ from typing import NamedTuple, Protocol
 class Transaction(Protocol):
     """The open write transaction of a turn. Sees its own writes."""
 
+    rows_used: int
+    """The rows that the core has read or changed. It bounds the turn. The modules that change the
+    rows of a message (lane, entry, put) count them here, and who scans counts what it reads.
+    A store only starts it at 0: to count each call there would cost an ack a few percent.
+    """
+
     def get(self, key: bytes) -> bytes | None:
         """Return the value of *key*, or None."""
 

@@ -177,7 +177,7 @@ class LinkInbox:
             if index not in kept_out:
                 self.hold(seq_id, record)
         refused = [(numbered[index][0], error) for index, error in kept_out.items()]
-        return Put(refused, [], done.rows)
+        return Put(refused, [])
 
     def skip(self, put: m.Put) -> None:
         """Take the ids of *put* as held: their messages are gone at the sender.

@@ -235,4 +235,4 @@ class LinkOutbox(Outbox):
             if 0 < entry.expires_ms <= self._context.now.ms:
                 kind = history.EXPIRED  # Perhaps it was passed over; and nobody has it any more.
             queue.happened(kind, key, entry, peer=queue.name[1:], target=entry.target)
-        self._context.rows += 3 * len(found)
+        self._context.count_read(len(found), 0)

@@ -64,7 +64,7 @@ def carry(
             bound_for,
             note,
         )
-        context.rows += append(queue, context.tx, prepared, queue.next_arrival())
+        append(queue, context.tx, prepared, queue.next_arrival())
         context.touch(queue)
 
 

@@ -44,6 +44,5 @@ def store(
         done.refused.extend((index, context.no_pages()) for index in range(fitting, count))
     if done.refused or queue.told_full:
         tell_full(context, queue, done.refused, count)
-    context.rows += done.rows
     context.touch(queue)
     return queue, target, done

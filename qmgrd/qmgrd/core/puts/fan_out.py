@@ -136,7 +136,7 @@ def _give_plain(
             queue.account.entry(history.PUT, key, entries.decode(reference))
     queue.counters.skip_arrivals(part[-1].arrival + 1)
     queue.counters.put_batch(len(part), size)
-    context.rows += len(part)
+    context.count_read(len(part), 0)
 
 
 def add(context: Context, catalogue: Catalogue, queue: Queue, publication: Publication) -> None:
@@ -162,12 +162,12 @@ def add(context: Context, catalogue: Catalogue, queue: Queue, publication: Publi
     priority = front[6]
     if front[7] & records.FLAG_PRIORITY_OF_QUEUE:
         priority = queue.bounds.priority_default
-    rows = lane.add(queue, context.tx, reference, front, trailer, priority, arrival)
+    lane.add(queue, context.tx, reference, front, trailer, priority, arrival)
     queue.came(history.PUT, priority, arrival, reference)
     queue.counters.skip_arrivals(arrival + 1)
     queue.counters.count_put(is_fast=True)
     catalogue.holders.hold(arrival)
-    context.rows += rows + _ROWS_EACH
+    context.count_read(_ROWS_EACH, 0)
     context.touch(queue)
 
 
@@ -203,5 +203,5 @@ def is_selected(context: Context, subscription: Subscription, publication: Publi
         priority = queue.bounds.priority_default
     extra = {"topic": entry.target, "subscription": subscription.name}
     record = entries.record(context.tx, entry)
-    context.rows += 1 + entries.body_rows(entry)
+    context.count_read(1 + entries.body_rows(entry), 0)
     return selector.matches(Facts(record, priority, 0, 0, entry.put_us, extra).value_of)

@@ -174,7 +174,7 @@ class Publications:
             if is_full and not is_known:
                 stop = keys.place(key)[1] + 1
                 break
-        self._context.rows += len(rows_)
+        self._context.count_read(len(rows_), 0)
         return _Batch(self._next, stop, found, self._parts(found))
 
     def _parts(self, found: list[Publication]) -> list[tuple[int, Subscription, list[Publication]]]:
@@ -213,7 +213,7 @@ class Publications:
             key = keys.holders(arrival)
             row = rows.find(tx, key)
             count = change + (int.from_bytes(row, "big") if row is not None else 0)
-            self._context.rows += 1
+            self._context.count_read(1, 0)
             if count > 0:
                 if change:
                     rows.put(tx, key, count.to_bytes(_COUNT_BYTES, "big"))
@@ -231,7 +231,6 @@ class Publications:
         entry = lane.remove(queue, context.tx, key, value)
         queue.counters.count_acked()
         queue.happened(history.SETTLED, key, entry, target=entry.target)
-        context.rows += 2 + entries.body_rows(entry)
         context.dirty_queues[queue.id] = queue
         if queue.bounds.dedup_retention_ms:
             until_ms = context.now.ms + queue.bounds.dedup_retention_ms

@@ -21,23 +21,23 @@ class Held(NamedTuple):
     index_key: bytes  # of its UID, which nobody else may put
 
 
-def append_held(queue: Queue, tx: Transaction, held: Iterable[Held]) -> int:
-    """Write what a unit of work *held* of *queue*; return how many rows that took."""
+def append_held(queue: Queue, tx: Transaction, held: Iterable[Held]) -> None:
+    """Stores what a unit of work *held* of *queue*."""
     write, prefixes, has_seekers = tx.put, queue.positions.prefixes, bool(queue.waiting.seeking)
-    count = size = rows = 0
+    count = size = 0
     trailer = b""
     for _, prepared, place, index_key in held:
         arrival = place or queue.next_arrival()
         head, record = prepared.head, prepared.record
         if not head:
-            rows += append(queue, tx, prepared, arrival)
+            append(queue, tx, prepared, arrival)
             continue
         key = prefixes[prepared.priority] + arrival.to_bytes(8, "big")
         write(key, head + record)
         write(index_key, key[keys.POSITION_AT :])
         if correlation := record[records.CORRELATION_LENGTH_AT]:
             correlation_id = record[records.HEAD_BYTES : records.HEAD_BYTES + correlation]
-            rows += queue.index_correlation(tx, correlation_id, key)
+            queue.index_correlation(tx, correlation_id, key)
         trailer = prepared.trailer
         if queue.account is not None:
             _note_held(queue, key, head + record)
@@ -49,7 +49,7 @@ def append_held(queue: Queue, tx: Transaction, held: Iterable[Held]) -> int:
     if count:
         queue.origins.raise_to(tx, trailer[:-8], int.from_bytes(trailer[-8:], "big"))
         queue.counters.put_batch(count, size)
-    return rows + lane.ROWS_OF_A_PUT * count
+    tx.rows_used += lane.ROWS_OF_A_PUT * count
 
 
 def _note_held(queue: Queue, key: bytes, value: bytes) -> None:

@@ -69,9 +69,6 @@ class OpenTurn(Protocol):
     turn_number: int
     wrote: bool
 
-    def count_read(self, count: int, size_bytes: int) -> None:
-        """Counts rows towards the limit of the turn."""
-
     def event(self, event: str, count: int = 1, **facts: Any) -> None:
         """Reports to operators what happened."""
 
@@ -176,12 +173,12 @@ class Journal:
                 self.next += 1
                 self.bytes += len(data)
                 written += 1
-            turn.count_read(written, 0)
+            tx.rows_used += written
         gone = self._trim(turn, TRIM_ROWS + 2 * written)
         if written or gone:
             state = keys.HISTORY_ROW.pack(self.first, self.next, self.bytes, self.dropped)
             rows.put(tx, keys.HISTORY, state)
-            turn.count_read(1, 0)
+            tx.rows_used += 1
 
     def _wanted_from(self) -> int:
         """Return the first row that somebody wants."""
@@ -203,7 +200,7 @@ class Journal:
         if dropped:
             self._drop(turn, dropped)
         self._warn(turn)
-        turn.count_read(gone, 0)
+        turn.tx.rows_used += gone
         return gone
 
     def _is_over(self, tx: Transaction) -> bool:
@@ -265,7 +262,7 @@ class Journal:
             rows.put(turn.tx, key, pack(self.cursors[name].row()))
         else:
             turn.tx.delete(key)
-        turn.count_read(1, 0)
+        turn.tx.rows_used += 1
         turn.wrote = True
 
     def read(self, tx: Transaction, after: int, until: int, bytes_max: int) -> Iterator[Row]:

@@ -28,8 +28,8 @@ def add(
     trailer: bytes,
     priority: int,
     arrival: int,
-) -> int:
-    """Store *entry* with all rows that lead to it; return how many rows that took.
+) -> None:
+    """Stores *entry* with all rows that lead to it.
 
     Args:
         entry: its ``due_ms`` says when it can be got, 0 = at once. What waits for a link has an id,
@@ -55,7 +55,12 @@ def add(
     if queue.is_publications:
         due_ms = ready_ms  # Those who hold it have the schedule's rows.
     tx.put(key, entries.encode(entry._replace(due_ms=due_ms)))
-    rows = 1 + _index_uid(queue, tx, entry, trailer, key)
+    rows = 2
+    if entry.shared:
+        rows = 1  # A reference is not found by its UID.
+    else:
+        index_key = queue.origins.index_key(trailer, entry.target.encode())
+        tx.put(index_key, key[keys.POSITION_AT :])
     if due_ms and not queue.is_publications:
         queue.shared.schedule.add(tx, due_ms, queue.id, lane, rank, arrival)
         rows += 1
@@ -65,19 +70,11 @@ def add(
         )
         rows += 1  # What changes of its group is written once, at the end of the turn.
     if lane != keys.LANE_DELAYED and not is_sent:
-        rows += _index(queue, tx, front, rank, arrival)
+        if index_key := index.correlation_key(queue.id, front, rank, arrival):
+            tx.put(index_key, b"")
+            rows += 1
         queue.tell_all(front, trailer, rank, arrival)
-    return rows
-
-
-def _index_uid(
-    queue: Queue, tx: Transaction, entry: entries.Entry, trailer: bytes, key: bytes
-) -> int:
-    """Have a message be found by its UID; return how many rows that took: of a reference none."""
-    if entry.shared:
-        return 0
-    tx.put(queue.origins.index_key(trailer, entry.target.encode()), key[keys.POSITION_AT :])
-    return 1
+    tx.rows_used += rows
 
 
 def _member(queue: Queue, tx: Transaction, front: bytes) -> Member | None:
@@ -88,15 +85,6 @@ def _member(queue: Queue, tx: Transaction, front: bytes) -> Member | None:
     member = Member(*group)
     is_last = index.is_last(front)
     return member if queue.groups.admits(tx, member, is_last=is_last) else None
-
-
-def _index(queue: Queue, tx: Transaction, front: bytes, priority: int, arrival: int) -> int:
-    """Have a message that can be got found by its correlation id; return how many rows."""
-    key = index.correlation_key(queue.id, front, priority, arrival)
-    if not key:
-        return 0
-    tx.put(key, b"")
-    return 1
 
 
 def wake(queue: Queue, tx: Transaction, key: bytes, entry: entries.Entry) -> None:
@@ -151,22 +139,28 @@ def unlink(
     entry = entries.decode(value)
     lane, (priority, arrival) = key[keys.POSITION_AT], keys.place(key)
     tx.delete(key)
+    rows = 1
     if queue.holders is None:
         trailer = entries.uid_trailer(entry)
         index_key = queue.origins.index_key(trailer, entry.target.encode())
         if tx.get(index_key) == key[keys.POSITION_AT :]:
             tx.delete(index_key)
+            rows += 1
     for timed in index.timed_keys(queue.id, entry, lane, priority, arrival):
         tx.delete(timed)
+        rows += 1
     if lane == keys.LANE_PARKED:
         tx.delete(keys.parked(arrival, queue.id))
+        rows += 1
     elif not queue.is_transmission:
         front = entries.front(tx, entry)
         if lane != keys.LANE_DELAYED and (
             selecting := index.correlation_key(queue.id, front, priority, arrival)
         ):
             tx.delete(selecting)
+            rows += 1
         _leave_group(queue, tx, key, front, for_good=for_good)
+    tx.rows_used += rows
     _leave_lane(queue, entry, lane, arrival)
     return entry
 
@@ -197,6 +191,7 @@ def set_aside(queue: Queue, tx: Transaction, key: bytes, value: bytes) -> None:
 def postpone(queue: Queue, tx: Transaction, key: bytes, entry: entries.Entry, due_ms: int) -> None:
     """Have a message, whose row in the schedule is gone, looked at again at *due_ms*; 0: never."""
     tx.put(key, entries.encode(entry._replace(due_ms=due_ms)))
+    tx.rows_used += 1 + bool(due_ms)
     if due_ms:
         queue.shared.schedule.add(tx, due_ms, queue.id, key[keys.POSITION_AT], *keys.place(key))
 

@@ -43,7 +43,6 @@ class Put(NamedTuple):
 
     refused: list[tuple[int, RequestError]]  # index and why
     stamped: list[list[int]]  # runs: index of the first, its timestamp, how many
-    rows: int
 
 
 class Prepared(NamedTuple):
@@ -85,21 +84,20 @@ def put(
     message_max_bytes = queue.longest(message_max_bytes)
     plain_max = 0 if extras else plain_max_bytes(queue, batch, message_max_bytes)
     stamper.catch_up(now.wall_us)
-    index = rows = 0
+    index = 0
     while index < len(batch):
         record = batch[index]
         if plain_max:
             run = batch[index : index + RUN_MAX_RECORDS]
-            count, used = _put_run(queue, tx, now, stamper, run, plain_max, bound_for)
+            count = _put_run(queue, tx, now, stamper, run, plain_max, bound_for)
             if count:
                 stamped.append([index, stamper.last_us - count + 1, count])
-                rows += used
                 index += count
                 continue
         try:
             extra = extras.get(index, _NO_EXTRAS)
             prepared = prepare(queue, tx, now, stamper, record, message_max_bytes, bound_for, extra)
-            rows += append(queue, tx, prepared, queue.next_arrival())
+            append(queue, tx, prepared, queue.next_arrival())
             if prepared.is_new:
                 stamped.append([index, stamper.last_us, 1])
         except RequestError as error:
@@ -107,7 +105,7 @@ def put(
                 queue.counters.count_refused()
             refused.append((index, error))
         index += 1
-    return Put(refused, stamped, rows)
+    return Put(refused, stamped)
 
 
 def _put_run(
@@ -118,13 +116,13 @@ def _put_run(
     batch: list[bytes],
     plain_max: int,
     bound_for: bytes,
-) -> tuple[int, int]:
+) -> int:
     """Append the records that *batch* begins with in a tight loop, if they are for one."""
     if looks_plain(queue, batch[0]):
         return _put_plain(queue, tx, now, stamper, batch, plain_max, bound_for)
     if looks_like_a_run(batch[0]) and not queue.is_transmission:
         return put_run(queue, tx, now, stamper, batch, plain_max)
-    return 0, 0
+    return 0
 
 
 def _put_plain(
@@ -135,22 +133,22 @@ def _put_plain(
     batch: list[bytes],
     plain_max: int,
     bound_for: bytes,
-) -> tuple[int, int]:
-    """Append the plain records that *batch* begins with; return their number, and their rows'."""
+) -> int:
+    """Appends the plain records that *batch* begins with; returns how many there are."""
     rows: list[tuple[bytes, bytes]] = []
     uids: list[tuple[bytes, bytes]] = []
     counters, add_row, add_uid = queue.counters, rows.append, uids.append
     head = entries.encode_head(now.wall_us, bound_for)
     index_prefix, position_at = queue.origins.index_prefix(bound_for), keys.POSITION_AT
     arrival = counters.next_arrival
-    size = indexed = 0
+    size = 0
     for prefix, stamp, rest, trailer, correlation in _plain(queue, stamper, batch, plain_max):
         key = prefix + arrival.to_bytes(8, "big")
         arrival += 1
         add_row((key, b"".join((head, stamp, rest, trailer))))
         add_uid((index_prefix + trailer, key[position_at:]))
         if correlation:
-            indexed += queue.index_correlation(
+            queue.index_correlation(
                 tx, rest[_REST_CORRELATION_AT : _REST_CORRELATION_AT + correlation], key
             )
         size += len(rest)
@@ -158,6 +156,7 @@ def _put_plain(
     if count:
         tx.put_all(rows)
         tx.put_all(uids)
+        tx.rows_used += lane.ROWS_OF_A_PUT * count
         stamper.last_us += count
         queue.origins.raise_to(tx, stamper.origin, stamper.last_us)
         counters.skip_arrivals(arrival)
@@ -172,7 +171,7 @@ def _put_plain(
                 len(head),
                 bound_for.decode(),
             )
-    return count, lane.ROWS_OF_A_PUT * count + indexed
+    return count
 
 
 def _plain(
@@ -341,13 +340,12 @@ def _expires_ms(queue: Queue, now: Now, expiry_ms: int) -> int:
     return min(now.ms + expiry_ms, records.EXPIRY_END) if expiry_ms else 0
 
 
-def append(queue: Queue, tx: Transaction, prepared: Prepared, arrival: int) -> int:
-    """Write what was prepared under that *arrival*; return how many rows that took."""
+def append(queue: Queue, tx: Transaction, prepared: Prepared, arrival: int) -> None:
+    """Stores what was prepared under that *arrival*."""
     record, trailer = prepared.record, prepared.trailer
-    long = entries.rows_of(len(record))
     flags = entries.VOLATILE if prepared.volatile else entries.INLINE
     rest = record
-    if long:
+    if entries.rows_of(len(record)):
         flags |= entries.IN_ROWS
         rest = entries.write_rows(tx, queue.shared.ids.next(), record, trailer)
     if prepared.note:
@@ -364,11 +362,11 @@ def append(queue: Queue, tx: Transaction, prepared: Prepared, arrival: int) -> i
         prepared.target.decode(),
         rest,
     )
-    rows = lane.add(queue, tx, entry, record, trailer, prepared.priority, arrival)
+    lane.add(queue, tx, entry, record, trailer, prepared.priority, arrival)
     queue.came(kind_of(queue), prepared.priority, arrival, entry, entry.target)
     queue.origins.raise_to(tx, trailer[:-8], int.from_bytes(trailer[-8:], "big"))
     queue.counters.count_put(is_fast=prepared.verdict is Verdict.FAST)
-    return rows + long + bool(prepared.note)
+    tx.rows_used += bool(prepared.note)
 
 
 def _identify(

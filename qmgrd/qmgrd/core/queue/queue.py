@@ -243,20 +243,20 @@ class Queue:
                 if prefix in waiting.seeking:
                     waiting.seek_from(prefix, key)
 
-    def index_correlation(self, tx: Transaction, correlation_id: bytes, key: bytes) -> int:
-        """Have what a put appended under *key* found by it; return how many rows that took."""
+    def index_correlation(self, tx: Transaction, correlation_id: bytes, key: bytes) -> None:
+        """Makes the message under *key*, which a put appended, be found by its correlation id."""
         if self.is_transmission:
-            return 0
+            return
         waiting, prefix = self.waiting, self.positions.correlation_prefix
         prefix += bytes([len(correlation_id)]) + correlation_id
         index_key = prefix + key[-keys.PLACE.size :]
         tx.put(index_key, b"")
+        tx.rows_used += 1
         if prefix in waiting.seeking:
             waiting.seek_from(prefix, index_key)
         for consumer in waiting.selecting:
             if consumer.prefix == prefix:
                 consumer.look_again(*keys.place(key))
-        return 1
 
     def remember(
         self, tx: Transaction, until_ms: int, trailer: bytes, priority: int, arrival: int

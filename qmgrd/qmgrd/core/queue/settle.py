@@ -71,6 +71,7 @@ def ack_all(
         settled.append(lease)
         size += length
     _count(queue, tx, settled, size, acked)
+    tx.rows_used += len(exceptions)
     return exceptions
 
 
@@ -89,6 +90,7 @@ def _count(
         queue.groups.acknowledge(tx, group_id, numbers)
         grouped += len(numbers)
     queue.counters.acknowledge_batch(len(settled), size, grouped=grouped)
+    tx.rows_used += lane.ROWS_OF_A_PUT * len(settled) + size // entries.VALUE_MAX_BYTES
 
 
 def _ack(
@@ -114,6 +116,7 @@ def _ack(
             return ErrorCode.LEASE_LOST
         consume(queue, tx, now, lease)
         return 0
+    tx.rows_used += 1
     for lane_ in _LANES:
         key = keys.message(queue.id, lane_, min(priority, keys.PRIORITY_TOP), arrival)
         value = tx.get(key)
@@ -186,6 +189,7 @@ def come_back(
     else:
         if changed.due_ms == changed.expires_ms:
             tx.put(lease.key, entries.encode(changed))
+            tx.rows_used += 1
         else:
             lane.hasten(queue, tx, lease.key, changed)
         queue.lower(lease.priority, lease.arrival, lease.key[keys.POSITION_AT])

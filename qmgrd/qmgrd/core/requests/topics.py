@@ -226,7 +226,7 @@ class TopicAdmin:
         rows: list[dict[str, Any]] = []
         further: list[int] | None = None
         for looked_at, found in enumerate(self._behind(message)):
-            self._context.rows += 1
+            self._context.count_read(1, 0)
             if len(rows) == message.limit or looked_at == LOOKED_AT_MAX:
                 break
             further = [found.arrival, found.queue_id]

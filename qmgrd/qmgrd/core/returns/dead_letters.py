@@ -168,7 +168,7 @@ class DeadLetters:
         before.pop("left_ms", None)
         note = notes.encode(before | header)
         prepared = prepared._replace(expires_ms=0, ready_ms=0, note=note)
-        context.rows += append(queue, context.tx, prepared, queue.next_arrival())
+        append(queue, context.tx, prepared, queue.next_arrival())
 
     def _ways(self, queue: Queue, code: int) -> list[str]:
         if code in _FAILURES and queue.bounds.backout_queue:

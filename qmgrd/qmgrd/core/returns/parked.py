@@ -47,8 +47,9 @@ def park(
     notes.write(tx, queue.id, arrival, notes.encode(note))
     tx.put(keys.parked(arrival, queue.id), bytes([keys.PRIORITY_TOP - priority]))
     queue.counters.count_parked()
+    # The entry, its note, the index, the schedule.
+    context.count_read(3 + bool(parked.due_ms), 0)
     queue.happened(history.PARKED, key, parked, code=note.get("code", 0))
-    context.rows += 4
     context.touch(queue)
 
 
@@ -67,8 +68,9 @@ def send(context: Context, queue: Queue, key: bytes, value: bytes) -> bool:
     lane.unlink(queue, tx, key, value)
     flags = (entry.flags | entries.REPUBLISHED | entries.NOTED) & ~entries.AWAITED
     again = entry._replace(flags=flags, delivered=0, failed=0, due_ms=0)
-    context.rows += 3 + lane.add(queue, tx, again, front, trailer, priority, arrival)
+    lane.add(queue, tx, again, front, trailer, priority, arrival)
     notes.write(tx, queue.id, arrival, notes.encode(note))
+    context.count_read(1, 0)
     queue.happened(history.REPUBLISHED, key, again)
     context.touch(queue)
     return True
@@ -87,7 +89,6 @@ def drop(context: Context, queue: Queue, key: bytes, value: bytes) -> None:
     entry = lane.remove(queue, context.tx, key, value)
     queue.happened(history.REMOVED, key, entry)
     queue.counters.count_purged()
-    context.rows += 4
     context.touch(queue)
 
 

@@ -104,7 +104,7 @@ class Returns:
         context, queue = self._context, lease.lessee.queue
         value = queue.value_of(context.tx, lease)
         entry = entries.decode(value)
-        context.rows += 2
+        context.count_read(1, 0)
         context.touch(queue)
         is_over = 0 < entry.expires_ms <= context.now.ms  # Then it just expires, once it is back.
         code = 0 if is_over else self._end_of(queue, entry, how)

@@ -81,12 +81,11 @@ def _on_its_own(
 ) -> entries.Entry:
     """Return *entry* for *queue* with a copy of its *record*, which nobody shares."""
     flags, rest = entry.flags & ~(entries.SHARED | entries.IN_ROWS), record
-    if (rows := entries.rows_of(len(record))) or entry.in_rows:
+    if entries.rows_of(len(record)) or entry.in_rows:
         flags |= entries.IN_ROWS
         rest = entries.write_rows(
             context.tx, queue.shared.ids.next(), record, entries.uid_trailer(entry)
         )
-        context.rows += rows
     return entry._replace(flags=flags & ~entries.REPUBLISHED, rest=rest)
 
 
@@ -164,11 +163,10 @@ def _arrive(
     arrival = queue.next_arrival()
     flags = entry.flags & ~entries.NOTED | (entries.NOTED if note else 0)
     arrived = entry._replace(flags=flags, delivered=0, failed=0, due_ms=0, target=place.target)
-    rows = lane.add(queue, tx, arrived, front, trailer, priority, arrival)
+    lane.add(queue, tx, arrived, front, trailer, priority, arrival)
     queue.came(history.PUT, priority, arrival, arrived, place.target)
     if note:
         notes.write(tx, queue.id, arrival, note)
     queue.origins.raise_to(tx, trailer[:-8], int.from_bytes(trailer[-8:], "big"))
     queue.counters.count_put(is_fast=verdict is Verdict.FAST)
-    context.rows += 2 * rows
     context.touch(queue)

@@ -339,7 +339,6 @@ class LinkStreams:
             return [(seq_id, error) for seq_id in stream.inbox.missing(put.first_id, count)]
         refused = done.refused + refused
         tell_full(context, queue, refused, count)
-        context.rows += done.rows
         context.touch(queue)
         return refused
 

@@ -18,7 +18,7 @@ from qmgrd.core.returns.returns import (
 )
 from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.settle_part import SettlePart
-from qmgrd.core.sessions.units import ROWS_OF_A_GET, Units
+from qmgrd.core.sessions.units import Units
 
 
 class Settlements:
@@ -68,23 +68,13 @@ class Settlements:
                 return []
             indexes = range(first_index, first_index + len(message.handles) // m.HANDLE.size)
             return [[message.settle_id, index, int(ErrorCode.LEASE_LOST)] for index in indexes]
-        held_bytes, rows = queue.counters.bytes, self._rows_of(queue, message.handles)
         if message.action == m.ACK and not message.unit:
             failed = self._ack(session, queue, message.handles)
         else:
             failed = self._one_by_one(session, queue, message)
-        # The body rows of long messages go one by one.
-        freed_bytes = max(held_bytes - queue.counters.bytes, 0)
-        self._context.count_read(rows, freed_bytes)
+            self._context.count_read(2 * len(message.handles) // m.HANDLE.size, 0)
         self._context.touch(queue)
         return [[message.settle_id, first_index + index, code] for index, code in failed]
-
-    def _rows_of(self, queue: Queue, handles: bytes) -> int:
-        """Return about how many rows change with what *handles* name."""
-        if not self._context.is_small:
-            return 2 * len(handles) // m.HANDLE.size
-        found = (queue.leases.get(arrival) for _, arrival, _ in m.HANDLE.iter_unpack(handles))
-        return sum(2 if lease and lease.is_plain else ROWS_OF_A_GET for lease in found)
 
     def _ack(self, session: Session, queue: Queue, handles: bytes) -> list[tuple[int, int]]:
         before, context = queue.counters.acked, self._context

@@ -199,7 +199,7 @@ class Subscriptions:
             is_there = self._topics.subscriptions.get(name) is found
             if is_there and self._context.begin_work("subscription", name):
                 self._removal.remove(found.name)
-            context.rows += END_ROWS
+            context.count_read(END_ROWS, 0)
             is_over = context.budget.is_over
 
     def suspend(self, found: Subscription, *, suspended: bool) -> None:

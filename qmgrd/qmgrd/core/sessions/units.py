@@ -172,7 +172,7 @@ class Units:
             for x in found
         ]
         self._held_bytes += unit.hold(queue, held, rows)
-        self._context.rows += len(held)
+        self._context.count_read(len(held), 0)
 
     def _let_go(self, unit: Unit) -> list[Held]:
         """Return the puts of *unit*, which no longer wait."""
@@ -267,7 +267,7 @@ class Units:
         for held in by_queue.values():
             queue, bury = held[0].queue, self._dead_letters.bury
             overflow.make_room_for_all(context, bury, queue, held, is_put=False)
-            context.rows += append_held(queue, context.tx, held)
+            append_held(queue, context.tx, held)
             overflow.make_room_for_all(context, bury, queue, held, is_put=True)
             context.touch(queue)
 
@@ -284,7 +284,6 @@ class Units:
             queue, leases = lessee.queue, list(lessee.leases.values())
             for lease in leases:
                 settle.consume(queue, context.tx, context.now, lease)
-                context.rows += _rows_of_a_get(lease)
             context.touch(queue)
             self._returns.count(queue, len(leases), 0)
 

@@ -26,7 +26,7 @@ def test_slices_are_smaller_where_the_selector_takes_long(app: Client) -> None:
     queue = app.manager.queue("Q")
     job.row["where"] = " OR ".join(["h LIKE '%" + "_" * 250 + "b%'"] * 14)
     context.tx = app.manager.store.begin()
-    context.rows = 0
+    assert context.rows == 0
     prefix, selector = keys.lane(queue.id, keys.LANE_READY), selector_of(context, job, queue)
     compiled_rows = context.rows
     slices = [next_rows(context, job, prefix, selector) for _ in range(9)]
@@ -34,7 +34,7 @@ def test_slices_are_smaller_where_the_selector_takes_long(app: Client) -> None:
     assert compiled_rows > 400
     assert [len(rows) for rows, _ in slices] == [1] * 9
     assert [last for _, last in slices] == [False] * 8 + [True]
-    assert context.rows > 9 * 1_000
+    assert context.rows > 9 * 500
     assert selector_of(context, job, queue) is selector
 
 

@@ -84,19 +84,23 @@ def test_what_is_added_is_removed_without_a_trace(
     if is_noted:
         entry = entry._replace(flags=entry.flags | entries.NOTED)
         tx.put(keys.note(1, 3), b"note")
-    body_rows = len([key for key in tx.rows if key[:1] == keys.SPACE_BODY])
-    count = lane.add(queue, tx, entry, record, record[-9:], 4, 3)
+    body_rows = tx.rows_used
+    assert body_rows == len([key for key in tx.rows if key[:1] == keys.SPACE_BODY])
+    lane.add(queue, tx, entry, record, record[-9:], 4, 3)
+    count = tx.rows_used
     queue.refresh_groups(tx, Now(1, 1))
     group = None if is_transmission else given_fields.group
     # Nobody waits for more of a group that ends here: it is complete, unless its member is delayed,
     # and so has no turn.
     of_group = 0 if group is None else ROWS_OF_A_GROUP - (1 + group[2] if ready_ms else 0)
-    assert len(rows_of(tx)) == count + of_group + body_rows + is_noted
+    assert len(rows_of(tx)) == count + of_group + is_noted
     assert sums(queue)[:3] == [not ready_ms, bool(ready_ms), len(record)]
     ((key, value),) = [(k, v) for k, v in tx.rows.items() if k[:1] == keys.SPACE_MESSAGE]
     in_lane = keys.LANE_READY if group is None else keys.LANE_GROUPED
     assert key[keys.POSITION_AT] == (keys.LANE_DELAYED if ready_ms else in_lane)
     lane.remove(queue, tx, key, value)
+    # The row of its group stays, and its note goes, too.
+    assert tx.rows_used == 2 * count - (group is not None) + is_noted
     queue.refresh_groups(tx, Now(1, 1))
     goes_on = group is not None and not group[2]  # That is known, and will be forgotten in time.
     kept = [keys.SPACE_DUE, keys.SPACE_GROUP_ROW] if goes_on else []
@@ -108,7 +112,8 @@ def test_delayed_message_is_found_by_nobody_but_its_uid_is_taken() -> None:
     tx, queue = MemoryStore(), a_queue()
     record = records.encode(Fields(b"x", correlation_id=b"c", uid=Uid("B", 1)))
     entry = entry_of(queue, tx, record, 0, 0, 1_000)
-    assert lane.add(queue, tx, entry, record, record[-9:], 4, 3) == 3
+    lane.add(queue, tx, entry, record, record[-9:], 4, 3)
+    assert tx.rows_used == 3
     spaces = sorted(key[:1] for key in rows_of(tx))
     assert spaces == [keys.SPACE_MESSAGE, keys.SPACE_UID, keys.SPACE_DUE]
     assert queue.shared.schedule.next_ms == 1_000

@@ -39,7 +39,7 @@ def outcome(batches: list[list[bytes]], target: str, bounds: Bounds) -> Any:
     for batch in batches:
         done = put(queue, store, NOW, stamper, batch, 5_000, target)
         ids = [(first + i, stamp + i) for first, stamp, count in done.stamped for i in range(count)]
-        said.append(([(i, e.code, e.text) for i, e in done.refused], ids, done.rows))
+        said.append(([(i, e.code, e.text) for i, e in done.refused], ids, store.rows_used))
     queue.refresh_groups(store, NOW)
     queue.flush(store)
     return said, dict(store.rows), queue.counters, stamper.last_us
@@ -166,9 +166,7 @@ def test_tight_loop_is_given_a_run_at_a_time(monkeypatch: pytest.MonkeyPatch) ->
     copied: list[int] = []
     put_plain = puts._put_plain
 
-    def counting(
-        queue: Any, tx: Any, now: Any, stamper: Any, batch: Any, *rest: Any
-    ) -> tuple[int, int]:
+    def counting(queue: Any, tx: Any, now: Any, stamper: Any, batch: Any, *rest: Any) -> int:
         copied.append(len(batch))
         return put_plain(queue, tx, now, stamper, batch, *rest)
 

@@ -44,8 +44,8 @@ def looks_like_a_run(record: bytes) -> bool:
 
 def put_run(
     queue: Queue, tx: Transaction, now: Now, stamper: Stamper, batch: list[bytes], plain_max: int
-) -> tuple[int, int]:
-    """Append the members that *batch* begins with, if they are a run; return how many, and rows.
+) -> int:
+    """Appends the members that *batch* begins with, if they are a run; returns how many.
 
     They are of one group and priority, and come behind all that ever came of it: so none is there,
     or was.
@@ -57,7 +57,7 @@ def put_run(
     kind = unpack(batch[0])[1]  # of a record, its priority with it
     prefix = queue.positions.plain_grouped.get(kind)
     if not number or is_near_end or queue.waiting.seeking or group_id == NO_GROUP or prefix is None:
-        return 0, 0
+        return 0
     counters, first = queue.counters, number
     rows: list[tuple[bytes, bytes]] = []
     uids: list[tuple[bytes, bytes]] = []
@@ -92,6 +92,7 @@ def put_run(
     if count:
         tx.put_all(rows)
         tx.put_all(uids)
+        tx.rows_used += lane.ROWS_OF_A_PUT * count + 1
         run = group_index.Run(first, number - 1, rows[0][0][keys.POSITION_AT :])
         tx.put(*group_index.row(group_index.prefix_of(queue.id, group_id), run))
         groups.enter_run(tx, group_id, counters.next_arrival, count, now.wall_us, is_last=is_last)
@@ -99,7 +100,7 @@ def put_run(
         if queue.account is not None:
             first_us = timestamp - count + 1
             queue.account.put(history.PUT, rows, arrival - count, origin, first_us, len(head))
-    return count, lane.ROWS_OF_A_PUT * count + (count > 0)
+    return count
 
 
 def _count(queue: Queue, tx: Transaction, stamper: Stamper, count: int, size: int) -> None:
