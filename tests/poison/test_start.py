@@ -7,7 +7,7 @@ import pytest
 
 from qmgr_protocol.codec import pack
 from qmgrd.core.context.aside import Aside
-from qmgrd.core.jobs.sweep import Sweep
+from qmgrd.core.jobs.due_work import DueWork
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from tests.poison.damage import Damage
@@ -37,10 +37,10 @@ def test_store_of_the_trials_holds_rows_of_every_kind() -> None:
 def broken_due_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plant a bug that one due message meets again and again."""
 
-    def fail(self: Sweep, queue: object, key: bytes) -> None:
+    def fail(self: DueWork, queue: object, key: bytes) -> None:
         raise KeyError("planted")
 
-    monkeypatch.setattr(Sweep, "_due", fail)
+    monkeypatch.setattr(DueWork, "_due", fail)
 
 
 def test_start_without_setting_aside_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

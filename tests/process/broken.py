@@ -6,14 +6,14 @@ from contextlib import suppress
 from qmgr_protocol.messages import Put
 from qmgr_protocol.window import Inbox
 from qmgrd.core.context.context import Context, Outcome
-from qmgrd.core.context.overflow import Bury
+from qmgrd.core.context.eviction import Bury
 from qmgrd.core.layout.kv import Now, StoreFailed, Transaction
 from qmgrd.core.link.inbox import LinkInbox
 from qmgrd.core.queue import put, settle
 from qmgrd.core.queue.held import Held, append_held
-from qmgrd.core.queue.holders import Holders
 from qmgrd.core.queue.lease import Lease
 from qmgrd.core.queue.queue import Queue
+from qmgrd.core.queue.references import References
 from qmgrd.core.returns.returns import BACKED_OUT, How
 from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.unit import Unit
@@ -72,7 +72,7 @@ def repeat() -> None:
 
     def coming_back(queue: Queue, tx: Transaction, now: Now, lease: Lease) -> None:
         if lease.lessee.is_unit and lease.arrival % 10 == 0:
-            settle.come_back(queue, tx, lease)
+            settle.return_to_queue(queue, tx, lease)
         else:
             consume(queue, tx, now, lease)
 
@@ -141,7 +141,7 @@ def boast() -> None:
 
 def hoard() -> None:
     """What is published is kept, whoever had it."""
-    Holders.release = lambda self, arrival: None  # type: ignore[method-assign]
+    References.remove = lambda self, arrival: None  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

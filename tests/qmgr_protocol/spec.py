@@ -15,12 +15,12 @@ from qmgr_protocol.limits import CLIENT_NAME_MAX
 from qmgr_protocol.name import NAME_MAX
 from qmgr_protocol.states import QUEUE_MANAGER_ONLY, TRANSITIONS, Side
 from qmgrd.core import peer
-from qmgrd.core.context import session
 from qmgrd.core.queue import notes
 from qmgrd.core.queue.facts import BUILT_IN
 from qmgrd.core.selector import lexer as selector_lexer
 from qmgrd.core.selector import parser as selector_parser
 from qmgrd.core.selector import pattern as selector_pattern
+from qmgrd.core.sessions import session
 from tests.qmgr_protocol.golden import VECTORS, shown
 
 PATH = VECTORS.parent / "spec.json"

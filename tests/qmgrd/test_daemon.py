@@ -18,7 +18,7 @@ from qmgr_protocol import record as records
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd import daemon as daemons
-from qmgrd.core.jobs.sweep import Sweep
+from qmgrd.core.jobs.due_work import DueWork
 from qmgrd.core.layout.kv import StoreFailed
 from qmgrd.core.turn import TurnFailed
 from qmgrd.daemon import Daemon
@@ -410,7 +410,7 @@ async def test_work_that_fails_twice_is_set_aside_however_much_of_it_there_is(
         def fail(*_: object) -> None:
             bug()
 
-        monkeypatch.setattr(Sweep, "_expire", fail)
+        monkeypatch.setattr(DueWork, "_expire", fail)
         stream = (await wire.ask(m.ProducerOpen, ID))[0]
         wire.send(m.Put(stream, 1, 0, "Q", [record(b"x", expiry_ms=1)] * count))
         await wire.next(m.Goaway)

@@ -217,7 +217,7 @@ def within_budget(node: Node) -> None:
             f"{queue.name} at {node.name}: {len(queue.leases)} leases, depth {queue.counters.depth}"
         )
         require(len(queue.leases) <= queue.bounds.leases_max, "within_budget", fact)
-        if queue.holders is not None or queue.name.startswith(HOSTILE):
+        if queue.references is not None or queue.name.startswith(HOSTILE):
             continue  # Its limit may be lower than it was; and what it refuses is counted.
         others = queue.messages if queue.bounds.overflow == "refuse" else queue.uncommitted.messages
         require(others <= queue.bounds.depth_max, "within_budget", fact)

@@ -199,7 +199,7 @@ class Durable:
         require(put.homes == 1, "nothing_is_doubled", fact)
         self._came_home(node, view, handle, held, fact)
         if put.member is not None and not put.wandered:
-            groups.came(view, handle, held, fact)
+            groups.record_arrival(view, handle, held, fact)
 
     def _came_home(self, node: Node, view: View, handle: Handle, held: Held, fact: str) -> None:
         """Judge where a message came, and its times."""

@@ -60,7 +60,7 @@ def forget(view: View, over: list[tuple[int, bytes]]) -> None:
         )
 
 
-def came(view: View, handle: Handle, held: Held, fact: str) -> None:
+def record_arrival(view: View, handle: Handle, held: Held, fact: str) -> None:
     """Judge a member that was put."""
     member = held.put.member
     assert member is not None

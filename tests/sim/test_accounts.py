@@ -225,11 +225,11 @@ def test_message_told_as_transferred_that_expired_is_found(monkeypatch: Patch) -
 
 
 def test_publication_that_goes_untold_is_found(monkeypatch: Patch) -> None:
-    happened = Queue.happened
+    happened = Queue.record_history
 
     def forgetful(self: Queue, kind: int, *rest: Any, **more: Any) -> None:
         if not (self.is_publications and kind == history.SETTLED):
             happened(self, kind, *rest, **more)
 
-    monkeypatch.setattr(Queue, "happened", forgetful)
+    monkeypatch.setattr(Queue, "record_history", forgetful)
     assert_caught("accounts_are_true", kind=TopicWorld)

@@ -221,12 +221,12 @@ def test_crash_is_not_told_to_consumers(monkeypatch: Patch) -> None:
 
 
 def test_return_of_a_message_is_not_counted(monkeypatch: Patch) -> None:
-    come_back = settle.come_back
+    come_back = settle.return_to_queue
 
     def unseen(*arguments: Any, **terms: Any) -> Any:
         return come_back(*arguments, **terms | {"delivered": False})
 
-    monkeypatch.setattr(settle, "come_back", unseen)
+    monkeypatch.setattr(settle, "return_to_queue", unseen)
     assert_caught({"delivered_again_is_flagged"})
 
 

@@ -10,9 +10,9 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.catalogue.catalogue import Catalogue
-from qmgrd.core.context import overflow
+from qmgrd.core.context import eviction
 from qmgrd.core.jobs import job, jobs
-from qmgrd.core.jobs.sweep import Sweep
+from qmgrd.core.jobs.due_work import DueWork
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import index, keys
 from qmgrd.core.layout.schedule import Schedule
@@ -38,12 +38,12 @@ def test_message_that_failed_too_often_is_handed_out_again(monkeypatch: Patch) -
 
 
 def test_failure_is_not_counted(monkeypatch: Patch) -> None:
-    come_back = settle.come_back
+    come_back = settle.return_to_queue
 
     def forgiving(*arguments: Any, **terms: Any) -> Any:
         return come_back(*arguments, **terms | {"failed": False})
 
-    monkeypatch.setattr(settle, "come_back", forgiving)
+    monkeypatch.setattr(settle, "return_to_queue", forgiving)
     assert_caught({"failures_are_counted"}, first=35)
 
 
@@ -122,15 +122,15 @@ def test_message_expires_early(monkeypatch: Patch) -> None:
 
 
 def test_leased_message_expires(monkeypatch: Patch) -> None:
-    due = Sweep._due
+    due = DueWork._due
 
-    def ruthless(self: Sweep, queue: Queue, key: bytes) -> None:
+    def ruthless(self: DueWork, queue: Queue, key: bytes) -> None:
         lease = queue.leases.get(keys.place(key)[1])
         if lease is not None:
             queue.end(lease)
         due(self, queue, key)
 
-    monkeypatch.setattr(Sweep, "_due", ruthless)
+    monkeypatch.setattr(DueWork, "_due", ruthless)
     assert_caught({"leased_is_left_alone"})
 
 
@@ -285,6 +285,6 @@ def test_overflow_takes_what_is_leased(monkeypatch: Patch) -> None:
                 queue.end(lease)
         return found
 
-    oldest = overflow._oldest
-    monkeypatch.setattr(overflow, "_oldest", reckless)
+    oldest = eviction._oldest
+    monkeypatch.setattr(eviction, "_oldest", reckless)
     assert_caught({"leased_is_left_alone"})

@@ -52,7 +52,7 @@ REGRESSIONS = (
     # The first turn of each of eleven starts counted as one that spins.
     19_491,
     # A group's job that went on after a restart counted what was lost as expired, too:
-    # test_what_is_lost_of_a_group_that_expires_is_counted_once (test_lost.py).
+    # test_what_is_lost_of_a_group_that_expires_is_counted_once (test_sweep.py).
     2_393,
 )
 

@@ -13,7 +13,7 @@ from qmgrd.core.puts import fan_out
 from qmgrd.core.puts.fan_out import publication_of
 from qmgrd.core.puts.publications import Publications
 from qmgrd.core.queue import settle
-from qmgrd.core.queue.holders import Holders
+from qmgrd.core.queue.references import References
 from qmgrd.core.returns import parked
 from tests.sim.ledger import Violated
 from tests.sim.topics import TopicWorld
@@ -143,26 +143,26 @@ def test_republish_that_keeps_the_name_on_the_list_is_found(monkeypatch: Patch) 
 
 def test_holder_that_is_not_released_is_found(monkeypatch: Patch) -> None:
     """What is published leaks."""
-    release = Holders.release
+    release = References.remove
 
-    def forgetful(self: Holders, arrival: int) -> None:
+    def forgetful(self: References, arrival: int) -> None:
         if arrival % 7:
             release(self, arrival)
 
-    monkeypatch.setattr(Holders, "release", forgetful)
+    monkeypatch.setattr(References, "remove", forgetful)
     assert_found("publications_are_held")
 
 
 def test_holder_that_is_released_twice_is_found(monkeypatch: Patch) -> None:
     """What is published is lost for others."""
-    release = Holders.release
+    release = References.remove
 
-    def eager(self: Holders, arrival: int) -> None:
+    def eager(self: References, arrival: int) -> None:
         release(self, arrival)
         if arrival % 7 == 0:
             release(self, arrival)
 
-    monkeypatch.setattr(Holders, "release", eager)
+    monkeypatch.setattr(References, "remove", eager)
     assert_found("publication_is_kept", "publications_are_held")
 
 

@@ -23,10 +23,10 @@ from qmgrd.core.catalogue.boot import Boot
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context, Dial, Note, Outcome
 from qmgrd.core.growth import GROWING
+from qmgrd.core.jobs.due_work import DueWork
 from qmgrd.core.jobs.group_refresh import refresh_groups
 from qmgrd.core.jobs.jobs import Jobs
 from qmgrd.core.jobs.retention import RETENTION_PERIOD_MS
-from qmgrd.core.jobs.sweep import Sweep
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Now, Space, Transaction
@@ -35,7 +35,7 @@ from qmgrd.core.limits.reads import READS
 from qmgrd.core.limits.room import marks_of, room_of
 from qmgrd.core.loading import load
 from qmgrd.core.puts.publications import Publications
-from qmgrd.core.puts.refused_puts import FullStore
+from qmgrd.core.puts.refusal_reports import FullStore
 from qmgrd.core.queue.lease_number import LeaseNumbers
 from qmgrd.core.queue.selection import compile_weight
 from qmgrd.core.requests.operations import operations
@@ -105,7 +105,7 @@ class Broker:
         )
         self.delivery = Delivery(context, self.catalogue, self.sessions, self.settlements)
         self.template_pass = TemplatePass(context, self.catalogue, self.delivery)
-        self.sweep = Sweep(context, self.catalogue, self.dead_letters)
+        self.due_work = DueWork(context, self.catalogue, self.dead_letters)
         self.streams = Streams(
             context, self.catalogue, self.jobs, self.units, self.dead_letters, self._answering
         )
@@ -298,7 +298,7 @@ class Broker:
         budget.allow(WORK)
         if not context.is_maintenance:
             context.timers.ring(context.now.ms, TIMERS_PER_TURN, budget, context.begin_work)
-            self.sweep.run()
+            self.due_work.run()
             self.subscriptions.end_leaving()
             self.publications.run()
         self.settlements.return_leases()

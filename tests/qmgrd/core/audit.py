@@ -57,7 +57,7 @@ def _audit_queue(rows: dict[bytes, bytes], queue: Queue, now_ms: int) -> set[byt
     for key, value in (ready | delayed).items():
         entry = entries.decode(value)
         size += entries.record_bytes(entry)
-        assert entry.shared == (queue.holders is not None)
+        assert entry.shared == (queue.references is not None)
         if entry.shared:
             assert keys.publication(keys.place(key)[1]) in rows, "its publication is gone"
             continue

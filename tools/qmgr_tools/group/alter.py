@@ -15,7 +15,7 @@ from qmgr_tools.group import missing as group_missing
 from qmgr_tools.group import row as group_row
 from qmgr_tools.group.group import Group, Queue
 from qmgr_tools.queue.queue import Yes
-from qmgrd.core.queue.group import refusal as group_refusal
+from qmgrd.core.queue.group import intervention_errors
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
@@ -283,15 +283,15 @@ def _given_up(client: "Client", queue: str, group: bytes, to: int) -> GivenUp:
     numbers = [row["number"] for row in found["members"] if row["number"] >= first]
     stop = to or (first + 1 if found["next_is_here"] else min(numbers, default=0))
     if not stop:
-        raise group_refusal.nothing_here(group)
+        raise intervention_errors.nothing_here(group)
     if stop <= first:
-        raise group_refusal.not_ahead(group, first)
+        raise intervention_errors.not_ahead(group, first)
     if 0 < last < stop - 1:
-        raise group_refusal.beyond_end(group, stop, last)
+        raise intervention_errors.beyond_end(group, stop, last)
     here = 0
     for row in _members(client, queue, group, found, stop):
         if row["state"] == "leased":
-            raise group_refusal.leased(queue, group, row["number"], row.get("client", ""))
+            raise intervention_errors.leased(queue, group, row["number"], row.get("client", ""))
         here += 1
     return GivenUp(first, stop, here, last, found["closed"] or found["state"] == "paused")
 

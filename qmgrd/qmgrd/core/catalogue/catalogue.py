@@ -42,8 +42,8 @@ from qmgrd.core.layout.bounds import Bounds
 from qmgrd.core.layout.counters import Counters
 from qmgrd.core.limits.amount import amount
 from qmgrd.core.link.link import Link
-from qmgrd.core.queue.holders import Holders
 from qmgrd.core.queue.queue import Queue
+from qmgrd.core.queue.references import References
 
 
 class Catalogue:
@@ -62,7 +62,7 @@ class Catalogue:
         self.routes: dict[str, Link] = {}  # by the queue manager that lies behind it
         self.templates = Templates()
         self.topics = Topics(context)
-        self.holders = Holders()
+        self.references = References()
         self._rows: dict[str, dict[str, Any]] = {}
         self.names: SortedList[str] = SortedList()
         self.aliases = Aliases()
@@ -162,7 +162,7 @@ class Catalogue:
             if found.target in system.ATTRIBUTES:
                 raise system.no_puts(name, f"{found.target} of {found.manager}")
             queue, target = route.way(self, found.target, found.manager)
-        elif isinstance(found, Proxy) or found.holders is not None or found.is_publications:
+        elif isinstance(found, Proxy) or found.references is not None or found.is_publications:
             raise is_published(name)
         elif found.is_transmission:
             raise RequestError(
@@ -297,7 +297,7 @@ class Catalogue:
             self._context.schedule,
             is_transmission=row["kind"] in ("transmission", "publications"),
             unclean=unclean,
-            holders=self.holders if is_subscription else None,
+            references=self.references if is_subscription else None,
             journal=self._context.journal,
         )
 

@@ -16,7 +16,7 @@ from qmgrd.core.catalogue import attributes
 from qmgrd.core.catalogue.link_attributes import ANY
 from qmgrd.core.catalogue.missing import no_link
 from qmgrd.core.queue import notes
-from qmgrd.core.queue.put_refusal import full
+from qmgrd.core.queue.put_errors import full
 from qmgrd.core.queue.queue import Queue
 
 if TYPE_CHECKING:

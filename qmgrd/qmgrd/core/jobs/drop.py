@@ -43,7 +43,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
             if space == keys.SPACE_MESSAGE:
                 entry, arrival = entries.decode(value), keys.place(key)[1]
                 if job.row.get("holds"):
-                    catalogue.holders.release(arrival)
+                    catalogue.references.remove(arrival)
                     if key[keys.POSITION_AT] == keys.LANE_PARKED:
                         tx.delete(keys.parked(arrival, job.row["queue_id"]))
                 entries.delete_rows(tx, entry)

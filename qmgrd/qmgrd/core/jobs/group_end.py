@@ -85,9 +85,9 @@ def _end(
         is_lost = queue.is_lost(entry, arrival)  # It was counted then.
         lane.remove(queue, context.tx, entry_key, value)
         if is_lost:
-            queue.happened(history.LOST, entry_key, entry)
+            queue.record_history(history.LOST, entry_key, entry)
         else:
-            queue.happened(history.EXPIRED, entry_key, entry, code=row.parked_code)
+            queue.record_history(history.EXPIRED, entry_key, entry, code=row.parked_code)
             queue.counters.count_expired()
         return None
     # One that failed may have rotted away since, and its number been put again.

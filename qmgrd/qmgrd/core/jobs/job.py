@@ -99,7 +99,7 @@ class Job:
         whys[why] = whys.get(why, 0) + 1
         self.count("stayed")
 
-    def told_stayed(self) -> str:
+    def stayed_text(self) -> str:
         """Return why messages could not go, and how many for each; nothing if all could."""
         return "; ".join(f"{count} stayed: {why}" for why, count in self.row["whys"].items())
 

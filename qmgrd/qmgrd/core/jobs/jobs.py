@@ -18,13 +18,13 @@ from qmgrd.core.jobs import (
     drop,
     group_end,
     group_watch,
-    lost,
     move,
     origin_eviction,
     purge,
     republish,
     retained,
     retention,
+    sweep,
 )
 from qmgrd.core.jobs.job import (
     ASIDE,
@@ -50,7 +50,7 @@ _Work = Callable[[Context, Catalogue, Job], Step]
 _WORK: dict[str, _Work] = {
     "purge": purge.step,
     "drop": drop.step,
-    "sweep": lost.step,
+    "sweep": sweep.step,
     "origins": origin_eviction.step,
     "group": group_end.step,
     "retained": retained.step,

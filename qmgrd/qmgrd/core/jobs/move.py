@@ -111,7 +111,7 @@ class _Move:
         return self._done() if last else MORE
 
     def _done(self) -> Step:
-        return DONE._replace(text=self._job.told_stayed())
+        return DONE._replace(text=self._job.stayed_text())
 
     def _quota(self) -> int:
         """Return how many messages may go in this slice."""
@@ -184,7 +184,7 @@ class _Move:
         """Return where a message of *size* bytes is to go, or why it stays where it is."""
         row, name, place = self._job.row, self._context.name, target
         if retry.is_retry(row, note):
-            why = retry.why_stays(note, row["retries_max"])
+            why = retry.reason_to_stay(note, row["retries_max"])
             if why:
                 return why
             found = target or retry.origin(self._catalogue, retry.home(note, name))
@@ -217,7 +217,7 @@ class _Move:
         if not transfer(context, source, key, value, target, expires_ms=expires_ms, note=raw):
             raise _held(target.queue)
         source.counters.count_moved()
-        source.happened(history.MOVED, key, entry, target=target.queue.name)
+        source.record_history(history.MOVED, key, entry, target=target.queue.name)
         return "done"
 
 

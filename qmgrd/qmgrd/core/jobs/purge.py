@@ -33,7 +33,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
             job.count("skipped")
         elif selector is None or _matches(queue, context.tx, context.now, selector, key, value):
             entry = lane.remove(queue, context.tx, key, value)
-            queue.happened(history.REMOVED, key, entry)
+            queue.record_history(history.REMOVED, key, entry)
             queue.counters.count_purged()
             job.count("done")
             if row["done"] == row["messages_max"]:

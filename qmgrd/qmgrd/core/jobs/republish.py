@@ -54,10 +54,10 @@ def _slice(context: Context, catalogue: Catalogue, job: Job) -> Step:
             continue
         left -= _one(context, catalogue, job, queue, found, selector)
         if row["done"] and row["done"] == row["messages_max"]:
-            return DONE._replace(text=job.told_stayed())
+            return DONE._replace(text=job.stayed_text())
         if left <= 0:
             return MORE
-    return DONE._replace(text=job.told_stayed()) if looked_at > 0 else MORE
+    return DONE._replace(text=job.stayed_text()) if looked_at > 0 else MORE
 
 
 def _next(context: Context, catalogue: Catalogue, job: Job, count: int) -> Iterator[Parked]:

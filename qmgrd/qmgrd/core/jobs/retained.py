@@ -40,7 +40,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
         publication = publication_of(context, arrival, stored)
         if publication is not None and 0 < publication.entry.expires_ms <= context.now.ms:
             context.tx.delete(key)  # Its time is over, for whoever subscribes.
-            catalogue.holders.release(arrival)
+            catalogue.references.remove(arrival)
         elif publication is not None:
             give(context, catalogue, letters, subscription, [publication], is_late=True)
             job.count("done")

@@ -34,7 +34,7 @@ def retries(note: Note) -> int:
     return found if type(found) is int and found > 0 else 0
 
 
-def why_stays(note: Note, retries_max: int) -> str:
+def reason_to_stay(note: Note, retries_max: int) -> str:
     """Return why a message with that *note* goes back nowhere; nothing if it may."""
     if "code" not in note:
         return NO_DEAD_LETTER

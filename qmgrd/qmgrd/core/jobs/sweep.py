@@ -1,141 +1,47 @@
-"""What happens when something is due: a delay is over, a message expires, a UID is forgotten.
+"""What was not persistent and is gone since a restart is removed; its arrivals are a range.
 
-A slice of what the schedule has a turn, so nothing is searched and no turn is long, however much is
-due at once. What is leased does not expire until it comes back: it is looked at again, and the
-longer it is held, the less often.
+Members of groups go first: as long as they are counted nobody knows which groups are whole.
 """
 
-from qmgr_protocol import history
-from qmgr_protocol import record as records
-from qmgr_protocol.errors import ErrorCode, RequestError, name_of
-from qmgr_protocol.group_id import shown
-from qmgr_protocol.record import Fields, Uid
+from itertools import islice
+
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
+from qmgrd.core.jobs.job import DONE, MORE, SLICE_ROWS, Job, Step
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
-from qmgrd.core.limits.budget import LOOK_EACH
-from qmgrd.core.puts import client_put
 from qmgrd.core.queue import lane
-from qmgrd.core.queue.notes import Cause
-from qmgrd.core.queue.queue import Queue
-from qmgrd.core.returns.dead_letters import DeadLetters
 
-SLICE_ROWS = 500
-ROWS_EACH = 4  # of most messages that expire: two of the schedule, the entry, its UID
-# What is leased, or under way, is looked at again after that; at most after the other.
-POSTPONED_MS, POSTPONED_MAX_MS = 1_000, 60_000
-NO_PLACE_MS = 10_000  # until what should be a dead letter, and has no place, is tried again
+LANES = (keys.LANE_GROUPED, keys.LANE_READY, keys.LANE_DELAYED)
 
 
-class Sweep:
-    """Does what is due."""
-
-    def __init__(self, context: Context, catalogue: Catalogue, dead_letters: DeadLetters) -> None:
-        self._context = context
-        self._catalogue = catalogue
-        self._dead_letters = dead_letters
-
-    def run(self) -> None:
-        """Do a slice of what is due by now."""
-        context = self._context
-        if context.schedule.next_ms is None or context.schedule.next_ms > context.now.ms:
-            return
-        count = min(SLICE_ROWS, context.slice_rows)
-        rows_max = context.rows + ROWS_EACH * count
-        found = context.schedule.due(context.tx, context.now.ms, count)
-        for at, (key, value) in enumerate(found):
-            if context.rows >= rows_max or (at and not at % LOOK_EACH and context.budget.is_over):
-                break  # Long messages have many rows; the others are next turn's.
-            context.begin_work("due", key)
-            context.tx.delete(key)
+def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
+    """Remove a slice. The cursor has a byte for each lane and priority that is done."""
+    queue = catalogue.by_id.get(job.row["queue_id"])
+    if queue is None:
+        return DONE
+    context.touch(queue)  # Groups are another's turn without what is gone, and count less.
+    left = min(SLICE_ROWS, context.slice_rows)
+    rows_max = context.rows + 4 * left
+    tx, first, before = context.tx, job.row["first"], job.row["before"]
+    for number in range(len(job.row["cursor"]), len(LANES) * (keys.PRIORITY_TOP + 1)):
+        at, priority = divmod(number, keys.PRIORITY_TOP + 1)
+        lane_ = LANES[at]
+        start = keys.message(queue.id, lane_, priority, max(first, job.row.get("at", 0)))
+        found = list(islice(tx.scan(start, keys.message(queue.id, lane_, priority, before)), left))
+        for key, value in found:
+            job.count("examined")
+            if entries.decode(value).volatile:
+                lane.lose(queue, tx, key, value)
+                context.touch(queue)
+                job.count("done")
             context.count_read(1, 0)
-            _, _, queue_id, lane_, rank, arrival = keys.DUE.unpack(key)
-            queue = self._catalogue.by_id.get(queue_id)
-            if queue is None:
-                continue  # Deleted since, with the message.
-            context.dirty_queues[queue.id] = queue
-            if lane_ == keys.LANE_GROUP:
-                self._look_at_group(queue, value)
-                continue
-            if lane_ == keys.LANE_REMEMBERED:
-                queue.forget(context.tx, keys.POSITION.pack(lane_, rank, arrival), value)
-                continue
-            self._due(queue, keys.message(queue_id, lane_, keys.PRIORITY_TOP - rank, arrival))
-            context.wrote = True
-        context.working = None
-        context.schedule.load(context.tx)  # The first may have been removed with its message.
-
-    def _due(self, queue: Queue, key: bytes) -> None:
-        """Do what is due to the message under *key*, whose row in the schedule is gone."""
-        context, (_, arrival) = self._context, keys.place(key)
-        value = context.tx.get(key)
-        entry = None if value is None else entries.decode(value)
-        if value is None or entry is None or entry.flags == entries.UNREADABLE:
-            return
-        if queue.is_lost(entry, arrival):
-            # A job would, in time; it is counted.
-            lane.lose(queue, context.tx, key, value)
-            return
-        is_expired = 0 < entry.expires_ms <= context.now.ms
-        if key[keys.POSITION_AT] == keys.LANE_DELAYED and not is_expired:
-            lane.wake(queue, context.tx, key, entry)
-            context.touch(queue)
-        elif entry.delayed and not is_expired:
-            over = entry._replace(flags=entry.flags & ~entries.DELAYED)
-            lane.postpone(queue, context.tx, key, over, entry.expires_ms)
-        elif arrival in queue.leases or arrival <= queue.positions.sent_id:
-            held_ms = context.now.ms - entry.expires_ms
-            wait_ms = min(max(held_ms, POSTPONED_MS), POSTPONED_MAX_MS)
-            lane.postpone(queue, context.tx, key, entry, context.now.ms + wait_ms)
-        elif is_expired:
-            self._expire(queue, key, value, entry)
-
-    def _look_at_group(self, queue: Queue, group_id: bytes) -> None:
-        """Have a group expire that was incomplete for too long, or be forgotten."""
-        context = self._context
-        context.touch(queue)
-        if queue.groups.is_due(context.tx, context.now, queue.bounds, group_id):
-            context.event("group expired", queue=queue.name, group=shown(group_id))
-
-    def _expire(self, queue: Queue, key: bytes, value: bytes, entry: entries.Entry) -> None:
-        context = self._context
-        if queue.bounds.expiry_action == "dead-letter" and not queue.is_transmission:
-            # Its row in the schedule is gone: no other is to be removed in its place.
-            if self._dead_letters.bury(queue, key, value, Cause(ErrorCode.MESSAGE_EXPIRED)):
-                return
-            lane.postpone(queue, context.tx, key, entry, context.now.ms + NO_PLACE_MS)
-            return
-        front = entries.front(context.tx, entry)
-        is_reported = len(front) >= records.HEAD_BYTES and front[7] & records.FLAG_REPORT_EXPIRY
-        record = entries.record(context.tx, entry) if is_reported else b""
-        lane.remove(queue, context.tx, key, value, for_good=False)
-        queue.counters.count_expired()
-        queue.happened(history.EXPIRED, key, entry)
-        context.event("message expired", queue=queue.name)
-        if record:
-            self._report(queue, record)
-
-    def _report(self, queue: Queue, record: bytes) -> None:
-        """Report the expiry of *record* where it wants its reply, as if its producer put that."""
-        context = self._context
-        try:
-            fields = records.decode(record)
-            reply_to = fields.envelope.get(records.REPLY_TO)
-            if type(reply_to) is not str or fields.uid is None:
-                return
-            report = _report_of(queue.name, fields.uid, fields.correlation_id)
-            _, _, done = client_put.store(
-                context, self._catalogue, self._dead_letters, reply_to, [report]
-            )
-            for _, error in done.refused:
-                raise error
-        except RequestError as error:
-            context.event("report has no place", queue=queue.name, why=name_of(error.code))
-
-
-def _report_of(queue: str, uid: Uid, correlation_id: bytes) -> bytes:
-    """Return the record that says that a message expired."""
-    headers = {"report": ErrorCode.MESSAGE_EXPIRED.name, "uid": str(uid), "queue": queue}
-    envelope = {records.HEADERS: headers}
-    return records.encode(Fields(b"", correlation_id=correlation_id, envelope=envelope))
+            job.row["at"] = keys.place(key)[1] + 1
+            if context.rows >= rows_max:
+                return MORE  # Long messages have many rows.
+        left -= len(found)
+        if not left:
+            return MORE
+        job.row["cursor"], job.row["at"] = bytes(number + 1), 0
+    queue.groups.end_sweep()
+    return DONE

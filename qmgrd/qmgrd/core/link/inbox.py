@@ -19,8 +19,9 @@ from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError, class_of
 from qmgr_protocol.record import HEAD_BYTES
 from qmgr_protocol.window import Inbox, runs_of
-from qmgrd.core.context import overflow
 from qmgrd.core.context.context import Context
+from qmgrd.core.context.eviction import Bury
+from qmgrd.core.context.put_records import put_records
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Transaction
@@ -142,7 +143,7 @@ class LinkInbox:
         self.is_draining = False
 
     def receive(
-        self, context: Context, bury: overflow.Bury, queue: Queue, put: m.Put, target: str = ""
+        self, context: Context, bury: Bury, queue: Queue, put: m.Put, target: str = ""
     ) -> Put:
         """Store what of *put* is new, and return what became of that.
 
@@ -166,7 +167,7 @@ class LinkInbox:
         batch = [record for _, record in numbered]
         given = {put.first_id + index: extra for index, extra in put.extras}
         extras = {at: given[seq_id] for at, (seq_id, _) in enumerate(numbered) if seq_id in given}
-        done = overflow.put(context, bury, queue, batch, target, extras)
+        done = put_records(context, bury, queue, batch, target, extras)
         kept_out = {
             index: error
             for index, error in done.refused

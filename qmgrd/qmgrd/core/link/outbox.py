@@ -234,5 +234,5 @@ class LinkOutbox(Outbox):
             kind = history.LOST if is_lost else history.TRANSFERRED
             if 0 < entry.expires_ms <= self._context.now.ms:
                 kind = history.EXPIRED  # Perhaps it was passed over; and nobody has it any more.
-            queue.happened(kind, key, entry, peer=queue.name[1:], target=entry.target)
+            queue.record_history(kind, key, entry, peer=queue.name[1:], target=entry.target)
         self._context.count_read(len(found), 0)

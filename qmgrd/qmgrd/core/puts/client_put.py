@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 from qmgr_protocol.errors import RequestError
 from qmgrd.core.catalogue.catalogue import Catalogue
-from qmgrd.core.context import overflow
 from qmgrd.core.context.context import Context
-from qmgrd.core.puts.refused_puts import count_refused, tell_full
+from qmgrd.core.context.put_records import put_records
+from qmgrd.core.puts.refusal_reports import count_refused, report_full
 from qmgrd.core.queue.put import Put
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
@@ -39,10 +39,10 @@ def store(
     except RequestError as error:
         count_refused(context, catalogue, name, error, count)
         raise
-    done = overflow.put(context, dead_letters.bury, queue, batch, target)
+    done = put_records(context, dead_letters.bury, queue, batch, target)
     if fitting < count:
         done.refused.extend((index, context.no_pages()) for index in range(fitting, count))
-    if done.refused or queue.told_full:
-        tell_full(context, queue, done.refused, count)
+    if done.refused or queue.is_full_reported:
+        report_full(context, queue, done.refused, count)
     context.touch(queue)
     return queue, target, done

@@ -12,8 +12,8 @@ from qmgr_protocol.errors import RequestError
 from qmgr_protocol.topic import levels_of
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.subscription import Subscription
-from qmgrd.core.context import overflow
 from qmgrd.core.context.context import Context
+from qmgrd.core.context.eviction import make_room
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.queue import lane
 from qmgrd.core.queue.facts import Facts
@@ -124,7 +124,7 @@ def _give_plain(
     context: Context, catalogue: Catalogue, queue: Queue, part: list[Publication], size: int
 ) -> None:
     prefixes, default = queue.positions.prefixes, queue.bounds.priority_default
-    changes = catalogue.holders.changes
+    changes = catalogue.references.changes
     pairs = []
     for arrival, _, front, _, _, reference, _ in part:
         priority = default if front[7] & records.FLAG_PRIORITY_OF_QUEUE else front[6]
@@ -163,10 +163,10 @@ def add(context: Context, catalogue: Catalogue, queue: Queue, publication: Publi
     if front[7] & records.FLAG_PRIORITY_OF_QUEUE:
         priority = queue.bounds.priority_default
     lane.add(queue, context.tx, reference, front, trailer, priority, arrival)
-    queue.came(history.PUT, priority, arrival, reference)
+    queue.record_arrival(history.PUT, priority, arrival, reference)
     queue.counters.skip_arrivals(arrival + 1)
     queue.counters.count_put(is_fast=True)
-    catalogue.holders.hold(arrival)
+    catalogue.references.add(arrival)
     context.count_read(_ROWS_EACH, 0)
     context.touch(queue)
 
@@ -179,7 +179,7 @@ def _has_room(
         return True
     if queue.bounds.overflow in ("discard-newest", "suspend"):
         return False
-    overflow.make_room(context, dead_letters.bury, queue, 1, publication.size)
+    make_room(context, dead_letters.bury, queue, 1, publication.size)
     return queue.has_room(1, publication.size)
 
 

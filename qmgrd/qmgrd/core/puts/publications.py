@@ -112,7 +112,7 @@ class Publications:
                 self._batch = self._read(queue, queue.counters.next_arrival)
                 self._next, self._at = self._batch.first, 0
                 for publication in self._batch.found:
-                    self._catalogue.holders.hold(publication.arrival)  # Until all of it is out.
+                    self._catalogue.references.add(publication.arrival)  # Until all of it is out.
             self._give(self._batch, rows_max)
             is_over = context.budget.is_over
         self._catalogue.topics.next_out = self._next
@@ -144,7 +144,7 @@ class Publications:
             is_retained = publication.front[7] & records.FLAG_RETAINED
             if is_retained and self._context.begin_work("publication", publication.arrival):
                 self._retain(publication)
-            self._catalogue.holders.release(publication.arrival)
+            self._catalogue.references.remove(publication.arrival)
         self._batch, self._next = None, batch.stop
 
     def _read(self, queue: Queue, stop: int, *, is_known: bool = False) -> _Batch:
@@ -198,15 +198,15 @@ class Publications:
         tx, topic = self._context.tx, publication.entry.target
         before = topics.retained(tx, topic)
         if before is not None:
-            self._catalogue.holders.release(before)
+            self._catalogue.references.remove(before)
         is_empty = not records.HEAD.unpack_from(publication.front)[-1]
         topics.retain(tx, topic, 0 if is_empty else publication.arrival)
         if not is_empty:
-            self._catalogue.holders.hold(publication.arrival)
+            self._catalogue.references.add(publication.arrival)
 
     def _count(self, queue: Queue) -> None:
         """Write how many hold what changed in this turn; remove what nobody does."""
-        tx, changes = self._context.tx, self._catalogue.holders.changes
+        tx, changes = self._context.tx, self._catalogue.references.changes
         for arrival, change in changes.items():
             if not self._context.begin_work("publication", arrival):
                 continue
@@ -230,7 +230,7 @@ class Publications:
             return
         entry = lane.remove(queue, context.tx, key, value)
         queue.counters.count_acked()
-        queue.happened(history.SETTLED, key, entry, target=entry.target)
+        queue.record_history(history.SETTLED, key, entry, target=entry.target)
         context.dirty_queues[queue.id] = queue
         if queue.bounds.dedup_retention_ms:
             until_ms = context.now.ms + queue.bounds.dedup_retention_ms
@@ -239,7 +239,7 @@ class Publications:
     def count(self) -> None:
         """Write how far publications are out, and what was released since in this turn."""
         queue = self._queue
-        if queue is not None and self._catalogue.holders.changes:
+        if queue is not None and self._catalogue.references.changes:
             self._count(queue)
         self._store()
 

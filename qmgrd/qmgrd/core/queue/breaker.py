@@ -60,7 +60,7 @@ class Breaker:
             return self._open(bounds, now_ms)
         return None
 
-    def lets(self, now_ms: int, leases: Container[int]) -> int | None:
+    def allowance(self, now_ms: int, leases: Container[int]) -> int | None:
         """Return how many messages may be handed out now, None for any number.
 
         Args:

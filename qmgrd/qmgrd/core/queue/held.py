@@ -43,7 +43,7 @@ def append_held(queue: Queue, tx: Transaction, held: Iterable[Held]) -> None:
             _note_held(queue, key, head + record)
         queue.lower(prepared.priority, arrival)
         if has_seekers:
-            queue.tell_uid(trailer)
+            queue.wake_uid_seekers(trailer)
         count += 1
         size += len(record)
     if count:
@@ -54,4 +54,4 @@ def append_held(queue: Queue, tx: Transaction, held: Iterable[Held]) -> None:
 
 def _note_held(queue: Queue, key: bytes, value: bytes) -> None:
     entry = entries.decode(value)
-    queue.happened(kind_of(queue), key, entry, target=entry.target)
+    queue.record_history(kind_of(queue), key, entry, target=entry.target)

@@ -73,7 +73,7 @@ def add(
         if index_key := index.correlation_key(queue.id, front, rank, arrival):
             tx.put(index_key, b"")
             rows += 1
-        queue.tell_all(front, trailer, rank, arrival)
+        queue.wake_seekers(front, trailer, rank, arrival)
     tx.rows_used += rows
 
 
@@ -97,7 +97,7 @@ def wake(queue: Queue, tx: Transaction, key: bytes, entry: entries.Entry) -> Non
         lose(queue, tx, key, entries.encode(entry))
         return
     front, trailer = entries.front(tx, entry), entries.uid_trailer(entry)
-    queue.happened(history.AVAILABLE, key, entry)
+    queue.record_history(history.AVAILABLE, key, entry)
     tx.delete(key)
     _leave_group(queue, tx, key, front, for_good=False)
     _leave_lane(queue, entry, keys.LANE_DELAYED, arrival)
@@ -109,21 +109,21 @@ def remove(
 ) -> entries.Entry:
     """Remove the message under *key*, sound or not, with all of its rows; return its entry."""
     entry = unlink(queue, tx, key, value, for_good=for_good)
-    let_go(queue, tx, entry, keys.place(key)[1])
+    release_record(queue, tx, entry, keys.place(key)[1])
     return entry
 
 
 def lose(queue: Queue, tx: Transaction, key: bytes, value: bytes) -> entries.Entry:
     """Remove what is gone with a restart; it was counted then."""
     entry = remove(queue, tx, key, value, for_good=False)
-    queue.happened(history.LOST, key, entry)
+    queue.record_history(history.LOST, key, entry)
     return entry
 
 
-def let_go(queue: Queue, tx: Transaction, entry: entries.Entry, arrival: int) -> None:
+def release_record(queue: Queue, tx: Transaction, entry: entries.Entry, arrival: int) -> None:
     """Remove the record of a message that is unlinked; one that is shared with its last holder."""
-    if queue.holders is not None:
-        queue.holders.release(arrival)
+    if queue.references is not None:
+        queue.references.remove(arrival)
     else:
         entries.delete_rows(tx, entry)
 
@@ -140,7 +140,7 @@ def unlink(
     lane, (priority, arrival) = key[keys.POSITION_AT], keys.place(key)
     tx.delete(key)
     rows = 1
-    if queue.holders is None:
+    if queue.references is None:
         trailer = entries.uid_trailer(entry)
         index_key = queue.origins.index_key(trailer, entry.target.encode())
         if tx.get(index_key) == key[keys.POSITION_AT :]:
@@ -183,7 +183,7 @@ def set_aside(queue: Queue, tx: Transaction, key: bytes, value: bytes) -> None:
         lose(queue, tx, key, value)
         return
     entry = unlink(queue, tx, key, value, for_good=False)
-    queue.happened(history.DAMAGED, key, entry)
+    queue.record_history(history.DAMAGED, key, entry)
     tx.put(keys.message(queue.id, keys.LANE_DAMAGED, priority, arrival), value)
     queue.counters.count_damaged()
 
@@ -196,7 +196,7 @@ def postpone(queue: Queue, tx: Transaction, key: bytes, entry: entries.Entry, du
         queue.shared.schedule.add(tx, due_ms, queue.id, key[keys.POSITION_AT], *keys.place(key))
 
 
-def hasten(queue: Queue, tx: Transaction, key: bytes, entry: entries.Entry) -> None:
+def reschedule(queue: Queue, tx: Transaction, key: bytes, entry: entries.Entry) -> None:
     """Have a message whose time was over while somebody held it be looked at when it was over."""
     if entry.due_ms:
         tx.delete(keys.due(entry.due_ms, queue.id, key[keys.POSITION_AT], *keys.place(key)))

@@ -177,7 +177,7 @@ class Consumer:
         return bool(self.prefix) and not (self.is_ordered or self.all_available)
 
     @property
-    def is_choosy(self) -> bool:
+    def has_own_position(self) -> bool:
         """Whether it steps over what others want, so that it has a position of its own."""
         if self.selector is not None or self.prefix:
             return not self.seeks
@@ -187,7 +187,9 @@ class Consumer:
     def is_new(self) -> bool:
         """Whether it is in no group, and wants whatever comes first: as others of its order."""
         reader = self.reader
-        return reader is not None and reader.is_ordered and not (reader.holds or self.is_choosy)
+        return (
+            reader is not None and reader.is_ordered and not (reader.holds or self.has_own_position)
+        )
 
     def look_at_group(self, arrival: int) -> None:
         """Have a group looked at all of which can be had now, and lies from *arrival* on."""

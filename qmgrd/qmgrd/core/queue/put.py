@@ -24,7 +24,7 @@ from qmgrd.core.queue import lane, notes
 from qmgrd.core.queue.dedup import Verdict
 from qmgrd.core.queue.group.hold import Member
 from qmgrd.core.queue.group.run import looks_like_a_run, put_run
-from qmgrd.core.queue.put_refusal import bytes_full, duplicate, full, too_large, uid_text
+from qmgrd.core.queue.put_errors import bytes_full, duplicate, full, too_large, uid_text
 from qmgrd.core.queue.queue import Queue
 
 RUN_MAX_RECORDS = 256  # copied for the tight loop: all that is left each time would be quadratic
@@ -293,7 +293,7 @@ def prepare(
     if not has_room(1, len(record)):
         raise bytes_full(queue, len(record))
     is_new = not found.origin_length
-    delay_ms = _told_ms(extra, EXTRA_DELAY_MS, records.delay_of(record, found))
+    delay_ms = _ms_of(extra, EXTRA_DELAY_MS, records.delay_of(record, found))
     if is_new:
         record = records.stamp_encoded(record, trailer)
     return Prepared(
@@ -303,7 +303,7 @@ def prepare(
         verdict,
         queue.priority_of(found),
         now.wall_us,
-        _expires_ms(queue, now, _told_ms(extra, EXTRA_EXPIRY_MS, found.expiry_ms)),
+        _expires_ms(queue, now, _ms_of(extra, EXTRA_EXPIRY_MS, found.expiry_ms)),
         now.ms + min(delay_ms, records.DELAY_MAX_MS) if delay_ms else 0,
         # A publication is there for as long as somebody has it: it is copies that are lost.
         bool(found.flags & records.FLAG_NOT_PERSISTENT) and not queue.is_publications,
@@ -327,7 +327,7 @@ def member_of(queue: Queue, tx: Transaction, record: bytes, head: records.Head) 
     return member
 
 
-def _told_ms(extra: Mapping[str, Any], key: str, otherwise: int) -> int:
+def _ms_of(extra: Mapping[str, Any], key: str, otherwise: int) -> int:
     """Return the time that a link tells of a record, if it is one."""
     told = extra.get(key)
     return told if type(told) is int else otherwise
@@ -363,7 +363,7 @@ def append(queue: Queue, tx: Transaction, prepared: Prepared, arrival: int) -> N
         rest,
     )
     lane.add(queue, tx, entry, record, trailer, prepared.priority, arrival)
-    queue.came(kind_of(queue), prepared.priority, arrival, entry, entry.target)
+    queue.record_arrival(kind_of(queue), prepared.priority, arrival, entry, entry.target)
     queue.origins.raise_to(tx, trailer[:-8], int.from_bytes(trailer[-8:], "big"))
     queue.counters.count_put(is_fast=prepared.verdict is Verdict.FAST)
     tx.rows_used += bool(prepared.note)

@@ -30,10 +30,10 @@ from qmgrd.core.layout.schedule import Schedule
 from qmgrd.core.queue.breaker import Breaker
 from qmgrd.core.queue.dedup import OriginTable, Verdict
 from qmgrd.core.queue.group.groups import NEVER, Groups
-from qmgrd.core.queue.holders import Holders
 from qmgrd.core.queue.journal import Account, Journal
 from qmgrd.core.queue.lease import Lease
 from qmgrd.core.queue.positions import Positions
+from qmgrd.core.queue.references import References
 from qmgrd.core.queue.uncommitted import Uncommitted
 from qmgrd.core.queue.waiting import Waiting
 
@@ -63,14 +63,14 @@ class Queue:
         *,
         is_transmission: bool = False,
         unclean: bool = False,
-        holders: Holders | None = None,
+        references: References | None = None,
         journal: Journal | None = None,
     ) -> None:
         self.id, self.name = queue_id, name
         self.counters = counters
         self.is_transmission = is_transmission  # also of publications: in one order, not got
         self.is_publications = queue_id == keys.PUBLICATIONS_ID
-        self.holders = holders  # of a subscription: it holds publications, and no records
+        self.references = references  # of a subscription: it holds publications, and no records
         self.account: Account | None = None  # if it keeps one
         self.origins = OriginTable(queue_id)
         self.leases: dict[int, Lease] = {}
@@ -79,7 +79,7 @@ class Queue:
         self.positions = Positions(queue_id, is_transmission=is_transmission)
         self.groups = Groups(queue_id, name, schedule)
         self.breaker = Breaker()
-        self.deleted = self.told_full = False
+        self.deleted = self.is_full_reported = False
         self.shared = Shared(ids, schedule, journal)
         # After a crash nobody knows what had been delivered before it.
         if unclean:
@@ -181,12 +181,12 @@ class Queue:
                 consumer.look_at_group(whole_from)
         return bool(turns)
 
-    def look_anew(self) -> None:
+    def start_over(self) -> None:
         """Makes all consumers look at all messages once more."""
         self.positions.start_over()
         self.waiting.start_over()
 
-    def happened(
+    def record_history(
         self,
         kind: int,
         key: bytes,
@@ -200,7 +200,9 @@ class Queue:
         if self.account is not None:
             self.account.entry(kind, key, entry, peer=peer, target=target, code=code)
 
-    def came(self, kind: int, priority: int, arrival: int, entry: Entry, target: str = "") -> None:
+    def record_arrival(
+        self, kind: int, priority: int, arrival: int, entry: Entry, target: str = ""
+    ) -> None:
         """Keep in the history that *entry* came to that place, if there is to be one."""
         if self.account is not None:
             self.account.entry(kind, self.key(priority, arrival), entry, target=target)
@@ -219,20 +221,20 @@ class Queue:
     @property
     def notices_use(self) -> bool:
         """Whether it matters who uses it: subscribers come back, and unused queues are deleted."""
-        return self.holders is not None or self._bounds.unused_expiry_ms > 0
+        return self.references is not None or self._bounds.unused_expiry_ms > 0
 
-    def tell_uid(self, trailer: bytes) -> None:
+    def wake_uid_seekers(self, trailer: bytes) -> None:
         """Looks after those who seek the message of that encoded UID."""
         waiting = self.waiting
         if waiting.seeking and (key := self.origins.index_key(trailer)) in waiting.seeking:
             waiting.sought[key] = None
 
-    def tell_all(self, front: bytes, trailer: bytes, priority: int, arrival: int) -> None:
+    def wake_seekers(self, front: bytes, trailer: bytes, priority: int, arrival: int) -> None:
         """Looks after those who seek a message that can be got now."""
         waiting = self.waiting
         if not waiting.seeking:
             return
-        self.tell_uid(trailer)
+        self.wake_uid_seekers(trailer)
         key = index.correlation_key(self.id, front, priority, arrival)
         if (prefix := key[: -keys.PLACE.size]) in waiting.seeking:
             waiting.seek_from(prefix, key)
@@ -319,7 +321,7 @@ class Queue:
         }
         shown["consumers"] = self.waiting.consumer_count
         shown["breaker"] = self.breaker.state.value
-        if self.holders is None:
+        if self.references is None:
             del shown["parked"], shown["missed"]
             shown["arrived"] = self.arrived  # A subscription is given what was retained later.
         return shown

@@ -83,14 +83,14 @@ def passed(queue: Queue, consumer: Consumer, key: bytes, behind: bytes) -> None:
         queue.waiting.reached[consumer.prefix] = behind
         return
     place = keys.PRIORITY_TOP - priority, arrival
-    if consumer.is_choosy and place in consumer.again:
+    if consumer.has_own_position and place in consumer.again:
         del consumer.again[place]  # Between it and the position may be what was not looked at.
         return
     if consumer.prefix:
         consumer.reached = behind or consumer.reached
         return
     heads = consumer.heads
-    if not consumer.is_choosy:
+    if not consumer.has_own_position:
         is_grouped = key[keys.POSITION_AT] == keys.LANE_GROUPED
         heads = queue.positions.grouped if is_grouped else queue.positions.ready
     heads[priority] = max(heads[priority], arrival + 1)
@@ -201,7 +201,7 @@ def candidates(
                 yield key, value, b""
         yield from _indexed(queue, tx, consumer.prefix, consumer.reached)
     else:
-        choosy = consumer.is_choosy
+        choosy = consumer.has_own_position
         for key, value in _selectable(queue, tx, consumer) if choosy else _everything(queue, tx):
             yield key, value, b""
 

@@ -62,7 +62,7 @@ def selection(
         )
     if where:
         return Selection(compiled(where))
-    if uid and queue.holders is not None:
+    if uid and queue.references is not None:
         raise RequestError(
             ErrorCode.VALUE_INVALID,
             f"{queue.name} is a subscription, which has no index of UIDs: select with where = "

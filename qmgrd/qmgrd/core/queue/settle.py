@@ -32,7 +32,7 @@ def ack_all(
     member_of, taken_back, last = holds.leased.get, holds.taken_back, b""  # the last one's group
     acked: dict[bytes, list[int]] = {}  # of each group the numbers
     is_forgetful = not queue.bounds.dedup_retention_ms  # else its UID is kept in mind
-    holders = queue.holders
+    references = queue.references
     settled: list[Lease] = []
     size = 0
     for at, (priority, arrival, number) in enumerate(HANDLE.iter_unpack(handles)):
@@ -64,10 +64,10 @@ def ack_all(
         del leases[arrival]
         lessee.leases.pop(arrival, None)
         delete(key)
-        if holders is None:
+        if references is None:
             delete(index_key)
         else:
-            holders.release(arrival)
+            references.remove(arrival)
         settled.append(lease)
         size += length
     _count(queue, tx, settled, size, acked)
@@ -143,14 +143,14 @@ def _consume(
     queue: Queue, tx: Transaction, now: Now, key: bytes, value: bytes, client: str
 ) -> None:
     entry = lane.remove(queue, tx, key, value)
-    queue.happened(history.SETTLED, key, entry, peer=client)
+    queue.record_history(history.SETTLED, key, entry, peer=client)
     queue.counters.count_acked()
     retention_ms = queue.bounds.dedup_retention_ms
     if retention_ms:
         queue.remember(tx, now.ms + retention_ms, entries.uid_trailer(entry), *keys.place(key))
 
 
-def come_back(
+def return_to_queue(
     queue: Queue,
     tx: Transaction,
     lease: Lease,
@@ -179,7 +179,7 @@ def come_back(
         flags=entry.flags | (entries.NOTED if note else 0),
     )
     queue.counters.count_returned()
-    queue.happened(history.RETURNED, lease.key, changed, peer=lease.lessee.client)
+    queue.record_history(history.RETURNED, lease.key, changed, peer=lease.lessee.client)
     note = note or (notes.raw(tx, queue.id, lease.arrival) if ready_ms and entry.noted else b"")
     front, trailer = entries.front(tx, entry), entries.uid_trailer(entry)
     if ready_ms:
@@ -191,9 +191,9 @@ def come_back(
             tx.put(lease.key, entries.encode(changed))
             tx.rows_used += 1
         else:
-            lane.hasten(queue, tx, lease.key, changed)
+            lane.reschedule(queue, tx, lease.key, changed)
         queue.lower(lease.priority, lease.arrival, lease.key[keys.POSITION_AT])
-        queue.tell_all(front, trailer, lease.priority, lease.arrival)
+        queue.wake_seekers(front, trailer, lease.priority, lease.arrival)
     if note:
         notes.write(tx, queue.id, lease.arrival, note)
     for group_id in groups:

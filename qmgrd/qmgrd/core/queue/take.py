@@ -196,8 +196,8 @@ def _open(
 
     None of what cannot be had: it is *damaged*, expired, or gone with a restart.
     """
-    if queue.holders is not None and value[:2] == _NEW_REFERENCE:
-        held = queue.holders.open(tx, arrival)
+    if queue.references is not None and value[:2] == _NEW_REFERENCE:
+        held = queue.references.open(tx, arrival)
         if held is not None and value.endswith(held.trailer):
             counts = 0, 0, int.from_bytes(value[2:10], "big")
             return _Opened(

@@ -59,7 +59,7 @@ class Waiting:
             self.sought[consumer.prefix] = None
         else:
             self.rotation[consumer] = None
-            if consumer.is_choosy:
+            if consumer.has_own_position:
                 self.selecting[consumer] = None
 
     def leave(self, consumer: Consumer) -> None:

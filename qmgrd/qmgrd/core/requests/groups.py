@@ -13,7 +13,7 @@ from qmgrd.core.context.context import Context
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import index, keys
 from qmgrd.core.queue.group import index as group_index
-from qmgrd.core.queue.group import refusal as group_refusal
+from qmgrd.core.queue.group import intervention_errors
 from qmgrd.core.queue.group.hold import Member
 from qmgrd.core.queue.group.row import GroupRow
 from qmgrd.core.queue.notes import Cause
@@ -236,7 +236,7 @@ class GroupAdmin:
     def _unpark(self, queue: Queue, group_id: bytes, row: GroupRow) -> None:
         row.parked_number, row.parked_code = 0, 0
         queue.groups.ripe.pop(group_id, None)
-        queue.look_anew()
+        queue.start_over()
 
     def _reassign(
         self, queue: Queue, group_id: bytes, row: GroupRow, message: m.GroupAlter
@@ -244,7 +244,7 @@ class GroupAdmin:
         del row
         holds = queue.groups.holds
         if not holds.can_assign(group_id, message.connection):
-            raise group_refusal.no_reader(queue.name, message.connection)
+            raise intervention_errors.no_reader(queue.name, message.connection)
         for freed in holds.assign(group_id, message.connection):
             queue.groups.touch(freed)
         holds.let_go(group_id)
@@ -271,9 +271,9 @@ class GroupAdmin:
     def _skip(self, queue: Queue, group_id: bytes, row: GroupRow, message: m.GroupAlter) -> bool:
         number = message.number or self._behind(queue, group_id, row)
         if number <= row.due:
-            raise group_refusal.not_ahead(group_id, row.due)
+            raise intervention_errors.not_ahead(group_id, row.due)
         if 0 < row.last < number - 1:
-            raise group_refusal.beyond_end(group_id, number, row.last)
+            raise intervention_errors.beyond_end(group_id, number, row.last)
         _check_pending(queue, group_id, row.done, number)
         self._bury_up_to(queue, group_id, row.due, number)
         row.give_up_to(number)
@@ -286,7 +286,7 @@ class GroupAdmin:
         """Return the number to which a skip without one goes."""
         first = next(self._from_due(queue, group_id, row), None)
         if first is None:
-            raise group_refusal.nothing_here(group_id)
+            raise intervention_errors.nothing_here(group_id)
         number = int.from_bytes(first[0][-4:], "big")
         return row.due + 1 if number == row.due else number
 
@@ -306,7 +306,7 @@ class GroupAdmin:
             lease = queue.leases.get(int.from_bytes(position[2:], "big"))
             if lease is not None:
                 which = int.from_bytes(at[-4:], "big")
-                raise group_refusal.leased(queue.name, group_id, which, lease.lessee.client)
+                raise intervention_errors.leased(queue.name, group_id, which, lease.lessee.client)
         for _, position in found:
             key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position
             value = tx.get(key)

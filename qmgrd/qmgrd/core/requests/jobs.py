@@ -92,7 +92,7 @@ class JobAdmin:
         found = self._catalogue.find(name)
         if isinstance(found, Proxy) or name == PUBLICATIONS:
             raise is_published(name)
-        if isinstance(found, Queue) and found.holders is not None:
+        if isinstance(found, Queue) and found.references is not None:
             raise is_published(name)
         if isinstance(found, Queue) and found.is_transmission:
             raise is_transmission(name)

@@ -131,7 +131,7 @@ class TopicAdmin:
                 raise RequestError(
                     ErrorCode.TOPIC_UNKNOWN, f"topic {message.topic} has retained nothing"
                 )
-            self._catalogue.holders.release(arrival)
+            self._catalogue.references.remove(arrival)
             retain(self._context.tx, message.topic, 0)
             self._context.wrote = True
         self._ok(session, message.request_id, None)

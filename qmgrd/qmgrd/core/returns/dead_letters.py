@@ -22,8 +22,8 @@ from qmgr_protocol.messages import EXTRA_EXPIRY_MS
 from qmgr_protocol.topic import is_subscription
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.system import DEAD_LETTERS
-from qmgrd.core.context import overflow
 from qmgrd.core.context.context import Context
+from qmgrd.core.context.eviction import make_room
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.queue import lane, notes
@@ -72,7 +72,7 @@ class DeadLetters:
             lane.lose(queue, self._context.tx, key, value)
             return only or DEAD_LETTERS
         note = self._note(queue, entry, arrival, cause)
-        if queue.holders is not None and cause.code in _FAILURES:
+        if queue.references is not None and cause.code in _FAILURES:
             parked.park(self._context, queue, key, value, entry, note)
             self._context.event("publication parked", subscription=queue.name, why=cause.why)
             return parked.PLACE
@@ -80,16 +80,14 @@ class DeadLetters:
             place = self._place(name, queue)
             copied = "" if place is None else self._copy_of(place, entry)
             if place is None or copied not in ("", queue.name):
-                if queue.holders is None or not is_subscription(copied):
+                if queue.references is None or not is_subscription(copied):
                     continue
                 # One publication is one dead letter, however many subscriptions it is of.
                 lane.remove(queue, self._context.tx, key, value)
                 self._context.touch(queue)
                 self._gone(queue, key, entry, name, cause)
                 return name
-            overflow.make_room(
-                self._context, self.bury, place.queue, 1, entries.record_bytes(entry)
-            )
+            make_room(self._context, self.bury, place.queue, 1, entries.record_bytes(entry))
             if transfer(
                 self._context,
                 queue,
@@ -113,7 +111,7 @@ class DeadLetters:
             delivered=entries.raised(entry.delivered, cause.delivered),
             failed=entries.raised(entry.failed, cause.failed),
         )
-        queue.happened(history.DEAD_LETTERED, key, entry, target=name, code=int(cause.code))
+        queue.record_history(history.DEAD_LETTERED, key, entry, target=name, code=int(cause.code))
         self._context.event("message dead-lettered", queue=queue.name, to=name, why=cause.why)
 
     def _copy_of(self, place: Place, entry: entries.Entry) -> str:
@@ -148,7 +146,7 @@ class DeadLetters:
         context = self._context
         queue = self._catalogue.own(DEAD_LETTERS)
         context.reserve([record])
-        overflow.make_room(context, self.bury, queue, 1, len(record))
+        make_room(context, self.bury, queue, 1, len(record))
         context.touch(queue)
         limit = queue.longest(context.config.limits.message_max_bytes)
         prepared = prepare(
@@ -177,7 +175,7 @@ class DeadLetters:
 
     def has_way(self, queue: Queue, code: int) -> bool:
         """Return whether there is a queue that dead letters of *queue* go to, full or not."""
-        if queue.holders is not None:
+        if queue.references is not None:
             return True
         for name in self._ways(queue, code):
             with suppress(RequestError):  # There is none of that name.
@@ -191,7 +189,7 @@ class DeadLetters:
         Of a subscription one more than its redelivery limit, which its topic may say. 0 is never.
         """
         bounds = queue.bounds
-        if queue.holders is None:
+        if queue.references is None:
             return bounds.backout_threshold, int(ErrorCode.BACKOUT_THRESHOLD_REACHED)
         limit = bounds.redelivery_limit
         if limit < 0:

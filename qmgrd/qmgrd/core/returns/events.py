@@ -11,8 +11,8 @@ from qmgr_protocol import record as records
 from qmgr_protocol.record import Fields
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.system import EVENTS
-from qmgrd.core.context import overflow
 from qmgrd.core.context.context import Context, Facts
+from qmgrd.core.context.put_records import put_records
 from qmgrd.core.returns.dead_letters import DeadLetters
 
 EVENTS_PER_TURN = 100
@@ -41,7 +41,7 @@ def tell(context: Context, catalogue: Catalogue, dead_letters: DeadLetters) -> N
         left_out = len(batch) - EVENTS_PER_TURN
         batch[EVENTS_PER_TURN:] = [_record(context, "events left out", {}, left_out)]
     queue = catalogue.system(EVENTS)
-    overflow.put(context, dead_letters.bury, queue, batch)
+    put_records(context, dead_letters.bury, queue, batch)
     context.touch(queue)
     context.events = {}
 

@@ -49,7 +49,7 @@ def park(
     queue.counters.count_parked()
     # The entry, its note, the index, the schedule.
     context.count_read(3 + bool(parked.due_ms), 0)
-    queue.happened(history.PARKED, key, parked, code=note.get("code", 0))
+    queue.record_history(history.PARKED, key, parked, code=note.get("code", 0))
     context.touch(queue)
 
 
@@ -71,7 +71,7 @@ def send(context: Context, queue: Queue, key: bytes, value: bytes) -> bool:
     lane.add(queue, tx, again, front, trailer, priority, arrival)
     notes.write(tx, queue.id, arrival, notes.encode(note))
     context.count_read(1, 0)
-    queue.happened(history.REPUBLISHED, key, again)
+    queue.record_history(history.REPUBLISHED, key, again)
     context.touch(queue)
     return True
 
@@ -87,7 +87,7 @@ def await_(context: Context, key: bytes, value: bytes) -> None:
 def drop(context: Context, queue: Queue, key: bytes, value: bytes) -> None:
     """Have what is parked under *key* be delivered no more."""
     entry = lane.remove(queue, context.tx, key, value)
-    queue.happened(history.REMOVED, key, entry)
+    queue.record_history(history.REMOVED, key, entry)
     queue.counters.count_purged()
     context.touch(queue)
 

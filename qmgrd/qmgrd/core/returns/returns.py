@@ -119,7 +119,7 @@ class Returns:
                 queue.end(lease)
                 return
             delay_ms = max(delay_ms, STUCK_MS)
-        behind = settle.come_back(
+        behind = settle.return_to_queue(
             queue,
             context.tx,
             lease,

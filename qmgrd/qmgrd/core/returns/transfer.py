@@ -70,7 +70,7 @@ def transfer(
         moved = _on_its_own(context, queue, moved, entries.record(tx, entry))
     lane.unlink(source, tx, key, value, for_good=for_good)
     if entry.shared:
-        lane.let_go(source, tx, entry, arrival)
+        lane.release_record(source, tx, entry, arrival)
     context.touch(source)
     _arrive(context, place, moved, front, priority, verdict, note)
     return True
@@ -164,7 +164,7 @@ def _arrive(
     flags = entry.flags & ~entries.NOTED | (entries.NOTED if note else 0)
     arrived = entry._replace(flags=flags, delivered=0, failed=0, due_ms=0, target=place.target)
     lane.add(queue, tx, arrived, front, trailer, priority, arrival)
-    queue.came(history.PUT, priority, arrival, arrived, place.target)
+    queue.record_arrival(history.PUT, priority, arrival, arrived, place.target)
     if note:
         notes.write(tx, queue.id, arrival, note)
     queue.origins.raise_to(tx, trailer[:-8], int.from_bytes(trailer[-8:], "big"))

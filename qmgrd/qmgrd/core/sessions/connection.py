@@ -73,7 +73,7 @@ class Connections:
             "consumers": len(session.consumers) - gets,
             "gets": gets,
             "units": len(session.units),
-            "leased": sum(len(lessee.leases) for lessee in session.holders()),
+            "leased": sum(len(lessee.leases) for lessee in session.all_lessees()),
             "streams": len(session.streams),
         } | self._facts(session.connection)
 

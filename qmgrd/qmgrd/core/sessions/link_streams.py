@@ -20,7 +20,7 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.link import inbox as link_inbox
 from qmgrd.core.link.inbox import Inflow, LinkInbox
-from qmgrd.core.puts.refused_puts import count_refused, tell_full
+from qmgrd.core.puts.refusal_reports import count_refused, report_full
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.sessions.session import Session, StreamFenced, StreamUnknown
 from qmgrd.core.sessions.undeliverable import Undeliverable
@@ -338,7 +338,7 @@ class LinkStreams:
             stream.inbox.check(put.first_id + count - 1)
             return [(seq_id, error) for seq_id in stream.inbox.missing(put.first_id, count)]
         refused = done.refused + refused
-        tell_full(context, queue, refused, count)
+        report_full(context, queue, refused, count)
         context.touch(queue)
         return refused
 

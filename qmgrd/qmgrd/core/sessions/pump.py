@@ -72,7 +72,7 @@ class Pump:
         """Give the consumers of *queue* that want something a share each, in rotation."""
         if queue.ready <= 0:
             queue.waiting.sought.clear()  # Whatever comes tells anew for whom it may be.
-        allowed = queue.breaker.lets(self._context.now.ms, queue.leases)
+        allowed = queue.breaker.allowance(self._context.now.ms, queue.leases)
         if allowed == 0 or not can_hand(queue):
             self._end_waits(queue)
             return
@@ -205,7 +205,7 @@ class Pump:
             MatchInconsistent: nothing is leased.
         """
         context, reader = self._context, consumer.reader
-        is_any = not (consumer.seeks or consumer.is_choosy)
+        is_any = not (consumer.seeks or consumer.has_own_position)
         if consumer.is_ordered:
             found = take_in_order(queue, context.tx, context.now, consumer, share)
         elif is_any and not queue.counters.grouped:

@@ -30,7 +30,7 @@ class Removal:
         counters = queue.counters
         total = counters.depth + counters.delayed + counters.parked
         facts: dict[str, Any] = drop.facts_of(queue)
-        if queue.holders is not None:
+        if queue.references is not None:
             facts["holds"] = True
         self._jobs.start("drop", total=total, **facts)
         return total

@@ -111,7 +111,7 @@ class Session:
             self.lessees[key] = found
         return found
 
-    def holders(self) -> Iterator[Lessee]:
+    def all_lessees(self) -> Iterator[Lessee]:
         """Return all who hold messages on this connection: its consumers, gets and open units."""
         yield from self.lessees.values()
         for unit in self.units.values():

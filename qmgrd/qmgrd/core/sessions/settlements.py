@@ -147,7 +147,7 @@ class Settlements:
 
     def close(self, session: Session) -> None:
         """Let what a connection that is gone had leased come back, in slices."""
-        for lessee in session.holders():
+        for lessee in session.all_lessees():
             if lessee.leases:
                 self._context.event(
                     "consumer lost",

@@ -14,7 +14,7 @@ from qmgrd.core.layout import row as rows
 from qmgrd.core.puts import client_put
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.sessions.link_streams import LinkStreams
-from qmgrd.core.sessions.refusals import shortened
+from qmgrd.core.sessions.refusal_rows import shortened
 from qmgrd.core.sessions.session import Answers, Session, StreamFenced, StreamUnknown
 from qmgrd.core.sessions.units import Units
 

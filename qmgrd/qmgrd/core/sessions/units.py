@@ -7,8 +7,9 @@ from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.catalogue.catalogue import Catalogue
-from qmgrd.core.context import committed, overflow
+from qmgrd.core.context import committed
 from qmgrd.core.context.context import Context
+from qmgrd.core.context.eviction import make_room_for_all
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.limits.amount import amount
 from qmgrd.core.limits.room import unit_rows
@@ -21,7 +22,7 @@ from qmgrd.core.queue.put import Prepared
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.returns.returns import BACKED_OUT, How, Returns
-from qmgrd.core.sessions.refusals import shortened
+from qmgrd.core.sessions.refusal_rows import shortened
 from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.unit import PUT_BYTES, Unit
 
@@ -266,9 +267,9 @@ class Units:
             by_queue.setdefault(one.queue.id, []).append(one)
         for held in by_queue.values():
             queue, bury = held[0].queue, self._dead_letters.bury
-            overflow.make_room_for_all(context, bury, queue, held, is_put=False)
+            make_room_for_all(context, bury, queue, held, is_put=False)
             append_held(queue, context.tx, held)
-            overflow.make_room_for_all(context, bury, queue, held, is_put=True)
+            make_room_for_all(context, bury, queue, held, is_put=True)
             context.touch(queue)
 
     def _carried(self, unit: Unit) -> Iterator[bytes]:

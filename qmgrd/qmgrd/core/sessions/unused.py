@@ -91,7 +91,7 @@ class Unused:
             self._delete(queue)
 
     def _delete(self, queue: Queue) -> None:
-        what = "queue" if queue.holders is None else "subscription"
+        what = "queue" if queue.references is None else "subscription"
         facts: dict[str, Any] = {what: queue.name, "messages": self._removal.remove(queue.name)}
         self._context.event(f"{what} expired", **facts)
         self._context.note("warning", f"{what} expired", **facts)
@@ -99,6 +99,6 @@ class Unused:
 
 def _limit_ms(queue: Queue) -> int:
     """Return how long *queue* may be unused, or 0: for ever."""
-    if queue.name in system.ATTRIBUTES or not (queue.holders is None or is_durable(queue.name)):
+    if queue.name in system.ATTRIBUTES or not (queue.references is None or is_durable(queue.name)):
         return 0
     return queue.bounds.unused_expiry_ms

@@ -13,7 +13,7 @@ from qmgrd.core.returns.returns import STUCK_MS
 from tests.group_player import GroupPlayer, group_id, member
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import AnyStore, Client, Delivery, Manager, record
-from tests.qmgrd.core.jobs.test_sweep import events, sweep
+from tests.qmgrd.core.jobs.test_due_work import events, run_due_work
 from tests.qmgrd.core.unit_of_work import bodies, note_of, settle
 
 A, B = group_id("A"), group_id("B")
@@ -130,7 +130,7 @@ def test_first_that_failed_says_why_and_is_told_of_once(app: Client) -> None:
     held = [get(app, word) for word in ("A1", "A2", "A3")]
     assert settle(app, m.REJECT, *held[1:]) == []
     assert settle(app, m.REJECT, held[0]) == []
-    sweep(app.manager, LEASED_MS)
+    run_due_work(app.manager, LEASED_MS)
     assert ended(app) == [(b"A1", FAILED), (b"A2", REJECTED), (b"A3", FAILED)]
     assert [one["event"] for one in events(app)].count("group parked") == 1
 
@@ -173,7 +173,7 @@ def test_endless_group_waits_for_an_operator(app: Client) -> None:
     put(app, "A1")
     reject(app, "A1")
     put(app, "A2 A3")
-    sweep(app.manager, 1_000_000)
+    run_due_work(app.manager, 1_000_000)
     assert ended(app) == []
     row = show(app)
     assert (row["state"], row["count"], row["waiting_for"]) == (
@@ -191,7 +191,7 @@ def test_what_is_leased_is_waited_for(app: Client) -> None:
     reject(app, "A1")
     assert ended(app) == [(b"A1", REJECTED)]
     assert app.release(held) == []
-    sweep(app.manager, LEASED_MS)
+    run_due_work(app.manager, LEASED_MS)
     assert [body for body, _ in ended(app)] == [b"A1", b"A2", b"A3"]
 
 
@@ -200,7 +200,7 @@ def test_what_is_acknowledged_meanwhile_is_not_dead(app: Client) -> None:
     held = get(app, "A2")
     reject(app, "A1")
     assert app.ack(held) == []
-    sweep(app.manager, LEASED_MS)
+    run_due_work(app.manager, LEASED_MS)
     assert ended(app) == [(b"A1", REJECTED)]
     assert [row["state"] for row in jobs(app)] == ["done"]
     assert app.manager.scan(keys.group_row(app.manager.queue("Q").id, A)) == []
@@ -222,7 +222,7 @@ def test_it_waits_where_no_queue_takes_its_members(app: Client) -> None:
     (row,) = jobs(app)
     assert (row["state"], row["text"]) == ("waiting", "no queue takes its members")
     app.ask(m.QueueAlter, "BACKOUT", {"depth_max": 10})
-    sweep(app.manager, NO_PLACE_MS)
+    run_due_work(app.manager, NO_PLACE_MS)
     assert [body for body, _ in ended(app)] == [b"A1", b"A2", b"A3"]
 
 
@@ -232,7 +232,7 @@ def test_resumed_group_stays_though_its_end_had_begun(app: Client) -> None:
     reject(app, "A1")
     assert app.ask(m.GroupAlter, "Q", A, "resume")["state"] != "parked"
     assert app.release(held) == []
-    sweep(app.manager, 10 * LEASED_MS)
+    run_due_work(app.manager, 10 * LEASED_MS)
     assert app.bodies("Q") == [b"A2"]
     assert [row["state"] for row in jobs(app)] == ["done"]
 
@@ -272,7 +272,7 @@ def test_queue_that_is_deleted_meanwhile_ends_it(app: Client) -> None:
     get(app, "A2")
     reject(app, "A1")
     app.ask(m.QueueDelete, "Q", True)
-    sweep(app.manager, 10 * LEASED_MS)
+    run_due_work(app.manager, 10 * LEASED_MS)
     assert [row["state"] for row in jobs(app)] == ["done"]
 
 

@@ -9,7 +9,7 @@ from qmgrd.core.jobs import group_watch
 from qmgrd.core.jobs.group_end import NO_PLACE_MS
 from qmgrd.core.jobs.group_watch import FULL_MS
 from tests.qmgrd.core.harness import AnyStore, Client, record
-from tests.qmgrd.core.jobs.test_sweep import sweep
+from tests.qmgrd.core.jobs.test_due_work import run_due_work
 
 DEAD = "SYSTEM.DEAD.LETTERS"
 
@@ -39,7 +39,7 @@ def test_what_waits_already_expires_by_a_bound_that_is_set_later(
     else:
         app.ask(m.QueueAlter, "Q", bounds)
     app.manager.rest()
-    sweep(app.manager, 1_000)
+    run_due_work(app.manager, 1_000)
     app.manager.rest()
     assert app.show("Q")["depth"] == 0
 
@@ -50,7 +50,7 @@ def test_what_is_consumed_is_forgotten_by_a_bound_that_is_lowered(app: Client) -
     assert known(app) == 1
     app.ask(m.QueueAlter, "Q", {"group_retention_ms": 1_000})
     app.manager.rest()
-    sweep(app.manager, 1_000)
+    run_due_work(app.manager, 1_000)
     assert known(app) == 0
 
 
@@ -63,13 +63,13 @@ def test_so_many_groups_leave_at_once_and_the_others_follow_over_a_restart(
     app.ask(m.QueueAlter, "Q", {"group_incomplete_ms": 1_000, "expiry_action": "dead-letter"})
     put(app, *range(10))
     for _ in range(3):
-        sweep(app.manager, 1_000)
+        run_due_work(app.manager, 1_000)
         assert kinds(app, "waiting") == ["group", "group", "group", "watch"]
     app.manager.crash()
     app = app.manager.connect()
     app.ask(m.QueueAlter, DEAD, {"depth_max": 100})
     for _ in range(5):
-        sweep(app.manager, max(NO_PLACE_MS, FULL_MS))
+        run_due_work(app.manager, max(NO_PLACE_MS, FULL_MS))
     assert (app.show("Q")["depth"], app.show(DEAD)["depth"]) == (0, 11)
     assert kinds(app, "waiting") == []
 
@@ -82,7 +82,7 @@ def test_groups_that_leave_are_no_jobs_of_operators(
     app.ask(m.QueueAlter, DEAD, {"depth_max": 1})
     app.ask(m.QueueAlter, "Q", {"group_incomplete_ms": 1_000, "expiry_action": "dead-letter"})
     put(app, 1, 2)
-    sweep(app.manager, 1_000)
+    run_due_work(app.manager, 1_000)
     assert kinds(app, "waiting") == ["group", "group"]
     assert app.ask(m.QueuePurge, "Q")
 

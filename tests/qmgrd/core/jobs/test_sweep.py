@@ -1,666 +1,104 @@
-"""What is due: expiry, delay, UIDs that are forgotten, what is gone with a restart."""
-
-import json
-import struct
-from collections.abc import Iterator
-from typing import Any
+"""What was not persistent is removed after a restart, in slices; the rest stays."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from qmgr_protocol import messages as m
-from qmgr_protocol import record as records
-from qmgr_protocol.checksum import crc32
-from qmgr_protocol.errors import ErrorCode
-from qmgrd.core.catalogue.system import DEAD_LETTERS, EVENTS
-from qmgrd.core.jobs.sweep import SLICE_ROWS
+from qmgr_protocol.record import FLAG_NOT_PERSISTENT
 from qmgrd.core.layout import keys
-from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.audit import audit
-from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
-
-YEAR_MS = 365 * 24 * 3_600_000
-VOLATILE = records.FLAG_NOT_PERSISTENT
+from tests.qmgrd.core.harness import AnyStore, Client, record
+from tests.qmgrd.core.jobs.test_due_work import run_due_work
 
 
-def sweep(manager: Manager, ms: int = 0) -> int:
-    """Let *ms* pass, then run turns as long as anything is due; return how many."""
-    manager.turn(ms)
-    for count in range(1, 10_000):
-        due_ms = manager.turns.broker.context.schedule.next_ms
-        if (due_ms is None or due_ms > manager.now().ms) and not manager.turns.wanted:
-            return count
-        manager.turn()
-    raise AssertionError("it never comes to rest")
-
-
-def counts(app: Client, queue: str = "Q") -> tuple[int, int, int, int]:
-    row = app.show(queue)
-    return row["depth"], row["delayed"], row["expired"], row["lost"]
-
-
-def events(app: Client) -> list[dict[str, Any]]:
-    return [json.loads(body) for body in app.bodies(EVENTS)]
-
-
-def scheduled(manager: Manager) -> int:
-    return len(manager.scan(keys.SPACE_DUE))
-
-
-# -- expiry
-
-
-def test_expired_message_is_not_had_even_before_it_is_swept_G12(app: Client) -> None:
-    """Neither by a get, however it selects, nor by a browse."""
-    app.put("Q", b"short", expiry_ms=1_000, correlation_id=b"c", group=(b"g" * 24, 1, False))
-    app.put("Q", b"long", expiry_ms=5_000)
-    uid = records.encode_uid(app.browse("Q")[0].uid)
+def test_what_is_not_persistent_is_swept_over_many_turns(store: AnyStore, app: Client) -> None:
+    app.put("Q", *[b"kept"] * 300)
+    for _ in range(2):
+        app.put("Q", *[b"lost"] * 700, flags=FLAG_NOT_PERSISTENT)
     manager = app.manager
-    manager.turn(1_000 - 1)
-    manager.advance(1)
-    kept = manager.turns.broker.sweep.run
-    manager.turns.broker.sweep.run = lambda: None  # type: ignore[method-assign]
-    assert app.bodies("Q") == [b"long"]
-    selections: list[dict[str, Any]] = [
-        {"correlation_id": b"c"},
-        {"group_id": b"g" * 24},
-        {"uid": uid},
-        {"where": "correlation_id = 'c'"},
-    ]
-    for fields in selections:
-        assert app.ask(m.Get, *m.Get(0, "Q", **fields)[1:]) is None
-    assert [x.body for x in app.get("Q", 9)] == [b"long"]
-    manager.turns.broker.sweep.run = kept  # type: ignore[method-assign]
-    sweep(manager)
-
-
-def test_it_is_swept_and_counted_and_leaves_no_row_G12(store: AnyStore, app: Client) -> None:
-    app.put("Q", b"1", bytes(9_000), expiry_ms=1_000, correlation_id=b"c")
-    app.put("Q", b"stays")
-    sweep(app.manager, 999)
-    assert counts(app) == (3, 0, 0, 0)
-    sweep(app.manager, 1)
-    assert counts(app) == (1, 0, 2, 0)
-    assert scheduled(app.manager) == 0
-
-
-def test_cap_of_the_queue_holds_for_those_without_a_time_and_for_longer_ones_G12(
-    store: AnyStore, app: Client
-) -> None:
-    app.ask(m.QueueAlter, "Q", {"expiry_max_ms": 2_000})
-    app.put("Q", b"none")
-    app.put("Q", b"long", expiry_ms=YEAR_MS)
-    app.put("Q", b"short", expiry_ms=500)
-    app.manager.crash()
-    app = app.manager.connect()
-    sweep(app.manager, 500)
-    assert app.bodies("Q") == [b"none", b"long"]
-    sweep(app.manager, 1_499)
-    assert app.bodies("Q") == [b"none", b"long"]
-    sweep(app.manager, 1)
-    assert counts(app) == (0, 0, 3, 0)
-
-
-def test_delivery_says_the_time_that_is_left(app: Client) -> None:
-    app.put("Q", b"1", expiry_ms=1_000)
-    app.manager.advance(400)
-    (found,) = app.get("Q")
-    assert found.state & m.STATE_EXPIRES
-    assert m.REMAINING.unpack(found.tail) == (600,)
-
-
-def test_leased_message_expires_once_it_comes_back(store: AnyStore, app: Client) -> None:
-    app.put("Q", b"1", expiry_ms=1_000)
-    (held,) = app.get("Q", lease_ms=3_600_000)
-    for _ in range(50):
-        sweep(app.manager, 10_000)
-    assert counts(app) == (1, 0, 0, 0)
-    assert app.release(held) == []
-    assert app.get("Q") == []
-    sweep(app.manager)  # At once, not when it would have been looked at again.
-    assert counts(app) == (0, 0, 1, 0)
-
-
-def test_leased_message_that_expired_can_be_consumed(app: Client) -> None:
-    app.put("Q", b"1", expiry_ms=1_000)
-    (held,) = app.get("Q", lease_ms=3_600_000)
-    sweep(app.manager, 5_000)
-    assert app.ack(held) == []
-    sweep(app.manager, 3_600_000)
-    assert counts(app) == (0, 0, 0, 0)
-    assert scheduled(app.manager) == 0
-
-
-def test_what_is_held_long_is_looked_at_less_and_less(app: Client) -> None:
-    """An hour of a lease behind its time is some seventy looks, not 3,600."""
-    app.put("Q", b"1", expiry_ms=1_000)
-    app.get("Q", lease_ms=5_000_000)
-    context, looks = app.manager.turns.broker.context, 0
-    for _ in range(3_600):
-        app.manager.advance(1_000)
-        due_ms = context.schedule.next_ms
-        assert due_ms is not None
-        if due_ms <= app.manager.now().ms:
-            looks += 1
-            app.manager.turn()
-    assert 60 <= looks <= 80
-
-
-def test_many_expire_a_slice_a_turn_G12(manager: Manager, app: Client) -> None:
-    count = 5 * SLICE_ROWS
-    app.put("Q", *[b"x"] * count, expiry_ms=1_000)
-    app.put("Q", b"stays")
-    manager.advance(1_000)
-    depths = []
-    while manager.queue("Q").counters.depth > 1:
-        manager.turn()
-        depths.append(manager.queue("Q").counters.depth)
-        assert manager.turns.broker.context.rows < 10 * SLICE_ROWS
-    assert len(depths) == 5
-    (event,) = {x["event"] for x in events(app)}
-    assert event == "message expired"
-    assert sorted(x["count"] for x in events(app)) == [SLICE_ROWS] * 5  # One event a turn.
-
-
-def test_slices_of_long_messages_are_bounded_too(app: Client) -> None:
-    for _ in range(20):
-        app.put("Q", bytes(1_000_000), expiry_ms=1_000)  # 250 rows each
-    manager = app.manager
-    manager.advance(1_000)
-    turns = 0
-    while manager.queue("Q").counters.depth:
-        manager.turn()
-        turns += 1
-        assert manager.turns.broker.context.rows < 5 * SLICE_ROWS
-    assert turns >= 3
-
-
-class Counted(MemoryStore):
-    """A store that counts what is read."""
-
-    reads = 0
-
-    def get(self, key: bytes) -> bytes | None:
-        self.reads += 1
-        return super().get(key)
-
-    def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
-        for row in super().scan(start, stop):
-            self.reads += 1
-            yield row
-
-
-@pytest.mark.parametrize("depth", [100, 10_000])
-def test_sweep_reads_what_is_due_and_not_the_queue_G12(depth: int) -> None:
-    """At any depth: some rows for each that expires."""
-    store = Counted()
-    manager = Manager(store)
+    manager.restart()
+    slices = manager.rest()
+    assert slices >= 3
     app = manager.connect()
-    app.ask(m.QueueCreate, "Q")
-    app.put("Q", *[b"x"] * depth)
-    app.put("Q", *[b"y"] * 50, expiry_ms=1_000)
-    app.ask(m.QueueShow, EVENTS)
-    manager.turn(1_000 - 1)
-    before = store.reads
-    manager.turn()
-    assert store.reads == before  # Nothing is due: nothing is read.
-    manager.turn(1)
-    assert manager.queue("Q").counters.expired == 50
-    assert store.reads - before < 50 * 6
-    audit(manager)
+    assert app.bodies("Q") == [b"kept"] * 300
+    (row,) = [row for row in app.ask(m.JobList)["jobs"] if row["kind"] == "sweep"]
+    assert (row["state"], row["done"], row["queue"]) == ("done", 1_400, "Q")
+    assert len(manager.scan(keys.SPACE_MESSAGE)) == 300
 
 
-def test_expiry_in_a_unit_starts_at_the_put_G12_G20(app: Client) -> None:
-    producer = app.producer()
-    app.ask(m.UnitBegin, 7)
-    app.ask(m.UnitPut, 7, "Q", [record(b"1", expiry_ms=1_000), record(b"2", expiry_ms=5_000)])
-    app.manager.advance(1_000)
-    app.send(m.UnitCommit(producer.stream, 1, 0, 7, 2, 0))
-    app.manager.turn()
-    assert app.bodies("Q") == [b"2"]
-    sweep(app.manager)
-    assert counts(app) == (1, 0, 1, 0)
-
-
-def test_report_tells_who_asked_for_it(store: AnyStore, app: Client) -> None:
-    app.ask(m.QueueCreate, "REPLIES")
-    envelope = {records.REPLY_TO: "REPLIES", records.HEADERS: {"h": 1}}
-    app.put(
-        "Q",
-        b"1",
-        expiry_ms=1_000,
-        flags=records.FLAG_REPORT_EXPIRY,
-        envelope=envelope,
-        correlation_id=b"mine",
-    )
-    app.put("Q", b"silent", expiry_ms=1_000, envelope=envelope)
-    uid = app.browse("Q")[0].uid
-    sweep(app.manager, 1_000)
-    (report,) = app.browse("REPLIES")
-    fields = records.decode(report.record)
-    assert fields.envelope[records.HEADERS] == {
-        "report": "MESSAGE_EXPIRED",
-        "uid": str(uid),
-        "queue": "Q",
-    }
-    assert fields.correlation_id == b"mine"
-
-
-def test_report_that_has_no_place_is_an_event(app: Client) -> None:
-    envelope = {records.REPLY_TO: "NOWHERE"}
-    app.put("Q", b"1", expiry_ms=1_000, flags=records.FLAG_REPORT_EXPIRY, envelope=envelope)
-    app.put("Q", b"2", expiry_ms=1_000, flags=records.FLAG_REPORT_EXPIRY)
-    sweep(app.manager, 1_000)
-    assert counts(app) == (0, 0, 2, 0)
-    assert [x["why"] for x in events(app) if x["event"] == "report has no place"] == [
-        "QUEUE_UNKNOWN"
-    ]
-
-
-def expire_with_report(app: Client, reply_to: object) -> list[str]:
-    """Let a message expire that wants a report; return why the report has no place."""
-    envelope = {records.REPLY_TO: reply_to}
-    app.put("Q", b"1", expiry_ms=1_000, flags=records.FLAG_REPORT_EXPIRY, envelope=envelope)
-    sweep(app.manager, 1_000)
-    return [x["why"] for x in events(app) if x["event"] == "report has no place"]
-
-
-@pytest.mark.parametrize(
-    ("reply_to", "why"),
-    [
-        (EVENTS, "QUEUE_IS_SYSTEM"),
-        (DEAD_LETTERS, "QUEUE_IS_SYSTEM"),
-        ("ALIAS", "QUEUE_IS_SYSTEM"),
-        ("SYSTEM.PUBLICATIONS", "QUEUE_IS_SUBSCRIPTION"),
-        ("@NYC", "QUEUE_IS_TRANSMISSION"),
-        ("CLOSED", "PUT_INHIBITED"),
-        ("FULL", "QUEUE_FULL"),
-        ("no name", "NAME_INVALID"),
-        ("/#", "TOPIC_INVALID"),
-        ("", "NAME_INVALID"),
-    ],
-)
-def test_report_goes_nowhere_where_its_client_could_not_put(
-    app: Client, reply_to: str, why: str
-) -> None:
-    app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"]})
-    app.ask(m.QueueCreate, "ALIAS", {"alias_of": EVENTS})
-    app.ask(m.QueueCreate, "CLOSED", {"put_inhibit": True})
-    app.ask(m.QueueCreate, "FULL", {"depth_max": 1})
-    app.put("FULL", b"full")
-    assert expire_with_report(app, reply_to) == [why]
-    refused = {name: app.show(name)["refused"] for name in ("CLOSED", "FULL")}
-    assert refused == {name: int(name == reply_to) for name in refused}
-
-
-def test_report_takes_no_more_room_than_puts_leave(app: Client) -> None:
+def test_sweep_of_a_queue_that_is_deleted_meanwhile_ends(app: Client) -> None:
+    app.put("Q", *[b"lost"] * 900, flags=FLAG_NOT_PERSISTENT)
     manager = app.manager
-    app.ask(m.QueueCreate, "REPLIES")
-    envelope = {records.REPLY_TO: "REPLIES"}
-    app.put("Q", b"1", expiry_ms=1_000, flags=records.FLAG_REPORT_EXPIRY, envelope=envelope)
-    manager.store.disk_free_bytes = 0
-    sweep(manager, 1_000)
-    manager.store.disk_free_bytes = 1 << 40
-    assert counts(app) == (0, 0, 1, 0)
-    assert (app.bodies("REPLIES"), app.show("REPLIES")["refused"]) == ([], 1)
-
-
-def test_report_makes_room_where_a_put_would(app: Client) -> None:
-    app.ask(m.QueueCreate, "REPLIES", {"depth_max": 1, "overflow": "discard-oldest"})
-    app.put("REPLIES", b"old")
-    assert expire_with_report(app, "REPLIES") == []
-    assert app.bodies("REPLIES") == [b""]
-
-
-@pytest.mark.parametrize("envelope", [b"", b"\xc1", b"\x80", b"\x93\x01", bytes(20)])
-def test_report_of_whatever_envelope_fails_no_turn(app: Client, envelope: bytes) -> None:
-    whole = bytearray(record(b"", expiry_ms=1_000, flags=records.FLAG_REPORT_EXPIRY))
-    head = records.HEAD_BYTES
-    whole[head:head] = envelope
-    struct.pack_into(">H", whole, head - 6, len(envelope))  # Before the length of the body.
-    struct.pack_into(">I", whole, 0, crc32(bytes(whole[records.SUMMED_AT :])))
-    assert not app.put_records("Q", bytes(whole))
-    sweep(app.manager, 1_000)
-    assert counts(app) == (0, 0, 1, 0)
-
-
-def test_rule_diverts_to_the_dead_letters_where_it_expires_no_more_G12(
-    store: AnyStore, app: Client
-) -> None:
-    app.ask(m.QueueAlter, "Q", {"expiry_action": "dead-letter"})
-    app.put("Q", b"1", bytes(9_000), expiry_ms=1_000)
-    sweep(app.manager, 1_000)
-    assert (app.show("Q")["depth"], app.show("Q")["dead"]) == (0, 2)
-    app.manager.restart()
-    app = app.manager.connect()
-    sweep(app.manager, YEAR_MS)
-    assert [len(x) for x in app.bodies(DEAD_LETTERS)] == [1, 9_000]
-    (found, _) = app.browse(DEAD_LETTERS)
-    assert not found.state & m.STATE_EXPIRES
-
-
-def test_what_finds_no_place_among_the_dead_letters_waits_for_one_G12(app: Client) -> None:
-    """It is never delivered meanwhile."""
-    app.ask(m.QueueAlter, "Q", {"expiry_action": "dead-letter"})
-    app.ask(m.QueueAlter, DEAD_LETTERS, {"depth_max": 1})
-    app.put("Q", b"1", b"2", expiry_ms=1_000)
-    sweep(app.manager, 1_000)
-    assert (app.show("Q")["depth"], app.bodies("Q")) == (1, [])
-    app.ask(m.QueueAlter, DEAD_LETTERS, {"depth_max": 2})
-    sweep(app.manager, 10_000)
-    assert app.bodies(DEAD_LETTERS) == [b"1", b"2"]
-
-
-@pytest.mark.parametrize("years", [50, -50])
-def test_wall_clock_that_jumps_expires_nothing_and_stalls_nothing(
-    store: AnyStore, app: Client, years: int
-) -> None:
-    """In a running daemon: what is due runs by the store's own clock."""
-    app.put("Q", b"expires", expiry_ms=60_000)
-    app.put("Q", b"waits", delay_ms=60_000)
-    app.manager.wall_us += years * YEAR_MS * 1_000
-    sweep(app.manager, 59_999)
-    assert counts(app) == (1, 1, 0, 0)
-    sweep(app.manager, 1)
-    assert counts(app) == (1, 0, 1, 0)
-    assert app.bodies("Q") == [b"waits"]
-
-
-@pytest.mark.parametrize(
-    ("away_ms", "counted_ms"),
-    [(50 * YEAR_MS, 7 * 24 * 3_600_000), (-50 * YEAR_MS, 0), (30_000, 30_000)],
-)
-def test_time_away_counts_within_bounds(
-    store: AnyStore, app: Client, away_ms: int, counted_ms: int
-) -> None:
-    """Over a restart the wall clock is all there is: what it says is held to downtime_max_ms."""
-    limit_ms = app.manager.config.queue_manager.downtime_max_ms
-    counted_ms = min(counted_ms, limit_ms) if away_ms < YEAR_MS else limit_ms
-    lasts_ms = counted_ms + 1_000
-    app.put("Q", b"expires", expiry_ms=lasts_ms)
-    app.put("Q", b"waits", delay_ms=lasts_ms)
-    app.manager.rest()
-    app.manager.wall_us += away_ms * 1_000
-    app.manager.crash()
-    app = app.manager.connect()
-    sweep(app.manager, 999)
-    assert counts(app) == (1, 1, 0, 0)
-    sweep(app.manager, 1)
-    assert counts(app) == (1, 0, 1, 0)
-
-
-# -- delay
-
-
-def test_delayed_message_is_had_at_its_time_in_its_old_place(store: AnyStore, app: Client) -> None:
-    app.put("Q", b"late", delay_ms=1_000)
-    app.put("Q", b"now")
-    assert app.bodies("Q") == [b"now"]
-    assert [x.body for x in app.get("Q", 9, lease_ms=100)] == [b"now"]
-    sweep(app.manager, 999)
-    assert app.bodies("Q") == [b"now"]
-    assert counts(app) == (1, 1, 0, 0)
-    sweep(app.manager, 1)
-    assert [x.body for x in app.get("Q", 9)] == [b"late", b"now"]
-
-
-def test_delay_survives_a_restart(store: AnyStore, app: Client) -> None:
-    app.put("Q", bytes(9_000), delay_ms=10_000, correlation_id=b"c")
-    app.manager.restart(4_000)
-    app = app.manager.connect()
-    sweep(app.manager, 5_999)
-    assert counts(app) == (0, 1, 0, 0)
-    app.manager.crash()
-    app = app.manager.connect()
-    sweep(app.manager, 1)
-    assert counts(app) == (1, 0, 0, 0)
-    assert len(app.browse("Q")) == 1
-
-
-@pytest.mark.parametrize("expiry_ms", [500, 1_000, 1_500])
-def test_delay_and_expiry_of_one_message(store: AnyStore, app: Client, expiry_ms: int) -> None:
-    """One that expires before it can be had never is had."""
-    app.put("Q", b"1", delay_ms=1_000, expiry_ms=expiry_ms)
-    first_ms = min(expiry_ms, 1_000) - 1
-    sweep(app.manager, first_ms)
-    assert counts(app) == (0, 1, 0, 0)
-    sweep(app.manager, 1_000 - first_ms)
-    assert counts(app) == ((1, 0, 0, 0) if expiry_ms > 1_000 else (0, 0, 1, 0))
-    sweep(app.manager, 1_000)
-    assert counts(app) == (0, 0, 1, 0)
-    assert scheduled(app.manager) == 0
-
-
-def test_delayed_ones_are_browsed_by_themselves(app: Client) -> None:
-    app.put("Q", b"later", delay_ms=1_000)
-    app.put("Q", b"now")
-    value = app.ask(m.Browse, "Q", None, 100, 1 << 20, "", b"", b"", b"", True)
-    assert len(value["items"]) == 1
-    assert value["items"][0].find(b"later") > 0
-
-
-def test_delayed_message_is_on_the_queue_for_duplicates_and_limits_A12_G13(app: Client) -> None:
-    app.ask(m.QueueAlter, "Q", {"depth_max": 1})
-    app.put("Q", b"1", uid=("O", 1), delay_ms=1_000)
-    (refused,) = app.put_records("Q", record(b"1", uid=("O", 1)))
-    assert refused.code is ErrorCode.DUPLICATE_MESSAGE
-    (refused,) = app.put_records("Q", record(b"2", uid=("O", 2)))
-    assert refused.code is ErrorCode.QUEUE_FULL
-
-
-def test_queue_with_delayed_messages_only_is_not_empty(app: Client) -> None:
-    app.put("Q", b"1", delay_ms=1_000)
-    assert app.code_of(m.QueueDelete, "Q") == ErrorCode.QUEUE_NOT_EMPTY
-    assert app.ask(m.QueueDelete, "Q", True) == {"messages": 1}
-
-
-def test_rows_of_a_deleted_queue_vanish_when_they_are_due(store: AnyStore, app: Client) -> None:
-    app.put("Q", b"1", delay_ms=1_000, expiry_ms=5_000)
-    app.put("Q", b"2", expiry_ms=1_000)
+    manager.restart()
+    app = manager.connect()
     app.ask(m.QueueDelete, "Q", True)
-    app.manager.rest()
-    app.ask(m.QueueCreate, "Q")
-    app.put("Q", b"3")
-    sweep(app.manager, 1_000)
-    assert scheduled(app.manager) == 0
-    assert app.bodies("Q") == [b"3"]
+    manager.rest()
+    assert {row["state"] for row in app.ask(m.JobList)["jobs"]} == {"done"}
+    assert manager.scan(keys.SPACE_MESSAGE) == []
 
 
-# -- what is not persistent
-
-
-def test_it_is_gone_after_a_crash_at_once_and_swept_by_and_by(store: AnyStore, app: Client) -> None:
-    app.put("Q", b"v1", bytes(9_000), flags=VOLATILE, correlation_id=b"c")
-    app.put("Q", b"stays", correlation_id=b"c")
-    app.put("Q", b"v2", flags=VOLATILE, delay_ms=1_000)
-    app.put("Q", b"v3", flags=VOLATILE, expiry_ms=1_000)
-    assert counts(app) == (4, 1, 0, 0)
-    app.manager.crash()
-    app = app.manager.connect()
-    app.manager.turn()
-    audit(app.manager)
-    assert app.bodies("Q") == [b"stays"]
-    assert counts(app) == (1, 0, 0, 4)
-    app.manager.rest()
-    assert [x.body for x in app.get("Q", 9)] == [b"stays"]
-    sweep(app.manager, 1_000)
-    assert counts(app) == (1, 0, 0, 4)
-    assert scheduled(app.manager) == 0
-
-
-def test_what_is_due_before_the_job_comes_to_it_stays_lost(app: Client) -> None:
-    """Neither woken, nor counted as expired."""
-    app.put("Q", b"v2", flags=VOLATILE, delay_ms=1_000)
-    app.put("Q", b"v3", flags=VOLATILE, expiry_ms=1_000)
+def test_members_of_groups_are_lost_and_what_is_in_none_is_had(app: Client) -> None:
+    """The group begins anew: what was lost did not leave it for good."""
+    app.put("Q", b"lost", flags=FLAG_NOT_PERSISTENT, group=(b"g" * 24, 1, False))
+    app.put("Q", b"free")
     manager = app.manager
-    manager.crash(2_000)
-    manager.turns.broker.jobs.run = lambda: None  # type: ignore[method-assign]
+    manager.crash()
     app = manager.connect()
-    manager.turn()
+    app.send(m.Get(app.next_id(), "Q", 9, 0, order=m.LOGICAL))
+    manager.rest()
+    assert [x.body for x in app.delivered()] == [b"free"]
+    assert manager.queue("Q").counters.grouped == 0
+    app.put("Q", b"anew", group=(b"g" * 24, 1, True))
+    app.send(m.Get(app.next_id(), "Q", 9, 0, order=m.LOGICAL))
+    manager.rest()
+    assert [x.body for x in app.delivered()] == [b"anew"]
+
+
+def test_what_is_known_of_a_group_outlives_the_next_crash_too(app: Client) -> None:
+    for number, flags in ((1, 0), (2, FLAG_NOT_PERSISTENT), (3, 0)):
+        app.put("Q", b"%d" % number, flags=flags, group=(b"g" * 24, number, number == 3))
+    manager = app.manager
+    for _ in range(2):
+        manager.crash()
+        manager.rest()
+    assert manager.queue("Q").counters.grouped == 2
+    app = manager.connect()
+    (row,) = app.ask(m.GroupList, "Q")["groups"]
+    assert (row["count"], row["missing"], row["state"]) == (2, 1, "gap")
     audit(manager)
-    assert counts(app) == (0, 0, 0, 2)
 
 
-def test_sweep_goes_on_over_a_second_crash(store: AnyStore, app: Client) -> None:
-    """What the first start lost stays lost, also while it is there still."""
-    app.put("Q", *[b"v"] * 1_200, flags=VOLATILE)
-    app.put("Q", b"stays")
-    manager = app.manager
-    manager.crash()
-    manager.turn()
-    manager.crash()
-    app = manager.connect()
-    audit(manager)
-    assert app.bodies("Q")[:2] == [b"stays"]
-    assert counts(app)[0] == 1
-    assert [x.body for x in app.get("Q", 9)] == [b"stays"]
-    manager.rest()
-    assert len(manager.scan(keys.of_queue(keys.SPACE_MESSAGE, manager.queue("Q").id))) == 1
-
-
-def test_duplicate_of_a_lost_one_is_accepted_A11(store: AnyStore, app: Client) -> None:
-    app.put("Q", b"v", flags=VOLATILE, uid=("O", 1))
-    manager = app.manager
-    manager.crash()
-    manager.turns.broker.jobs.run = lambda: None  # type: ignore[method-assign]
-    app = manager.connect()
-    app.put("Q", b"again", uid=("O", 1))
-    manager.crash()
-    app = manager.connect()
-    assert app.bodies("Q") == [b"again"]
-    manager.rest()
-    assert app.bodies("Q") == [b"again"]
-
-
-def test_leased_ones_are_lost_too_and_so_are_those_on_their_way(
-    store: AnyStore, app: Client
+@pytest.mark.parametrize("crashes", [1, 2])
+def test_group_of_which_some_is_lost_is_not_whole_before_it_is_swept(
+    app: Client, crashes: int
 ) -> None:
-    app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"], "stopped": True})
-    app.ask(m.QueueCreate, "F@NYC")
-    app.put("F@NYC", b"v", flags=VOLATILE)
-    app.put("F@NYC", b"stays")
-    app.put("Q", b"v", flags=VOLATILE)
-    app.get("Q")
-    app.manager.restart()
-    app = app.manager.connect()
-    assert app.bodies("@NYC") == [b"stays"]
-    assert app.bodies("Q") == []
-    app.manager.rest()
-    assert counts(app, "@NYC") == (1, 0, 0, 1)
-
-
-def test_long_ones_are_swept_in_bounded_slices(manager: Manager, app: Client) -> None:
-    for _ in range(12):
-        app.put("Q", bytes(1_000_000), flags=VOLATILE)  # 250 rows each
-    manager.crash()
-    turns = 0
-    while manager.turns.wanted:
-        manager.turn()
-        turns += 1
-        assert manager.turns.broker.context.rows < 6 * SLICE_ROWS
-    assert turns >= 2
-    assert manager.scan(keys.SPACE_BODY) == []
-
-
-def test_purge_and_what_was_lost_with_a_restart(manager: Manager, app: Client) -> None:
-    """Each is counted once."""
-    app.put("Q", *[b"v"] * 1_200, flags=VOLATILE)
-    app.put("Q", b"1")
-    manager.crash()
-    app = manager.connect()
-    assert app.ask(m.QueuePurge, "Q") == {"messages": 1}
-    manager.rest()
-    assert counts(app) == (0, 0, 0, 1_200)
-
-
-def test_purge_takes_what_waits_for_its_time_and_leaves_no_row(
-    store: AnyStore, app: Client
-) -> None:
-    app.put("Q", *[b"x"] * 700, expiry_ms=1_000)
-    app.put("Q", *[b"x"] * 700, delay_ms=1_000, correlation_id=b"c")
-    assert app.ask(m.QueuePurge, "Q") == {"messages": 1_400}
-    assert counts(app) == (0, 0, 0, 0)
-    assert scheduled(app.manager) == 0
-
-
-# -- remembered UIDs
-
-
-def test_uid_of_what_was_consumed_is_refused_for_a_while_D1(store: AnyStore, app: Client) -> None:
-    app.ask(m.QueueAlter, "Q", {"dedup_retention_ms": 10_000})
-    app.put("Q", b"1", uid=("O", 1))
-    app.put("Q", b"2", uid=("O", 2), correlation_id=b"c")
-    assert app.ack(*app.get("Q", 9)) == []
-    app.manager.restart(4_000)
-    app = app.manager.connect()
-    sweep(app.manager, 5_999)
-    for uid in (("O", 1), ("O", 2)):
-        (refused,) = app.put_records("Q", record(b"x", uid=uid))
-        assert refused.code is ErrorCode.DUPLICATE_MESSAGE
-    assert app.bodies("Q") == []
-    sweep(app.manager, 1)
-    app.put("Q", b"again", uid=("O", 1))
-    assert app.bodies("Q") == [b"again"]
-    assert scheduled(app.manager) == 0
-
-
-def test_expiring_and_delayed_uids_are_remembered_too_D1(app: Client) -> None:
-    app.ask(m.QueueAlter, "Q", {"dedup_retention_ms": 10_000})
-    app.put("Q", b"1", uid=("O", 1), expiry_ms=1_000)
-    app.put("Q", b"2", uid=("O", 2), delay_ms=10)
-    sweep(app.manager, 10)
-    assert app.ack(*app.get("Q", 9)) == []
-    sweep(app.manager, 2_000)
-    for number in (1, 2):
-        assert len(app.put_records("Q", record(b"x", uid=("O", number)))) == 1
-
-
-# -- all of it
-
-
-steps = st.lists(
-    st.one_of(
-        st.tuples(st.just("put"), st.integers(0, 3), st.integers(0, 3), st.booleans()),
-        st.tuples(st.just("wait"), st.integers(1, 2_000), st.just(0), st.just(False)),
-        st.tuples(st.just("get"), st.integers(1, 3), st.just(0), st.booleans()),
-        st.tuples(st.just("crash"), st.integers(0, 1_000), st.just(0), st.booleans()),
-    ),
-    max_size=25,
-)
-
-
-@given(steps)
-def test_each_message_is_had_within_its_time_only(steps: list[Any]) -> None:
-    """Against a list: what is there, by the second, through gets, returns, crashes."""
-    manager = Manager()
-    app = manager.connect()
-    app.ask(m.QueueCreate, "Q")
-    there: list[tuple[bytes, int, int, bool]] = []  # body, ready, expires, volatile
-    for number, (step, one, two, flag) in enumerate(steps):
-        if step == "put":
-            body, now_ms = b"%d" % number, manager.now().ms
-            delay_ms, expiry_ms = one * 700, two * 900
-            app.put(
-                "Q", body, delay_ms=delay_ms, expiry_ms=expiry_ms, flags=VOLATILE if flag else 0
+    """Else a reader who wants all of it would begin it, and wait for what is gone."""
+    groups, manager = [b"%024d" % x for x in range(800)], app.manager
+    lost = FLAG_NOT_PERSISTENT
+    for number, flags in ((1, 0), (2, lost)):
+        for start in range(0, len(groups), 400):
+            part = groups[start : start + 400]
+            app.put_records(
+                "Q", *[record(b"x", flags=flags, group=(x, number, number == 2)) for x in part]
             )
-            expires_ms = now_ms + expiry_ms if expiry_ms else YEAR_MS * 100
-            there.append((body, now_ms + delay_ms, expires_ms, flag))
-        elif step == "wait":
-            sweep(manager, one)
-        elif step == "get":
-            found = app.get("Q", one)
-            if flag and found:
-                assert app.ack(*found) == []
-                gone = {x.body for x in found}
-                there = [x for x in there if x[0] not in gone]
-            elif found:
-                app.release(*found)
-        else:
-            (manager.crash if flag else manager.restart)(one)
-            app = manager.connect()
-            sweep(manager)
-            there = [x for x in there if not x[3]]
-        now_ms = manager.now().ms
-        assert app.bodies("Q") == [x[0] for x in there if x[1] <= now_ms < x[2]]
-        audit(manager)
+    app.put("Q", b"whole", group=(b"w" * 24, 1, True))
+    for _ in range(crashes):
+        manager.crash()
+    app = manager.connect()
+    page = app.ask(m.Browse, *m.Browse(0, "Q", order=m.LOGICAL, all_available=True)[1:])
+    assert (page["items"], page["next"]) == ([], None)
+    app.send(m.Get(app.next_id(), "Q", 9, 60_000, order=m.LOGICAL, all_available=True))
+    manager.rest()
+    assert [x.body for x in app.delivered()] == [b"whole"]
+
+
+def test_what_is_lost_of_a_group_that_expires_is_counted_once(app: Client) -> None:
+    """Its job waited for a lease, and is the first to go on after the restart."""
+    app.ask(m.QueueAlter, "Q", {"group_incomplete_ms": 1_000})
+    app.put("Q", b"A2", flags=FLAG_NOT_PERSISTENT, group=(b"A" * 24, 2, False))
+    assert len(app.get("Q")) == 1
+    run_due_work(app.manager, 1_000)
+    app.manager.crash()
+    app.manager.rest()
+    shown = app.manager.connect().show("Q")
+    assert (shown["lost"], shown["expired"], shown["depth"]) == (1, 0, 0)
+    audit(app.manager)

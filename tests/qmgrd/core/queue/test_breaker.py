@@ -53,7 +53,7 @@ def test_what_is_older_than_the_window_does_not_count() -> None:
 def test_without_a_share_it_lets_everything_pass() -> None:
     breaker, off = Breaker(), Bounds(10, 10, 10, 10)
     assert breaker.note(off, 1, 0, 1_000) is None
-    assert breaker.lets(1, {}) is None
+    assert breaker.allowance(1, {}) is None
 
 
 def opened() -> Breaker:
@@ -65,11 +65,11 @@ def opened() -> Breaker:
 
 def test_open_it_lets_nothing_pass_until_its_pause_is_over_and_then_one() -> None:
     breaker = opened()
-    assert breaker.lets(5_999, {}) == 0
-    assert breaker.lets(6_000, {}) == 1
+    assert breaker.allowance(5_999, {}) == 0
+    assert breaker.allowance(6_000, {}) == 1
     breaker.handed([m.DELIVERY.pack(4, 17, 1, 0, 0, 0, 0)])
-    assert breaker.lets(6_001, {17: None}) == 0
-    assert breaker.lets(6_002, {}) == 1  # It came back unseen.
+    assert breaker.allowance(6_001, {17: None}) == 0
+    assert breaker.allowance(6_002, {}) == 1  # It came back unseen.
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,9 @@ def test_open_it_lets_nothing_pass_until_its_pause_is_over_and_then_one() -> Non
 )
 def test_what_is_tried_decides(consumed: int, failed: int, state: State) -> None:
     breaker = opened()
-    breaker.lets(6_000, {})
+    breaker.allowance(6_000, {})
     assert breaker.note(BOUNDS, 7_000, consumed, failed) is state
-    assert breaker.lets(7_000, {}) == (None if state is State.CLOSED else 0)
+    assert breaker.allowance(7_000, {}) == (None if state is State.CLOSED else 0)
 
 
 # -- at work

@@ -124,7 +124,7 @@ def test_turn_has_few_pages_where_the_selector_takes_long(app: Client) -> None:
 def test_expired_ones_count_as_looked_at(app: Client) -> None:
     app.put("Q", *[b"x"] * (LOOKED_AT_MAX + 1), expiry_ms=10)
     app.put("Q", b"1")
-    app.manager.turns.broker.sweep.run = lambda: None  # type: ignore[method-assign]
+    app.manager.turns.broker.due_work.run = lambda: None  # type: ignore[method-assign]
     app.manager.advance(10)
     found, cursor = page(app, None, 10)
     assert (found, cursor is None) == ([], False)

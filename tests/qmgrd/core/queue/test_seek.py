@@ -14,7 +14,7 @@ from qmgrd.core.queue.lease import AGAIN_MAX
 from qmgrd.core.queue.seek import LOOKED_AT_MAX
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import Client, Delivery, Manager, record
-from tests.qmgrd.core.jobs.test_sweep import sweep
+from tests.qmgrd.core.jobs.test_due_work import run_due_work
 from tests.qmgrd.core.queue.test_selection import GROUP, UID, got
 
 FOREVER_MS = m.WAIT_MAX_MS
@@ -71,7 +71,7 @@ def test_end_of_a_delay_wakes_it(app: Client, way: dict[str, Any], long: bool) -
     app.put("Q", bytes(9_000 * long), delay_ms=1_000, **FIELDS)
     waiting(app, **way)
     assert bodies(app) == []
-    sweep(app.manager, 1_000)
+    run_due_work(app.manager, 1_000)
     assert len(bodies(app)) == 1
 
 
@@ -612,7 +612,7 @@ def hand_out(ways: list[dict[str, Any]], steps: list[Any]) -> None:
             free[body] = free[b"before" + body] = priority
         elif step == "delay":
             app.put("Q", body, delay_ms=100, **fields)
-            sweep(manager, 100)
+            run_due_work(manager, 100)
             free[body] = priority
         elif step == "get":
             held += [(plain, x) for x in plain.get("Q", 1 + pick)]
@@ -625,7 +625,7 @@ def hand_out(ways: list[dict[str, Any]], steps: list[Any]) -> None:
                 free.pop(found.body)
             else:
                 client.release(found)
-        sweep(manager)
+        run_due_work(manager)
         held += [(app, x) for x in app.delivered()]
         taken = {x.body for _, x in held}
         left = {body for body in free if body not in taken}

@@ -101,7 +101,7 @@ def test_what_comes_back_can_be_acknowledged_by_its_old_handle(
     """Once, and then it is gone."""
     queue, tx, handles, numbers = leased(KINDS[kind])
     (lease,) = queue.leases.values()
-    settle.come_back(queue, tx, lease, failed=True, ready_ms=ready_ms, note=note)
+    settle.return_to_queue(queue, tx, lease, failed=True, ready_ms=ready_ms, note=note)
     assert queue.leases == {}
     assert (queue.counters.depth, queue.counters.delayed) == ((0, 1) if ready_ms else (1, 0))
     assert settle.ack_all(queue, tx, NOW, handles[0], numbers) == []
@@ -115,7 +115,7 @@ def test_what_comes_back_can_be_acknowledged_by_its_old_handle(
 def test_handle_of_another_message_in_its_place_settles_nothing(ready_ms: int) -> None:
     queue, tx, handles, numbers = leased(KINDS["plain"])
     (lease,) = queue.leases.values()
-    settle.come_back(queue, tx, lease, ready_ms=ready_ms)
+    settle.return_to_queue(queue, tx, lease, ready_ms=ready_ms)
     priority, arrival, number = HANDLE.unpack(handles[0])
     other = HANDLE.pack(priority, arrival, number ^ 1 << 63)
     assert settle.ack_all(queue, tx, NOW, other, numbers) == [(0, ErrorCode.LEASE_LOST)]
@@ -133,7 +133,7 @@ def test_exceptions_name_each_handle_by_its_place_in_the_batch() -> None:
 def test_message_comes_back_before_what_is_younger() -> None:
     queue, tx, _, _ = leased(Fields(b"0"), Fields(b"1"), Fields(b"2"))
     for lease in reversed(list(queue.leases.values())):
-        settle.come_back(queue, tx, lease)
+        settle.return_to_queue(queue, tx, lease)
     items = take(queue, tx, NOW, Consumer(1, 1, lessee(queue), 100, 10**6), 9)
     found = [records.decode(item[DELIVERY.size :]).body for item in items]
     assert found == [b"0", b"1", b"2"]

@@ -81,7 +81,7 @@ def outcome(batch: list[bytes], at: list[tuple[int, int, int]], todo: list[Any])
             if what == "ack":
                 seen.append(settle.ack_all(queue, store, NOW, handle, consumer.lessee.numbers))
             else:
-                settle.come_back(queue, store, lease, failed=True)
+                settle.return_to_queue(queue, store, lease, failed=True)
     queue.refresh_groups(store, NOW)
     queue.flush(store)
     leases = [lease[:1] + lease[2:-1] for lease in queue.leases.values()]  # is_plain: the way

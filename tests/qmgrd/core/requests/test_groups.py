@@ -10,7 +10,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.requests import groups as group_admin
 from tests.group_player import GroupPlayer, group_id, member
 from tests.qmgrd.core.harness import WALL_US, AnyStore, Client, Delivery, items, record
-from tests.qmgrd.core.jobs.test_sweep import events, sweep
+from tests.qmgrd.core.jobs.test_due_work import events, run_due_work
 from tests.qmgrd.core.unit_of_work import bodies, note_of, settle
 
 A, B, C, Z = (group_id(letter) for letter in "ABCZ")
@@ -565,7 +565,7 @@ def test_what_expired_is_not_waited_for_by_a_closed_group(app: Client, left: lis
     app.put_records("Q", record(b"A4", group=(A, 4, False), expiry_ms=1_000))
     for number in left:
         app.ack(get(app, number))
-    sweep(app.manager, 1_000)
+    run_due_work(app.manager, 1_000)
     row = alter(app, "close")
     assert (row["last"], row["state"]) == (3, "complete")
 
@@ -593,7 +593,7 @@ def test_closed_group_that_is_consumed_is_known_for_a_while(
     assert (show(app)["state"], show(app)["last"]) == ("complete", 2)
     refused = app.put_records("Q", member("A1"), member("A3"))
     assert [one.code for one in refused] == [ErrorCode.GROUP_NUMBER_TAKEN, ErrorCode.GROUP_ENDED]
-    sweep(app.manager, 5_000)
+    run_due_work(app.manager, 5_000)
     assert groups(app)["groups"] == []
 
 

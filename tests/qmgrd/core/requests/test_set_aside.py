@@ -11,7 +11,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode
-from qmgrd.core.jobs import move, sweep
+from qmgrd.core.jobs import due_work, move
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.limits.work import Failures, Work
@@ -77,14 +77,14 @@ def test_due_row_that_fails_is_moved_and_comes_back_when_it_is_retried(
 ) -> None:
     app.put("Q", b"1", expiry_ms=10)
     app.put("Q", b"2", expiry_ms=10)
-    expire = sweep.Sweep._expire
+    expire = due_work.DueWork._expire
 
     def fails_at_first(self: Any, queue: Any, key: bytes, value: bytes, entry: Any) -> None:
         if records.decode(entry.rest).body == b"1":
             planted()
         expire(self, queue, key, value, entry)
 
-    monkeypatch.setattr(sweep.Sweep, "_expire", fails_at_first)
+    monkeypatch.setattr(due_work.DueWork, "_expire", fails_at_first)
     assert survive(app.manager, 10) == ["due", "due"]
     (item,) = items(app.manager)
     assert (item["kind"], item["why"]) == ("due", "Bug: planted")
@@ -220,12 +220,12 @@ def test_job_that_is_set_aside_gets_no_slice(
 
 def test_message_that_fails_as_it_comes_back_is_set_aside(app: Client, monkeypatch: Patch) -> None:
     app.put("Q", b"1", b"2")
-    come_back = settle.come_back
+    come_back = settle.return_to_queue
 
     def fails_at_first(queue: Any, tx: Any, lease: Any, **terms: Any) -> Any:
         return planted() if lease.arrival == 1 else come_back(queue, tx, lease, **terms)
 
-    monkeypatch.setattr(settle, "come_back", fails_at_first)
+    monkeypatch.setattr(settle, "return_to_queue", fails_at_first)
     for is_poisoned in (False, True):
         consumer = app.manager.connect(f"consumer {is_poisoned}")
         found = consumer.get("Q", 2)

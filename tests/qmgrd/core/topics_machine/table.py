@@ -12,7 +12,7 @@ from typing import Any
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.record import Uid
-from qmgrd.core.jobs.sweep import POSTPONED_MAX_MS
+from qmgrd.core.jobs.due_work import POSTPONED_MAX_MS
 from tests.qmgrd.core.harness import Client, Delivery, Manager, items, record
 from tests.qmgrd.core.machine.seat import SessionId, Watched
 from tests.qmgrd.core.topics_machine.compare import compare_all, compare_delivery

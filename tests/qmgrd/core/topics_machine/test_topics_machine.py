@@ -15,10 +15,10 @@ from qmgrd.core.jobs import republish
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.puts import fan_out
 from qmgrd.core.queue import take
-from qmgrd.core.queue.holders import Holders
 from qmgrd.core.queue.lease import Lessee
 from qmgrd.core.queue.lease_number import LeaseNumbers
 from qmgrd.core.queue.queue import Queue
+from qmgrd.core.queue.references import References
 from qmgrd.core.returns import parked
 from qmgrd.core.returns.dead_letters import DeadLetters
 from qmgrd.core.sessions.subscriptions import Subscriptions
@@ -106,13 +106,13 @@ def who_is_away_loses_it(patch: Patch) -> None:
 
 
 def a_publication_is_kept_for_nobody(patch: Patch) -> None:
-    release = Holders.release
+    release = References.remove
 
-    def forgetful(self: Holders, arrival: int) -> None:
+    def forgetful(self: References, arrival: int) -> None:
         if arrival % 5:
             release(self, arrival)
 
-    patch.setattr(Holders, "release", forgetful)
+    patch.setattr(References, "remove", forgetful)
 
 
 def what_is_plenty_goes_out_twice(patch: Patch) -> None:

@@ -21,7 +21,7 @@ from qmgrd.store.memory import MemoryStore
 from tests.group_player import group_id, member
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import AnyStore, Client, Manager
-from tests.qmgrd.core.jobs.test_sweep import events, scheduled, sweep
+from tests.qmgrd.core.jobs.test_due_work import events, run_due_work, scheduled
 from tests.qmgrd.core.unit_of_work import UnitOfWork, bodies, note_of
 
 A, B = group_id("A"), group_id("B")
@@ -352,11 +352,11 @@ def test_group_of_which_nothing_is_there_is_forgotten_in_time(store: AnyStore, a
     put(app, "A1 A2")
     app.ack(*app.get("Q", 2))
     manager = app.manager
-    sweep(manager, 999)
+    run_due_work(manager, 999)
     assert [x.code for x in app.put_records("Q", member("A2"))] == [TAKEN]
     manager.crash()
     app = manager.connect()
-    sweep(manager, 1)
+    run_due_work(manager, 1)
     assert rows_of_groups(manager) == scheduled(manager) == 0
     put(app, "A1")
 
@@ -365,14 +365,14 @@ def test_retention_begins_anew_with_what_comes(app: Client) -> None:
     alter(app, group_retention_ms=1_000)
     put(app, "A1")
     app.ack(*app.get("Q"))
-    sweep(app.manager, 600)
+    run_due_work(app.manager, 600)
     put(app, "A2")
-    sweep(app.manager, 5_000)
+    run_due_work(app.manager, 5_000)
     assert rows_of_groups(app.manager) == 1, "something of it is there"
     app.ack(*app.get("Q"))
-    sweep(app.manager, 999)
+    run_due_work(app.manager, 999)
     assert rows_of_groups(app.manager) == 1
-    sweep(app.manager, 1)
+    run_due_work(app.manager, 1)
     assert rows_of_groups(app.manager) == 0
 
 
@@ -380,13 +380,13 @@ def test_incomplete_group_is_discarded_in_time(store: AnyStore, app: Client) -> 
     alter(app, group_incomplete_ms=1_000)
     put(app, "A1 A4 B1 B2! m1")
     app.put("Q", b"A2", group=(A, 2, False), delay_ms=60_000)
-    sweep(app.manager, 500)
+    run_due_work(app.manager, 500)
     put(app, "A5")
-    sweep(app.manager, 999)
+    run_due_work(app.manager, 999)
     assert len(app.bodies("Q")) == 6
     app.manager.crash()
     app = app.manager.connect()
-    sweep(app.manager, 1)
+    run_due_work(app.manager, 1)
     assert app.bodies("Q") == [b"B1", b"B2", b"m1"]
     assert (app.show("Q")["expired"], app.show("Q")["delayed"]) == (4, 0)
     assert "group expired" in [event["event"] for event in events(app)]
@@ -396,7 +396,7 @@ def test_incomplete_group_is_discarded_in_time(store: AnyStore, app: Client) -> 
 def test_incomplete_group_becomes_dead_letters_in_order(app: Client) -> None:
     alter(app, group_incomplete_ms=1_000, expiry_action="dead-letter")
     put(app, "A4@9 A3 A1")
-    sweep(app.manager, 1_000)
+    run_due_work(app.manager, 1_000)
     dead = app.get("SYSTEM.DEAD.LETTERS", 9)
     assert sorted(bodies(dead)) == [b"A1", b"A3", b"A4"]
     assert [x.body for x in sorted(dead, key=lambda x: x.arrival)] == [b"A1", b"A3", b"A4"]
@@ -408,10 +408,10 @@ def test_what_is_leased_of_an_incomplete_group_is_waited_for(app: Client) -> Non
     alter(app, group_incomplete_ms=1_000)
     put(app, "A1 A2")
     (held,) = app.get("Q")
-    sweep(app.manager, 1_000)
+    run_due_work(app.manager, 1_000)
     assert app.bodies("Q") == [b"A1", b"A2"]
     assert app.ack(held) == []
-    sweep(app.manager, 1_000)
+    run_due_work(app.manager, 1_000)
     assert app.bodies("Q") == []
     assert app.show("Q")["expired"] == 1
 
@@ -420,9 +420,9 @@ def test_member_that_comes_when_its_group_is_looked_at_is_in_time(app: Client) -
     """Also one that woke up in that very turn."""
     alter(app, group_incomplete_ms=1_000)
     put(app, "A1 A3~")
-    sweep(app.manager, 1_500)
+    run_due_work(app.manager, 1_500)
     assert app.bodies("Q") == [b"A1", b"A3"]
-    sweep(app.manager, 1_000)
+    run_due_work(app.manager, 1_000)
     assert app.bodies("Q") == []
 
 
@@ -430,7 +430,7 @@ def test_member_that_comes_when_its_group_is_looked_at_is_in_time(app: Client) -
 def test_complete_group_does_not_expire(app: Client, words: str) -> None:
     alter(app, group_incomplete_ms=1_000)
     put(app, words)
-    sweep(app.manager, 10_000)
+    run_due_work(app.manager, 10_000)
     assert sorted(app.bodies("Q")) == [b"A1", b"A2"]
 
 
@@ -438,10 +438,10 @@ def test_group_that_waits_for_an_operator_does_not_expire(app: Client) -> None:
     alter(app, group_incomplete_ms=1_000)
     put(app, "A1")
     app.ask(m.GroupAlter, "Q", A, "pause")
-    sweep(app.manager, 10_000)
+    run_due_work(app.manager, 10_000)
     assert app.bodies("Q") == [b"A1"]
     app.ask(m.GroupAlter, "Q", A, "resume")
-    sweep(app.manager, 2_000)
+    run_due_work(app.manager, 2_000)
     assert app.bodies("Q") == []
 
 
@@ -450,9 +450,9 @@ def test_incomplete_group_expires_in_time_though_it_was_empty_once(app: Client) 
     alter(app, group_incomplete_ms=1_000)
     put(app, "A1")
     app.ack(*app.get("Q"))
-    sweep(app.manager, 1_000)
+    run_due_work(app.manager, 1_000)
     put(app, "A2")
-    sweep(app.manager, 1_000)
+    run_due_work(app.manager, 1_000)
     assert app.bodies("Q") == []
     audit(app.manager)
 

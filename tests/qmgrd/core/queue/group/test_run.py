@@ -113,8 +113,8 @@ class Both:
             )
         elif leases:
             lease = leases[number % len(leases)]
-            for behind in settle.come_back(self.queue, self.store, lease, failed=True):
-                settle.come_back(self.queue, self.store, behind)
+            for behind in settle.return_to_queue(self.queue, self.store, lease, failed=True):
+                settle.return_to_queue(self.queue, self.store, behind)
         self.queue.refresh_groups(self.store, NOW)
         return said
 

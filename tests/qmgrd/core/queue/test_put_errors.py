@@ -5,7 +5,7 @@ from qmgrd.core.layout.bounds import Bounds
 from qmgrd.core.layout.counters import Counters
 from qmgrd.core.layout.ids import Ids
 from qmgrd.core.layout.schedule import Schedule
-from qmgrd.core.queue import put_refusal
+from qmgrd.core.queue import put_errors
 from qmgrd.core.queue.queue import Queue
 from qmgrd.store.memory import MemoryStore
 
@@ -17,28 +17,28 @@ def a_queue(message_max_bytes: int = 0, dedup_retention_ms: int = 0) -> Queue:
 
 
 def test_full_queue_says_how_many_it_holds_and_may() -> None:
-    error = put_refusal.full(a_queue())
+    error = put_errors.full(a_queue())
     assert (error.code, error.retry_after_ms) == (ErrorCode.QUEUE_FULL, 1_000)
     assert error.text == "queue Q holds 3 messages, at most 3"
 
 
 def test_bytes_beyond_the_limit_are_named() -> None:
-    error = put_refusal.bytes_full(a_queue(), 20)
+    error = put_errors.bytes_full(a_queue(), 20)
     assert error.code == ErrorCode.QUEUE_BYTES_FULL
     assert error.text == "queue Q holds 990 bytes, 20 more are beyond its 1000"
 
 
 def test_long_message_says_whose_limit_it_meets() -> None:
-    own = put_refusal.too_large(a_queue(message_max_bytes=5), 6, 5)
+    own = put_errors.too_large(a_queue(message_max_bytes=5), 6, 5)
     assert "qmctl queue alter Q --message-max SIZE" in own.text
-    assert put_refusal.too_large(a_queue(), 6, 5).text == (
+    assert put_errors.too_large(a_queue(), 6, 5).text == (
         "message of 6 bytes (its body, its headers and 24 more), at most 5"
     )
 
 
 def test_duplicate_that_is_remembered_says_for_how_long() -> None:
     trailer = b"QM1" + (7).to_bytes(8, "big")
-    error = put_refusal.duplicate(a_queue(dedup_retention_ms=50), MemoryStore(), trailer, b"")
+    error = put_errors.duplicate(a_queue(dedup_retention_ms=50), MemoryStore(), trailer, b"")
     assert error.code == ErrorCode.DUPLICATE_MESSAGE
     assert "message QM1.7 was on queue Q" in error.text
     assert "for 50 ms after it is consumed" in error.text
@@ -46,5 +46,5 @@ def test_duplicate_that_is_remembered_says_for_how_long() -> None:
 
 def test_duplicate_that_is_there_says_so() -> None:
     trailer = b"QM1" + (7).to_bytes(8, "big")
-    error = put_refusal.duplicate(a_queue(), MemoryStore(), trailer, b"")
+    error = put_errors.duplicate(a_queue(), MemoryStore(), trailer, b"")
     assert error.text == "message QM1.7 is on queue Q already"

@@ -1,17 +1,17 @@
 """How many hold a publication."""
 
-from qmgrd.core.queue.holders import Holders
+from qmgrd.core.queue.references import References
 from tests.qmgrd.core.pubsub import Hub
 
 
 def test_changes_of_a_turn_add_up() -> None:
-    holders = Holders()
-    holders.hold(7)
+    references = References()
+    references.add(7)
     for _ in range(3):
-        holders.hold(7)
-    holders.release(7)
-    holders.release(8)
-    assert holders.changes == {7: 3, 8: -1}
+        references.add(7)
+    references.remove(7)
+    references.remove(8)
+    assert references.changes == {7: 3, 8: -1}
 
 
 def test_last_holder_takes_it_along() -> None:

@@ -29,17 +29,17 @@ class FullStore:
             context.note("info", "puts are accepted again")
 
 
-def tell_full(
+def report_full(
     context: Context, queue: Queue, refused: list[tuple[int, RequestError]], count: int
 ) -> None:
     """Have operators know of a queue that is full, once until there is room again."""
     is_full = any(
         error.code in (ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_BYTES_FULL) for _, error in refused
     )
-    if is_full and not queue.told_full:
+    if is_full and not queue.is_full_reported:
         context.event("queue full", queue=queue.name)
     if is_full or len(refused) < count:
-        queue.told_full = is_full
+        queue.is_full_reported = is_full
 
 
 def count_refused(

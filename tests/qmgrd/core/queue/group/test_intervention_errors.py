@@ -3,7 +3,7 @@
 import pytest
 
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core.queue.group import refusal as group_refusal
+from qmgrd.core.queue.group import intervention_errors as errors
 from tests.group_player import group_id
 
 A = group_id("A")
@@ -12,23 +12,23 @@ A = group_id("A")
 @pytest.mark.parametrize(
     ("error", "code", "fact", "remedy"),
     [
-        (group_refusal.not_ahead(A, 3), ErrorCode.VALUE_INVALID, "at number 3", "a higher one"),
-        (group_refusal.beyond_end(A, 99, 3), ErrorCode.VALUE_INVALID, "go on with 99", "4 at most"),
-        (group_refusal.nothing_here(A), ErrorCode.VALUE_INVALID, "nothing of group A", "number"),
+        (errors.not_ahead(A, 3), ErrorCode.VALUE_INVALID, "at number 3", "a higher one"),
+        (errors.beyond_end(A, 99, 3), ErrorCode.VALUE_INVALID, "go on with 99", "4 at most"),
+        (errors.nothing_here(A), ErrorCode.VALUE_INVALID, "nothing of group A", "number"),
         (
-            group_refusal.leased("Q", A, 2, "billing"),
+            errors.leased("Q", A, 2, "billing"),
             ErrorCode.GROUP_IN_USE,
             "number 2 of group A is leased to billing",
             "qmctl group pause Q A",
         ),
         (
-            group_refusal.leased("Q", A, 2, ""),
+            errors.leased("Q", A, 2, ""),
             ErrorCode.GROUP_IN_USE,
             "to a client without a name",
             "qmctl connection ls",
         ),
-        (group_refusal.no_reader("Q", 0), ErrorCode.GROUP_NO_READER, "nobody else", "start"),
-        (group_refusal.no_reader("Q", 9), ErrorCode.GROUP_NO_READER, "connection 9", "start"),
+        (errors.no_reader("Q", 0), ErrorCode.GROUP_NO_READER, "nobody else", "start"),
+        (errors.no_reader("Q", 9), ErrorCode.GROUP_NO_READER, "connection 9", "start"),
     ],
 )
 def test_refusal_has_a_fact_and_a_remedy(

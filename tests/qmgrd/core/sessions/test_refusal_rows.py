@@ -5,7 +5,7 @@ from typing import Any
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.record import Uid
-from qmgrd.core.sessions.refusals import TEXTS_MAX, shortened
+from qmgrd.core.sessions.refusal_rows import TEXTS_MAX, shortened
 from tests.qmgrd.core.harness import Client, record
 
 MOST = 20_000  # elements of an array

@@ -1,4 +1,4 @@
-"""What a put does that meets a full queue (G13)."""
+"""A full queue evicts its oldest messages, if its policy says so (G13)."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.record import Uid
 from qmgrd.core.catalogue.system import DEAD_LETTERS, EVENTS
-from qmgrd.core.context.overflow import STUCK_MAX
+from qmgrd.core.context.eviction import STUCK_MAX
 from qmgrd.core.returns.dead_letters import DeadLetters
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.far import Far
@@ -87,24 +87,6 @@ def test_room_in_bytes_is_made_too_G13(app: Client) -> None:
         app.put("Q", *[bytes(900)] * 3)
     assert app.show("Q")["depth"] == 10
     assert app.show("Q")["bytes"] <= 10_000
-
-
-def test_of_a_batch_that_is_larger_than_the_queue_the_last_stay_G13(
-    store: AnyStore, app: Client
-) -> None:
-    app.ask(m.QueueAlter, "Q", DISCARD | {"depth_max": 4})
-    app.put("Q", *[b"%d" % i for i in range(10)])
-    assert app.bodies("Q") == [b"6", b"7", b"8", b"9"]
-    app.put("Q", *[b"%d" % i for i in range(5)], uid=None)
-    assert app.bodies("Q") == [b"1", b"2", b"3", b"4"]
-
-
-def test_what_would_not_fit_into_the_empty_queue_pushes_nothing_out_G13(app: Client) -> None:
-    app.ask(m.QueueAlter, "Q", DISCARD | {"bytes_max": 10_000})
-    app.put("Q", b"1", b"2")
-    found = app.put_records("Q", record(bytes(11_000)), record(b"3"))
-    assert [(x.seq_id, x.code) for x in found] == [(3, ErrorCode.QUEUE_BYTES_FULL)]
-    assert app.bodies("Q") == [b"1", b"2", b"3"]
 
 
 def test_what_has_no_place_among_the_dead_letters_stays_G13(app: Client) -> None:

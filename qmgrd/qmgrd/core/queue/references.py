@@ -25,18 +25,18 @@ class Opened(NamedTuple):
     is_plain: bool  # It is in no group, and nobody finds it by a correlation id.
 
 
-class Holders:
+class References:
     """What this turn changed. Each subscription that has a publication holds it, and its topic."""
 
     def __init__(self) -> None:
         self.changes: dict[int, int] = {}  # by arrival
         self._kept: dict[int, Opened] = {}  # the longest kept first
 
-    def hold(self, arrival: int) -> None:
+    def add(self, arrival: int) -> None:
         """Count one more who holds the publication of that *arrival*."""
         self.changes[arrival] = self.changes.get(arrival, 0) + 1
 
-    def release(self, arrival: int) -> None:
+    def remove(self, arrival: int) -> None:
         """Count one who holds it no more."""
         self.changes[arrival] = self.changes.get(arrival, 0) - 1
 

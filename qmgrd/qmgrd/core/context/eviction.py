@@ -1,0 +1,109 @@
+"""Evicts the oldest messages of a queue when a put finds it full.
+
+The oldest message of the lowest priority is evicted first. Delayed messages follow when no others
+are left. Leased messages stay, and so do messages that no dead-letter queue has room for.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import TypeAlias
+
+from qmgr_protocol import history
+from qmgr_protocol.errors import ErrorCode
+from qmgrd.core.context.context import Context
+from qmgrd.core.layout import entry as entries
+from qmgrd.core.layout import keys
+from qmgrd.core.layout.kv import Transaction
+from qmgrd.core.queue import lane, order
+from qmgrd.core.queue.held import Held
+from qmgrd.core.queue.notes import Cause
+from qmgrd.core.queue.order import Rows
+from qmgrd.core.queue.queue import Queue
+
+EVICTED_MAX = 1_000  # for one put
+STUCK_MAX = 8  # After so many that no dead-letter queue takes, no others are tried.
+# Makes the message of a queue, key and entry a dead letter; returns where it is, or nothing.
+Bury: TypeAlias = Callable[[Queue, bytes, bytes, Cause], str]
+
+
+def make_room(context: Context, bury: Bury, queue: Queue, messages: int, bytes_: int) -> None:
+    """Evicts messages of *queue* until so many more fit, if its overflow policy allows that."""
+    bounds, overflow = queue.bounds, queue.bounds.overflow
+    if overflow == "refuse" or queue.has_room(messages, bytes_):
+        return
+    if messages > bounds.depth_max or bytes_ > bounds.bytes_max:
+        return  # The put is refused even if the queue is empty.
+    evicted, stuck = 0, set[bytes]()
+    while evicted < EVICTED_MAX and len(stuck) < STUCK_MAX:
+        leaving = list(_oldest(queue, context.tx, messages, bytes_, stuck))
+        if not leaving:
+            break
+        for key, value in leaving:
+            if len(stuck) >= STUCK_MAX or evicted >= EVICTED_MAX:
+                break
+            if _evict(context, bury, queue, key, value):
+                evicted += 1
+            else:
+                stuck.add(key)
+    if evicted:
+        context.touch(queue)
+        context.event("queue overflowed", evicted, queue=queue.name)
+
+
+def _evict(context: Context, bury: Bury, queue: Queue, key: bytes, value: bytes) -> bool:
+    """Evicts a message; returns False if it stays, as no dead-letter queue takes it."""
+    if queue.bounds.overflow == "dead-letter-oldest":
+        return bool(bury(queue, key, value, Cause(ErrorCode.QUEUE_FULL)))
+    entry = lane.remove(queue, context.tx, key, value)
+    queue.record_history(history.REMOVED, key, entry, code=int(ErrorCode.QUEUE_FULL))
+    queue.counters.count_purged()
+    return True
+
+
+def make_room_for_all(
+    context: Context, bury: Bury, queue: Queue, held: list[Held], *, is_put: bool
+) -> None:
+    """Makes room for a commit, which can no longer be refused.
+
+    Call it again once the puts that were *held* are appended (*is_put*): if all other messages are
+    leased, the oldest of these puts are evicted.
+    """
+    if queue.bounds.overflow == "refuse":
+        return
+    messages = size = 0
+    if not is_put:
+        messages, size = len(held), sum(len(one.prepared.record) for one in held)
+    for _ in range(0, len(held), EVICTED_MAX):
+        make_room(context, bury, queue, messages, size)
+
+
+def _oldest(
+    queue: Queue, tx: Transaction, messages: int, bytes_: int, stuck: set[bytes]
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yields the messages to evict, except those that are *stuck*."""
+    excess = queue.messages + messages - queue.bounds.depth_max
+    excess_bytes = queue.counters.bytes + queue.uncommitted.bytes + bytes_ - queue.bounds.bytes_max
+    for key, value in islice(_from_the_least(queue, tx), EVICTED_MAX):
+        if excess <= 0 and excess_bytes <= 0:
+            return
+        if key in stuck:
+            continue
+        yield key, value
+        excess -= 1
+        excess_bytes -= entries.record_bytes(entries.decode(value))
+
+
+def _from_the_least(queue: Queue, tx: Transaction) -> Rows:
+    """Yields the messages that may be evicted, in order."""
+    for priority, head in enumerate(queue.positions.ready):
+        # Messages before the position are leased, or their group is stopped.
+        grouped_head = min(queue.positions.grouped[priority], queue.positions.stopped[priority])
+        for key, value in order.of_priority(queue, tx, priority, head, grouped_head):
+            arrival = keys.place(key)[1]
+            if arrival not in queue.leases and not queue.is_lost(entries.decode(value), arrival):
+                yield key, value
+    for priority in range(keys.PRIORITY_TOP + 1) if queue.counters.delayed else ():
+        prefix = keys.entry_prefix(queue.id, priority, keys.LANE_DELAYED)
+        for key, value in tx.scan(prefix, keys.after(prefix)):
+            if not queue.is_lost(entries.decode(value), keys.place(key)[1]):
+                yield key, value

@@ -1,0 +1,98 @@
+"""The entrance to a queue: every put, of a client or a link, comes through here.
+
+Most queues refuse a put that does not fit. A queue with another overflow policy first evicts its
+oldest messages (eviction.py).
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from qmgr_protocol import record as records
+from qmgr_protocol.errors import RequestError
+from qmgr_protocol.record import TIMESTAMP
+from qmgrd.core.context.context import Context
+from qmgrd.core.context.eviction import EVICTED_MAX, Bury, make_room
+from qmgrd.core.queue.put import Put, member_of, put
+from qmgrd.core.queue.queue import Queue
+
+
+def put_records(
+    context: Context,
+    bury: Bury,
+    queue: Queue,
+    batch: list[bytes],
+    target: str = "",
+    extras: dict[int, Any] | None = None,
+) -> Put:
+    """Puts *batch* on *queue*, which makes room first if its overflow policy says so.
+
+    If a batch is larger than the queue may be, its later records evict the earlier ones.
+
+    Args:
+        context: of this turn.
+        bury: makes dead letters of messages that are evicted.
+        queue: where the records go.
+        batch: records, stamped or not.
+        target: where they go on from a transmission queue; else nothing.
+        extras: by index, what a link sent along with a record.
+    """
+    extras = extras or {}
+    if queue.bounds.overflow == "refuse":
+        return _put(context, queue, batch, target, extras)
+    whole, at = Put([], []), 0
+    for piece in _pieces(context, queue, batch):
+        if not queue.has_room(len(piece), _stamped_bytes(context, piece)):
+            new = [record for record in piece if _is_acceptable(context, queue, record, target)]
+            make_room(context, bury, queue, len(new), _stamped_bytes(context, new))
+        of_piece = {i - at: extra for i, extra in extras.items() if 0 <= i - at < len(piece)}
+        done = _put(context, queue, piece, target, of_piece)
+        whole.refused.extend((at + index, error) for index, error in done.refused)
+        whole.stamped.extend([at + index, stamp, count] for index, stamp, count in done.stamped)
+        at += len(piece)
+    return whole
+
+
+def _put(
+    context: Context, queue: Queue, batch: list[bytes], target: str, extras: dict[int, Any]
+) -> Put:
+    limit = context.config.limits.message_max_bytes
+    return put(queue, context.tx, context.now, context.stamper, batch, limit, target, extras)
+
+
+def _is_acceptable(context: Context, queue: Queue, record: bytes, target: str) -> bool:
+    """Returns whether *record* needs room: it is sound, new on *queue* and not too long."""
+    try:
+        head = records.check(record)
+        member_of(queue, context.tx, record, head)
+    except RequestError:
+        return False
+    if records.own_bytes(record) > queue.longest(context.config.limits.message_max_bytes):
+        return False
+    trailer = record[-8 - head.origin_length :]
+    return not head.origin_length or queue.is_new(context.tx, trailer, target.encode())
+
+
+def _stamped_bytes(context: Context, batch: list[bytes]) -> int:
+    """Returns the size of the records of *batch* once each has a UID."""
+    trailer_bytes = len(context.stamper.origin) + TIMESTAMP.size
+    return sum(len(record) + (0 if record[4:5] > b"\0" else trailer_bytes) for record in batch)
+
+
+def _pieces(context: Context, queue: Queue, batch: list[bytes]) -> Iterator[list[bytes]]:
+    """Yields *batch* in pieces that fit in *queue* if it is empty.
+
+    A record that is longer than the whole queue may be is a piece by itself.
+    """
+    piece: list[bytes] = []
+    size = 0
+    for record in batch:
+        more = _stamped_bytes(context, [record])
+        if piece and (
+            len(piece) == min(queue.bounds.depth_max, EVICTED_MAX)
+            or size + more > queue.bounds.bytes_max
+        ):
+            yield piece
+            piece, size = [], 0
+        piece.append(record)
+        size += more
+    yield piece
