@@ -1,13 +1,13 @@
-"""Where a message lies on its queue, and all the rows that lead to it: made here, removed here.
+"""Stores and removes a message in a lane of its queue, with all rows that lead to it.
 
-    lane ready       what can be got, and what is leased
-    lane grouped     the same of members of groups
-    lane delayed     what waits for its time
-    lane parked      what a subscriber gave back too often (parked.py)
-    lane damaged     what failed its checksum: kept for forensics
+    lane ready       available and leased messages
+    lane grouped     the same for members of groups
+    lane delayed     messages whose delay has not ended
+    lane parked      messages that a subscriber returned too often (parked.py)
+    lane damaged     messages that failed their checksum, kept for forensics
 
-What rotted is removed, too: so nothing here trusts what an entry says, and no row of another
-message is touched.
+Damaged messages are removed, too. So nothing here trusts the content of an entry, and rows of other
+messages are never touched.
 """
 
 from qmgr_protocol import history
@@ -32,9 +32,9 @@ def add(
     """Stores *entry* with all rows that lead to it.
 
     Args:
-        entry: its ``due_ms`` says when it can be got, 0 = at once. What waits for a link has an id,
-            which must not stay behind: there it is the peer that has it wait for the rest.
-        front: what its record begins with.
+        entry: its ``due_ms`` is the end of its delay; 0 = none. On a transmission queue a delayed
+            message is sent at once, as ids have no gaps: the peer waits for the rest of the delay.
+        front: the first bytes of its record.
         trailer: its encoded UID.
     """
     ready_ms, expires_ms, is_sent = entry.due_ms, entry.expires_ms, queue.is_transmission
@@ -53,11 +53,11 @@ def add(
     rank = keys.PRIORITY_TOP if queue.is_transmission else priority
     key = keys.message(queue.id, lane, rank, arrival)
     if queue.is_publications:
-        due_ms = ready_ms  # Those who hold it have the schedule's rows.
+        due_ms = ready_ms  # Expiry is up to the references.
     tx.put(key, entries.encode(entry._replace(due_ms=due_ms)))
     rows = 2
     if entry.shared:
-        rows = 1  # A reference is not found by its UID.
+        rows = 1  # References have no row in the UID index.
     else:
         index_key = queue.origins.index_key(trailer, entry.target.encode())
         tx.put(index_key, key[keys.POSITION_AT :])
@@ -68,7 +68,7 @@ def add(
         queue.groups.enter(
             tx, member, key[keys.POSITION_AT :], is_last=index.is_last(front), put_us=entry.put_us
         )
-        rows += 1  # What changes of its group is written once, at the end of the turn.
+        rows += 1  # Other rows of its group are written once, at the end of the turn.
     if lane != keys.LANE_DELAYED and not is_sent:
         if index_key := index.correlation_key(queue.id, front, rank, arrival):
             tx.put(index_key, b"")
@@ -78,7 +78,7 @@ def add(
 
 
 def _member(queue: Queue, tx: Transaction, front: bytes) -> Member | None:
-    """Return which member of a group a message is that comes to *queue*; None if of none there."""
+    """Returns the group and number that a message has on *queue*; None if it has no group there."""
     group = index.selected_by(front)[1]
     if group is None:
         return None
@@ -88,9 +88,9 @@ def _member(queue: Queue, tx: Transaction, front: bytes) -> Member | None:
 
 
 def wake(queue: Queue, tx: Transaction, key: bytes, entry: entries.Entry) -> None:
-    """Let the delayed message under *key*, whose row in the schedule is gone, be got.
+    """Makes the delayed message under *key* available. The caller has removed its schedule row.
 
-    One that is gone with a restart is removed: it would be counted once more.
+    A message that a restart lost is removed, so that it is not counted again.
     """
     priority, arrival = keys.place(key)
     if queue.is_lost(entry, arrival):
@@ -107,21 +107,21 @@ def wake(queue: Queue, tx: Transaction, key: bytes, entry: entries.Entry) -> Non
 def remove(
     queue: Queue, tx: Transaction, key: bytes, value: bytes, *, for_good: bool = True
 ) -> entries.Entry:
-    """Remove the message under *key*, sound or not, with all of its rows; return its entry."""
+    """Removes the message under *key*, damaged or not, with all of its rows; returns its entry."""
     entry = unlink(queue, tx, key, value, for_good=for_good)
     release_record(queue, tx, entry, keys.place(key)[1])
     return entry
 
 
 def lose(queue: Queue, tx: Transaction, key: bytes, value: bytes) -> entries.Entry:
-    """Remove what is gone with a restart; it was counted then."""
+    """Removes a message that a restart lost, and counted then."""
     entry = remove(queue, tx, key, value, for_good=False)
     queue.record_history(history.LOST, key, entry)
     return entry
 
 
 def release_record(queue: Queue, tx: Transaction, entry: entries.Entry, arrival: int) -> None:
-    """Remove the record of a message that is unlinked; one that is shared with its last holder."""
+    """Removes the record of an unlinked message; a publication with its last reference."""
     if queue.references is not None:
         queue.references.remove(arrival)
     else:
@@ -131,10 +131,10 @@ def release_record(queue: Queue, tx: Transaction, entry: entries.Entry, arrival:
 def unlink(
     queue: Queue, tx: Transaction, key: bytes, value: bytes, *, for_good: bool = True
 ) -> entries.Entry:
-    """As :func:`remove`, but for the body rows, which go elsewhere.
+    """Removes a message as :func:`remove` does, except its record, which may move elsewhere.
 
     Args:
-        for_good: whether its group goes on behind it; else it leaves a gap there.
+        for_good: its group continues after it; otherwise the group has a gap there.
     """
     entry = entries.decode(value)
     lane, (priority, arrival) = key[keys.POSITION_AT], keys.place(key)
@@ -174,9 +174,9 @@ def _leave_group(
 
 
 def set_aside(queue: Queue, tx: Transaction, key: bytes, value: bytes) -> None:
-    """Move an entry that failed its checksum where nobody gets it, and count it.
+    """Moves an entry that failed its checksum to the lane of damaged messages, and counts it.
 
-    What is gone with a restart was counted then, and is just removed.
+    A message that a restart lost is only removed, as it was counted then.
     """
     priority, arrival = keys.place(key)
     if queue.is_lost(entries.decode(value), arrival):
@@ -189,7 +189,7 @@ def set_aside(queue: Queue, tx: Transaction, key: bytes, value: bytes) -> None:
 
 
 def postpone(queue: Queue, tx: Transaction, key: bytes, entry: entries.Entry, due_ms: int) -> None:
-    """Have a message, whose row in the schedule is gone, looked at again at *due_ms*; 0: never."""
+    """Schedules a message that has no row in the schedule for *due_ms*; 0 for never."""
     tx.put(key, entries.encode(entry._replace(due_ms=due_ms)))
     tx.rows_used += 1 + bool(due_ms)
     if due_ms:
@@ -197,7 +197,7 @@ def postpone(queue: Queue, tx: Transaction, key: bytes, entry: entries.Entry, du
 
 
 def reschedule(queue: Queue, tx: Transaction, key: bytes, entry: entries.Entry) -> None:
-    """Have a message whose time was over while somebody held it be looked at when it was over."""
+    """Schedules a message for its expiry, which may have passed while it was leased."""
     if entry.due_ms:
         tx.delete(keys.due(entry.due_ms, queue.id, key[keys.POSITION_AT], *keys.place(key)))
     postpone(queue, tx, key, entry, entry.expires_ms)

@@ -1,4 +1,4 @@
-"""Leases and those who hold them. All of it lives in memory and dies with connections.
+"""Leases, and the consumers that have them. They are in memory, and end with their connections.
 
 A lease belongs to the session of its lessee: no other session can settle or renew it.
 """
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from qmgrd.core.selector.selector import Selector
 
 
-AGAIN_MAX = 1_000  # messages that one who selects looks at once more; beyond it goes back
+AGAIN_MAX = (
+    1_000  # messages that a selecting consumer looks at again; beyond, its position goes back
+)
 
 
 class Lease(NamedTuple):
-    """One message, handed to one consumer until it settles or the deadline passes."""
+    """A message that is handed to one consumer until it settles, or until the deadline."""
 
     number: int
     lessee: "Lessee"
@@ -30,16 +32,16 @@ class Lease(NamedTuple):
     size: int  # of its record
     key: bytes
     index_key: bytes
-    is_plain: bool  # Settling needs no look at the entry: these two rows are all that goes.
+    is_plain: bool  # To settle it, only these two rows are deleted; the entry is not read.
 
 
 class Lessee:
-    """What one connection has leased of one queue for one length of time, by whichever request.
+    """The leases of one connection on one queue that have the same length, by any request.
 
-    Nobody has seen yet what it holds that is not started: its end is no failure.
+    If it is not started, the client has not seen its messages yet: their return is not a failure.
 
-    Invariant: ``leases`` is in the order of deadlines. They outlast the consumer or get that had
-    them; one timer looks after all.
+    Invariant: ``leases`` is in the order of deadlines. Leases outlast the consumer or get that
+    received them. One timer serves all of them.
     """
 
     __slots__ = (
@@ -66,14 +68,14 @@ class Lessee:
         self.queue = queue
         self.numbers = numbers  # of its connection
         self.lease_ms = lease_ms
-        self.client = client  # its name, for the history of what fails
+        self.client = client  # its name, for the history of failures
         self.is_unit = is_unit  # They end with a unit of work, and have no deadline.
         self.is_started = is_started  # else the first renewal starts a lease, with another lessee
         self.leases: dict[int, Lease] = {}
         self.timer_set = False  # one that rings no later than the first deadline
 
     def is_of(self, numbers: LeaseNumbers) -> bool:
-        """Return whether it belongs to that session, perhaps to a connection that it had before."""
+        """Returns whether it belongs to that session, on this connection or an earlier one."""
         return self.numbers is numbers or self.numbers.session_id == numbers.session_id
 
 
@@ -126,23 +128,23 @@ class Consumer:
         self.lease_ms = lessee.lease_ms
         self.is_get = is_get
         self.selector = selector
-        self.heads = [0] * 10  # If it is choosy: by priority, what is before it does not want.
-        # And by 9 - priority and arrival what came there since, to be looked at once more.
+        self.heads = [0] * 10  # of its own, if it selects: by priority
+        # Messages that arrived before these since, by 9 - priority and arrival.
         self.again: dict[tuple[int, int], None] = {}
-        self.prefix = prefix  # of an index: all that it wants; empty for whatever comes
-        self.reached = b""  # if it is choosy, and in an index: where it is to look on
-        self.wait_over = False  # It goes once it has looked at all there is.
+        self.prefix = prefix  # of the index keys that it seeks; empty if it does not seek
+        self.reached = b""  # the index key from which it continues, if it selects there
+        self.wait_over = False  # It ends once it has looked at all messages.
         self.timer: Timer | None = None  # of a get's wait
         self.order = PHYSICAL
-        self.all_available = False  # Of a group it has nothing before all of it can be had.
+        self.all_available = False  # It takes a group only if all of it is available.
         self.reader: Reader | None = None
-        self.owns_reader = False  # which ends with it
+        self.owns_reader = False  # The reader ends with it.
         self.open = True
         self.frame_bytes = DELIVER_MAX_BYTES  # of the next frame, at most
-        self.lacks_room = False  # for what is next, which is longer than such a frame
+        self.lacks_room = False  # The next message is longer than such a frame.
 
     def look_again(self, priority: int, arrival: int) -> None:
-        """Have a message looked at that can be got, though it lies before the position."""
+        """Remembers to look at a message that is available, and may be before its position."""
         if self.prefix:
             self._look_again_in_index(priority, arrival)
             return
@@ -154,7 +156,7 @@ class Consumer:
             self.heads[priority] = arrival
 
     def _look_again_in_index(self, priority: int, arrival: int) -> None:
-        """The same, of what may be what it seeks in an index."""
+        """Does the same for a consumer that selects in an index."""
         if len(self.again) < AGAIN_MAX:
             self.again[9 - priority, arrival] = None
         else:
@@ -168,34 +170,34 @@ class Consumer:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether it has groups one member after the other."""
+        """Whether it reads groups one member after the other."""
         return self.order != PHYSICAL
 
     @property
     def seeks(self) -> bool:
-        """Whether it wants all that an index has for it, so that it shares a position there."""
+        """Whether it wants all messages under an index key, and shares its position there."""
         return bool(self.prefix) and not (self.is_ordered or self.all_available)
 
     @property
     def has_own_position(self) -> bool:
-        """Whether it steps over what others want, so that it has a position of its own."""
+        """Whether it steps over messages that others want, and so has its own position."""
         if self.selector is not None or self.prefix:
             return not self.seeks
         return self.all_available and not self.is_ordered
 
     @property
     def is_new(self) -> bool:
-        """Whether it is in no group, and wants whatever comes first: as others of its order."""
+        """Whether it reads no group now, and takes any group, as others of its order do."""
         reader = self.reader
         return (
             reader is not None and reader.is_ordered and not (reader.holds or self.has_own_position)
         )
 
     def look_at_group(self, arrival: int) -> None:
-        """Have a group looked at all of which can be had now, and lies from *arrival* on."""
+        """Looks again at a group that is complete now, and begins at *arrival*."""
         if self.all_available:
             self.heads, self.reached = [min(head, arrival) for head in self.heads], b""
-            if not self.prefix:  # What lies behind the position is looked at in its turn.
+            if not self.prefix:  # The scan reaches those after the position anyway.
                 ahead = [x for x in self.again if x[1] >= self.heads[9 - x[0]]]
                 for place in ahead:
                     del self.again[place]

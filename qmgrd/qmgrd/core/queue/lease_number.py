@@ -8,17 +8,17 @@
 
 1. While a lease is out, only its own session settles it, with exactly this number.
 2. Once the lease is over, the daemon remembers nothing of it. A late or repeated acknowledgement
-   still settles its message if the number is right for the session, the place and the message that
-   is there. The count may be any: the session was handed this message, whichever lease it was.
+   still settles its message if the number is right for the session, the place and the message at
+   that place. Any count will do: the session received this message under one lease or another.
 3. The key of the hash stays in the store, so 2. holds after a restart, too.
 
-To settle a message that it was never handed, a client has to guess 52 bits: browsing shows places
-and checksums, but no tags. At a million guesses a second that takes about 70 years. The numbers
-that a session was handed are of no use to another session, and do not lead to further ones.
+To settle a message that it never received, a client has to guess 52 bits: browsing shows places and
+checksums, but no tags. At a million guesses a second that takes about 70 years. The numbers of one
+session do not help another session, and do not reveal further numbers.
 
-One call of BLAKE2b makes the tags of eight arrivals: a call for each message would take a third of
-the time of a delivery. Its input always has one length, so the key may simply stand in front, which
-takes less time than its keyed mode.
+One call of BLAKE2b makes the tags of eight arrivals: a call for each message takes a third of the
+time of a delivery. The input always has the same length, so the key is a prefix of it. That is
+faster than the keyed mode, and as safe.
 """
 
 from hashlib import blake2b
@@ -42,10 +42,10 @@ class LeaseNumbers:
     __slots__ = ("_count", "_key", "session_id")
 
     def __init__(self, secret: bytes, session_id: bytes, connection: int) -> None:
-        """Derive the key of a session from the *secret* of the store.
+        """Derives the key of a session from the *secret* of the store.
 
         Args:
-            connection: its number, by which a session that is resumed begins with other counts.
+            connection: its number. A session that is resumed begins with other counts.
         """
         self.session_id = session_id
         self._key = blake2b(
@@ -54,7 +54,7 @@ class LeaseNumbers:
         self._count = connection * _STRIDE % _COUNTS
 
     def next_count(self) -> int:
-        """Return the count for the messages that are leased next, all of them different ones."""
+        """Returns the count for the next leases, which are of different messages."""
         self._count = self._count % _COUNTS + 1
         return self._count
 
@@ -69,8 +69,8 @@ class LeaseNumbers:
         return tag ^ (checksum << COUNT_BITS | self.next_count())
 
     def proves(self, number: int, queue_id: int, arrival: int, checksum: int) -> bool:
-        """Return, in constant time, whether this session was handed that message as *number*."""
+        """Returns, in constant time, whether this session received that message as *number*."""
         tag = self.tags(queue_id, arrival)[arrival & IN_BLOCK]
         expected = (tag >> COUNT_BITS ^ checksum).to_bytes(7, "big")
         is_right = compare_digest((number >> COUNT_BITS).to_bytes(7, "big"), expected)
-        return is_right and number != 0  # What is browsed shows 0.
+        return is_right and number != 0  # A browse shows 0.

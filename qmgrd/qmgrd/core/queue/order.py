@@ -1,7 +1,7 @@
-"""The messages of a queue in physical order: by priority, then arrival, in groups or in none.
+"""Scans the messages of a queue in physical order: by priority, then arrival, grouped or not.
 
-They lie in two lanes, which are gone through at once; where nothing is in a group, in one. In the
-order of arrival what is delayed is among them, and each priority of each lane is gone through.
+The scan merges the ready and the grouped lane; if the queue has no groups, it reads only the first.
+A scan in order of arrival includes delayed messages, and merges all priorities of all lanes.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ Rows = Iterator[tuple[bytes, bytes]]
 
 
 def behind(queue: Queue, tx: Transaction, priority: int, arrival: int) -> Rows:
-    """Yield keys and entries of what can be got, from that place on, down to the least priority."""
+    """Yields keys and entries of available and leased messages, from that place on."""
     return _merged(
         queue,
         tx,
@@ -29,7 +29,7 @@ def behind(queue: Queue, tx: Transaction, priority: int, arrival: int) -> Rows:
 def of_priority(
     queue: Queue, tx: Transaction, priority: int, arrival: int, grouped_arrival: int
 ) -> Rows:
-    """Yield the same of one priority, from an arrival on in each lane."""
+    """Yields the same for one priority, from an arrival on in each lane."""
     ready, grouped = queue.positions.prefixes[priority], queue.positions.grouped_prefixes[priority]
     return _merged(
         queue,
@@ -40,7 +40,7 @@ def of_priority(
 
 
 def by_arrival(queue: Queue, tx: Transaction, arrival: int) -> Rows:
-    """Yield keys and entries of what can be got or is delayed, from an arrival on."""
+    """Yields keys and entries in order of arrival, including delayed messages."""
     scans = (
         tx.scan(prefix + arrival.to_bytes(8, "big"), keys.after(prefix))
         for lane in (*keys.LANES_READY, keys.LANE_DELAYED)
@@ -56,7 +56,7 @@ def _merged(queue: Queue, tx: Transaction, *ranges: tuple[bytes, bytes]) -> Rows
 
 
 def _place(row: tuple[bytes, bytes]) -> bytes:
-    """Return what decides: 9 - priority and arrival, at the end of a key."""
+    """Returns the part of a key that orders messages: 9 - priority, then the arrival."""
     return row[0][-keys.PLACE.size :]
 
 

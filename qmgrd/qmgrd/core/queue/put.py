@@ -1,10 +1,10 @@
-"""Putting a batch on a queue: each record is checked, identified and appended, or refused alone.
+"""Puts a batch on a queue: checks, identifies and appends each record, or refuses it alone.
 
-Most records are plain: in no group, without a time, not stamped yet, short, and there is room. They
-go through one tight loop, which is what a busy daemon spends its time in. Every other one is
-prepared, then appended, which does the same step by step and says what is wrong; a test holds the
-two to the same bytes. Between the two steps a unit of work may hold it (units.py): then plain ones
-are prepared in the same loop, and appended with the rest in another.
+Most records are plain: they belong to no group, have no delay or expiry and no UID yet, and are
+short, and the queue has room. They go through one tight loop, in which a busy daemon spends most of
+its time. Any other record is prepared, then appended. That does the same step by step, and finds
+what is wrong; a test checks that both ways store the same bytes. A unit of work holds prepared
+records until its commit (units.py, held.py). It prepares plain ones in the same tight loop.
 """
 
 import struct
@@ -27,40 +27,42 @@ from qmgrd.core.queue.group.run import looks_like_a_run, put_run
 from qmgrd.core.queue.put_errors import bytes_full, duplicate, full, too_large, uid_text
 from qmgrd.core.queue.queue import Queue
 
-RUN_MAX_RECORDS = 256  # copied for the tight loop: all that is left each time would be quadratic
+RUN_MAX_RECORDS = 256  # given to the tight loop at once: to copy all that is left is quadratic
 # The head of a record, the four bytes from origin_length to flags in one piece.
 _HEAD = struct.Struct(">I4sQBBHI")
 _PLAIN_MAX_BYTES = entries.INLINE_MAX_BYTES - records.UID_MAX_BYTES
 _FRONT = struct.Struct(">IB")
-_REST_CORRELATION_AT = records.HEAD_BYTES - records.SUMMED_AT  # in what the checksum covers
+_REST_CORRELATION_AT = (
+    records.HEAD_BYTES - records.SUMMED_AT
+)  # in the part that the checksum covers
 _NEVER = bytes(8)
 _NO_EXTRAS: Mapping[str, Any] = {}
 _NO_EXTRAS_AT_ALL: Mapping[int, Mapping[str, Any]] = {}
 
 
 class Put(NamedTuple):
-    """What became of the records of one put."""
+    """The results of one put."""
 
-    refused: list[tuple[int, RequestError]]  # index and why
+    refused: list[tuple[int, RequestError]]  # index and reason
     stamped: list[list[int]]  # runs: index of the first, its timestamp, how many
 
 
 class Prepared(NamedTuple):
-    """A record that can be put: checked, identified, with what becomes of it worked out."""
+    """A record that is checked and identified, with the fields of its entry."""
 
     record: bytes  # stamped
     trailer: bytes  # its encoded UID
-    is_new: bool  # got its UID here
+    is_new: bool  # got its UID from this put
     verdict: Verdict
     priority: int
     put_us: int
     expires_ms: int  # store clock, 0 = never
-    ready_ms: int  # store clock of when it can be got, 0 = at once
+    ready_ms: int  # store clock of the end of its delay, 0 = none
     volatile: bool
     target: bytes
     note: bytes = b""
-    head: bytes = b""  # of the entry of a plain one
-    member: Member | None = None  # which member of its group it is
+    head: bytes = b""  # of its entry, if it is plain
+    member: Member | None = None  # group and number
 
 
 def put(
@@ -73,10 +75,10 @@ def put(
     target: str = "",
     extras: Mapping[int, Mapping[str, Any]] = _NO_EXTRAS_AT_ALL,
 ) -> Put:
-    """Append the records of *batch* that can be; tell of the others why not.
+    """Appends the records of *batch*; returns why some are refused.
 
     Args:
-        extras: by index, what a link says of a record beside it.
+        extras: by index, what a link sent along with a record.
     """
     refused: list[tuple[int, RequestError]] = []
     stamped: list[list[int]] = []
@@ -117,7 +119,7 @@ def _put_run(
     plain_max: int,
     bound_for: bytes,
 ) -> int:
-    """Append the records that *batch* begins with in a tight loop, if they are for one."""
+    """Appends the first records of *batch* in a tight loop; returns how many, 0 if it cannot."""
     if looks_plain(queue, batch[0]):
         return _put_plain(queue, tx, now, stamper, batch, plain_max, bound_for)
     if looks_like_a_run(batch[0]) and not queue.is_transmission:
@@ -134,7 +136,7 @@ def _put_plain(
     plain_max: int,
     bound_for: bytes,
 ) -> int:
-    """Appends the plain records that *batch* begins with; returns how many there are."""
+    """Appends the first records of *batch* up to one that is not plain; returns how many."""
     rows: list[tuple[bytes, bytes]] = []
     uids: list[tuple[bytes, bytes]] = []
     counters, add_row, add_uid = queue.counters, rows.append, uids.append
@@ -177,11 +179,11 @@ def _put_plain(
 def _plain(
     queue: Queue, stamper: Stamper, batch: list[bytes], plain_max: int
 ) -> Iterator[tuple[bytes, bytes, bytes, bytes, int]]:
-    """Yield the plain records that *batch* begins with, each under the next UID.
+    """Yields the first records of *batch* up to one that is not plain, each with the next UID.
 
     Yields:
-        Its key up to the arrival, three pieces of the stamped record (its checksum, what that
-        covers, its UID), and how long its correlation id is.
+        Its key up to the arrival, three pieces of the stamped record (the checksum, the part that
+        the checksum covers, the UID), and the length of its correlation id.
     """
     unpack, front, prefix_of = _HEAD.unpack_from, _FRONT.pack, queue.positions.plain_prefixes.get
     origin, timestamp = stamper.origin, stamper.last_us
@@ -207,19 +209,19 @@ def _plain(
 
 
 def kind_of(queue: Queue) -> int:
-    """Return what a put on *queue* is in its history."""
+    """Returns the kind of event that a put on *queue* is in its history."""
     return history.PUBLISHED if queue.is_publications else history.PUT
 
 
 def plain_max_bytes(queue: Queue, batch: list[bytes], message_max_bytes: int) -> int:
-    """Return how long a plain record of *batch* may be; 0 where none is, or not all fits."""
+    """Returns the longest plain record of *batch*; 0 if none is plain, or not all of it fits."""
     if queue.bounds.expiry_max_ms or not queue.has_room(len(batch), bytes_max(batch)):
         return 0
     return min(_PLAIN_MAX_BYTES, message_max_bytes)
 
 
 def looks_plain(queue: Queue, record: bytes) -> bool:
-    """Return whether it is worth to begin a tight loop with *record*, which may be anything."""
+    """Returns whether *record*, which may be malformed, may begin a tight loop."""
     return (
         record[4:8] in queue.positions.plain_prefixes
         and record[8:16] == _NEVER
@@ -228,14 +230,14 @@ def looks_plain(queue: Queue, record: bytes) -> bool:
 
 
 def bytes_max(batch: list[bytes]) -> int:
-    """Return how long all of *batch* is at most, however long the UIDs that it gets."""
+    """Returns the most bytes that *batch* may have once all of it has UIDs."""
     return sum(map(len, batch)) + records.UID_MAX_BYTES * len(batch)
 
 
 def prepare_plain(
     queue: Queue, now: Now, stamper: Stamper, batch: list[bytes], plain_max: int, bound_for: bytes
 ) -> list[Prepared]:
-    """Return the plain records that *batch* begins with ready to be appended, one after another."""
+    """Prepares the first records of *batch* up to one that is not plain."""
     head = entries.encode_head(now.wall_us, bound_for)
     found = [
         Prepared(
@@ -271,14 +273,14 @@ def prepare(
     is_held: bool = False,
     is_moved: bool = False,
 ) -> Prepared:
-    """Return *record* ready to be appended; nothing is written.
+    """Prepares *record*, so that it can be appended; writes nothing.
 
     Args:
-        is_moved: it was put elsewhere: a number that its group had here refuses it not.
-        is_held: its unit's commit has others make room for it, if its queue is to have them go.
+        is_moved: it comes from another queue: its number in its group is not checked.
+        is_held: its unit's commit evicts other messages for it, if the queue's policy allows that.
 
     Raises:
-        RequestError: why it is refused.
+        RequestError: the record is refused.
     """
     found = records.check(record)
     size = records.own_bytes(record)
@@ -305,7 +307,7 @@ def prepare(
         now.wall_us,
         _expires_ms(queue, now, _ms_of(extra, EXTRA_EXPIRY_MS, found.expiry_ms)),
         now.ms + min(delay_ms, records.DELAY_MAX_MS) if delay_ms else 0,
-        # A publication is there for as long as somebody has it: it is copies that are lost.
+        # A restart loses the references to such a publication, and with the last the publication.
         bool(found.flags & records.FLAG_NOT_PERSISTENT) and not queue.is_publications,
         bound_for,
         notes.checked(extra.get(EXTRA_NOTE, b"")),
@@ -314,7 +316,7 @@ def prepare(
 
 
 def member_of(queue: Queue, tx: Transaction, record: bytes, head: records.Head) -> Member | None:
-    """Return which member of its group *record* becomes on *queue*; None where it is in none.
+    """Returns the group and number of *record* on *queue*; None if it has no group there.
 
     Raises:
         RequestError: as :meth:`Groups.check`.
@@ -328,7 +330,7 @@ def member_of(queue: Queue, tx: Transaction, record: bytes, head: records.Head) 
 
 
 def _ms_of(extra: Mapping[str, Any], key: str, otherwise: int) -> int:
-    """Return the time that a link tells of a record, if it is one."""
+    """Returns the time under *key* that a link sent along; *otherwise* if it sent none."""
     told = extra.get(key)
     return told if type(told) is int else otherwise
 
@@ -341,7 +343,7 @@ def _expires_ms(queue: Queue, now: Now, expiry_ms: int) -> int:
 
 
 def append(queue: Queue, tx: Transaction, prepared: Prepared, arrival: int) -> None:
-    """Stores what was prepared under that *arrival*."""
+    """Stores a prepared record under that *arrival*."""
     record, trailer = prepared.record, prepared.trailer
     flags = entries.VOLATILE if prepared.volatile else entries.INLINE
     rest = record
@@ -378,13 +380,13 @@ def _identify(
     head: records.Head,
     bound_for: bytes,
 ) -> tuple[bytes, Verdict]:
-    """Return the encoded UID under which *record* may be put, and how that was found out.
+    """Returns the encoded UID of *record*, and how it was found to be new.
 
     Raises:
-        RequestError: DUPLICATE_MESSAGE, or what is wrong with the UID that it brings.
+        RequestError: DUPLICATE_MESSAGE, DUPLICATE_UNCOMMITTED, or its UID is malformed.
     """
     if not head.origin_length:
-        return stamper.next(now.wall_us), Verdict.FAST  # Above all of this origin, wherever it is.
+        return stamper.next(now.wall_us), Verdict.FAST  # It is higher than any of this origin.
     records.uid_of(record, head.origin_length)
     trailer = record[-8 - head.origin_length :]
     stamper.observe(trailer, now.wall_us)

@@ -2,19 +2,18 @@
 
     put ──▶ entry under (queue, lane, 9 - priority, arrival) ──take──▶ leased ──ack──▶ gone
              │          ▲                                        │
-        delayed ──wake──┴────────────── come back ◀──────────────┘
+        delayed ──wake──┴──────────── return_to_queue ◀──────────┘
 
-Everything in memory is a cache of the store, but for the leases, the positions and what units of
-work hold, which die with a restart. A delivery writes nothing.
+Most of what is in memory is a cache of the store. Leases, positions and the puts of open units of
+work are not: a restart forgets them. A delivery writes nothing.
 
-Lanes. What an ordinary get must not meet, as its time has not come, lies in a lane of its own and
-comes back to the ready one under its old arrival. Members of groups have a lane of their own, too:
-who takes one group after the other meets the other messages alone, and finds the groups through
-groups.py; who takes all as it came goes through both lanes at once.
+Lanes. Messages that are delayed are in their own lane, where gets do not look. They return to the
+ready lane with their old arrival. Members of groups have their own lane, too. A consumer that reads
+group by group scans only the ready lane, and finds the groups through groups.py. A consumer that
+reads in physical order merges both lanes.
 
-Positions. positions.py says from where on a queue looks for the next message. A consumer that
-selects has its own positions: before them is what it does not want, too. Consumers that seek the
-same in an index share one (waiting.py).
+Positions. positions.py defines where a queue looks for the next message. A consumer that selects
+has its own positions. Consumers that seek the same in an index share one (waiting.py).
 """
 
 from typing import Any, NamedTuple
@@ -39,7 +38,7 @@ from qmgrd.core.queue.waiting import Waiting
 
 
 class Shared(NamedTuple):
-    """What all queues of a queue manager share."""
+    """The parts that all queues of a queue manager share."""
 
     ids: Ids  # of long bodies
     schedule: Schedule
@@ -49,7 +48,8 @@ class Shared(NamedTuple):
 class Queue:
     """A local queue, a subscription, the transmission queue of a link, or that of publications.
 
-    Invariant: ``depth`` counts the entries of the ready lane, ``leases`` are among them.
+    Invariant: ``counters.depth`` counts the entries of the ready and the grouped lane. The leased
+    messages are among them.
     """
 
     def __init__(
@@ -68,10 +68,10 @@ class Queue:
     ) -> None:
         self.id, self.name = queue_id, name
         self.counters = counters
-        self.is_transmission = is_transmission  # also of publications: in one order, not got
+        self.is_transmission = is_transmission  # of publications, too: one order, and no gets
         self.is_publications = queue_id == keys.PUBLICATIONS_ID
-        self.references = references  # of a subscription: it holds publications, and no records
-        self.account: Account | None = None  # if it keeps one
+        self.references = references  # A subscription has references to publications, not records.
+        self.account: Account | None = None  # if its history is recorded
         self.origins = OriginTable(queue_id)
         self.leases: dict[int, Lease] = {}
         self.waiting = Waiting()
@@ -81,14 +81,14 @@ class Queue:
         self.breaker = Breaker()
         self.deleted = self.is_full_reported = False
         self.shared = Shared(ids, schedule, journal)
-        # After a crash nobody knows what had been delivered before it.
+        # After a crash it is unknown which messages had been delivered.
         if unclean:
             counters.doubt_deliveries()
         self.bounds = bounds
 
     @property
     def bounds(self) -> Bounds:
-        """What the queue is held to."""
+        """The limits of the queue."""
         return self._bounds
 
     @bounds.setter
@@ -102,21 +102,21 @@ class Queue:
 
     @property
     def ready(self) -> int:
-        """How many messages an ordinary get can have."""
+        """How many messages a get can lease now."""
         return self.counters.depth - len(self.leases)
 
     @property
     def messages(self) -> int:
-        """How many messages there are in whatever state, those of open units of work too."""
+        """How many messages there are in any state, including the puts of open units of work."""
         return self.counters.depth + self.counters.delayed + self.uncommitted.messages
 
     @property
     def arrived(self) -> int:
-        """Up to which arrival all have come that will: an open unit of work keeps its places."""
+        """The last arrival up to which no further message comes. Open units of work keep theirs."""
         return (self.uncommitted.lowest or self.counters.next_arrival) - 1
 
     def has_room(self, messages: int, bytes_: int) -> bool:
-        """Return whether so many more may be put."""
+        """Returns whether so many more messages and bytes may be put."""
         bounds = self._bounds
         return (
             self.messages + messages <= bounds.depth_max
@@ -124,7 +124,7 @@ class Queue:
         )
 
     def has_room_for_held(self, messages: int, bytes_: int) -> bool:
-        """Return whether units may hold so many more, where all else makes room for them."""
+        """Returns whether units may hold so many more, if all other messages are evicted."""
         bounds = self._bounds
         return (
             self.uncommitted.messages + messages <= bounds.depth_max
@@ -132,7 +132,7 @@ class Queue:
         )
 
     def is_new(self, tx: Transaction, trailer: bytes, bound_for: bytes) -> bool:
-        """Return whether a message of the encoded UID *trailer* may be put."""
+        """Returns whether a message with the encoded UID *trailer* may be put."""
         if self.is_uncommitted(trailer, bound_for):
             return False
         return self.origins.judge(tx, trailer, bound_for) is not Verdict.DUPLICATE
@@ -143,11 +143,11 @@ class Queue:
         return bool(arrivals) and self.origins.index_key(trailer, bound_for) in arrivals
 
     def longest(self, message_max_bytes: int) -> int:
-        """Return how long a message may be here, where it may be *message_max_bytes* anywhere."""
+        """Returns the longest message that may be put: *message_max_bytes*, or less."""
         return min(message_max_bytes, self._bounds.message_max_bytes or message_max_bytes)
 
     def priority_of(self, head: records.Head) -> int:
-        """Return the priority of a message whose record has that *head*."""
+        """Returns the priority of the message with that *head* of its record."""
         if head.flags & records.FLAG_PRIORITY_OF_QUEUE:
             return self._bounds.priority_default
         return head.priority
@@ -157,7 +157,7 @@ class Queue:
         return keys.message(self.id, keys.LANE_READY, priority, arrival)
 
     def find(self, tx: Transaction, priority: int, arrival: int) -> tuple[bytes, bytes] | None:
-        """Return key and entry of a message that can be got, or None."""
+        """Returns the key and the entry of a message in the ready or grouped lane, or None."""
         for lane in keys.LANES_READY:
             key = keys.message(self.id, lane, priority, arrival)
             if (value := tx.get(key)) is not None:
@@ -165,11 +165,11 @@ class Queue:
         return None
 
     def next_arrival(self) -> int:
-        """Return an arrival that nothing else gets."""
+        """Returns the next arrival. No other message gets the same."""
         return self.counters.assign_arrival()
 
     def refresh_groups(self, tx: Transaction, now: Now) -> bool:
-        """Bring the chain of groups to where they are; return whether there may be more of one."""
+        """Updates the order of groups; returns whether more of a group may be available now."""
         turns, whole_from = self.groups.refresh(tx, now, self._bounds)
         waiting = self.waiting
         for place in turns if waiting.selecting else ():
@@ -196,19 +196,19 @@ class Queue:
         target: str = "",
         code: int = 0,
     ) -> None:
-        """Keep in the history what happens to the message under *key*, if there is to be one."""
+        """Records in the history what happens to the message under *key*, if a history is kept."""
         if self.account is not None:
             self.account.entry(kind, key, entry, peer=peer, target=target, code=code)
 
     def record_arrival(
         self, kind: int, priority: int, arrival: int, entry: Entry, target: str = ""
     ) -> None:
-        """Keep in the history that *entry* came to that place, if there is to be one."""
+        """Records in the history that *entry* arrived at that place, if a history is kept."""
         if self.account is not None:
             self.account.entry(kind, self.key(priority, arrival), entry, target=target)
 
     def lower(self, priority: int, arrival: int, lane: int = keys.LANE_READY) -> None:
-        """Have a message found that can be got, though it may lie before where others look."""
+        """Lowers the positions, so that a message which is available again is found."""
         if self.is_transmission:
             return
         positions = self.positions
@@ -220,17 +220,17 @@ class Queue:
 
     @property
     def notices_use(self) -> bool:
-        """Whether it matters who uses it: subscribers come back, and unused queues are deleted."""
+        """Whether its use is watched: subscribers may return, and unused queues are deleted."""
         return self.references is not None or self._bounds.unused_expiry_ms > 0
 
     def wake_uid_seekers(self, trailer: bytes) -> None:
-        """Looks after those who seek the message of that encoded UID."""
+        """Wakes the consumers that seek the message of that encoded UID."""
         waiting = self.waiting
         if waiting.seeking and (key := self.origins.index_key(trailer)) in waiting.seeking:
             waiting.sought[key] = None
 
     def wake_seekers(self, front: bytes, trailer: bytes, priority: int, arrival: int) -> None:
-        """Looks after those who seek a message that can be got now."""
+        """Wakes the consumers that seek a message which is available now."""
         waiting = self.waiting
         if not waiting.seeking:
             return
@@ -241,12 +241,12 @@ class Queue:
         group = index.selected_by(front)[1]
         if group is not None:
             key = keys.group(self.id, *group)
-            for prefix in (key, key[:-4]):  # The one member, or whatever the number.
+            for prefix in (key, key[:-4]):  # this member, or any of the group
                 if prefix in waiting.seeking:
                     waiting.seek_from(prefix, key)
 
     def index_correlation(self, tx: Transaction, correlation_id: bytes, key: bytes) -> None:
-        """Makes the message under *key*, which a put appended, be found by its correlation id."""
+        """Indexes the message under *key*, which was put now, by its correlation id."""
         if self.is_transmission:
             return
         waiting, prefix = self.waiting, self.positions.correlation_prefix
@@ -263,26 +263,26 @@ class Queue:
     def remember(
         self, tx: Transaction, until_ms: int, trailer: bytes, priority: int, arrival: int
     ) -> None:
-        """Have the UID of what was consumed there be a duplicate for longer."""
+        """Remembers the UID of a consumed message as a duplicate until *until_ms*."""
         lane, rank = keys.LANE_REMEMBERED, keys.PRIORITY_TOP - priority
         tx.put(self.origins.index_key(trailer), keys.POSITION.pack(lane, rank, arrival))
         self.shared.schedule.add(tx, until_ms, self.id, lane, priority, arrival, trailer)
 
     def forget(self, tx: Transaction, position: bytes, trailer: bytes) -> None:
-        """Have a UID that was remembered at *position* be new again."""
+        """Forgets a UID that was remembered at *position*."""
         index_key = self.origins.index_key(trailer)
         if tx.get(index_key) == position:
             tx.delete(index_key)
 
     def is_lost(self, entry: Entry, arrival: int) -> bool:
-        """Return whether a message is gone with a restart, though not swept yet."""
+        """Returns whether a restart lost a message whose rows a job has still to remove."""
         return arrival < self.origins.born and entry.volatile
 
     def lose_volatile(self) -> tuple[int, int] | None:
-        """Have what is not persistent be gone, as after a restart.
+        """Loses all messages that are not persistent, as after a restart.
 
         Returns:
-            From which arrival on and up to which these are to be swept, or None.
+            The first arrival to sweep, and the arrival at which to stop; None if there were none.
         """
         counters = self.counters
         if not counters.lose_volatile():
@@ -291,7 +291,7 @@ class Queue:
         return counters.volatile_from, counters.next_arrival
 
     def end(self, lease: Lease) -> None:
-        """Forget a lease, whatever becomes of its message."""
+        """Forgets a lease. The caller removes its message or returns it to the queue."""
         del self.leases[lease.arrival]
         lease.lessee.leases.pop(lease.arrival, None)
         if self.groups.holds.leased:
@@ -300,19 +300,19 @@ class Queue:
                 self.groups.touch(group_id)
 
     def value_of(self, tx: Transaction, lease: Lease) -> bytes:
-        """Return the entry that is leased."""
+        """Returns the entry of the leased message."""
         value = tx.get(lease.key)
-        assert value is not None, f"{self.name}: leased {lease.arrival} is not there"
+        assert value is not None, f"{self.name}: leased {lease.arrival} does not exist"
         return value
 
     def flush(self, tx: Transaction) -> None:
-        """Write what this turn changed beside the messages."""
+        """Writes what this turn changed in addition to the messages."""
         assert self.groups.is_fresh, f"{self.name}: groups are not refreshed"
         self.origins.flush(tx)
         self.counters.write(tx, self.id)
 
     def describe(self) -> dict[str, Any]:
-        """Return the counters and what is in memory, for people and scripts."""
+        """Returns the counters and the state in memory, as queue show displays them."""
         shown: dict[str, Any] = self.counters.as_dict()
         shown |= {
             "ready": self.ready,
@@ -323,5 +323,5 @@ class Queue:
         shown["breaker"] = self.breaker.state.value
         if self.references is None:
             del shown["parked"], shown["missed"]
-            shown["arrived"] = self.arrived  # A subscription is given what was retained later.
+            shown["arrived"] = self.arrived  # Retained publications reach a subscription later.
         return shown

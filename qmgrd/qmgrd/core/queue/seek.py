@@ -1,13 +1,13 @@
-"""Taking what a consumer selects off a queue: through an index, or by looking at each message once.
+"""Leases the messages that a consumer selects: through an index, or by looking at each one once.
 
-A selector has positions of its own: before them is what it does not want, and what others hold or
-have taken. What comes to lie there, as it came back or was committed late, is looked at by itself.
-So each message is looked at once for each consumer that selects, and once more for each time that
-it comes back; a slice of them a turn.
+A consumer with a selector has its own positions. Messages before them do not match, are leased or
+are gone. A message that returns or is committed before a position is looked at separately. So each
+message is looked at once per selecting consumer, and once more each time it returns. A turn looks
+at a slice of them.
 
-Those who seek the same in an index want the same, so they share a position while any of them is
-there: before it all is leased or gone. What comes to lie there lowers it. To step over what is
-leased takes no look at its entry.
+Consumers that seek the same in an index share a position as long as one of them waits. All messages
+before it are leased or gone. A message that arrives before it lowers the position. Stepping over a
+leased message does not read its entry.
 """
 
 from collections.abc import Iterator
@@ -26,19 +26,19 @@ from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import is_selected, weight
 from qmgrd.core.queue.take import is_there, state_of, tail_of
 
-LOOKED_AT_MAX = 500  # messages in one go; fewer of weight
+LOOKED_AT_MAX = 500  # messages at once; fewer if the selector is costly
 
 
 class Found(NamedTuple):
-    """What there was for who selects."""
+    """The result of one look at a queue."""
 
-    items: list[bytes]  # of a delivery
-    looked_at: int  # in rows: what weighs more counts more
-    at_end: bool  # nothing more can be had for now
+    items: list[bytes]  # delivery items
+    looked_at: int  # in rows: costly looks count more
+    at_end: bool  # nothing more is available now
 
 
 def seek(queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int) -> Found:
-    """Lease up to *count* of what *consumer* selects to it."""
+    """Leases up to *count* messages that *consumer* selects."""
     count = min(count, consumer.credit_messages, queue.bounds.leases_max - len(queue.leases))
     items: list[bytes] = []
     damaged: list[tuple[bytes, bytes]] = []
@@ -71,20 +71,22 @@ def seek(queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int
     consumer.credit_messages -= len(items)
     consumer.credit_bytes -= size
     queue.counters.count_delivered(len(items))
-    for key, value in dict(damaged).items():  # Who looks again may find one twice.
+    for key, value in dict(damaged).items():  # A second look may find one twice.
         lane.set_aside(queue, tx, key, value)
     return Found(items, looked_at + 1, at_end)
 
 
 def passed(queue: Queue, consumer: Consumer, key: bytes, behind: bytes) -> None:
-    """Have whoever looks next go on behind the message under *key*."""
+    """Moves the position past the message under *key*."""
     priority, arrival = keys.place(key)
     if consumer.seeks:
         queue.waiting.reached[consumer.prefix] = behind
         return
     place = keys.PRIORITY_TOP - priority, arrival
     if consumer.has_own_position and place in consumer.again:
-        del consumer.again[place]  # Between it and the position may be what was not looked at.
+        del consumer.again[
+            place
+        ]  # Messages between it and the position may not have been looked at.
         return
     if consumer.prefix:
         consumer.reached = behind or consumer.reached
@@ -105,7 +107,7 @@ def _wanted(
     value: bytes,
     damaged: list[tuple[bytes, bytes]],
 ) -> entries.Sound | None:
-    """Return the message under *key* if it can be had, and is selected."""
+    """Returns the message under *key* if it is available, and *consumer* selects it."""
     sound = entries.open_sound(tx, value)
     if sound is None:
         damaged.append((key, value))
@@ -124,7 +126,7 @@ def _wanted(
 
 
 def _is_stopped(queue: Queue, tx: Transaction, group_id: bytes) -> bool:
-    """Return whether nothing of a group is handed out now."""
+    """Returns whether messages of a group are not handed out now."""
     row = queue.groups.row(tx, group_id)
     return row is not None and row.is_stopped
 
@@ -147,10 +149,10 @@ def fits(
 def lease(
     queue: Queue, now: Now, consumer: Consumer, key: bytes, sound: entries.Sound, more: int
 ) -> bytes:
-    """Lease a message; return it as a delivery item, but for what follows the record.
+    """Leases a message; returns it as a delivery item, without the part after the record.
 
     Args:
-        more: what its state says beside of the deliveries before it.
+        more: further flags of its state.
     """
     entry, record, trailer, checksum, _ = sound
     priority, arrival = keys.place(key)
@@ -175,7 +177,7 @@ def lease(
 
 
 def _stray(queue: Queue, key: bytes, record: bytes) -> None:
-    """Note that a member of a group was leased by itself."""
+    """Records that a member of a group was leased on its own."""
     group = index.selected_by(record)[1]
     if key[keys.POSITION_AT] == keys.LANE_GROUPED and group is not None:
         queue.groups.holds.stray(Member(*group), keys.place(key)[1])
@@ -184,9 +186,9 @@ def _stray(queue: Queue, key: bytes, record: bytes) -> None:
 def candidates(
     queue: Queue, tx: Transaction, consumer: Consumer
 ) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """Yield keys and entries of what *consumer* may want, in the order of delivery.
+    """Yields keys and entries that *consumer* may want, in the order of delivery.
 
-    And what follows them in the index that it seeks by. Of what is leased there the entry is empty.
+    Also yields what follows each key in the index. The entry of a leased message is empty there.
     """
     if consumer.prefix.startswith(keys.SPACE_UID):
         for key, value in indexed(queue, tx, consumer.prefix):
@@ -226,7 +228,7 @@ def _indexed(
 
 
 def _everything(queue: Queue, tx: Transaction) -> Iterator[tuple[bytes, bytes]]:
-    """Yield what is in groups and what is not, from where the last one stopped."""
+    """Yields the messages of both lanes, from the positions on."""
     for priority in range(keys.PRIORITY_TOP, -1, -1):
         yield from order.of_priority(
             queue, tx, priority, queue.positions.ready[priority], queue.positions.grouped[priority]
@@ -234,7 +236,7 @@ def _everything(queue: Queue, tx: Transaction) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _selectable(queue: Queue, tx: Transaction, consumer: Consumer) -> Iterator[tuple[bytes, bytes]]:
-    """Yield what comes anew to who has a selector, and what is behind its positions."""
+    """Yields messages to look at again, and those from the positions of *consumer* on."""
     for priority in range(keys.PRIORITY_TOP, -1, -1):
         yield from _again(queue, tx, consumer, keys.PRIORITY_TOP - priority)
         head = consumer.heads[priority]
@@ -244,10 +246,10 @@ def _selectable(queue: Queue, tx: Transaction, consumer: Consumer) -> Iterator[t
 def _again(
     queue: Queue, tx: Transaction, consumer: Consumer, rank: int
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield what came before its position since; *rank* is 9 - priority."""
+    """Yields messages that arrived before its position since; *rank* is 9 - priority."""
     for place in sorted(x for x in consumer.again if x[0] == rank):
         row = queue.find(tx, keys.PRIORITY_TOP - rank, place[1])
         if row is None:
-            del consumer.again[place]  # Consumed since.
+            del consumer.again[place]  # It was consumed in the meantime.
         else:
             yield row

@@ -1,8 +1,9 @@
-"""How a lease ends: the message is removed for good, or comes back to its old place.
+"""Ends leases: removes the message, or returns it to its original position.
 
-A lease is settled by its own session alone. A handle names place and lease. After the lease it
-still proves that its session was handed the message (lease_number.py), so a settle may be sent
-again, and a handle never settles another message, as in a store that was restored.
+Only the session of a lease settles it. A handle names the place of the message and the lease. After
+the lease has ended, the handle still proves that its session received the message
+(lease_number.py). So a client may send a settle twice, and a handle never settles another message,
+not even in a store that was restored.
 """
 
 from qmgr_protocol import history
@@ -22,16 +23,16 @@ _LANES = (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED, keys.LANE_PARKE
 def ack_all(
     queue: Queue, tx: Transaction, now: Now, handles: bytes, numbers: LeaseNumbers
 ) -> list[tuple[int, int]]:
-    """Remove for good what *handles* name; return the index of each that could not, and why.
+    """Removes the messages that *handles* name; returns the index and code of each failure.
 
     Args:
-        numbers: of the session that says so.
+        numbers: of the session that acknowledges.
     """
     leases, delete, exceptions = queue.leases, tx.delete, []
     holds = queue.groups.holds
-    member_of, taken_back, last = holds.leased.get, holds.taken_back, b""  # the last one's group
-    acked: dict[bytes, list[int]] = {}  # of each group the numbers
-    is_forgetful = not queue.bounds.dedup_retention_ms  # else its UID is kept in mind
+    member_of, taken_back, last = holds.leased.get, holds.taken_back, b""  # group of the last one
+    acked: dict[bytes, list[int]] = {}  # numbers, by group
+    is_forgetful = not queue.bounds.dedup_retention_ms  # else UIDs are remembered
     references = queue.references
     settled: list[Lease] = []
     size = 0
@@ -78,10 +79,10 @@ def ack_all(
 def _count(
     queue: Queue, tx: Transaction, settled: list[Lease], size: int, acked: dict[bytes, list[int]]
 ) -> None:
-    """Count what was consumed, and keep it in the history, if there is to be one.
+    """Counts the messages that were consumed, and records them in the history.
 
     Args:
-        acked: of each group the numbers that were.
+        acked: the numbers of these messages by group.
     """
     if settled and queue.account is not None:
         queue.account.settled(settled[0].lessee.client, settled)
@@ -103,14 +104,16 @@ def _ack(
     number: int,
     numbers: LeaseNumbers,
 ) -> int:
-    """Remove a message for good; return 0, or the code that says why not.
+    """Removes a message; returns 0, or the code of the error.
 
-    If the message is gone, this is an ack that was sent again: success. If its lease is over and
-    nobody else holds the message, its number has to prove that this session was handed it. Then it
-    is settled now, even while it waits to be tried again or is parked.
+    If the message does not exist, this ack was sent before: success. If the lease has ended and no
+    other lease exists, the number must prove that this session received the message. Then the
+    message is settled now, even if it is delayed or parked.
     """
     if arrival in queue.groups.holds.taken_back:
-        return ErrorCode.LEASE_LOST  # It has its turn behind one that failed.
+        return (
+            ErrorCode.LEASE_LOST
+        )  # An earlier member of its group failed; this one is delivered again after it.
     if lease is not None:
         if lease.number != number or lease.lessee.is_unit or not lease.lessee.is_of(numbers):
             return ErrorCode.LEASE_LOST
@@ -124,7 +127,7 @@ def _ack(
             continue
         entry = entries.decode(value)
         if queue.is_lost(entry, arrival):
-            continue  # Gone with a restart, and counted so; a job removes it.
+            continue  # A restart lost it, and counted that; a job removes it.
         checksum = entries.checksum_of(entries.record(tx, entry))
         if not numbers.proves(number, queue.id, arrival, checksum):
             return ErrorCode.LEASE_LOST
@@ -134,7 +137,7 @@ def _ack(
 
 
 def consume(queue: Queue, tx: Transaction, now: Now, lease: Lease) -> None:
-    """Remove for good what is leased."""
+    """Removes a leased message."""
     queue.end(lease)
     _consume(queue, tx, now, lease.key, queue.value_of(tx, lease), lease.lessee.client)
 
@@ -160,14 +163,14 @@ def return_to_queue(
     ready_ms: int = 0,
     note: bytes = b"",
 ) -> list[Lease]:
-    """End *lease* and let its message be had again in its old place, its counts raised.
+    """Ends *lease* and returns its message to its original position, with raised counts.
 
     Returns:
-        The leases of the members of its group behind it, which are to come back, too.
+        The leases of later members of its group. The caller returns these messages, too.
 
     Args:
-        ready_ms: store clock of when it can be had; 0 at once.
-        note: the note that it has from here on; empty for the one that it has, if any.
+        ready_ms: store clock from which it is available again; 0 for now.
+        note: its new note; empty to keep the one that it has.
     """
     groups, behind = queue.groups.holds.came_back(lease.arrival)
     queue.end(lease)

@@ -1,9 +1,9 @@
-"""Taking messages off a queue for a consumer: the next in order, each under a lease of its own.
+"""Leases the next messages of a queue, in order, to a consumer.
 
-A delivery writes nothing, so this is all there is to it: step over what is leased, look whether
-the record is sound, remember the lease. One loop, as a busy daemon spends its time in it: a plain
-entry is read there and then, any other by :func:`qmgrd.core.layout.entry.open_sound`. It steps
-over what has expired, or is gone with a restart: the schedule and a job remove it.
+A delivery writes nothing. It steps over leased messages, checks the record and remembers the lease.
+All of that is one loop, in which a busy daemon spends much of its time. The loop reads plain
+entries itself, and others with :func:`qmgrd.core.layout.entry.open_sound`. It steps over messages
+that have expired or that a restart lost: the schedule and a job remove these.
 """
 
 import struct
@@ -29,23 +29,23 @@ from qmgrd.core.queue.lease import Consumer, Lease
 from qmgrd.core.queue.lease_number import COUNT_BITS, IN_BLOCK, NO_TAGS
 from qmgrd.core.queue.queue import Queue
 
-FULL = -2  # in place of a priority: the frame is
+FULL = -2  # in place of a priority: the frame is full
 _pack_item = DELIVERY.pack
-# The head of an entry, and that of the record behind it where there is no target.
+# The head of an entry without a target, and the head of the record that follows it.
 _HEADS = struct.Struct(">xBxBHHQQQIB11xBBHI")
 _LEAST_BYTES = _HEADS.size + records.TIMESTAMP.size
 _RECORD_AT = entries.HEAD_BYTES
 _NO_HEADS = (entries.UNREADABLE,) + (0,) * 12
 _SUMMED_AT = _RECORD_AT + records.SUMMED_AT
-_NEW_REFERENCE = bytes([entries.SHORT, entries.SHARED])  # to a publication, with its put time next
+_NEW_REFERENCE = bytes([entries.SHORT, entries.SHARED])  # to a publication; its put time follows
 
 
 def take(queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int) -> list[bytes]:
-    """Lease up to *count* of the next messages to *consumer*; return them as delivery items.
+    """Leases up to *count* of the next messages to *consumer*; returns them as delivery items.
 
-    Stops at the consumer's credit, at the queue's limit of leases, and before a second message
-    that would make a frame of over ``consumer.frame_bytes``. Heads do not count: *count* is so
-    small that they fit in what is kept free in a frame.
+    Stops at the consumer's credit, at the queue's limit of leases, and before a message that makes
+    the frame longer than ``consumer.frame_bytes``, unless it is the first. Heads of items do not
+    count: *count* is so small that they fit in the spare room of a frame.
     """
     count = min(count, consumer.credit_messages, queue.bounds.leases_max - len(queue.leases))
     items: list[bytes] = []
@@ -72,12 +72,12 @@ def scan_ready(
     damaged: list[tuple[bytes, bytes]],
     stop: bytes,
 ) -> tuple[int, bool]:
-    """Add to *items* what can be had of the ready lane before the key *stop*.
+    """Adds to *items* the available messages of the ready lane before the key *stop*.
 
-    Counts neither credit nor deliveries. What is *damaged* is to be set aside.
+    The caller counts credit and deliveries, and sets aside the *damaged* messages.
 
     Returns:
-        All bytes, and whether the next one does not fit in their frame.
+        The bytes of all items, and whether the next message does not fit in their frame.
     """
     priority = keys.PRIORITY_TOP
     while len(items) < count and size < consumer.credit_bytes and priority >= 0:
@@ -100,7 +100,7 @@ def _scan(
     damaged: list[tuple[bytes, bytes]],
     stop: bytes,
 ) -> tuple[int, int]:
-    """Add what can be had from *priority* on; return all bytes, and the next one, -1 or FULL."""
+    """Adds messages from *priority* on; returns all bytes, and the next priority, -1 or FULL."""
     heads, leases, lessee = queue.positions.ready, queue.leases, consumer.lessee
     own, until_ms, numbers = lessee.leases, now.ms + consumer.lease_ms, lessee.numbers
     lease_count, tags, tags_last = numbers.next_count(), NO_TAGS, -1
@@ -110,7 +110,7 @@ def _scan(
     for key, value in tx.scan(queue.key(priority, heads[priority]), stop):
         rank, arrival = place(key)
         if (found := keys.PRIORITY_TOP - rank) != priority and arrival < heads[found]:
-            return size, found  # Behind are leased ones that a seek steps over at once.
+            return size, found  # A seek steps over the leased messages that follow.
         priority = found
         heads[found] = arrival + 1
         if arrival in leases:
@@ -157,8 +157,8 @@ def _scan(
             tags, tags_last = numbers.tags(queue.id, arrival), last
         number = tags[arrival & IN_BLOCK] ^ (checksum << COUNT_BITS | lease_count)
         lease = (number, lessee, until_ms, found, arrival, length, key, index + trailer, is_plain)
-        leases[arrival] = own[arrival] = new(Lease, lease)  # As Lease(*lease), only faster.
-        is_new = not delivered and arrival >= maybe_before  # as most are
+        leases[arrival] = own[arrival] = new(Lease, lease)  # faster than Lease(*lease)
+        is_new = not delivered and arrival >= maybe_before  # Most messages are.
         state = more if is_new else state_of(delivered, arrival, maybe_before) | more
         add(_pack_item(found, arrival, number, delivered, failed, state, put_us) + record + tail)
         size += length
@@ -168,7 +168,7 @@ def _scan(
 
 
 def _is_left(value: bytes, consumer: Consumer, items: list[bytes], room: int) -> bool:
-    """Return whether the record of *value* is known not to fit in the frame, without reading it."""
+    """Returns whether the record of *value* does not fit in the frame, as its length shows."""
     is_long = items and len(value) > 1 and value[1] & entries.IN_ROWS
     return bool((is_long or consumer.is_short) and entries.length_apart(value) > room)
 
@@ -178,9 +178,9 @@ class _Opened(NamedTuple):
     record: bytes
     trailer: bytes
     checksum: int
-    more: int  # of its state
+    more: int  # flags of its state
     tail: bytes  # what follows the record
-    is_plain: bool  # as of a lease
+    is_plain: bool  # as Lease.is_plain
 
 
 def _open(
@@ -192,9 +192,9 @@ def _open(
     value: bytes,
     damaged: list[tuple[bytes, bytes]],
 ) -> _Opened | None:
-    """Return what is to be known of a message that is not plain.
+    """Returns the fields of a message that is not plain.
 
-    None of what cannot be had: it is *damaged*, expired, or gone with a restart.
+    None if the message is not available: it is *damaged* or expired, or a restart lost it.
     """
     if queue.references is not None and value[:2] == _NEW_REFERENCE:
         held = queue.references.open(tx, arrival)
@@ -222,14 +222,14 @@ def _open(
 
 
 def is_there(queue: Queue, entry: entries.Entry, arrival: int, now: Now) -> bool:
-    """Return whether a message is still one: not expired, not gone with a restart."""
+    """Returns whether a message is available: it has not expired, and no restart lost it."""
     return not (
         0 < entry.expires_ms <= now.ms or (entry.volatile and queue.is_lost(entry, arrival))
     )
 
 
 def state_of(delivered: int, arrival: int, maybe_before: int) -> int:
-    """Return what a delivery says of those before it."""
+    """Returns the flag that states whether the message was delivered before."""
     if delivered:
         return STATE_REDELIVERED
     return STATE_MAYBE_REDELIVERED if arrival < maybe_before else 0
@@ -238,7 +238,7 @@ def state_of(delivered: int, arrival: int, maybe_before: int) -> int:
 def tail_of(
     queue: Queue, tx: Transaction, now: Now, entry: entries.Entry, arrival: int, topic: str = ""
 ) -> tuple[int, bytes]:
-    """Return what the state says of what follows a record in a delivery, and that."""
+    """Returns the part of a delivery that follows the record, and the flags that announce it."""
     if topic:
         return _tail_of_publication(queue, tx, now, entry, arrival, topic)
     note = notes.raw(tx, queue.id, arrival) if entry.noted else b""
