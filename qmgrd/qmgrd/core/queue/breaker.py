@@ -1,4 +1,4 @@
-"""The flood breaker: where nearly all fails, what stands behind the consumers is down.
+"""The circuit breaker: pauses delivery when most messages fail, as the backend is probably down.
 
           share of failures reached            pause over
     CLOSED ────────────────────────▶ OPEN ─────────────────▶ PROBING: one message is handed out
@@ -6,8 +6,8 @@
        │          it is consumed      └──── it fails ────────────┤
        └─────────────────────────────────────────────────────────┘
 
-So a queue keeps its messages, instead of having one after the other fail until all of them are dead
-letters. The window has two halves: of the older one only what is left of it is counted.
+Without it, one message after the other fails, until all of them are dead letters. The window that
+is counted has two halves. The older half counts in proportion to the part of it that is left.
 """
 
 from collections.abc import Container
@@ -26,20 +26,20 @@ class State(Enum):
 
 
 class Breaker:
-    """The breaker of one queue. It dies with a restart, and is closed then."""
+    """The breaker of one queue. It is in memory only: a restart closes it."""
 
     __slots__ = ("_half_ms", "_now", "_then", "probe", "state", "until_ms")
 
     def __init__(self) -> None:
         self.state = State.CLOSED
-        self.until_ms = 0  # OPEN: when one message is tried
-        self.probe = 0  # PROBING: the arrival of what is tried, 0 before it is handed out
-        self._half_ms = 0  # when the younger half of the window began
-        self._now = [0, 0]  # consumed and failed in it
-        self._then = [0, 0]  # and in the half before
+        self.until_ms = 0  # OPEN: when one message is handed out to probe
+        self.probe = 0  # PROBING: the arrival of that message, 0 before it is handed out
+        self._half_ms = 0  # start of the newer half of the window
+        self._now = [0, 0]  # consumed and failed in the newer half
+        self._then = [0, 0]  # and in the older half
 
     def note(self, bounds: Bounds, now_ms: int, consumed: int, failed: int) -> State | None:
-        """Count what ended; return the state that the breaker comes to, or None if it stays."""
+        """Counts messages that were consumed or failed; returns the new state if it changed."""
         if not bounds.breaker_percent:
             return None
         if self.state is State.PROBING:
@@ -61,10 +61,10 @@ class Breaker:
         return None
 
     def allowance(self, now_ms: int, leases: Container[int]) -> int | None:
-        """Return how many messages may be handed out now, None for any number.
+        """Returns how many messages may be handed out now, None for any number.
 
         Args:
-            leases: arrivals of what is leased. What was tried may have come back unseen.
+            leases: arrivals of leased messages. The probe may have returned unnoticed.
         """
         if self.state is State.CLOSED:
             return None
@@ -75,13 +75,13 @@ class Breaker:
         return int(self.state is State.PROBING and not self.probe)
 
     def altered(self, bounds: Bounds) -> State | None:
-        """Close it where it is not wanted any more; return the state that it comes to, if so."""
+        """Closes the breaker if it is disabled now; returns the new state if it changed."""
         if bounds.breaker_percent or self.state is State.CLOSED:
             return None
         return self._close()
 
     def handed(self, items: list[bytes]) -> None:
-        """Take note of what was handed out, as delivery items."""
+        """Remembers the first of the delivery *items* as the probe, if one is due."""
         if self.state is State.PROBING:
             self.probe = DELIVERY.unpack_from(items[0])[1]
 

@@ -1,8 +1,9 @@
-"""Reading a queue without leasing anything: a page at a time, behind a place.
+"""Reads a queue without leases: one page at a time, after a place.
 
-A place is priority and arrival. So a cursor survives whatever is put and got in between, and marks
-nothing; what comes in behind it, with a higher priority, it does not meet any more. In the order of
-arrival there is no such thing: up to ``Queue.arrived`` nothing comes in any more.
+A place is a priority and an arrival. So a cursor stays valid whatever is put and consumed between
+pages, and the queue keeps no state for it. A browse misses messages that are put before its cursor,
+with a higher priority. In order of arrival it misses none: no message comes at or below
+``Queue.arrived``.
 """
 
 from collections.abc import Iterator
@@ -20,22 +21,22 @@ from qmgrd.core.queue.selection import is_selected, weight
 from qmgrd.core.queue.take import is_there, state_of, tail_of
 from qmgrd.core.selector.selector import Selector
 
-LOOKED_AT_MAX = 1_000  # messages that are not wanted, for one page; fewer of weight
-DELAY_BYTES = 13  # in a frame, at most: index and ms of one that is delayed
+LOOKED_AT_MAX = 1_000  # messages that do not match, for one page; fewer if the selector is costly
+DELAY_BYTES = 13  # at most, in a frame: index and ms of a delayed message
 
 Place = tuple[int, int]
-Cursor = list[int]  # a place, and what else tells where a browse goes on
-# Key and entry of a message, and the cursor behind it. Without an entry: something was passed.
+Cursor = list[int]  # a place, and further fields by which a browse continues
+# Key and entry of a message, and the cursor after it. Without an entry: messages were skipped.
 Found = tuple[bytes, bytes, Cursor]
 
 
 class Page(NamedTuple):
-    """What a browse found."""
+    """One page of a browse."""
 
     items: list[bytes]  # as in a delivery, without a lease
-    next: Cursor | None  # where to go on, None at the end
-    looked_at: int  # in rows: what weighs more counts more
-    delays: list[list[int]]  # index of an item that is delayed, ms until it can be got
+    next: Cursor | None  # where to continue, None at the end
+    looked_at: int  # in rows: costly looks count more
+    delays: list[list[int]]  # index of a delayed item, ms until it is available
 
 
 def browse(
@@ -47,9 +48,9 @@ def browse(
     bytes_max: int,
     selector: Selector | None = None,
 ) -> Page:
-    """Return up to *count* of the messages *found* as delivery items.
+    """Returns up to *count* of the messages *found* as delivery items.
 
-    At most *bytes_max* of records, and what a frame may hold of all that comes with them.
+    Their records have at most *bytes_max* bytes, and all items fit in a frame.
     """
     items: list[bytes] = []
     delays: list[list[int]] = []
@@ -69,7 +70,9 @@ def browse(
             cursor = behind_it
             continue
         if items and frame_bytes + entries.length_apart(value) > DELIVER_MAX_BYTES:
-            return Page(items, cursor, looked_at, delays)  # It is not read for nothing.
+            return Page(
+                items, cursor, looked_at, delays
+            )  # Does not read a record that does not fit.
         record = entries.record(tx, entry)
         if not is_selected(selector, queue, tx, key, entry, record):
             cursor = behind_it
@@ -89,13 +92,13 @@ def browse(
 
 
 def by_arrival(queue: Queue, tx: Transaction, after: Place | None) -> Iterator[Found]:
-    """Yield keys and entries in the order of arrival behind a place."""
+    """Yields keys and entries in order of arrival, after a place."""
     for key, value in order.by_arrival(queue, tx, 0 if after is None else after[1] + 1):
         yield key, value, [*keys.place(key), 0, ARRIVAL]
 
 
 def placed(found: Iterator[tuple[bytes, bytes]]) -> Iterator[Found]:
-    """Yield keys and entries with their places as cursors."""
+    """Yields keys and entries with their places as cursors."""
     for key, value in found:
         yield key, value, list(keys.place(key))
 
@@ -114,7 +117,7 @@ def _item(
         state |= STATE_LEASED
     topic = entries.publication(tx, entry).target if entry.shared else ""
     more, tail = tail_of(queue, tx, now, entry, arrival, topic)
-    # No lease number: who browses must not be able to settle for others.
+    # No lease number: a browser must not be able to settle messages.
     head = DELIVERY.pack(
         priority, arrival, 0, entry.delivered, entry.failed, state | more, entry.put_us
     )
@@ -124,9 +127,9 @@ def _item(
 def behind(
     queue: Queue, tx: Transaction, lane: int, after: Place | None
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield keys and entries of a lane behind a place, in the order of delivery.
+    """Yields keys and entries of a lane after a place, in the order of delivery.
 
-    What is in groups can be got, too, as if it lay in the ready lane.
+    The ready lane includes members of groups here.
     """
     priority, arrival = (keys.PRIORITY_TOP, -1) if after is None else after
     priority = min(priority, keys.PRIORITY_TOP)
@@ -139,10 +142,10 @@ def behind(
 def indexed(
     queue: Queue, tx: Transaction, prefix: bytes, after: Place | None = None, number: int = 0
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield keys and entries that an index has under *prefix*, behind a place.
+    """Yields keys and entries that an index has under *prefix*, after a place.
 
     Args:
-        number: in its group, of what has that place; a group is in the order of these.
+        number: of the message at that place in its group; groups are in order of numbers.
     """
     for place in places(tx, prefix, after, number):
         rank, arrival = keys.PLACE.unpack(place)
@@ -154,7 +157,7 @@ def indexed(
 def places(
     tx: Transaction, prefix: bytes, after: Place | None = None, number: int = 0
 ) -> Iterator[bytes]:
-    """Yield 9 - priority and arrival of what can be got, as an index has them under *prefix*."""
+    """Yields 9 - priority and arrival of the messages that an index has under *prefix*."""
     tail = b""
     if after is not None:
         tail = keys.PLACE.pack(keys.PRIORITY_TOP - min(after[0], keys.PRIORITY_TOP), after[1])
@@ -173,7 +176,7 @@ def places(
 
 
 def number_at(queue: Queue, tx: Transaction, place: Place) -> int:
-    """Return the number in its group of the message that is there at *place*."""
+    """Returns the number in its group of the message at *place*."""
     row = queue.find(tx, *place)
     front = b"" if row is None else entries.front(tx, entries.decode(row[1]))
     group = index.selected_by(front)[1]

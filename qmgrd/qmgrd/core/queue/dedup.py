@@ -1,20 +1,20 @@
-"""Duplicate detection in constant time: a table per queue, origin -> highest timestamp.
+"""Detects duplicates in constant time: a table per queue, from origin to highest timestamp.
 
-A message whose timestamp is above its origin's entry cannot be on the queue: it is appended with
-no look at any message (fast path). Only a timestamp at or below the entry asks the stored UID
-index (slow path), which is O(log n). (IPCOM000015189D; the index in place of a scan is our design.)
+A message with a timestamp above the entry of its origin cannot be on the queue: it is appended
+without a look at any message (fast path). Only a timestamp at or below the entry needs a look at
+the stored UID index (slow path), which is O(log n). (IPCOM000015189D; the index in place of a scan
+is our design.)
 
-The rule that makes it correct: for every message of origin o and timestamp t on the queue, in any
-state, entry[o] >= t. Entries are therefore never lowered; that of an origin of which nothing is on
-the queue is removed in time (origin_eviction.py). They are written in the turn that raised them,
-beside the messages.
+This rule makes it correct: for every message of origin o and timestamp t on the queue, in any
+state, entry[o] >= t. So entries are never lowered. A job removes the entry of an origin that has no
+message on the queue (origin_eviction.py). The turn that raises an entry writes it with the message.
 
-A queue may remember the UIDs of what was consumed (``dedup_retention_ms``). Such a UID stays in the
-index, in a lane of its own, and the schedule forgets it in time.
+A queue may remember the UIDs of consumed messages (``dedup_retention_ms``). Such a UID stays in the
+index, under its own lane, until the schedule removes it.
 
-A row of the index counts only if the message at its position has that UID still. One whose UID
-rots leaves its row behind, as nothing else names it; the next message of that UID takes it over.
-A row of the table that rots becomes the highest there can be: from then on the index is asked.
+A row of the index counts only if the message at its position still has that UID. If the UID of a
+message is damaged, its row stays behind; the next message with that UID overwrites it. A damaged
+row of the table counts as the highest possible timestamp: from then on the index decides.
 """
 
 from enum import Enum
@@ -29,29 +29,29 @@ TIMESTAMP_MAX = 2**64 - 1
 
 
 class Verdict(Enum):
-    """What the table says of a UID."""
+    """Whether a UID is new, and how that was found out."""
 
-    FAST = "fast"  # cannot be there
-    SLOW = "slow"  # might have been there; the index says it is not
-    DUPLICATE = "duplicate"  # is there
+    FAST = "fast"  # new, as the table shows
+    SLOW = "slow"  # new, as the index shows
+    DUPLICATE = "duplicate"  # exists, or is remembered
 
 
 class OriginTable:
     """The table of one queue: a cache of its stored rows."""
 
     def __init__(self, queue_id: int) -> None:
-        self._has_targets = queue_id != keys.PUBLICATIONS_ID  # What is published is there once.
+        self._has_targets = queue_id != keys.PUBLICATIONS_ID  # Publications have one copy.
         self._prefix = keys.of_queue(keys.SPACE_ORIGIN, queue_id)
         self._index_prefix = keys.of_queue(keys.SPACE_UID, queue_id)
         self._message_prefix = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
-        self.born = 0  # what is not persistent and arrived before is gone
+        self.born = 0  # a restart lost messages that are not persistent and arrived before this
         self._highest: dict[bytes, int] = {}
         self._raised: dict[bytes, None] = {}
 
     def index_prefix(self, target: bytes = b"") -> bytes:
-        """Return what stands before the encoded UID in a key of the UID index.
+        """Returns the part of a key of the UID index that precedes the encoded UID.
 
-        On a transmission queue a message is bound for a *target*, and may be there once for each.
+        On a transmission queue a message is bound for a *target*, and may exist once for each.
         """
         if not target or not self._has_targets:
             return self._index_prefix
@@ -62,7 +62,7 @@ class OriginTable:
         return self.index_prefix(target) + trailer
 
     def judge(self, tx: Transaction, trailer: bytes, target: bytes = b"") -> Verdict:
-        """Return whether a message of the encoded UID *trailer* may be put."""
+        """Returns whether a message with the encoded UID *trailer* may be put."""
         origin, timestamp = trailer[:-8], int.from_bytes(trailer[-8:], "big")
         highest = self._highest.get(origin)
         if highest is None:
@@ -85,7 +85,7 @@ class OriginTable:
         )
 
     def is_lost(self, value: bytes, position: bytes) -> bool:
-        """Return whether the message at *position* is gone with a restart, though not swept yet."""
+        """Returns whether a restart lost the message at *position*; a job will remove it."""
         arrival = int.from_bytes(position[2:], "big")
         return arrival < self.born and entries.decode(value).volatile
 
@@ -97,7 +97,7 @@ class OriginTable:
         return None if position[0] == keys.LANE_REMEMBERED else position
 
     def raise_to(self, tx: Transaction, origin: bytes, timestamp: int) -> None:
-        """Raise the entry of *origin* for messages that were put, of up to that *timestamp*."""
+        """Raises the entry of *origin* to *timestamp*, for messages that were put."""
         highest = self._highest.get(origin)
         if highest is None:
             highest = self._load(tx, origin)
@@ -114,9 +114,9 @@ class OriginTable:
             self._highest.clear()
 
     def evict(self, tx: Transaction, origin: bytes) -> bool:
-        """Forget *origin*, of which nothing is on the queue; return whether that was possible.
+        """Removes the entry of *origin*, which has no messages here; returns whether it could.
 
-        One that was raised in this turn stays: it is written at its end.
+        An entry that was raised in this turn stays, as the turn writes it at its end.
         """
         if origin in self._raised:
             return False
@@ -125,9 +125,9 @@ class OriginTable:
         return True
 
     def entries(self, tx: Transaction, after: str, limit: int) -> tuple[dict[str, int], str | None]:
-        """Return up to *limit* entries behind the origin *after*: origin to highest timestamp.
+        """Returns up to *limit* entries after the origin *after*: origin to highest timestamp.
 
-        Also the last of them if more follow.
+        Also returns the last of these origins, if more follow.
         """
         found: dict[str, int] = {}
         start = self._prefix + after.encode() + b"\0" if after else self._prefix
@@ -142,13 +142,13 @@ class OriginTable:
         value = tx.get(key)
         highest = -1 if value is None else timestamp_of(key, value)
         if highest == TIMESTAMP_MAX:
-            self._raised[origin] = None  # It may have rotted: written, it is sound again.
+            self._raised[origin] = None  # It may be damaged: written again, it is sound.
         self._highest[origin] = highest
         return highest
 
 
 def timestamp_of(key: bytes, value: bytes) -> int:
-    """Return what a row of the table holds, or, if it is damaged, what is never too low."""
+    """Returns the timestamp in a row of the table; the highest possible one if it is damaged."""
     try:
         return int.from_bytes(rows.unseal(key, value), "big")
     except rows.RowDamaged:

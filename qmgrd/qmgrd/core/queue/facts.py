@@ -1,8 +1,8 @@
-"""Facts: what a name in a message selector stands for.
+"""Looks up the names in a message selector.
 
-In this order: a built-in fact, such as priority, or its name in JMS; a fact of a dead letter; a
-header of the message. A name in double quotes is that of a header at once. The envelope, where
-the headers are, is unpacked only where a name is asked that needs it, and once a message.
+A name is, in this order: a built-in fact such as priority, or its name in JMS; a fact of a dead
+letter; a header of the message. A name in double quotes is always a header. The envelope contains
+the headers. It is unpacked once per message, and only if a name needs it.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,9 +20,9 @@ _NO_HEAD = records.Head(*(0,) * len(records.Head._fields))
 
 
 class Facts:
-    """The facts of one message. Its record need not be sound.
+    """The facts of one message, whose record may be damaged.
 
-    Of one whose lengths do not add up nothing is known but what is told of it here.
+    If the lengths in its head do not add up, only the arguments are known.
     """
 
     __slots__ = (
@@ -55,7 +55,7 @@ class Facts:
         self.put_us = put_us
 
     def value_of(self, name: str) -> Value | None:
-        """Return what *name* stands for, or None where there is no such thing. Never raises."""
+        """Returns the value of *name*, None if it has none. Never raises."""
         fact = _FACTS.get(name)
         if fact is not None:
             return fact(self)
@@ -66,7 +66,7 @@ class Facts:
         return self._header(name)
 
     def head(self) -> records.Head:
-        """Return the head of the record; all of it is 0 where its lengths do not add up."""
+        """Returns the head of the record; all fields are 0 if its lengths do not add up."""
         if self._head is None:
             self._head = _head(self._record)
         return self._head
@@ -96,7 +96,7 @@ class Facts:
         return group_id, number, bool(flags & records.LAST_IN_GROUP)
 
     def text(self, key: str) -> str | None:
-        """Return the text that stands in the envelope under *key*, beside the headers."""
+        """Returns the text in the envelope under *key*, which is not a header."""
         found = self._opened().get(key)
         return found if type(found) is str else None
 
@@ -108,7 +108,7 @@ class Facts:
         return records.HEAD_BYTES + self.head().correlation_length
 
     def _opened(self) -> dict[str, Any]:
-        """Return the envelope; one that rotted is empty."""
+        """Returns the envelope; an empty one if it is damaged."""
         if self._envelope is None:
             head = self.head()
             start = self._group_at() + (records.GROUP.size if head.group_flags else 0)
@@ -132,7 +132,7 @@ def _unpacked(data: bytes) -> dict[str, Any]:
 
 
 def _value(found: Any) -> Value | None:
-    """Return *found* if a selector can do something with it. What is no number is NULL."""
+    """Returns *found* if selectors support its type; NaN is NULL."""
     if type(found) is str or type(found) is int or type(found) is bool:
         return found
     return found if type(found) is float and found == found else None

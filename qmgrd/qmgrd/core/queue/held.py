@@ -17,8 +17,8 @@ class Held(NamedTuple):
 
     queue: Queue
     prepared: Prepared
-    arrival: int  # 0 where the commit gives it: sequence ids have no holes
-    index_key: bytes  # of its UID, which nobody else may put
+    arrival: int  # 0 if the commit assigns it, as ids of a link have no gaps
+    index_key: bytes  # of its UID, which no other put may use
 
 
 def append_held(queue: Queue, tx: Transaction, held: Iterable[Held]) -> None:

@@ -1,15 +1,16 @@
-"""The journal: what happened to the messages of queues that keep accounts, for who asks later.
+"""The journal: the history of messages, of the queues that keep one.
 
     put, take, settle ... ──Account──▶ sections, in memory ──with the turn──▶ rows 1, 2 ... stored
                                                                   │
-                                    export cursors: each says up to which row it has all
+                                    export cursors: each has all rows up to its own
 
-A turn that writes stores with it, in its own transaction, what happened in it: so the journal says
-what is so. A delivery writes nothing, and is no reason for a turn to: it is stored with the next
-turn that does, at most PENDING_MS later, and a crash before that forgets it.
+A turn that writes stores its events in the same transaction, so the journal is always correct. A
+delivery does not write. Its event is stored with the next turn that writes, at most PENDING_MS
+later; a crash before that loses it.
 
-Rows are kept until every export cursor has passed them, or, where there is none, up to a limit in
-bytes and age; beyond that the oldest go, whoever still wants them, and operators are told before.
+Rows stay until every export cursor has passed them. If no cursor exists, they stay up to a limit in
+bytes and age. Beyond the limit the oldest rows are dropped, wanted or not. Operators are warned
+before that.
 """
 
 import struct
@@ -29,34 +30,34 @@ from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.queue import journal_rows
 
-PENDING_MS = 1_000  # until what happened in turns that wrote nothing is stored all the same
+PENDING_MS = 1_000  # until events of turns that wrote nothing are stored
 PENDING_SECTIONS_MAX = 1_000
-TRIM_ROWS = 64  # that leave in a turn, at least; more where more came
+TRIM_ROWS = 64  # removed in a turn; more if more were written
 MAP_SHARE = 8  # The journal takes this part of the store's map at most.
-WARN_PERCENT, CALM_PERCENT = 80, 60  # of a limit: from where operators are told, and once more
-TOLD_MS = 60_000  # between two events of what was dropped
-TOLD_UNWANTED_MS = 24 * 3_600_000  # the same where there is no cursor
+WARN_PERCENT, CALM_PERCENT = 80, 60  # of a limit: warn from here, and again after this
+TOLD_MS = 60_000  # between two events about dropped rows
+TOLD_UNWANTED_MS = 24 * 3_600_000  # the same without cursors
 _TRAILER_AT = 5  # in a key of the UID index
-# The fields of a lease, which is made above this module: the lessee is of no interest here.
+# The fields of a lease; this module does not use the lessee.
 Leased: TypeAlias = tuple[int, Any, int, int, int, int, bytes, bytes, bool]
 _HEAD, _FACTS = "xQ8xHHxQ", 4  # of an item of a delivery: arrival, delivered, failed, put time
 
 
 class Cursor:
-    """How far an export has come, and what it lost."""
+    """The progress of an export, and its losses."""
 
     __slots__ = ("committed_us", "created_us", "lost", "position")
 
     def __init__(
         self, position: int, created_us: int, committed_us: int = 0, lost: int = 0
     ) -> None:
-        self.position = position  # the last row that it needs no more
+        self.position = position  # the last row that it has exported
         self.created_us = created_us
         self.committed_us = committed_us
-        self.lost = lost  # rows that were dropped before it had them
+        self.lost = lost  # rows that were dropped before it exported them
 
     def row(self) -> dict[str, int]:
-        """Return what is stored and shown of it."""
+        """Returns the fields that are stored and shown."""
         return {
             name: getattr(self, name) for name in ("position", "created_us", "committed_us", "lost")
         }
@@ -81,9 +82,9 @@ class Row(NamedTuple):
 
 
 class Journal:
-    """All accounts of a queue manager.
+    """The stored history of all queues of a queue manager, and its pending events.
 
-    Invariant: the rows ``first`` up to before ``next`` are stored, and take ``bytes``.
+    Invariant: the rows from ``first`` to before ``next`` are stored, and have ``bytes`` bytes.
     """
 
     def __init__(self, bytes_max: int, age_max_ms: int) -> None:
@@ -94,7 +95,7 @@ class Journal:
         self.dropped = 0
         self.cursors: dict[str, Cursor] = {}
         self._pending: list[Open | bytes] = []
-        self._since_ms: int | None = None  # when the first of these came
+        self._since_ms: int | None = None  # time of the first pending event
         self._oldest_ms: int | None = None
         self.limit_bytes = bytes_max  # that, or less in a small store
         self._is_cramped = False
@@ -124,13 +125,13 @@ class Journal:
                 self.cursors[key[1:].decode()] = Cursor(**facts)
 
     def begin(self, now: Now, map_bytes: int, *, is_cramped: bool) -> None:
-        """Take note of the turn that is opened."""
+        """Begins a turn."""
         self.now = now
         self._is_cramped = is_cramped
         self.limit_bytes = min(self.bytes_max, map_bytes // MAP_SHARE)
 
     def open(self, head: history.Head) -> list[Happening]:
-        """Return where to add what happens, message by message."""
+        """Returns the list to which events with that *head* are added."""
         last = self._pending[-1] if self._pending else None
         if type(last) is not Open or last.head != head:
             last = Open(head, [])
@@ -138,7 +139,7 @@ class Journal:
         return last.happenings
 
     def add(self, head: history.Head, count: int, columns: Sequence[Any]) -> None:
-        """Add what happened to *count* messages; see :func:`history.packed`."""
+        """Adds events of *count* messages; see :func:`history.packed`."""
         self._hold(history.packed(head, count, columns))
 
     def _hold(self, sections: Sequence[Open | bytes]) -> None:
@@ -148,23 +149,23 @@ class Journal:
 
     @property
     def due_ms(self) -> int | None:
-        """When what is pending is to be stored at the latest; None where nothing is."""
+        """The time by which pending events must be stored; None without any."""
         return None if self._since_ms is None else self._since_ms + PENDING_MS
 
     @property
     def is_due(self) -> bool:
-        """Whether what is pending is reason enough for a turn to write."""
+        """Whether a turn must write because of pending events."""
         due_ms = self.due_ms
         return due_ms is not None and (
             due_ms <= self.now.ms or len(self._pending) >= PENDING_SECTIONS_MAX
         )
 
     def forget_pending(self) -> None:
-        """Forget what happened and is not stored yet."""
+        """Forgets the pending events."""
         self._pending, self._since_ms = [], None
 
     def write(self, turn: OpenTurn) -> None:
-        """Store what is pending with the turn that is open, and let go of what need not stay."""
+        """Stores the pending events with the open turn, and removes rows that need not stay."""
         tx, written = turn.tx, 0
         if self._pending:
             before, self._pending, self._since_ms = self._pending, [], None
@@ -181,13 +182,13 @@ class Journal:
             tx.rows_used += 1
 
     def _wanted_from(self) -> int:
-        """Return the first row that somebody wants."""
+        """Returns the first row that an export has not passed."""
         if not self.cursors:
             return self.first
         return min(cursor.position for cursor in self.cursors.values()) + 1
 
     def _trim(self, turn: OpenTurn, count: int) -> int:
-        """Remove up to *count* rows from the oldest on that are exported, or over a limit."""
+        """Removes up to *count* of the oldest rows that are exported, or beyond a limit."""
         gone = dropped = 0
         wanted_from = self._wanted_from()
         while self.first < self.next and gone < count:
@@ -211,7 +212,7 @@ class Journal:
         return self.now.ms - self._oldest_ms > self.age_max_ms
 
     def _clock_of(self, tx: Transaction, seq: int) -> int:
-        """Return when a row was written; one that rotted as of now."""
+        """Returns the time at which a row was written; now, if it is damaged."""
         try:
             data = rows.find(tx, keys.history(seq))
             return self.now.ms if data is None else history.decode(data).clock_ms
@@ -230,7 +231,7 @@ class Journal:
             self.bytes = 0
 
     def _drop(self, turn: OpenTurn, count: int) -> None:
-        """Count rows that nobody has, and tell operators, though not each turn."""
+        """Counts rows that were dropped, and reports them to operators now and then."""
         self.dropped += count
         self._untold += count
         for name, cursor in self.cursors.items():
@@ -238,13 +239,13 @@ class Journal:
                 cursor.lost += min(count, self.first - 1 - cursor.position)
                 cursor.position = self.first - 1
                 self.store_cursor(turn, name)
-        # Where nobody exports, that the oldest goes is how it is to be.
+        # Without exports it is normal that the oldest rows are dropped.
         if self.now.ms - self._told_ms >= (TOLD_MS if self.cursors else TOLD_UNWANTED_MS):
             turn.event("history dropped", self._untold, cursors=len(self.cursors))
             self._told_ms, self._untold = self.now.ms, 0
 
     def _warn(self, turn: OpenTurn) -> None:
-        """Tell operators once that the oldest is about to be dropped."""
+        """Warns operators once that the oldest rows will be dropped soon."""
         percent = 100 * self.bytes // max(self.limit_bytes, 1)
         if self._oldest_ms is not None and self.first < self.next:
             age_ms = self.now.ms - self._oldest_ms
@@ -256,7 +257,7 @@ class Journal:
             turn.event("history nearly full", percent=percent, cursors=len(self.cursors))
 
     def store_cursor(self, turn: OpenTurn, name: str) -> None:
-        """Write the row of a cursor, or remove that of one that is gone."""
+        """Stores the row of a cursor, or deletes it if the cursor was deleted."""
         key = keys.SPACE_CURSOR + name.encode()
         if name in self.cursors:
             rows.put(turn.tx, key, pack(self.cursors[name].row()))
@@ -266,9 +267,9 @@ class Journal:
         turn.wrote = True
 
     def read(self, tx: Transaction, after: int, until: int, bytes_max: int) -> Iterator[Row]:
-        """Yield the rows behind *after* up to *until*, at least one, then within *bytes_max*.
+        """Yields the rows after *after* up to *until*: at least one, and at most *bytes_max* bytes.
 
-        It ends before a row that is damaged: who asks behind the last one hears of it.
+        Stops before a damaged row. The next call, which begins with that row, raises the error.
 
         Raises:
             RowDamaged: the first of them.
@@ -288,18 +289,18 @@ class Journal:
             yield Row(int.from_bytes(key[1:], "big"), data)
 
     def account(self, queue: str, queue_id: int) -> "Account":
-        """Return what takes note for that queue."""
+        """Returns the account of that queue."""
         return Account(self, queue, queue_id)
 
 
 class Account:
-    """Takes note of what happens to the messages of one queue."""
+    """The recorder of events of one queue."""
 
     __slots__ = ("_is_sent", "_journal", "_queue", "_queue_id")
 
     def __init__(self, journal: Journal, queue: str, queue_id: int) -> None:
         self._journal = journal
-        # On a link, and of what is published: kept in one order, whatever the priority.
+        # Transmission queues and publications have one order for all priorities.
         self._is_sent = queue.startswith("@") or queue_id == keys.PUBLICATIONS_ID
         self._queue = queue
         self._queue_id = queue_id
@@ -314,10 +315,10 @@ class Account:
         front_bytes: int,
         target: str = "",
     ) -> None:
-        """Note a batch of new entries, whose arrivals and timestamps rise by one from these on.
+        """Records a batch of puts, whose arrivals and timestamps rise by one from these on.
 
         Args:
-            stored: their keys and values, in which the record stands behind *front_bytes*.
+            stored: their keys and values; in each value *front_bytes* precede the record.
         """
         count, top, at = len(stored), keys.PRIORITY_TOP, keys.RANK_AT
         priorities: tuple[int | None, ...] = tuple([top - key[at] for key, _ in stored])
@@ -341,21 +342,21 @@ class Account:
         return kind, now_us, self._queue, self._queue_id, peer, target, code
 
     def delivered(self, client: str, items: list[bytes], leases: Mapping[int, Leased]) -> None:
-        """Note that *client* was handed *items*, which are leased."""
+        """Records that *items* were delivered to *client*, and are leased."""
         now_us = self._journal.now.wall_us
         for start in range(0, len(items), history.MESSAGES_MAX):
             some = items[start : start + history.MESSAGES_MAX]
             facts = _heads(len(some)).unpack(b"".join([item[: DELIVERY.size] for item in some]))
             delivered, failed = facts[1::_FACTS], facts[2::_FACTS]
             put = facts[3::_FACTS]
-            if max(put) > now_us:  # What rotted may say any time.
+            if max(put) > now_us:  # A damaged entry may have any time.
                 put = tuple([min(put_us, now_us) for put_us in put])
             ages = tuple([now_us - put_us for put_us in put])
             leased = map(leases.__getitem__, facts[::_FACTS])
             self._add(history.DELIVERED, client, leased, delivered, failed, ages)
 
     def settled(self, client: str, leases: Sequence[Leased]) -> None:
-        """Note that *client* has consumed what was leased."""
+        """Records that *client* has consumed the leased messages."""
         for start in range(0, len(leases), history.MESSAGES_MAX):
             self._add(history.SETTLED, client, leases[start : start + history.MESSAGES_MAX])
 
@@ -383,7 +384,7 @@ class Account:
         target: str = "",
         code: int = 0,
     ) -> None:
-        """Note what happens to one message, whose entry lies or lay under *key*."""
+        """Records an event of the message whose entry is or was under *key*."""
         known, arrival = keys.place(key)
         is_read = entry.flags != entries.UNREADABLE
         priority: int | None = known
@@ -404,17 +405,17 @@ class Account:
 
 @lru_cache(maxsize=history.MESSAGES_MAX)
 def _heads(count: int) -> struct.Struct:
-    """Return what reads _FACTS of the heads of *count* items of a delivery."""
+    """Returns the struct that reads _FACTS from the heads of *count* delivery items."""
     return struct.Struct(">" + _HEAD * count)
 
 
 def _priority_of(record: bytes) -> int | None:
-    """Return the priority that a *record* brings; None where it is left to a queue."""
+    """Returns the priority of a *record*; None if it leaves that to the queue."""
     return None if record[7] & records.FLAG_PRIORITY_OF_QUEUE else record[6]
 
 
 def facts_of(journal: Journal) -> dict[str, Any]:
-    """Return what is shown of *journal*."""
+    """Returns the fields of *journal* that are shown."""
     return {
         "first": journal.first,
         "next": journal.next,

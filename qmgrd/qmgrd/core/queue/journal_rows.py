@@ -1,4 +1,4 @@
-"""Which rows of the journal are stored, by the rows themselves and by the row that says so."""
+"""Finds out which rows of the journal are stored, from the rows and from the row of its state."""
 
 from typing import Any
 
@@ -11,11 +11,11 @@ _END = 2**63  # No row has a higher number.
 
 
 def find(tx: Transaction) -> tuple[int, int]:
-    """Return the first row that is stored, and the number behind the last: one seek a bit."""
+    """Returns the first stored row, and the number after the last, with one seek per bit."""
     first = _at_or_behind(tx, 0)
     if first is None:
         return 1, 1
-    low, high = first, _END  # There is a row at or behind low, and none at or behind high.
+    low, high = first, _END  # A row exists at or after low, and none at or after high.
     while high - low > 1:
         middle = (low + high) // 2
         if _at_or_behind(tx, middle) is None:
@@ -31,16 +31,17 @@ def _at_or_behind(tx: Transaction, seq: int) -> int | None:
 
 
 def read_state(tx: Transaction, first: int, next_: int) -> tuple[int, int, int, int]:
-    """Return first row, next row, bytes and dropped rows as the stored row has them.
+    """Returns the first row, the next row, the bytes and the dropped rows of the stored state.
 
     Args:
         tx: the turn's.
         first: the first row that is stored.
-        next_: behind the last one.
+        next_: the number after the last row.
 
     Raises:
         RowDamaged: its checksum is wrong.
-        RowSenseless: rows are there that it knows nothing of; ValueError: it cannot be true.
+        RowSenseless: rows exist that it does not include.
+        ValueError: it cannot be true.
     """
     row = rows.find(tx, keys.HISTORY)
     if row is None and next_ == 1:
@@ -57,7 +58,7 @@ def read_state(tx: Transaction, first: int, next_: int) -> tuple[int, int, int, 
 
 
 def cursor(row: Any, last: int) -> dict[str, int]:
-    """Return what the *row* of an export cursor says; *last* is the last row of history.
+    """Returns the fields in the *row* of an export cursor; *last* is the last row of history.
 
     Raises:
         ValueError, KeyError: it makes no sense.

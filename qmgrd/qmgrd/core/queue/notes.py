@@ -1,6 +1,6 @@
-"""Notes: what is known of a message that failed, or that is a dead letter. A row beside its entry.
+"""Notes: facts about a message that failed or is a dead letter, in a row next to its entry.
 
-    code      why it is a dead letter (ErrorCode); absent while it only failed
+    code      why it is a dead letter (ErrorCode); absent if it only failed
     reason    a word of the consumer that rejected it, and its text
     text
     queue     where it comes from, and at which queue manager
@@ -8,14 +8,14 @@
     us        when it became a dead letter, wall clock
     failed    its counts there
     delivered
-    retries   how often it went back already
+    retries   how often it was moved back to its queue
     left_ms   the time it had left
     attempts  [us, code, reason, text, client]: the first and the last few failures
     hops      on a transmission queue: the queue managers that it came through so far
-    came      the same, of one that has arrived: it may go on from here anew
+    came      the same, for a message that arrived: it may start a new way from here
 
-Every key may be absent. Only what failed has a note, or went on from an intermediate queue manager:
-nothing of it is on the path of any other message.
+Every key may be absent. Only messages that failed, or came through another queue manager, have a
+note. Notes cost other messages nothing.
 """
 
 from collections.abc import Iterator
@@ -55,25 +55,25 @@ class Cause(NamedTuple):
     reason: str = ""  # the consumer's
     text: str = ""
     client: str = ""  # that consumer's name
-    delivered: bool = False  # whether this raises its counts once more
+    delivered: bool = False  # whether this raises its counts again
     failed: bool = False
-    failure: int = 0  # why it failed this last time, for its history
-    told: str = ""  # to operators, in the event, where the code alone would mislead
+    failure: int = 0  # why it failed the last time, for its history
+    told: str = ""  # for operators, in the event, if the code alone would mislead
 
     @property
     def why(self) -> str:
-        """What operators are told."""
+        """The reason in events for operators."""
         return self.told or name_of(self.code)
 
 
 def read(tx: Transaction, queue_id: int, arrival: int) -> Note:
-    """Return the note of a message; an empty one where it has none, or one that rotted."""
+    """Returns the note of a message; an empty one if it has none, or a damaged one."""
     row = raw(tx, queue_id, arrival)
     return decode(row)
 
 
 def raw(tx: Transaction, queue_id: int, arrival: int) -> bytes:
-    """Return the encoded note of a message; nothing where it has none, or one that rotted."""
+    """Returns the encoded note of a message; nothing if it has none, or a damaged one."""
     try:
         return rows.find(tx, keys.note(queue_id, arrival)) or b""
     except rows.RowDamaged:
@@ -86,10 +86,10 @@ def write(tx: Transaction, queue_id: int, arrival: int, note: bytes) -> None:
 
 
 def encode(note: Note) -> bytes:
-    """Return *note* as it is stored and sent: at most NOTE_MAX_BYTES.
+    """Returns *note* as it is stored and sent: at most NOTE_MAX_BYTES.
 
-    Of one that is longer only the first attempt is kept, and as many of the last as there is room
-    for; if that is not enough, what is not known of here goes.
+    A longer note keeps its first attempt, and as many of the last ones as fit. If that is not
+    enough, it loses the keys that are unknown here.
     """
     data: bytes = pack(note)
     for shorter in _shortened(note) if len(data) > NOTE_MAX_BYTES else ():
@@ -100,20 +100,20 @@ def encode(note: Note) -> bytes:
 
 
 def _shortened(note: Note) -> Iterator[Note]:
-    """Yield *note*, shorter each time; the last fits whatever a peer made it of."""
+    """Yields *note*, shorter each time; the last one always fits."""
     attempts = note.get("attempts")
     known = attempts if type(attempts) is list else []
     for left_out in range(2, len(known)):
         yield note | {"attempts": [known[0], *known[left_out:]]}
     own = {key: note[key] for key in _OWN if key in note and _is_short(note[key])}
     if is_way(note.get("hops")):
-        own["hops"] = note["hops"]  # Without it a message might go in a circle.
+        own["hops"] = note["hops"]  # Without it a message may travel in a circle.
     yield own | {"attempts": known[-1:]}
     yield own
 
 
 def is_way(hops: object) -> bool:
-    """Return whether *hops* are names of queue managers, not too many."""
+    """Returns whether *hops* is a list of names of queue managers, and not too long."""
     if type(hops) is not list or len(hops) > HOPS_MAX:
         return False
     return all(type(hop) is str and 0 < len(hop) <= NAME_MAX for hop in hops)
@@ -124,7 +124,7 @@ def _is_short(value: Any) -> bool:
 
 
 def checked(data: object) -> bytes:
-    """Return the encoded note that a peer sent if it is one, else nothing."""
+    """Returns the encoded note that a peer sent if it is valid, else nothing."""
     if type(data) is not bytes or len(data) > NOTE_MAX_BYTES:
         return b""
     return data if decode(data) else b""
@@ -133,7 +133,7 @@ def checked(data: object) -> bytes:
 def with_attempt(
     note: Note, us: int, code: int, reason: str = "", text: str = "", client: str = ""
 ) -> Note:
-    """Return *note* with a failure more; of many the first is kept, and the last few."""
+    """Returns *note* with another failure; it keeps the first and the last few."""
     attempts = note.get("attempts")
     known = attempts if type(attempts) is list else []
     known = [*known, [us, code, reason, text, client]]
@@ -143,7 +143,7 @@ def with_attempt(
 
 
 def decode(data: bytes) -> Note:
-    """Return the note that is encoded as *data*; an empty one where there is none in it."""
+    """Returns the note that is encoded as *data*; an empty one if *data* is not a note."""
     if not data:
         return {}
     try:
@@ -154,7 +154,7 @@ def decode(data: bytes) -> Note:
 
 
 def facts_of(note: Note) -> dict[str, Any]:
-    """Return what a selector may ask of a dead letter, by name."""
+    """Returns the facts of a dead letter for selectors, by name."""
     code = note.get("code")
     return {
         "dead_code": name_of(code) if type(code) is int else None,

@@ -1,4 +1,4 @@
-"""Why a put is refused, with the numbers that tell."""
+"""The errors of puts that a queue refuses."""
 
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -14,7 +14,7 @@ def uid_text(trailer: bytes) -> str:
 def duplicate(queue: Queue, tx: Transaction, trailer: bytes, bound_for: bytes) -> RequestError:
     retention_ms = queue.bounds.dedup_retention_ms
     text = f"message {uid_text(trailer)} is on queue {queue.name} already"
-    # A look more, only where it may tell something.
+    # Looks once more, if the UID may be remembered only.
     if retention_ms and queue.origins.place(tx, trailer, bound_for) is None:
         text = (
             f"message {uid_text(trailer)} was on queue {queue.name}, whose dedup_retention_ms has "

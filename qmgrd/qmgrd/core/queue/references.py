@@ -1,8 +1,8 @@
-"""How many hold each publication: it is stored once, and goes with the last of them.
+"""Counts the references to each publication: it is stored once, and deleted with the last one.
 
-What changes in a turn is written at its end (publications.py), so that a publication which many
-acknowledge at once costs one row. And what is handed to one subscriber is soon handed to others:
-the last ones are kept as they are delivered, so that they are read and checked once.
+The changes of a turn are written at its end (publications.py). So a publication that many
+subscribers acknowledge in one turn costs one row. Subscribers receive a publication at about the
+same time. So the last publications are cached as they are delivered, and are read and checked once.
 """
 
 from typing import NamedTuple
@@ -12,36 +12,36 @@ from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout.kv import Transaction
 
-KEPT_MAX = 1_024  # publications, none longer than what stands in its entry
+KEPT_MAX = 1_024  # publications whose record is in their entry
 
 
 class Opened(NamedTuple):
-    """A publication that is sound, as it is delivered."""
+    """A publication that was read and checked."""
 
     record: bytes
     trailer: bytes  # its encoded UID
     checksum: int
     topic: bytes  # as it follows the record in a delivery
-    is_plain: bool  # It is in no group, and nobody finds it by a correlation id.
+    is_plain: bool  # It has no group and no correlation id.
 
 
 class References:
-    """What this turn changed. Each subscription that has a publication holds it, and its topic."""
+    """The changes of this turn. Subscriptions refer to a publication, and its topic may, too."""
 
     def __init__(self) -> None:
         self.changes: dict[int, int] = {}  # by arrival
-        self._kept: dict[int, Opened] = {}  # the longest kept first
+        self._kept: dict[int, Opened] = {}  # the oldest first
 
     def add(self, arrival: int) -> None:
-        """Count one more who holds the publication of that *arrival*."""
+        """Counts one more reference to the publication with that *arrival*."""
         self.changes[arrival] = self.changes.get(arrival, 0) + 1
 
     def remove(self, arrival: int) -> None:
-        """Count one who holds it no more."""
+        """Counts one reference less."""
         self.changes[arrival] = self.changes.get(arrival, 0) - 1
 
     def open(self, tx: Transaction, arrival: int) -> Opened | None:
-        """Return the publication of that *arrival*; None if it is damaged, or missing."""
+        """Returns the publication with that *arrival*; None if it is damaged or missing."""
         found = self._kept.get(arrival)
         if found is not None:
             return found

@@ -1,5 +1,7 @@
-"""What a get, a consumer or a browse selects: by UID, correlation id or group through an index, at
-a cost that does not depend on depth; or by a selector, which looks at each message once.
+"""Defines what a get, a consumer or a browse selects.
+
+An index finds messages by UID, correlation id or group, at a cost that does not depend on the depth
+of the queue. A selector looks at each message once.
 """
 
 from functools import lru_cache
@@ -15,12 +17,12 @@ from qmgrd.core.queue.facts import Facts
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.selector.selector import Selector, compile_selector
 
-ROW_STEPS = 10_000  # the time that a row of the store takes, all in all, in steps of a selector
+ROW_STEPS = 10_000  # the steps of a selector that take as long as one row of the store
 UID_LEAST_BYTES = 9  # an origin of one letter, and the timestamp
 
 
 class Selection(NamedTuple):
-    """What is wanted: what an index has under ``prefix``, or what ``selector`` matches, or all."""
+    """Messages under a ``prefix`` of an index, or those that ``selector`` matches, or all."""
 
     selector: Selector | None = None
     prefix: bytes = b""
@@ -37,10 +39,10 @@ def selection(
     uid: bytes = b"",
     number: int = 0,
 ) -> Selection:
-    """Return what a request selects on *queue*; with *number* one member of a group.
+    """Returns the selection of a request on *queue*; with *number*, of one member of a group.
 
     Raises:
-        RequestError: SELECTOR_INVALID; VALUE_INVALID, more than one way to select is given.
+        RequestError: SELECTOR_INVALID; VALUE_INVALID: it selects in more than one way.
     """
     if number and not group_id:
         raise RequestError(ErrorCode.VALUE_INVALID, f"number {number} is of no group: say which")
@@ -80,15 +82,15 @@ def selection(
 
 
 def compile_weight(where: str) -> int:
-    """Return for how many rows of the store compiling *where* counts, at worst."""
-    return len(where) // 6 + 2 * where.count("%")  # which may begin pieces to search
+    """Returns the most rows of the store that compiling *where* counts for."""
+    return len(where) // 6 + 2 * where.count("%")  # Each may begin a piece to search for.
 
 
 def weight(selector: Selector | None, tx: Transaction, value: bytes) -> int:
-    """Return for how many rows of the store a look at the message of an entry counts.
+    """Returns how many rows of the store a look at the message of an entry counts for.
 
-    What is to be looked at in one go is bounded by rows, as is a turn. So where a look takes long,
-    as with many LIKE on long texts, there are fewer of them.
+    Rows bound a turn, and the looks of one request. So if a look takes long, as with many LIKE on
+    long texts, fewer fit in a turn.
     """
     if selector is None:
         return 1
@@ -97,9 +99,9 @@ def weight(selector: Selector | None, tx: Transaction, value: bytes) -> int:
     return 1 + selector.steps(entries.record_bytes(entry), envelope_bytes) // ROW_STEPS
 
 
-@lru_cache(maxsize=256)  # Compiling is pure, and programs ask the same again and again.
+@lru_cache(maxsize=256)  # Programs use the same selectors again and again.
 def compiled(where: str) -> Selector:
-    """Return the selector that *where* is.
+    """Returns the compiled selector *where*.
 
     Raises:
         RequestError: SELECTOR_INVALID.
@@ -115,7 +117,7 @@ def is_selected(
     entry: entries.Entry,
     record: bytes,
 ) -> bool:
-    """Return whether the message under *key* is one that *selector* matches; None matches all."""
+    """Returns whether *selector* matches the message under *key*; None matches all."""
     if selector is None:
         return True
     priority, arrival = keys.place(key)
@@ -125,5 +127,5 @@ def is_selected(
         extra |= {"topic": topic, "subscription": queue.name}
     facts = Facts(record, priority, entry.delivered, entry.failed, entry.put_us, extra)
     if queue.is_transmission:
-        facts.priority = facts.head().priority  # Where it lies they are in the order of ids.
+        facts.priority = facts.head().priority  # Its key has no priority there.
     return selector.matches(facts.value_of)

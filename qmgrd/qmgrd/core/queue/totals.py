@@ -1,4 +1,4 @@
-"""How many messages all queues hold, as running sums: a status costs no loop over the queues."""
+"""Running sums over all queues, so that a status does not have to loop over them."""
 
 from qmgrd.core.queue.queue import Queue
 
@@ -13,14 +13,16 @@ class Totals:
     def __init__(self) -> None:
         self.messages = 0
         self.leased = 0
-        self._counted: dict[int, tuple[int, int]] = {}  # of each queue, as of its last count
+        self._counted: dict[
+            int, tuple[int, int]
+        ] = {}  # by queue id: depth and leases at its last count
 
     def had_leases(self, queue: Queue) -> bool:
         """Returns whether *queue* had leases when it was counted last."""
         return self._counted.get(queue.id, (0, 0))[1] > 0
 
     def count(self, queue: Queue) -> None:
-        """Add what changed on *queue* since it was counted last."""
+        """Adds the changes of *queue* since it was counted last."""
         depth, leased = queue.counters.depth, len(queue.leases)
         depth_before, leased_before = self._counted.get(queue.id, (0, 0))
         self.messages += depth - depth_before
@@ -28,7 +30,7 @@ class Totals:
         self._counted[queue.id] = depth, leased
 
     def forget(self, queue: Queue) -> None:
-        """Subtract what *queue*, which is deleted, was counted with."""
+        """Subtracts *queue*, which is deleted."""
         depth, leased = self._counted.pop(queue.id, (0, 0))
         self.messages -= depth
         self.leased -= leased

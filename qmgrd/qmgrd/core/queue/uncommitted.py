@@ -1,4 +1,4 @@
-"""What open units of work hold for a queue."""
+"""Puts of open units of work, as their queue counts them."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ class Uncommitted:
     __slots__ = ("arrivals", "bytes", "messages")
 
     def __init__(self) -> None:
-        # By key of the UID index: the arrival, or 0 if the commit assigns it. In order of arrivals.
+        # Arrivals by key of the UID index, in order; 0 if the commit assigns them.
         self.arrivals: dict[bytes, int] = {}
         self.messages = 0
         self.bytes = 0
