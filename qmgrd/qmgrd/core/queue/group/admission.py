@@ -1,7 +1,7 @@
-"""Which members may be put: each number once, none behind the last (BEHAVIOUR, D7).
+"""Decides which members may be put: each number once, and none after the last (BEHAVIOUR, D7).
 
-What has left for good has its number still, as long as its group is remembered: a put that is made
-again must not double it. What open units of work are going to put counts as put.
+A member that has left still has its number, as long as its group is remembered: a put that is
+repeated must not add it twice. Puts of open units of work count, too.
 """
 
 from shlex import quote
@@ -13,31 +13,31 @@ from qmgrd.core.queue.group.hold import Member
 from qmgrd.core.queue.group.row import GroupRow
 
 NO_GROUP = bytes(24)
-UNCOMMITTED_MS = 1_000  # until a number that a unit of work holds may be free again
+UNCOMMITTED_MS = 1_000  # until a number that a unit of work uses may be free again
 
 
 class Pending:
-    """The members that open units of work are going to put on one queue.
+    """The members that open units of work will put on one queue.
 
-    Invariant: no group without a member is in it, and ``_last`` is the number of one of these.
+    Invariant: each group in it has a member, and ``_last`` is the number of one of them.
     """
 
     def __init__(self) -> None:
         self._numbers: dict[bytes, dict[int, None]] = {}  # by group
-        self._last: dict[bytes, int] = {}  # of these, the one that ends its group
+        self._last: dict[bytes, int] = {}  # the number that ends the group, by group
 
     def __len__(self) -> int:
-        """Return how many groups they are of."""
+        """Returns the number of groups."""
         return len(self._numbers)
 
     def keep(self, member: Member, *, is_last: bool) -> None:
-        """Have nobody else put a member that a unit is going to."""
+        """Adds a member, which no other put may use."""
         self._numbers.setdefault(member.group_id, {})[member.number] = None
         if is_last:
             self._last[member.group_id] = member.number
 
     def give_up(self, member: Member) -> None:
-        """Have others put a member that no unit holds any more."""
+        """Removes a member, which other puts may use now."""
         group_id, number = member
         numbers = self._numbers.get(group_id, {})
         numbers.pop(number, None)
@@ -47,12 +47,12 @@ class Pending:
             self._numbers.pop(group_id, None)
 
     def first(self, group_id: bytes, above: int, below: int) -> int:
-        """Return the lowest number between the two that a unit is going to put; 0 if none."""
+        """Returns the lowest number between the two that a unit will put; 0 if none."""
         numbers = self._numbers.get(group_id, {})
         return min((number for number in numbers if above < number < below), default=0)
 
     def error(self, queue: str, member: Member, *, is_last: bool) -> RequestError | None:
-        """Return GROUP_NUMBER_TAKEN or GROUP_ENDED where a unit has what contradicts a put."""
+        """Returns GROUP_NUMBER_TAKEN or GROUP_ENDED if a put conflicts with a unit."""
         group_id, number = member
         numbers = self._numbers.get(group_id)
         if numbers is None:
@@ -71,7 +71,7 @@ class Pending:
 
 
 def check_number(member: Member) -> None:
-    """Raise VALUE_INVALID or GROUP_NUMBER_INVALID where *member* is none of any group."""
+    """Raises VALUE_INVALID or GROUP_NUMBER_INVALID if *member* is not valid."""
     if member.group_id == NO_GROUP:
         text = "a group id of 24 zero bytes stands for no group"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
@@ -80,7 +80,7 @@ def check_number(member: Member) -> None:
 
 
 def check_row(queue: str, row: GroupRow, member: Member, *, is_last: bool) -> None:
-    """Raise GROUP_NUMBER_TAKEN or GROUP_ENDED where what is known of a group contradicts a put."""
+    """Raises GROUP_NUMBER_TAKEN or GROUP_ENDED if a put conflicts with the row of its group."""
     group_id, number = member
     if row.has_left(number):
         raise taken(queue, member, f"has left it, and number {row.due} is due")
@@ -93,7 +93,7 @@ def check_row(queue: str, row: GroupRow, member: Member, *, is_last: bool) -> No
 
 
 def taken(queue: str, member: Member, why: str) -> RequestError:
-    """Return that there is a message of that number, or was."""
+    """Returns the error of a number that exists, or existed."""
     return RequestError(
         ErrorCode.GROUP_NUMBER_TAKEN,
         f"number {member.number} of group {shown(member.group_id)} on queue {queue} {why}; look "

@@ -1,9 +1,9 @@
-"""Browsing in logical order: messages of no group and groups by their places, members by number.
+"""Browses in logical order: ungrouped messages and groups by their places, members by number.
 
-A cursor says where it is in that order: place, number in the group that has its turn there, 1 for
-the order, and the group. So the group goes on behind that number, wherever it has its turn by now.
-What is completed behind the cursor it does not notice; a group that was passed and is consumed from
-meanwhile has its turn further on, and is met again there.
+A cursor has the place, the number in the group at that place, 1 for the order, and the group. So
+the browse continues the group after that number, even if the place of the group has changed. It
+misses groups that become complete before its cursor. If members of a group are consumed after the
+browse has passed it, the group has a later place, and the browse shows it again there.
 """
 
 import struct
@@ -21,12 +21,12 @@ from qmgrd.core.queue.group import index as group_index
 from qmgrd.core.queue.queue import Queue
 
 _START = [keys.PRIORITY_TOP, 0, 0, LOGICAL]
-_NONE = [0, 0, 0]  # the group of what is in none
+_NONE = [0, 0, 0]  # the group of ungrouped messages
 _GROUP = struct.Struct(">QQQ")
 
 
 def check_cursor(after: Cursor | None, order: int) -> None:
-    """Raise INCONSISTENT_BROWSE where a browse goes on in another order (MQRC 2259)."""
+    """Raises INCONSISTENT_BROWSE if a browse continues in another order (MQRC 2259)."""
     if after is None:
         return
     was = after[3] if len(after) > 3 else 0
@@ -49,9 +49,9 @@ def _is_sound(after: Cursor) -> bool:
 def in_logical_order(
     queue: Queue, tx: Transaction, after: Cursor | None, *, all_available: bool
 ) -> Iterator[Found]:
-    """Yield keys and entries in logical order behind a cursor, each with its own.
+    """Yields keys and entries in logical order after a cursor, each with its cursor.
 
-    A group that is passed, as it is not whole, is yielded without an entry.
+    A group that is skipped because it is incomplete is yielded without an entry.
     """
     priority, arrival, number, _, *group = (after or _START)[:7]
     begun = _GROUP.pack(*(group or _NONE))
@@ -84,7 +84,7 @@ def _place(row: tuple[bytes, bytes]) -> bytes:
 
 
 def all_there(queue: Queue, tx: Transaction, found: Iterator[Found]) -> Iterator[Found]:
-    """Yield what was *found*, but members of groups that are not all there without an entry."""
+    """Yields *found*, but members of incomplete groups without an entry."""
     for key, value, cursor in found:
         group = index.selected_by(entries.front(tx, entries.decode(value)))[1]
         if group is None or key[keys.POSITION_AT] == keys.LANE_READY:
@@ -96,7 +96,7 @@ def all_there(queue: Queue, tx: Transaction, found: Iterator[Found]) -> Iterator
 def _members(
     queue: Queue, tx: Transaction, where: Cursor, group_id: bytes, number: int
 ) -> Iterator[Found]:
-    """Yield the members behind *number* up to the first gap, with cursors of that place."""
+    """Yields the members after *number* up to the first gap, with cursors of that place."""
     row = queue.groups.peek(tx, group_id)
     if row is None or not row.place:
         return

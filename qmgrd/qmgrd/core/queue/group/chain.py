@@ -1,11 +1,11 @@
-"""The groups of a queue that have their turn, in the order of their turns: two ranges of the store.
+"""The groups of a queue that a consumer can begin, in order of their places: two ranges of rows.
 
-    chain     place ──▶ group    its due member can be got, and nobody stopped it
-    complete  place ──▶ group    of these the ones that are all there, but for what has left
+    chain     place ──▶ group    its due member is available, and the group is not stopped
+    complete  place ──▶ group    those of them whose remaining members have all arrived
 
-A getter that begins complete groups only reads the second range. It passes no incomplete group,
-however many are in front of the first complete one. The row of a group says whether the group is
-in either. Rows of an older version do not: at the first start a job looks at all groups once.
+A consumer that begins complete groups only reads the second range. So it never steps over
+incomplete groups. The row of a group states whether the group is in the ranges. Rows of an older
+version do not: at the first start a job looks at all groups once.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ Turn = tuple[bytes, bytes]  # place and id of a group
 
 
 def move(tx: Transaction, queue_id: int, group_id: bytes, row: GroupRow, place: bytes) -> bool:
-    """Move a group to *place*, or out of both ranges; return whether that changed anything."""
+    """Moves a group to *place*, or out of both ranges; returns whether that changed anything."""
     is_listed = bool(place) and row.is_rest_ready
     if (row.place, row.is_listed) == (place, is_listed):
         return False
@@ -43,11 +43,11 @@ def take_out(tx: Transaction, queue_id: int, group_id: bytes, row: GroupRow) -> 
 def behind(
     tx: Transaction, queue_id: int, heads: list[int], *, is_complete: bool
 ) -> Iterator[Turn]:
-    """Yield the groups in the order of their turns, from the lowest arrival of each priority on.
+    """Yields the groups in order of their places, from the lowest arrival of each priority on.
 
     Args:
-        heads: the lowest arrival of interest by priority; read again whenever a priority begins.
-        is_complete: whether only groups are of interest that are all there.
+        heads: the lowest arrival of interest by priority; read again when a priority begins.
+        is_complete: yields complete groups only.
     """
     key_of = keys.complete if is_complete else keys.chain
     stop = keys.after(key_of(queue_id, b""))
@@ -61,5 +61,5 @@ def behind(
                 at = place[0]
                 if place < keys.PLACE.pack(at, heads[keys.PRIORITY_TOP - at]):
                     rank = at
-                    break  # Behind are some that were stepped over.
+                    break  # The groups up to this position were stepped over.
             yield place, group_id

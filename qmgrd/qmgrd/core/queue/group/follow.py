@@ -1,6 +1,6 @@
-"""The members of groups that a consumer has: handed to it one after the other, as they are next.
+"""Leases the next members of the groups that a consumer holds, one after the other.
 
-A run of plain members goes in one tight loop (queue/group/run.py), every other step by step.
+Runs of plain members go through a tight loop (queue/group/run.py), other members step by step.
 """
 
 from qmgr_protocol.messages import DELIVERY, LOGICAL, STATE_TAKEN_OVER
@@ -19,7 +19,7 @@ from qmgrd.core.queue.take import is_there, tail_of
 
 
 class Following:
-    """What a consumer is handed in one go; of it, the members of groups that it has."""
+    """The items for one delivery to a consumer, and the groups that it holds."""
 
     def __init__(
         self, queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int
@@ -34,17 +34,17 @@ class Following:
         self._size = self._looked_at = 0
         self._frame_bytes = 0
         self._at_end = True
-        self._is_full = False  # what is next does not fit in the frame
+        self._is_full = False  # The next message does not fit in the frame.
 
     def settle(self) -> Found:
-        """Count what was taken."""
+        """Counts the messages that were leased."""
         consumer, queue, reader = self._consumer, self._queue, self._reader
         consumer.credit_messages -= len(self._items)
         consumer.credit_bytes -= self._size
         reader.has_credit = consumer.credit_messages > 0 and consumer.credit_bytes > 0
         self._groups.holds.end_stalled(reader)
         queue.counters.count_delivered(len(self._items))
-        for key, value in dict(self._damaged).items():  # Who looks again may find one twice.
+        for key, value in dict(self._damaged).items():  # A second look may find one twice.
             lane.set_aside(queue, self._tx, key, value)
         return Found(self._items, self._looked_at + 1, self._at_end)
 
@@ -56,15 +56,15 @@ class Following:
         return has
 
     def _follow(self, group_id: bytes, hold: Hold) -> None:
-        """Lease the members of a group that is held, from its position on.
+        """Leases the members of a held group, from its position on.
 
-        In logical order all that are there; in pinned order those that lie side by side, and the
-        group stands in line with the others, as something else may come before them.
+        In logical order these are all available members. In pinned order these are the members with
+        consecutive arrivals; then the group lines up with the others, as another may be first.
         """
         row = self._groups.row(self._tx, group_id)
         self._reader.calling.pop(group_id, None)
         self._reader.line.leave(group_id)
-        if row is None:  # Nothing more is known of it: it is over.
+        if row is None:  # The group is over and forgotten.
             hold.has_ended = True
             if self._reader.current == group_id:
                 self._reader.current = None
@@ -85,14 +85,14 @@ class Following:
                 self._end_if_idle(group_id, hold)
             return
         if not self._has_room:
-            self._reader.calling[group_id] = None  # There may be more of it.
+            self._reader.calling[group_id] = None  # More members may be available.
         hold.has_ended = 0 < row.last < row.after(hold.next)
         if hold.has_ended and self._reader.current == group_id:
             self._reader.current = None
         self._end_if_idle(group_id, hold)
 
     def _line_up(self, group_id: bytes, hold: Hold) -> None:
-        """Have a group that is held stand in line with its next member, if that can be had."""
+        """Lines up a held group at the place of its next member, if that is available."""
         reader, row = self._reader, self._groups.row(self._tx, group_id)
         reader.calling.pop(group_id, None)
         if row is not None and (row.is_stopped or hold.is_full):
@@ -107,8 +107,8 @@ class Following:
             self._end_if_idle(group_id, hold)
 
     def _take_next(self, group_id: bytes, hold: Hold, row: GroupRow) -> None:
-        """Lease the next members one by one, whatever they are."""
-        number, beside = row.after(hold.next), b""  # in pinned order, where the next is to lie
+        """Leases the next members one by one, of any kind."""
+        number, beside = row.after(hold.next), b""  # in pinned order, the position of the next
         start = keys.group(self._queue.id, group_id, number)
         prefix = group_index.prefix_of(self._queue.id, group_id)
         for key, position in group_index.under(self._tx, prefix, start):
@@ -125,9 +125,9 @@ class Following:
             hold.next = number
 
     def _take_run(self, group_id: bytes, hold: Hold, row: GroupRow) -> int:
-        """Lease the next members that lie side by side while they are plain; return how many.
+        """Leases the next members while they are consecutive and plain; returns how many.
 
-        There are none where some left before their turn.
+        None, if some of them left before their turn.
         """
         if row.ahead or self._groups.holds.taken_back or not self._has_room:
             return 0
@@ -154,12 +154,12 @@ class Following:
         return more
 
     def _end_if_idle(self, group_id: bytes, hold: Hold) -> None:
-        """Let go of a group that was begun, or was to go on, and of which nothing can be had."""
+        """Ends the hold on a group of which no member is leased or available."""
         if hold.is_settled and self._reader.current != group_id:
             self._groups.holds.end(group_id)
 
     def _take_member(self, member: Member, hold: Hold, position: bytes) -> bool:
-        """Lease a member; return whether it can be had, and fits in what is being sent."""
+        """Leases a member; returns whether it is available, and fits in the delivery."""
         queue, arrival = self._queue, int.from_bytes(position[2:], "big")
         self._looked_at += 1
         if arrival in queue.leases:
@@ -177,7 +177,7 @@ class Following:
         return True
 
     def _taken_over(self, member: Member, hold: Hold) -> int:
-        """Return what the state says of a group that comes to this reader."""
+        """Returns the flag of a delivery that tells a reader that it took over a group."""
         last_reader = self._groups.holds.last_reader(member.group_id)
         return 0 if hold.is_told or last_reader is self._reader else STATE_TAKEN_OVER
 
@@ -190,20 +190,20 @@ class Following:
         return sound if is_here else None
 
     def _fits(self, size_bytes: int) -> bool:
-        """Return whether so much more fits in what is being sent; else that is full."""
+        """Returns whether so many more bytes fit in the delivery; else marks it as full."""
         consumer = self._consumer
         if self._frame_bytes + size_bytes <= consumer.frame_bytes:
             return True
         if not (self._items or consumer.is_short):
-            return True  # It is alone in its frame.
+            return True  # The first item may be longer.
         self._at_end = False
         consumer.lacks_room = not self._items
-        self._count = len(self._items)  # It is the first of the next frame.
+        self._count = len(self._items)  # The next frame begins with it.
         self._is_full = True
         return False
 
     def _lease(self, key: bytes, sound: entries.Sound, state: int = 0) -> bool:
-        """Lease a message; return whether it fits in what is being sent."""
+        """Leases a message; returns whether it fits in the delivery."""
         queue, arrival, consumer = self._queue, keys.place(key)[1], self._consumer
         more, tail = tail_of(queue, self._tx, self._now, sound.entry, arrival, sound.topic)
         size = DELIVERY.size + len(sound.record) + len(tail)

@@ -1,16 +1,17 @@
-"""The groups of one queue: what is stored of them, and whose turn each is.
+"""The groups of one queue: their rows, and the order in which consumers begin them.
 
     put, wake ──enter──▶ index: number ──▶ place      row: counts, what left, last
     ack, move ──leave──▶   │
                            ▼
-    refresh: is the due member there? ──▶ chain: place ──▶ group, for who begins one
+    refresh: is the due member available? ──▶ chain: place ──▶ group, for those who begin one
 
-A group has its turn at the place of the member that is due. So a getter in logical order goes
-through two lists that are in the order of places, the messages of no group and the chain, and steps
-over nothing but what others hold. Whether all of a group is there is told by its row. Nothing here
-walks a group, and nothing in memory grows with the groups at rest: ``_rows`` is a bounded cache.
+The place of a group is the place of its due member. So a consumer in logical order merges two
+ordered lists, the ungrouped messages and the chain, and steps over nothing but groups that others
+hold. The row of a group states whether the group is complete. Nothing here reads all members of a
+group. Memory does not grow with the number of groups: ``_rows`` is a bounded cache.
 
-What changed in a turn is looked at before messages are handed out, and written once, at its end.
+Groups that changed in a turn are refreshed before messages are handed out, and written once, at its
+end.
 """
 
 from qmgr_protocol.errors import ErrorCode
@@ -28,42 +29,46 @@ from qmgrd.core.queue.group.restore import read
 from qmgrd.core.queue.group.row import NO_PLACE, GroupRow
 
 ROWS_CACHED_MAX = 10_000
-ROWS_OF_A_GROUP = 3  # its own, its turn, and it is complete or in the schedule
-ROWS_OF_A_MEMBER = 1 + ROWS_OF_A_GROUP  # what a put writes at most, beside entry and UID
+ROWS_OF_A_GROUP = (
+    3  # its row, its place in the chain, and one of the complete groups or the schedule
+)
+ROWS_OF_A_MEMBER = 1 + ROWS_OF_A_GROUP  # the most that a put writes in addition to entry and UID
 _PRIORITIES = range(keys.PRIORITY_TOP + 1)
 NEVER = 1 << 63  # above all arrivals
-_NOW_MS = -1  # in this turn, whose time is known when the groups are refreshed
+_NOW_MS = -1  # in this turn; refresh knows its time
 
 
 class Groups:
     """All groups of one queue.
 
     Invariant, once refreshed: a group is in the chain, at the place in its row, if its due member
-    can be got and it is not stopped. Groups in the chain that nobody holds lie behind ``heads``;
-    those that are whole, too, behind ``whole_heads``, and of which all that has not left is there,
-    behind ``rest_heads``.
+    is available and the group is not stopped. Groups in the chain that no reader holds are at or
+    after ``heads``. Those of them that are whole are at or after ``whole_heads``, and those whose
+    remaining members are all available at or after ``rest_heads``.
     """
 
     def __init__(self, queue_id: int, name: str, schedule: Schedule) -> None:
         self.holds = Holds()
         self.heads = [0] * len(_PRIORITIES)
         self.whole_heads, self.rest_heads = [0] * len(_PRIORITIES), [0] * len(_PRIORITIES)
-        self.ripe: dict[bytes, None] = {}  # parked, and all of it is there: to be backed out
-        self.sweeps = 0  # jobs that remove what is gone with a restart, and is counted still
+        self.ripe: dict[
+            bytes, None
+        ] = {}  # parked groups that can be backed out, as all members have arrived
+        self.sweeps = 0  # jobs that remove what a restart lost, and which is still counted
         self.wrote = False  # in this turn
-        self.restored: dict[bytes, None] = {}  # of which the row made no sense, to be logged
-        self.is_held_anew = False  # to other bounds: those at rest are to be looked at
-        self._is_freed = False  # a reader, by the end of its group, or groups, by that of a sweep
+        self.restored: dict[bytes, None] = {}  # Their rows made no sense: to be logged.
+        self.is_held_anew = False  # The limits changed: all groups need a look.
+        self._is_freed = False  # A reader may begin another group, or a sweep has ended.
         self._id = queue_id
         self._name = name
         self._schedule = schedule
         self._rows: dict[bytes, GroupRow] = {}
-        self._stored: dict[bytes, bytes] = {}  # of these, what the store has
-        self._touched: dict[bytes, None] = {}  # their turn may have come, or their row changed
+        self._stored: dict[bytes, bytes] = {}  # the stored rows of these
+        self._touched: dict[bytes, None] = {}  # Their place or row may have changed.
         self.pending = Pending()
 
     def row(self, tx: Transaction, group_id: bytes) -> GroupRow | None:
-        """Return what is known of a group, or None."""
+        """Returns the row of a group, or None."""
         found = self._rows.get(group_id)
         if found is None:
             found, stored = read(tx, self._id, self._name, group_id, self.restored)
@@ -72,17 +77,17 @@ class Groups:
         return found
 
     def peek(self, tx: Transaction, group_id: bytes) -> GroupRow | None:
-        """Return the same, to be read and not to be changed: what is asked for keeps no memory."""
+        """Returns the row of a group for reading only, without caching it."""
         found = self._rows.get(group_id)
         if found is None:
             found, _ = read(tx, self._id, self._name, group_id, self.restored)
         return found
 
     def is_all_there(self, tx: Transaction, group_id: bytes, *, or_rest: bool = False) -> bool:
-        """Return whether all of a group, to the last, can be had, and is leased to nobody.
+        """Returns whether all members of a group are available, and none is leased.
 
-        With *or_rest* that is all that has not left. No group is while a job removes what is gone
-        with a restart.
+        With *or_rest*, only those that have not left count. While a job removes messages that a
+        restart lost, no group counts as available.
         """
         row = self.peek(tx, group_id)
         if row is None or self.sweeps or self.holds.leased_of(group_id):
@@ -90,7 +95,7 @@ class Groups:
         return row.is_rest_ready if or_rest else row.is_whole
 
     def position(self, tx: Transaction, member: Member) -> bytes | None:
-        """Return lane, 9 - priority and arrival of a member that is there, or None."""
+        """Returns lane, 9 - priority and arrival of a member, or None."""
         prefix = group_index.prefix_of(self._id, member.group_id)
         return group_index.find(tx, prefix, member.number)
 
@@ -102,11 +107,11 @@ class Groups:
 
     @property
     def rows_to_refresh(self) -> int:
-        """How many rows :meth:`refresh` is going to read and write, about."""
+        """About how many rows :meth:`refresh` will read and write."""
         return ROWS_OF_A_GROUP * len(self._touched)
 
     def check(self, tx: Transaction, member: Member, *, is_last: bool) -> None:
-        """Raise RequestError where a member may not be put: see queue/group/admission.py."""
+        """Raises RequestError if a member must not be put: see queue/group/admission.py."""
         check_number(member)
         row = self.row(tx, member.group_id)
         if row is not None:
@@ -118,9 +123,9 @@ class Groups:
             raise error
 
     def admits(self, tx: Transaction, member: Member, *, is_last: bool = False) -> bool:
-        """Return whether a message that was not put, but moved here, is a member here.
+        """Returns whether a message that was moved here is a member of its group here.
 
-        It is not where it contradicts what came before it: as a put it would be refused.
+        It is not, if it conflicts with an earlier member: a put of it is refused.
         """
         row, number = self.row(tx, member.group_id), member.number
         if row is not None and (
@@ -134,7 +139,7 @@ class Groups:
     def enter(
         self, tx: Transaction, member: Member, position: bytes, *, is_last: bool, put_us: int
     ) -> None:
-        """Take in a member that is at *position* from here on."""
+        """Adds a member, which is stored at *position*."""
         row, arrival = self.row(tx, member.group_id), int.from_bytes(position[2:], "big")
         if row is None:
             row = self._rows[member.group_id] = GroupRow()
@@ -154,7 +159,7 @@ class Groups:
         self._touched[member.group_id] = None
 
     def next_to_put(self, tx: Transaction, group_id: bytes) -> int:
-        """Return the number behind all that ever came of a group; 0 where none may come so."""
+        """Returns the number after the highest of a group; 0 if no run may begin there."""
         row = self.row(tx, group_id)
         if self.pending or (row is not None and row.last):
             return 0
@@ -170,7 +175,7 @@ class Groups:
         *,
         is_last: bool,
     ) -> None:
-        """Take in the next *count* members, whose rows are written; the first is at *arrival*."""
+        """Adds the next *count* members, whose rows are stored; the first has *arrival*."""
         row = self.row(tx, group_id)
         if row is None:
             row = self._rows[group_id] = GroupRow()
@@ -184,7 +189,7 @@ class Groups:
         self._touched[group_id] = None
 
     def acknowledge(self, tx: Transaction, group_id: bytes, numbers: list[int]) -> None:
-        """Have members that were leased leave for good, but for their entries."""
+        """Removes members that were acknowledged, except their entries."""
         group_index.take_out(tx, group_index.prefix_of(self._id, group_id), numbers)
         row = self.row(tx, group_id)
         if row is not None:
@@ -195,14 +200,14 @@ class Groups:
         self.holds.end_if_over(group_id)
 
     def leave(self, tx: Transaction, member: Member, position: bytes, *, for_good: bool) -> bool:
-        """Have a member that was at *position* be there no more; return whether it was one."""
+        """Removes a member that was at *position*; returns whether it was one."""
         prefix = group_index.prefix_of(self._id, member.group_id)
         if group_index.find(tx, prefix, member.number) != position:
             return False
         group_index.take_out(tx, prefix, [member.number])
         row = self.row(tx, member.group_id)
         if row is None:
-            return True  # It rotted away.
+            return True  # Its index row was damaged.
         if position[0] == keys.LANE_GROUPED:
             row.count -= 1
         else:
@@ -214,32 +219,32 @@ class Groups:
         return True
 
     def inherit(self, tx: Transaction, group_id: bytes, there: GroupRow) -> None:
-        """Have a group that came from another queue go on where it was *there*."""
+        """Continues a group, which comes from another queue, where it was *there*."""
         if there.gone and self.row(tx, group_id) is None:
-            # What units of work here are going to put is still to come, whatever left there.
+            # Numbers that units of work will put here are still to come, even if they left there.
             row = there.what_left(below=self.pending.first(group_id, 0, there.highest + 1))
-            if row.gone:  # It is stored even if its message is no member here.
+            if row.gone:  # Stores it even if its message is not a member here.
                 row.changed_ms = _NOW_MS
                 self._rows[group_id], self._touched[group_id] = row, None
 
-    # Whose turn it is
+    # Places in the chain
 
     def touch(self, group_id: bytes) -> None:
-        """Have the turn of a group looked at, and its row written if it is another one."""
+        """Makes :meth:`refresh` look at a group, and write its row if it changed."""
         self._touched[group_id] = None
 
     def pass_over(self) -> None:
-        """Forget what :meth:`refresh` would do, although the chain is not where the rows are."""
+        """Forgets the groups to refresh, so that the chain no longer matches the rows."""
         self.holds.end_idle()
         self._touched, self.ripe = {}, {}
         self._is_freed = self.is_held_anew = False
 
     def refresh(self, tx: Transaction, now: Now, bounds: Bounds) -> tuple[list[bytes], int]:
-        """Bring the chain to where the rows are.
+        """Updates the chain to match the rows.
 
         Returns:
-            Places of due members whose turn may have come; the lowest arrival of a group that may
-            be all there now, else NEVER.
+            Places of due members that may be available now; the lowest arrival of a group that may
+            be complete now, else NEVER.
         """
         touched, self._touched = self._touched, {}
         touched |= self.holds.end_idle()
@@ -264,7 +269,7 @@ class Groups:
         return called, whole_from
 
     def _turn(self, tx: Transaction, group_id: bytes, row: GroupRow) -> list[bytes]:
-        """Have a group be in the chain, or not; return its due place if there may be more of it."""
+        """Adds a group to the chain or removes it; returns its place if more may be available."""
         place, position = NO_PLACE, None
         if row.count and not row.is_stopped:
             position = self.position(tx, Member(group_id, row.due))
@@ -274,7 +279,7 @@ class Groups:
         return [place] if self._call(group_id, row) else []
 
     def _call(self, group_id: bytes, row: GroupRow) -> bool:
-        """Tell who may have more of a group."""
+        """Notifies the reader of a group that more of it may be available."""
         hold = self.holds.by_group.get(group_id)
         if hold is not None:
             if hold.reader is not None and not row.is_stopped:
@@ -293,12 +298,12 @@ class Groups:
         return True
 
     def begin_sweep(self) -> None:
-        """Have no group count as whole until :meth:`end_sweep`."""
+        """Makes all groups count as incomplete until :meth:`end_sweep`."""
         self.sweeps += 1
         self.whole_heads, self.rest_heads = [NEVER] * len(_PRIORITIES), [NEVER] * len(_PRIORITIES)
 
     def end_sweep(self) -> None:
-        """Have groups that are whole be found again."""
+        """Makes complete groups available again."""
         self.sweeps -= 1
         if not self.sweeps:
             self.whole_heads, self.rest_heads = [0] * len(_PRIORITIES), [0] * len(_PRIORITIES)
@@ -324,9 +329,10 @@ class Groups:
             self.wrote = True
 
     def _is_over(self, row: GroupRow) -> bool:
-        """Return whether nothing more is to be known of a group.
+        """Returns whether a group can be forgotten.
 
-        Its producer said so. Where an operator did, who puts more of it has to be told for a while.
+        It can if its producer ended it. If an operator did, it is remembered for a while, so that
+        further puts are refused.
         """
         if not row.is_empty or row.is_paused or (row.is_closed and row.last):
             return False
@@ -335,21 +341,21 @@ class Groups:
     def _watch(
         self, tx: Transaction, now: Now, bounds: Bounds, group_id: bytes, row: GroupRow
     ) -> None:
-        """Have a group be looked at in time, where that may come to something."""
+        """Schedules the next look at a group, if it may expire or be forgotten."""
         wait_ms = bounds.group_retention_ms if row.is_empty else bounds.group_incomplete_ms
         if not wait_ms or (row.is_rest_here and not row.is_empty):
             return
         if 0 < row.due_ms <= now.ms + wait_ms:
             return
-        if row.due_ms:  # As it was to be looked at when it would be forgotten.
+        if row.due_ms:  # The schedule had its end as an empty group.
             tx.delete(keys.due(row.due_ms, self._id, keys.LANE_GROUP, 0, row.born))
         row.due_ms = now.ms + wait_ms
         self._schedule.add(tx, row.due_ms, self._id, keys.LANE_GROUP, 0, row.born, group_id)
 
     def is_due(self, tx: Transaction, now: Now, bounds: Bounds, group_id: bytes) -> bool:
-        """Return whether a group, whose row in the schedule is gone, is to expire now.
+        """Returns whether a group expires now. The caller has removed its row of the schedule.
 
-        One of which nothing is there for too long is forgotten; others are looked at again in time.
+        Forgets a group that was empty for too long; schedules the next look at others.
         """
         row = self.row(tx, group_id)
         if row is None:
@@ -374,7 +380,7 @@ class Groups:
         return True
 
     def forget(self, tx: Transaction, group_id: bytes) -> None:
-        """Forget a group of which nothing is there; a reader that is in it goes on to others."""
+        """Forgets an empty group; its reader may begin others."""
         self._free(group_id)
         row = self._rows.pop(group_id)
         self.wrote = True
@@ -386,16 +392,16 @@ class Groups:
             tx.delete(keys.due(row.due_ms, self._id, keys.LANE_GROUP, 0, row.born))
 
     def end(self, tx: Transaction, group_id: bytes, row: GroupRow) -> None:
-        """Have a group be over all of which left its queue at once: see group_end.py."""
+        """Ends a group whose members all left the queue together: see group_end.py."""
         if not row.is_closed:
             self.forget(tx, group_id)
             return
-        row.parked_number, row.parked_code = 0, 0  # It is known for a while that it was closed.
+        row.parked_number, row.parked_code = 0, 0  # Remembers for a while that it was closed.
         self.ripe.pop(group_id, None)
         self.touch(group_id)
 
     def _free(self, group_id: bytes) -> None:
-        """Have a reader that is in a group of which nothing more comes go on to others."""
+        """Lets the reader of a group that has ended begin others."""
         if group_id in self.holds.by_group:
             self.holds.end(group_id)
             self._is_freed = True

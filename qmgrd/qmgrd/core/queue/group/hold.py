@@ -1,16 +1,17 @@
-"""Who is handed members of which group: in memory, and gone with a restart.
+"""Which reader holds which group: in memory only, so a restart ends all holds.
 
-    nobody's ──begun by a reader──▶ held ──▶ all that is out is settled ──▶ nobody's
-                                     │ ▲
-                                     ▼ │ a member comes back: the position goes back to it
-                                  handed out, in the order of numbers
+    free ──begun by a reader──▶ held ──▶ all leased members are settled ──▶ free
+                                 │ ▲
+                                 ▼ │ a member returns: the position goes back to it
+                              handed out, in order of numbers
 
-1. What is held, nobody else is handed in logical or pinned order.
-2. In logical order a reader is in one group at a time, and holds it until it was handed its last
-   member, even while it waits for the next. In pinned order it has as many as it is handed, each
-   until nothing of it is out, and nothing more of it stands in line: but nothing is left to one
-   that has nothing in its hands and asks for nothing.
-3. One that ends lets go of its groups; what is out is settled before another has them.
+1. No other reader in logical or pinned order receives members of a held group.
+2. In logical order a reader is in one group at a time. It holds the group until it has received
+   the last member, even while it waits for the next. In pinned order a reader may hold many
+   groups, each as long as a member is leased or lines up to be next. A reader without leases that
+   asks for nothing loses the groups that only line up.
+3. A reader that ends gives up its groups. Another reader begins such a group once all leased
+   members are settled.
 """
 
 from collections import OrderedDict
@@ -19,11 +20,11 @@ from typing import NamedTuple
 from qmgr_protocol.messages import LOGICAL, PHYSICAL
 from qmgrd.core.queue.group.line import Line
 
-LAST_MAX = 10_000  # groups of which it is known who had them last
-# Members of one group in one reader's hands. However they are settled, what its row has to know of
-# those that left before others in front of them stays short.
+LAST_MAX = 10_000  # groups whose last reader is remembered
+# Leased members of one group. In whatever order they are settled, the list in its row of members
+# that left before earlier ones stays short.
 OUT_MAX = 500
-ASSIGNED_MAX = 100  # groups that are somebody's to begin
+ASSIGNED_MAX = 100  # groups that only one reader may begin
 TAKEN_BACK_MAX = 100_000
 
 
@@ -35,17 +36,17 @@ class Member(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """Who may begin a group."""
+    """The connection that may begin a group."""
 
-    connection: int  # 0: any but the reader that left it
+    connection: int  # 0: any reader except the one that gave it up
     left: "Reader | None"
 
 
 class Reader:
     """A consumer in logical or pinned order, or the gets of one connection under one number.
 
-    Invariant: ``current`` is None but in logical order. What ``holds`` has a :class:`Hold` that
-    names this reader.
+    Invariant: ``current`` is None except in logical order. Each group in ``holds`` has a
+    :class:`Hold` with this reader.
     """
 
     __slots__ = (
@@ -67,70 +68,70 @@ class Reader:
         self.order = order
         self.current: bytes | None = None  # the group that it is in
         self.holds: dict[bytes, None] = {}
-        self.calling: dict[bytes, None] = {}  # of these, what may have a member for it
-        self.line = Line()  # in pinned order, what has
-        self.has_credit = True  # after its last look, or what it gave since
+        self.calling: dict[bytes, None] = {}  # held groups that may have a member for it
+        self.line = Line()  # in pinned order, held groups that have
+        self.has_credit = True  # after its last look, or since
 
     @property
     def is_ordered(self) -> bool:
-        """Whether it has groups one member after the other."""
+        """Whether it reads groups one member after the other."""
         return self.order != PHYSICAL
 
 
 class Hold:
-    """A group in somebody's hands.
+    """A group that a reader holds.
 
-    Invariant: what is ``out`` or ``going`` back is leased; each number is in one of them at most.
-    What is ``out`` is in the order of numbers.
+    Invariant: all members in ``out`` and ``going`` are leased, and none is in both. ``out`` is in
+    order of numbers.
     """
 
     __slots__ = ("going", "has_ended", "is_told", "next", "out", "reader", "serial")
 
     def __init__(self, reader: Reader, next_: int, serial: int) -> None:
-        self.reader: Reader | None = reader  # None: it is gone, or the group is to leave it
-        self.next = next_  # the number that is handed out next
+        self.reader: Reader | None = reader  # None: it has ended, or must give up the group
+        self.next = next_  # the next number to hand out
         self.has_ended = False  # its last member was handed out
-        self.is_told = False  # the reader knows that it came to it
-        self.serial = serial  # in the order in which groups were begun
+        self.is_told = False  # The reader knows that it took over the group.
+        self.serial = serial  # rises in the order in which groups were begun
         self.out: dict[int, int] = {}  # number to arrival
-        self.going: dict[int, int] = {}  # the same of those that are being taken back
+        self.going: dict[int, int] = {}  # the same for those that are being taken back
 
     @property
     def is_full(self) -> bool:
-        """Whether so many of it are in hand that one of them is to be settled first."""
+        """Whether a member must be settled before more are handed out."""
         return len(self.out) >= OUT_MAX
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing of it is leased."""
+        """Whether no member is leased."""
         return not (self.out or self.going)
 
 
 class Holds:
     """The holds of one queue.
 
-    Invariant: ``leased`` has the arrivals of what is out or going back, and of the strays.
+    Invariant: ``leased`` has the arrivals in ``out`` and ``going`` of all holds, and of strays.
     """
 
     def __init__(self) -> None:
         self.by_group: dict[bytes, Hold] = {}
         self.leased: dict[int, tuple[bytes, int]] = {}  # arrival to group and number
-        self.strays: dict[bytes, int] = {}  # how many of a group are leased outside of any order
-        # Arrivals of what was behind one that came back: to be had again, and not acknowledged now.
+        self.strays: dict[bytes, int] = {}  # members leased in physical order, by group
+        # Arrivals of members after one that returned: they are redelivered, so acks of them fail.
         self.taken_back: dict[int, None] = {}
-        self.freed: dict[bytes, None] = {}  # of late, whose turn is to be looked at
-        self.idle: dict[Reader, None] = {}  # readers that may be stalled by the end of the turn
+        self.freed: dict[bytes, None] = {}  # groups that became free and need a look
+        self.idle: dict[Reader, None] = {}  # readers that may be stalled at the end of the turn
         self._readers: dict[Reader, None] = {}
         self._begun = 0
-        self._last: OrderedDict[bytes, Reader] = OrderedDict()  # who held it, of some
+        self._last: OrderedDict[bytes, Reader] = OrderedDict()  # the last reader, of some groups
         self._assigned: dict[bytes, Assigned] = {}
 
     def open(self, reader: Reader) -> None:
-        """Take in a reader."""
+        """Adds a reader."""
         self._readers[reader] = None
 
     def begin(self, group_id: bytes, reader: Reader, number: int) -> Hold:
-        """Have *reader* hold a group that nobody holds, from *number* on."""
+        """Makes *reader* hold a free group, from *number* on."""
         assert group_id not in self.by_group, "the group is held"
         self._begun += 1
         self._assigned.pop(group_id, None)
@@ -139,27 +140,27 @@ class Holds:
         return hold
 
     def hand_out(self, group_id: bytes, hold: Hold, number: int, arrival: int) -> None:
-        """Note that a member was leased to the reader of *hold*."""
+        """Records that a member was leased to the reader of *hold*."""
         hold.out[number], hold.is_told = arrival, True
         self.leased[arrival] = group_id, number
         self.taken_back.pop(arrival, None)
 
     def stray(self, member: Member, arrival: int) -> None:
-        """Note that a member was leased in physical order, whoever holds its group."""
+        """Records that a member was leased in physical order, to any consumer."""
         self.leased[arrival] = member
         self.taken_back.pop(arrival, None)
         self.strays[member.group_id] = self.strays.get(member.group_id, 0) + 1
 
     def adopt(self, member: Member, arrival: int) -> None:
-        """Have what was leased in physical order be part of the hold on its group."""
+        """Adds a member that was leased in physical order to the hold on its group."""
         self.take_in(*member, arrival)
         hold = self.by_group[member.group_id]
         hold.out = dict(sorted({**hold.out, member.number: arrival}.items()))
 
     def take_in(self, group_id: bytes, number: int, arrival: int) -> Hold | None:
-        """Note that a member is out no more; return the hold that it was part of.
+        """Removes a member from the hold on its group; returns the hold.
 
-        Who calls takes it off ``leased``.
+        The caller removes it from ``leased``.
         """
         hold = self.by_group.get(group_id)
         if hold is not None:
@@ -175,15 +176,16 @@ class Holds:
         return None
 
     def out_of(self, group_id: bytes) -> dict[int, int]:
-        """Return the members (number, arrival) of a group that are out; none where nobody has it.
+        """Returns the leased members (number to arrival) of a held group; else an empty one.
 
-        Who takes one off them takes it off ``leased``, too, and sees to :meth:`end_if_over`.
+        A caller that removes a member also removes it from ``leased``, and calls
+        :meth:`end_if_over`.
         """
         hold = self.by_group.get(group_id)
         return {} if hold is None else hold.out
 
     def settled(self, arrival: int) -> bytes | None:
-        """Note that what was leased is gone; return its group, if it was in one."""
+        """Records that a leased message was removed; returns its group, if it has one."""
         member = self.leased.pop(arrival, None)
         if member is None:
             return None
@@ -193,11 +195,11 @@ class Holds:
         return member[0]
 
     def came_back(self, arrival: int) -> tuple[list[bytes], list[int]]:
-        """Note that what was leased can be had again.
+        """Records that a leased message returns to the queue.
 
         Returns:
-            The groups of which something may be had now, and the arrivals of the members behind it
-            that are to come back, too.
+            The groups that may have available members now, and the arrivals of later members, which
+            must return, too.
         """
         member = self.leased.pop(arrival, None)
         if member is None:
@@ -228,13 +230,13 @@ class Holds:
         return groups, list(behind.values())
 
     def begun(self, reader: Reader) -> bytes | None:
-        """Return the group that *reader* began first and was not handed all of, or None."""
+        """Returns the first group that *reader* began and has not received completely, or None."""
         found = [(self.by_group[x].serial, x) for x in reader.holds]
         open_ = [x for _, x in sorted(found) if not self.by_group[x].has_ended]
         return open_[0] if open_ else None
 
     def _restore(self, group_id: bytes, hold: Hold) -> bytes | None:
-        """Put a reader in logical order back in the group of which it lost a member.
+        """Moves a reader in logical order back to the group of which a member returned.
 
         Returns:
             The group that it was in, which it had begun later.
@@ -252,7 +254,7 @@ class Holds:
         return None
 
     def end_if_over(self, group_id: bytes) -> bool:
-        """Have a group be nobody's that is settled, and that no reader is in; return if it is."""
+        """Frees a group if all is settled and no reader is in it; returns whether it is free."""
         hold = self.by_group.get(group_id)
         if hold is None:
             return False
@@ -263,12 +265,12 @@ class Holds:
         if reader is not None:
             self.idle[reader] = None
             if group_id in reader.line:
-                return False  # It has more of it soon, unless it is stalled.
+                return False  # It receives more soon, unless it is stalled.
         self.end(group_id)
         return True
 
     def end_idle(self) -> dict[bytes, None]:
-        """Have what is left to readers that are stalled be nobody's; return all ``freed``."""
+        """Frees the groups of stalled readers; returns all ``freed`` groups."""
         idle, self.idle = self.idle, {}
         for reader in idle:
             self.end_stalled(reader)
@@ -276,23 +278,23 @@ class Holds:
         return freed
 
     def _is_stalled(self, reader: Reader) -> bool:
-        """Return whether a reader has nothing in its hands, and asks for nothing."""
+        """Returns whether a reader has no leases, and asks for nothing."""
         return not reader.has_credit and all(self.by_group[x].is_settled for x in reader.holds)
 
     def end_stalled(self, reader: Reader) -> None:
-        """Have what stands in line for a reader that is stalled be nobody's, and ``freed``."""
+        """Frees the groups that line up for a stalled reader."""
         if reader.line and self._is_stalled(reader):
             for group_id in list(reader.line):
                 self.end(group_id)
                 self.freed[group_id] = None
 
     def end(self, group_id: bytes) -> None:
-        """Have a group be nobody's."""
+        """Frees a group."""
         hold = self.by_group.pop(group_id)
         assert hold.is_settled, "a member of it is leased"
         if hold.reader is not None:
             self._leave(group_id, hold.reader)
-            if hold.is_told:  # Else nothing of it could be had.
+            if hold.is_told:  # Otherwise it received no member.
                 self._remember(group_id, hold.reader)
 
     def _remember(self, group_id: bytes, reader: Reader) -> None:
@@ -302,14 +304,14 @@ class Holds:
             self._last.popitem(last=False)
 
     def last_reader(self, group_id: bytes) -> Reader | None:
-        """Return who held a group last; None where that is not known any more."""
+        """Returns the last reader of a group; None if it is forgotten."""
         return self._last.get(group_id)
 
     def assign(self, group_id: bytes, connection: int) -> list[bytes]:
-        """Have a group be begun next by that connection, or, with 0, by anyone else than before.
+        """Lets only that connection begin a group next; with 0, any reader but the last.
 
         Returns:
-            The groups that were somebody's to begin, and are all readers' now.
+            The groups that were assigned to one connection, and that all may begin now.
         """
         hold = self.by_group.get(group_id)
         left = hold.reader if hold is not None else self._last.get(group_id)
@@ -320,20 +322,20 @@ class Holds:
         return freed
 
     def assigned_to(self, reader: Reader) -> list[bytes]:
-        """Return the groups that others leave to *reader*."""
+        """Returns the groups that only *reader* may begin."""
         return [x for x in self._assigned if x not in self.by_group and self.is_for(x, reader)]
 
     @property
     def has_assigned(self) -> bool:
-        """Whether any group is left to somebody."""
+        """Whether any group is assigned."""
         return bool(self._assigned)
 
     def is_assigned(self, group_id: bytes) -> bool:
-        """Return whether a group is left to somebody."""
+        """Returns whether a group is assigned."""
         return group_id in self._assigned
 
     def can_assign(self, group_id: bytes, connection: int) -> bool:
-        """Return whether there is somebody that a group may be assigned to."""
+        """Returns whether a reader exists to which a group may be assigned."""
         hold = self.by_group.get(group_id)
         left = hold.reader if hold is not None else self._last.get(group_id)
         if connection:
@@ -341,13 +343,13 @@ class Holds:
         return any(reader is not left for reader in self._readers)
 
     def leased_of(self, group_id: bytes) -> int:
-        """Return how many members of a group are leased."""
+        """Returns how many members of a group are leased."""
         hold = self.by_group.get(group_id)
         held = 0 if hold is None else len(hold.out) + len(hold.going)
         return held + self.strays.get(group_id, 0)
 
     def is_for(self, group_id: bytes, reader: Reader) -> bool:
-        """Return whether *reader* may begin a group that nobody holds."""
+        """Returns whether *reader* may begin a free group."""
         assigned = self._assigned.get(group_id)
         if assigned is None:
             return True
@@ -356,7 +358,7 @@ class Holds:
         return assigned.left is not reader
 
     def _unassign(self, gone: Reader) -> list[bytes]:
-        """Have all begin what only one was to that is gone; return these groups."""
+        """Lets all readers begin the groups assigned to a reader that ended; returns them."""
         is_lone = len(self._readers) < 2
         is_there = any(reader.connection == gone.connection for reader in self._readers)
         found = [
@@ -377,9 +379,9 @@ class Holds:
             reader.current = None
 
     def let_go(self, group_id: bytes) -> bool:
-        """Have the reader of a group be handed no more of it; return whether it is nobody's now.
+        """Makes the reader of a group give it up; returns whether the group is free now.
 
-        It is once what is out is settled.
+        Otherwise it is free once the leased members are settled.
         """
         hold = self.by_group.get(group_id)
         if hold is None:
@@ -393,7 +395,7 @@ class Holds:
         return self.end_if_over(group_id)
 
     def close(self, reader: Reader) -> list[bytes]:
-        """Have a reader let go of all its groups; return those of which others may have more."""
+        """Ends a reader, which gives up all groups; returns those that others may begin."""
         self._readers.pop(reader, None)
         freed = [group_id for group_id in list(reader.holds) if self.let_go(group_id)]
         return freed + self._unassign(reader)

@@ -1,11 +1,11 @@
-"""Where the members of groups lie: a row for each run of them.
+"""The index of members of groups: a row for each run.
 
-A run is of numbers that follow each other, and of messages that lie side by side in one lane, as
-those do that were put in one go. Its row stands under the number of its last, and names the place
-of its first; so what leaves from the front, as most does, changes one row.
+A run has consecutive numbers and consecutive arrivals in one lane, as members have that were put
+together. The key of its row has the last number, the value the position of the first member. Most
+members leave from the front, which changes one row.
 
     key    queue id, group id, the last number
-    value  lane, 9 - priority, arrival of the first; how many (u32), where that is more than one
+    value  lane, 9 - priority, arrival of the first; how many (u32), if more than one
 """
 
 import struct
@@ -22,14 +22,14 @@ _POSITION_BYTES = keys.POSITION.size
 
 
 class Run(NamedTuple):
-    """Members of one group, side by side."""
+    """Consecutive members of one group."""
 
     first: int
     last: int
-    position: bytes  # of the first
+    position: bytes  # of the first member
 
     def at(self, number: int) -> bytes:
-        """Return the position of that one of them."""
+        """Returns the position of the member with that number."""
         if number == self.first:
             return self.position
         position = int.from_bytes(self.position, "big") + number - self.first
@@ -37,7 +37,7 @@ class Run(NamedTuple):
 
 
 def decode(key: bytes, value: bytes) -> Run:
-    """Return the run that a row is about."""
+    """Returns the run of a row."""
     last, count = int.from_bytes(key[-_NUMBER_BYTES:], "big"), 1
     if len(value) == _POSITION_BYTES + _COUNT.size:
         (count,) = _COUNT.unpack_from(value, _POSITION_BYTES)
@@ -45,7 +45,7 @@ def decode(key: bytes, value: bytes) -> Run:
 
 
 def is_sound(key: bytes, value: bytes) -> bool:
-    """Return whether a row has the form of one."""
+    """Returns whether a row has a valid form."""
     if len(key) != _KEY_BYTES or len(value) < _POSITION_BYTES:
         return False
     run = decode(key, value)
@@ -53,19 +53,19 @@ def is_sound(key: bytes, value: bytes) -> bool:
 
 
 def row(prefix: bytes, run: Run) -> tuple[bytes, bytes]:
-    """Return key and value of the row of *run*; its group has *prefix*."""
+    """Returns key and value of the row of *run*; *prefix* is that of its group."""
     count = run.last - run.first + 1
     value = run.position if count == 1 else run.position + _COUNT.pack(count)
     return prefix + run.last.to_bytes(_NUMBER_BYTES, "big"), value
 
 
 def prefix_of(queue_id: int, group_id: bytes) -> bytes:
-    """Return what the keys of a group start with."""
+    """Returns the prefix of the keys of a group."""
     return keys.group(queue_id, group_id, 0)[:-_NUMBER_BYTES]
 
 
 def run_at(tx: Transaction, prefix: bytes, number: int) -> Run | None:
-    """Return the run that has that *number*, or None where the number is not there."""
+    """Returns the run with that *number*, or None if it does not exist."""
     key = prefix + number.to_bytes(_NUMBER_BYTES, "big")
     if (value := tx.get(key)) is not None:
         return decode(key, value)
@@ -76,16 +76,16 @@ def run_at(tx: Transaction, prefix: bytes, number: int) -> Run | None:
 
 
 def find(tx: Transaction, prefix: bytes, number: int) -> bytes | None:
-    """Return lane, 9 - priority and arrival of a member, or None where it is not there."""
+    """Returns lane, 9 - priority and arrival of a member, or None if it does not exist."""
     run = run_at(tx, prefix, number)
     return None if run is None else run.at(number)
 
 
 def under(tx: Transaction, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-    """Yield key and position of members as if each had a row, in the order of their numbers.
+    """Yields key and position of members as if each had a row, in order of their numbers.
 
     Args:
-        prefix: what the keys start with, of one group at most.
+        prefix: of the keys; of one group at most.
         start: the first key of interest.
     """
     start = max(prefix, start)
@@ -93,7 +93,7 @@ def under(tx: Transaction, prefix: bytes, start: bytes = b"") -> Iterator[tuple[
     number = int.from_bytes(rest[:_NUMBER_BYTES].ljust(_NUMBER_BYTES, b"\0"), "big")
     number += len(rest) > _NUMBER_BYTES
     if number >> 8 * _NUMBER_BYTES:
-        return  # Behind all that there can be.
+        return  # The start is after the last possible key.
     for found in tx.scan(index + number.to_bytes(_NUMBER_BYTES, "big"), keys.after(index)):
         run = decode(*found)
         for at in range(max(number, run.first), run.last + 1):
@@ -104,7 +104,7 @@ def under(tx: Transaction, prefix: bytes, start: bytes = b"") -> Iterator[tuple[
 
 
 def take_out(tx: Transaction, prefix: bytes, numbers: list[int]) -> None:
-    """Have members, which are there, be there no more."""
+    """Removes members, which exist."""
     first, last = numbers[0], numbers[-1]
     if numbers == [*range(first, last + 1)]:
         _take_out(tx, prefix, first, last)
@@ -120,7 +120,7 @@ def _take_out(tx: Transaction, prefix: bytes, first: int, last: int) -> None:
         if found is None:
             return
         run = decode(*found)
-        if run.first > first:  # The store is damaged: it is not there.
+        if run.first > first:  # The store is damaged: the member does not exist.
             first = run.first
             continue
         until = min(run.last, last)

@@ -1,4 +1,4 @@
-"""Why an intervention in a group is refused; who asks what it would do is told the same."""
+"""The errors of interventions in groups. A dry run raises the same ones."""
 
 from shlex import quote
 
@@ -7,7 +7,7 @@ from qmgr_protocol.group_id import shown
 
 
 def not_ahead(group_id: bytes, due: int) -> RequestError:
-    """Return that a skip to *due*, or to a number before it, skips nothing."""
+    """A skip to *due*, or to a number before it, skips nothing."""
     return RequestError(
         ErrorCode.VALUE_INVALID,
         f"group {shown(group_id)} is at number {due}; a skip goes to a higher one",
@@ -15,7 +15,7 @@ def not_ahead(group_id: bytes, due: int) -> RequestError:
 
 
 def beyond_end(group_id: bytes, number: int, last: int) -> RequestError:
-    """Return that a skip to *number* promises what is not kept: the group is over before that."""
+    """A skip to *number* is beyond the end of the group."""
     return RequestError(
         ErrorCode.VALUE_INVALID,
         f"group {shown(group_id)} ends with number {last}, so it cannot go on with {number}; "
@@ -24,7 +24,7 @@ def beyond_end(group_id: bytes, number: int, last: int) -> RequestError:
 
 
 def nothing_here(group_id: bytes) -> RequestError:
-    """Return that a skip that names no number has none to go to."""
+    """A skip without a number has no member to go to."""
     return RequestError(
         ErrorCode.VALUE_INVALID,
         f"nothing of group {shown(group_id)} is here; say the number to skip to",
@@ -32,7 +32,7 @@ def nothing_here(group_id: bytes) -> RequestError:
 
 
 def leased(queue: str, group_id: bytes, number: int, client: str) -> RequestError:
-    """Return that a skip would take *number* away from *client*, which has it leased."""
+    """A skip would take *number* from *client*, which has leased it."""
     name, who = shown(group_id), client or "a client without a name"
     return RequestError(
         ErrorCode.GROUP_IN_USE,
@@ -43,7 +43,7 @@ def leased(queue: str, group_id: bytes, number: int, client: str) -> RequestErro
 
 
 def no_reader(queue: str, connection: int) -> RequestError:
-    """Return that a group cannot be reassigned, to *connection* or, with 0, to anyone else."""
+    """A group cannot be reassigned: *connection*, or any other with 0, reads no groups."""
     fact = (
         f"connection {connection} reads no groups of {queue}"
         if connection

@@ -1,26 +1,28 @@
-"""The groups in one reader's hands that have a member for it, in the order of their turns.
+"""The groups of one reader that have an available member, in order of their places.
 
-A pinned consumer has many at once. What comes next is the first of them all, by priority and
-arrival: a group of which much is there keeps none of the others waiting.
+A reader in pinned order holds many groups at once. The next member is the first one of all of them,
+by priority and arrival. So a long group does not delay the others.
 """
 
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
-_STALE_MAX = 64  # what groups left that may lie in the heap, beside as much as stands there
+_STALE_MAX = 64  # outdated places in the heap, in addition to as many as there are groups
 
 
 class Line:
-    """Groups by the places (:data:`keys.PLACE`) of what is next of each; each stands once."""
+    """Groups by the place (:data:`keys.PLACE`) of the next member of each."""
 
     __slots__ = ("_heap", "_places")
 
     def __init__(self) -> None:
         self._places: dict[bytes, bytes] = {}
-        self._heap: list[tuple[bytes, bytes]] = []  # and what a group left, until it is first
+        self._heap: list[
+            tuple[bytes, bytes]
+        ] = []  # including outdated places, until they are first
 
     def stand(self, group_id: bytes, place: bytes) -> None:
-        """Have a group stand at *place*, and nowhere else."""
+        """Adds a group at *place*, or moves it there."""
         if self._places.get(group_id) == place:
             return
         self._places[group_id] = place
@@ -30,7 +32,7 @@ class Line:
             heapify(self._heap)
 
     def leave(self, group_id: bytes) -> None:
-        """Have a group stand nowhere."""
+        """Removes a group."""
         self._places.pop(group_id, None)
 
     def __len__(self) -> int:
@@ -43,7 +45,7 @@ class Line:
         return iter(self._places)
 
     def first(self) -> tuple[bytes, bytes] | None:
-        """Return the lowest place and its group, or None."""
+        """Returns the lowest place and its group, or None."""
         heap = self._heap
         while heap and self._places.get(heap[0][1]) != heap[0][0]:
             heappop(heap)

@@ -1,4 +1,4 @@
-"""Reading what is known of a group; where that makes no sense, finding it out from its members."""
+"""Reads the row of a group; if it makes no sense, makes it from the members of the group."""
 
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
@@ -10,9 +10,9 @@ from qmgrd.core.queue.group.row import GroupRow
 def read(
     tx: Transaction, queue_id: int, queue: str, group_id: bytes, made: dict[bytes, None]
 ) -> tuple[GroupRow | None, bytes]:
-    """Return what is known of a group, if anything is, and the row as it is stored.
+    """Returns the row of a group, if it has one, and its stored form.
 
-    A row that makes no sense counts as not stored: it is *made* from the members of the group.
+    If the stored row makes no sense, it counts as missing, and is *made* from the members.
 
     Raises:
         RowDamaged: the checksum of the row is wrong.
@@ -28,7 +28,7 @@ def read(
 
 
 def restored(tx: Transaction, queue_id: int, group_id: bytes) -> GroupRow:
-    """Return what the members of a group say of it: all below the first count as left for good."""
+    """Makes a row from the members of a group; numbers below the first count as consumed."""
     row = GroupRow()
     prefix = group_index.prefix_of(queue_id, group_id)
     for key, value in tx.scan(prefix, keys.after(prefix)):

@@ -1,9 +1,9 @@
-"""Runs of members, put and taken: the next numbers of one group, each plain.
+"""Puts and leases runs of members: consecutive numbers of one group, each plain.
 
-Most members are: without a time, a correlation id or a target, not stamped yet when they are put,
-short, and right behind those that came before. They go through the tight loops here, as messages of
-no group go through those of put.py and take.py; every other goes step by step, to the same end. It
-is a run of its own in the index then (queue/group/index.py).
+Most members are plain: they have no delay or expiry, no correlation id and no target, are short,
+have no UID yet when they are put, and follow the previous one. They go through the tight loops
+here, as ungrouped messages go through those of put.py and take.py. Other members go step by step,
+with the same result. Each of them is a run of one in the index (queue/group/index.py).
 """
 
 import struct
@@ -30,7 +30,7 @@ from qmgrd.core.queue.take import state_of
 _PUT = struct.Struct(">I4sQHHI24sI")
 _PUT_BYTES = _PUT.size
 _OF_A_GROUP = (records.IN_GROUP, records.IN_GROUP | records.LAST_IN_GROUP)  # no correlation id
-# The head of an entry, and that of the record behind it where there is no target, with its group.
+# The head of an entry without a target, and that of the record that follows, with its group.
 _TAKE = struct.Struct(">xBxBHHQQQIB11xHHI24sI")
 _RECORD_AT = entries.HEAD_BYTES
 _SUMMED_AT = _RECORD_AT + records.SUMMED_AT
@@ -38,23 +38,23 @@ _LEAST_BYTES = _TAKE.size + records.TIMESTAMP.size
 
 
 def looks_like_a_run(record: bytes) -> bool:
-    """Return whether it is worth to begin with *record*, which may be anything."""
+    """Returns whether *record*, which may be malformed, may begin a run."""
     return record[17:18] in b"\1\3" and record[16:17] == b"\0" and len(record) >= _PUT_BYTES
 
 
 def put_run(
     queue: Queue, tx: Transaction, now: Now, stamper: Stamper, batch: list[bytes], plain_max: int
 ) -> int:
-    """Appends the members that *batch* begins with, if they are a run; returns how many.
+    """Appends the first members of *batch* that are a run; returns how many.
 
-    They are of one group and priority, and come behind all that ever came of it: so none is there,
-    or was.
+    They have one group and priority, and numbers above all that the group ever had. So none of them
+    can be a duplicate.
     """
     groups, group_id = queue.groups, batch[0][records.HEAD_BYTES : _PUT_BYTES - 4]
     number = groups.next_to_put(tx, group_id)
     is_near_end = number + len(batch) > records.GROUP_NUMBER_MAX
     unpack, head = _PUT.unpack_from, entries.encode_head(now.wall_us)
-    kind = unpack(batch[0])[1]  # of a record, its priority with it
+    kind = unpack(batch[0])[1]  # the four bytes with its priority and flags
     prefix = queue.positions.plain_grouped.get(kind)
     if not number or is_near_end or queue.waiting.seeking or group_id == NO_GROUP or prefix is None:
         return 0
@@ -125,13 +125,13 @@ def take_run(
     size: int,
     frame_bytes: int,
 ) -> tuple[int, int]:
-    """Lease members of a group, from *number* on, while they lie side by side and are plain.
+    """Leases members of a group, from *number* on, while they are consecutive and plain.
 
     Args:
-        size: the bytes of all records in *items*, which have *frame_bytes* in all.
+        size: the bytes of all records in *items*; *frame_bytes* are those of all items.
 
     Returns:
-        The number behind them, and the bytes of all *items*.
+        The number after them, and the bytes of all records in *items*.
     """
     leases, lessee, holds = queue.leases, consumer.lessee, queue.groups.holds
     own, leased, out, numbers = lessee.leases, holds.leased, hold.out, lessee.numbers
@@ -165,7 +165,7 @@ def take_run(
             at,
         ) = unpack(value)
         if at != number or found != group_id or arrival != there >= 0:
-            break  # Another's; or something else lies between; or its group stands elsewhere in it.
+            break  # Another group, another arrival between, or the group is elsewhere in the record.
         if (
             flags
             or target
@@ -206,7 +206,7 @@ def take_run(
 
 
 def _beside(queue: Queue, tx: Transaction, group_id: bytes, number: int) -> Rows:
-    """Return key and entry of a member that can be got, and, if it is in a run, what is behind."""
+    """Yields key and entry of an available member; if it is in a run, also the next rows."""
     run = group_index.run_at(tx, group_index.prefix_of(queue.id, group_id), number)
     if run is None or run.position[0] != keys.LANE_GROUPED:
         return iter(())

@@ -1,8 +1,8 @@
-"""What a reader in logical or pinned order selects: the first of what it is to have next.
+"""Selection in logical or pinned order: it decides which message or group a reader begins.
 
-A member that does not have its turn is stepped over, though it is selected, and looked at again
-once it has. So each consumer has a position of its own, also in an index, and what is to be looked
-at once more.
+A reader steps over a selected member that is not the next of its group, and looks at it again once
+it is. So each such consumer has its own position, also in an index, and a list of messages to look
+at again.
 """
 
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -16,7 +16,7 @@ from qmgrd.core.queue.seek import fits
 
 
 class MatchInconsistent(RequestError):
-    """A reader in a group selects what is not its next member (MQRC 2247)."""
+    """A reader in a group selects something other than its next member (MQRC 2247)."""
 
     def __init__(self, number: int) -> None:
         super().__init__(
@@ -27,7 +27,7 @@ class MatchInconsistent(RequestError):
 
 
 def check_selection(queue: Queue, tx: Transaction, consumer: Consumer, group_id: bytes) -> None:
-    """Raise MatchInconsistent where the next member of a group is not what is selected."""
+    """Raises MatchInconsistent if the next member of a group is not selected."""
     if consumer.selector is None and not consumer.prefix:
         return
     hold, row = queue.groups.holds.by_group[group_id], queue.groups.row(tx, group_id)

@@ -1,13 +1,13 @@
-"""Taking messages in logical or pinned order: members by their numbers, groups by their turns.
+"""Leases messages in logical or pinned order: members by their numbers, groups by their places.
 
-    logical   in a group  ──▶  its next members, until it ends
-              in none     ──▶  what is first: a message of no group, or a group of nobody's,
-                               in which it is from then on
-    pinned    what is first: a message of no group, the next member of one of its groups, or
-              a group of nobody's, which is one of its own from then on
+    logical   in a group     ──▶  its next members, until it ends
+              in no group    ──▶  the first of: an ungrouped message, or a free group, which the
+                                  reader is in from then on
+    pinned    the first of: an ungrouped message, the next member of a group that it holds, or a
+              free group, which it holds from then on
 
-A step is a look into an index, whatever lies on the queue. What others hold is stepped over once:
-positions as those of the queue tell where to go on.
+Each step is one look into an index, independent of the depth. Groups that others hold are stepped
+over once: positions like those of the queue show where to continue.
 """
 
 from qmgr_protocol.messages import LOGICAL
@@ -27,7 +27,7 @@ from qmgrd.core.queue.take import scan_ready
 
 
 def take_in_order(queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int) -> Found:
-    """Lease up to *count* of what is next for *consumer*, which has a reader, to it.
+    """Leases up to *count* of the next messages to *consumer*, which has a reader.
 
     Raises:
         MatchInconsistent: nothing is leased.
@@ -39,10 +39,10 @@ def take_in_order(queue: Queue, tx: Transaction, now: Now, consumer: Consumer, c
 
 
 class _Round(Following):
-    """What a consumer is handed in one go."""
+    """One delivery to a consumer."""
 
     def run(self) -> None:
-        """Take what there is room for."""
+        """Leases as many messages as fit."""
         reader = self._reader
         if reader.order == LOGICAL:
             self._go_on()
@@ -60,7 +60,7 @@ class _Round(Following):
             self._take_selected()
 
     def _go_on(self) -> None:
-        """Take the next members of the group that a reader in logical order is in."""
+        """Leases the next members of the group that a reader in logical order is in."""
         reader = self._reader
         if reader.current is None:
             reader.current = self._groups.holds.begun(reader)
@@ -72,7 +72,7 @@ class _Round(Following):
             self._follow(reader.current, self._groups.holds.by_group[reader.current])
 
     def _is_in_a_group(self) -> bool:
-        """Return whether a reader in logical order waits for a member, once it went on so far."""
+        """Returns whether a reader in logical order is in a group and waits for a member."""
         reader, holds = self._reader, self._groups.holds
         if reader.order != LOGICAL:
             return False
@@ -81,15 +81,15 @@ class _Round(Following):
             self._follow(begun, holds.by_group[begun])
         return reader.current is not None
 
-    # What is first
+    # In order of places
 
     def _take_first(self) -> None:
-        """Lease messages of no group and of groups, old and new, in the order of their places."""
+        """Leases ungrouped messages and members of groups, in order of their places."""
         while self._has_room:
             own = self._reader.line.first()
             found = self._first_group(NO_PLACE if own is None else own[0])
             if found is None and not self._has_room:
-                return  # There may be one behind those that were looked at.
+                return  # A later group may be free.
             if is_own := own is not None and (found is None or own < found):
                 found = own
             self._take_free(found)
@@ -109,10 +109,10 @@ class _Round(Following):
                 return
 
     def _first_group(self, before: bytes) -> tuple[bytes, bytes] | None:
-        """Return place and id of the first group in the chain that may be begun here.
+        """Returns place and id of the first group in the chain that this reader may begin.
 
         Args:
-            before: the place of what comes first, if nothing has its turn before it.
+            before: the place of the first other message; only groups before it count.
         """
         mine = self._assigned()
         is_complete = self._consumer.all_available
@@ -131,7 +131,7 @@ class _Round(Following):
         return mine
 
     def _assigned(self) -> tuple[bytes, bytes] | None:
-        """Return place and id of the first group in the chain that is left to this reader."""
+        """Returns place and id of the first group in the chain that is assigned to this reader."""
         found = []
         for group_id in self._groups.holds.assigned_to(self._reader):
             row = self._groups.row(self._tx, group_id)
@@ -147,13 +147,13 @@ class _Round(Following):
         return groups.whole_heads if self._reader.order == LOGICAL else groups.rest_heads
 
     def _step_over(self, place: bytes) -> None:
-        """Have all look behind a group next."""
+        """Moves the positions past a group."""
         rank, arrival = keys.PLACE.unpack(place)
         heads, priority = self._heads, keys.PRIORITY_TOP - rank
         heads[priority] = max(heads[priority], arrival + 1)
 
     def _may_begin(self, group_id: bytes) -> bool:
-        """Return whether a group whose turn it is may be begun by this reader."""
+        """Returns whether this reader may begin a group of the chain."""
         holds = self._groups.holds
         hold = holds.by_group.get(group_id)
         if hold is not None:
@@ -162,11 +162,11 @@ class _Round(Following):
             return False
         if not self._consumer.all_available:
             return True
-        or_rest = self._reader.order != LOGICAL  # It may have been another one's, or its own.
+        or_rest = self._reader.order != LOGICAL  # A reader may have begun it before.
         return self._groups.is_all_there(self._tx, group_id, or_rest=or_rest)
 
     def _begin(self, group_id: bytes) -> bool:
-        """Begin a group, or go on with it; return whether there was something of it."""
+        """Begins a group, or continues it; returns whether a member was leased."""
         holds, row = self._groups.holds, self._groups.row(self._tx, group_id)
         if row is None:
             return False
@@ -178,15 +178,15 @@ class _Round(Following):
             self._reader.current = group_id
         self._follow(group_id, hold)
         if len(self._items) == before and self._reader.current == group_id:
-            self._reader.current = None  # Its first is leased in physical order, or over.
+            self._reader.current = None  # Its member is leased in physical order, or gone.
             self._end_if_idle(group_id, hold)
         return len(self._items) > before
 
     def _take_free(self, found: tuple[bytes, bytes] | None) -> None:
-        """Lease the messages of no group that have their turn before that of a group."""
+        """Leases the ungrouped messages before the place of a group."""
         queue, before = self._queue, len(self._items)
         if queue.counters.depth == queue.counters.grouped and not self._groups.sweeps:
-            return  # There are none.
+            return  # None can exist.
         stop = queue.positions.ready_end
         if found is not None:
             stop = keys.lane(queue.id, keys.LANE_READY) + found[0]
@@ -205,10 +205,10 @@ class _Round(Following):
         if is_full:
             self._count = len(self._items)
 
-    # What is selected
+    # By selection
 
     def _take_selected(self) -> None:
-        """Lease what is selected of the messages of no group, and begin groups by what is."""
+        """Leases selected ungrouped messages, and begins groups whose next member is selected."""
         prefix = self._consumer.prefix
         if prefix.startswith(keys.SPACE_GROUP):
             self._take_group(prefix)
@@ -221,11 +221,11 @@ class _Round(Following):
                 self._take_one_selected(key, value)
             self._looked_at += weight(self._consumer.selector, self._tx, value)
             if self._is_full or self._reader.current is not None:
-                return  # It is the first of the next frame; or a group was begun with it.
+                return  # The next frame begins with it, or a group was begun with it.
             passed(self._queue, self._consumer, key, behind)
 
     def _take_group(self, prefix: bytes) -> None:
-        """Begin the one group that is selected, or by the number that is."""
+        """Begins the selected group, if the selected number, if any, is its due member."""
         group_id, number = prefix[keys.GROUP_ID_AT : keys.GROUP_ID_AT + 24], prefix[-4:]
         row = self._groups.row(self._tx, group_id)
         is_one = len(prefix) > keys.GROUP_ID_AT + 24
@@ -235,7 +235,7 @@ class _Round(Following):
             self._begin(group_id)
 
     def _take_one_selected(self, key: bytes, value: bytes) -> None:
-        """Lease a message if it is wanted, or begin a group with it."""
+        """Leases a message if it is selected, or begins a group with it."""
         if not self._fits(entries.length_apart(value)):
             return
         sound = self._open(key, value)
@@ -252,10 +252,10 @@ class _Round(Following):
 
 
 def stand_in(queue: Queue, reader: Reader, member: Member, arrival: int, row: GroupRow) -> bool:
-    """Have *reader* be in the group of what it got in physical order, behind that.
+    """Makes *reader* continue the group of a member that it received in physical order.
 
     Returns:
-        Whether it is: not behind its last, nor where another holds it.
+        Whether it does: not after the last member, nor if another reader holds the group.
     """
     holds, next_ = queue.groups.holds, row.after(member.number + 1)
     hold = holds.by_group.get(member.group_id)
