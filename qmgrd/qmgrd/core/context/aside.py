@@ -1,9 +1,9 @@
-"""What is set aside: rows that make no sense, and work that failed twice. No turn touches it again.
+"""Sets aside rows that make no sense, and work that failed twice. No turn touches them again.
 
-An item is a stored row under its number. It says which work it is, why it was set aside, and when.
-A row that a start could not use, or that was due, is moved into its item as it was: an operator may
-have it put back (*retry*) or deleted for good (*drop*). Of other work the item is a mark: whoever
-would begin that work passes it over until the mark is gone.
+An item is a stored row under its number. It states the work, the reason and the time. A row that a
+start could not use, or that was due, is moved into its item unchanged: an operator may restore it
+(*retry*) or delete it (*drop*). For other work the item is a mark: the work is skipped as long as
+the mark exists.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ITEMS_MAX = 10_000
 WHY_MAX = 500  # characters
-MOVED = ("row", "due")  # kinds of items that hold a row, under the key of the work
+MOVED = ("row", "due")  # kinds of items that contain a row, whose key is that of the work
 
 
 class Item(NamedTuple):
@@ -32,10 +32,10 @@ class Item(NamedTuple):
     what: str  # in words
     why: str
     us: int  # wall clock
-    row: bytes = b""  # the value that was stored under the key, of a kind that is MOVED
+    row: bytes = b""  # the value that was stored under the key, if the kind is in MOVED
 
     def describe(self) -> dict[str, Any]:
-        """Return the item for people and scripts."""
+        """Returns the item for people and scripts."""
         return {
             "number": self.number,
             "kind": self.work.kind,
@@ -50,7 +50,7 @@ class Item(NamedTuple):
 class Aside:
     """All items, the oldest first.
 
-    Invariant: ``works`` has, of each work in ``items``, the number of its latest item.
+    Invariant: ``works`` has the number of the latest item of each work in ``items``.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Aside:
         self._next = 1
 
     def load(self, context: "Context") -> None:
-        """Read all items; one that cannot be read is deleted, and logged.
+        """Reads all items; deletes and logs those that cannot be read.
 
         Raises:
             RowDamaged: the checksum of one is wrong.
@@ -83,7 +83,7 @@ class Aside:
         self.works[item.work] = item.number
 
     def add(self, context: "Context", work: Work, what: str, why: str, row: bytes = b"") -> None:
-        """Set *work* aside, and report it; the oldest item makes room where there are too many."""
+        """Sets *work* aside, and reports it; deletes the oldest item if there are too many."""
         if work in self.works and not row:
             return
         item = Item(self._next, work, what, why[:WHY_MAX], context.now.wall_us, row)
@@ -112,7 +112,7 @@ class Aside:
             )
 
     def move(self, context: "Context", kind: str, key: bytes, why: str) -> None:
-        """Move the row under *key* into an item, if there is one."""
+        """Moves the row under *key*, if it exists, into an item."""
         what, value = rows.name_of(key), context.tx.get(key)
         if value is None:
             context.note("error", "went on without a row", what=what, why=why)
@@ -122,7 +122,7 @@ class Aside:
 
     @contextmanager
     def guard(self, context: "Context", key: bytes) -> Iterator[None]:
-        """Set aside the row under *key* where it makes no sense to what is done with it.
+        """Sets aside the row under *key* if the block finds that it makes no sense.
 
         Raises:
             RowDamaged: the checksum of a row is wrong: the store is damaged.
@@ -138,7 +138,7 @@ class Aside:
             self.move(context, "row", key, f"{type(error).__name__}: {text}")
 
     def find(self, number: int) -> Item:
-        """Return the item of that number.
+        """Returns the item with that number.
 
         Raises:
             RequestError: ASIDE_UNKNOWN.
@@ -153,7 +153,7 @@ class Aside:
         return found
 
     def remove(self, context: "Context", number: int) -> Item:
-        """Delete an item with the row that it holds, and return it."""
+        """Deletes an item with its row, and returns it."""
         item = self.items.pop(number)
         if self.works.get(item.work) == number:
             del self.works[item.work]
@@ -162,10 +162,10 @@ class Aside:
         return item
 
     def put_back(self, context: "Context", number: int) -> Item:
-        """Delete an item, put the row that it holds back to its place, and return the item.
+        """Deletes an item, restores its row, and returns the item.
 
         Raises:
-            RequestError: ASIDE_UNKNOWN, or VALUE_INVALID where another row has that place.
+            RequestError: ASIDE_UNKNOWN; VALUE_INVALID, the key of the row is in use.
         """
         item = self.find(number)
         key = item.work.key
@@ -181,7 +181,7 @@ class Aside:
 
 
 def item_of(number: int, row: Any) -> Item:
-    """Return the item of a stored *row*.
+    """Returns the item of a stored *row*.
 
     Raises:
         ValueError, TypeError: it makes no sense.
@@ -195,12 +195,12 @@ def item_of(number: int, row: Any) -> Item:
 
 
 def queue_ids(aside: Aside) -> set[int]:
-    """Return the ids of queues whose definitions are set aside, as far as these say them."""
+    """Returns the ids of queues whose definitions are set aside, as far as they are readable."""
     return {queue_id_of(item) for item in aside.items.values()} - {0}
 
 
 def queue_id_of(item: Item) -> int:
-    """Return the queue id in the definition that *item* holds; 0 where it holds or says none."""
+    """Returns the queue id in the definition that *item* contains; 0 if there is none."""
     key = item.work.key
     if not (item.row and isinstance(key, bytes) and key[:1] == keys.SPACE_QUEUE):
         return 0
@@ -213,7 +213,7 @@ def queue_id_of(item: Item) -> int:
 
 
 def has_definitions(aside: Aside) -> bool:
-    """Return whether a row is set aside that defines a queue or a link, or removes one."""
+    """Returns whether a row that defines or removes a queue or a link is set aside."""
     spaces = (keys.SPACE_QUEUE, keys.SPACE_LINK, keys.SPACE_JOB, keys.SPACE_COUNTERS)
     found = (item.work.key for item in aside.items.values() if item.row)
     return any(isinstance(key, bytes) and key[:1] in spaces for key in found)

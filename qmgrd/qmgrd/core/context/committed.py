@@ -1,10 +1,10 @@
-"""What a producer is told of what it put, in runs: which UIDs its messages got, whom they fit."""
+"""The runs in answers to producers: UIDs of their messages, and matching subscriptions."""
 
 from collections.abc import Sequence
 
 
 def add_stamps(runs: list[list[int]], first: int, timestamp: int, count: int) -> None:
-    """Add to *runs* that *count* records from *first* on have timestamps from *timestamp* on."""
+    """Adds to *runs* that *count* records from *first* on have timestamps from *timestamp* on."""
     if runs:
         run = runs[-1]
         if run[0] + run[2] == first and run[1] + run[2] == timestamp:
@@ -14,7 +14,7 @@ def add_stamps(runs: list[list[int]], first: int, timestamp: int, count: int) ->
 
 
 def add_matches(runs: list[list[int]], ids: Sequence[int], subscriptions: int) -> None:
-    """Add to *runs* that the publications of these *ids* fit so many *subscriptions* each."""
+    """Adds to *runs* that each publication in *ids* matches so many *subscriptions*."""
     for seq_id in ids:
         if runs and runs[-1][0] + runs[-1][1] == seq_id and runs[-1][2] == subscriptions:
             runs[-1][1] += 1

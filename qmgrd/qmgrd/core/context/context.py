@@ -1,4 +1,4 @@
-"""What the parts of the core share: the turn that is open, and what they want done after it."""
+"""The state that all parts of the core share: the open turn, and its effects."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -24,21 +24,21 @@ from qmgrd.core.queue.totals import Totals
 
 
 class Dial(NamedTuple):
-    """The link wants a connection to this address: the shell answers by dialled or dial_failed."""
+    """A link needs a connection to this address. The shell answers: dialled or dial_failed."""
 
     link: str
     address: str
-    number: int  # tells an answer that comes late: the link may have been deleted and made anew
+    number: int  # detects late answers: the link may have been deleted and created again
 
 
 class TakeSnapshot(NamedTuple):
-    """Somebody asked for a snapshot of the turn that just ended."""
+    """A client or the schedule needs a snapshot of the turn that just ended."""
 
-    connection: int  # 0: nobody but the schedule
+    connection: int  # 0: the schedule
     request_id: int
     directory: str  # or a URL
     turn_number: int
-    rate_bytes: int = 0  # the most to write in a second; 0: as configured
+    rate_bytes: int = 0  # to write per second, at most; 0: as configured
 
 
 class Note(NamedTuple):
@@ -50,7 +50,7 @@ class Note(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a turn wants done once it is durable, in this order."""
+    """The effects of a turn once it is durable, in this order."""
 
     sends: list[tuple[int, m.Message]]  # connection and message
     closes: list[tuple[int, m.Goaway]]
@@ -58,8 +58,8 @@ class Outcome(NamedTuple):
     notes: list[Note]
 
 
-PAGES_OF_A_PUT = 3  # that it changes at random places: of its UID, and of what else leads to it
-CRAMPED_MS = 1_000  # until it is looked anew whether publications have room to go out
+PAGES_OF_A_PUT = 3  # that it changes at random places: of its UID and other indexes
+CRAMPED_MS = 1_000  # until the next look whether publications have room to go out
 Facts = tuple[tuple[str, Any], ...]
 
 
@@ -85,7 +85,7 @@ class Context:
         self.name = name
         self.store_id = store_id
         self.boot = boot
-        self.life = salt  # another one at each start, also of a store that was put back
+        self.life = salt  # differs at each start, even of a restored store
         self.ids = Ids(boot)
         self.stamper = Stamper(name, 0)
         self.timers = Timers()
@@ -95,27 +95,27 @@ class Context:
         self.totals = Totals()
         self.dials = 0
         self.turn_number = 0
-        self.turns = 0  # since this start, those in which nothing was written, too
+        self.turns = 0  # since this start, including those that wrote nothing
         self.budget = Budget(config.limits.turn_ms, clock_ns)
         longest_bytes = max(config.limits.message_max_bytes, DELIVER_MAX_BYTES)
         self.outflow = Outflow(longest_bytes + FRAME_OVERHEAD_BYTES)
         self.turn_rows = config.limits.turn_rows
-        # As room.py explains them.
+        # room.py explains these.
         self.store_full = ""  # why puts are refused, or nothing
         self.operators_full = ""  # why requests of operators are refused, or nothing
-        self.room_bytes = 0  # what puts may still add in this turn
-        self.operator_bytes = 0  # what requests of operators may still add in this turn
+        self.room_bytes = 0  # that puts may still add in this turn
+        self.operator_bytes = 0  # that requests of operators may still add in this turn
         self.put_pages = 0  # that puts at random places may still change in this turn
-        self.slice_rows = config.limits.turn_rows  # messages in one slice of work of a kind
-        self.is_small = False  # this turn does less, as few pages are free
-        self.is_cramped = False  # beyond what puts may fill: publications wait, too
+        self.slice_rows = config.limits.turn_rows  # messages in one slice of each kind of work
+        self.is_small = False  # This turn does less, as few pages are free.
+        self.is_cramped = False  # Puts are refused, and publications wait, too.
         self.dirty_queues: dict[int, Queue] = {}
-        self.awake_queues: dict[int, Queue] = {}  # may have something for a consumer
-        self.wrote = False  # anything beside the queues
-        self.is_maintenance = False  # nothing is done but what is asked
+        self.awake_queues: dict[int, Queue] = {}  # They may have messages for a consumer.
+        self.wrote = False  # anything other than the queues
+        self.is_maintenance = False  # The daemon only answers requests.
         self.aside = Aside()
-        self.working: Work | None = None  # what the turn does at the moment, where it has a name
-        self.events: dict[tuple[str, Facts], int] = {}  # of this turn, how often each
+        self.working: Work | None = None  # what the turn does now, if it has a name
+        self.events: dict[tuple[str, Facts], int] = {}  # counts of this turn
         self.outcome = Outcome([], [], [], [])
 
     @property
@@ -124,37 +124,37 @@ class Context:
         return self.tx.rows_used
 
     def send(self, connection: int, message: m.Message) -> None:
-        """Send *message* when this turn is durable."""
+        """Sends *message* when this turn is durable."""
         self.outcome.sends.append((connection, message))
 
     def close(self, connection: int, code: int, text: str, retry_after_ms: int = 0) -> None:
-        """Close *connection* when this turn is durable."""
+        """Closes *connection* when this turn is durable."""
         self.outcome.closes.append((connection, m.Goaway(code, text, retry_after_ms)))
 
     def note(self, level: str, event: str, **facts: Any) -> None:
-        """Have an event logged when this turn is durable."""
+        """Logs an event when this turn is durable."""
         self.outcome.notes.append(Note(level, event, facts))
 
     def event(self, event: str, count: int = 1, **facts: Any) -> None:
-        """Have operators told with this turn that something happened, and how often."""
+        """Reports an event to operators with this turn; counts equal ones."""
         key = event, tuple(facts.items())
         self.events[key] = self.events.get(key, 0) + count
 
     def begin_work(self, kind: str, key: Key = 0) -> bool:
-        """Name the work that follows; return whether it may be done, that is, is not set aside."""
+        """Names the work that follows; returns False if it is set aside and must be skipped."""
         work = self.working = Work(kind, key)
         return work not in self.aside.works
 
     def awake(self, queue: Queue) -> None:
-        """Have the consumers of *queue* looked after, as there may be something for any of them."""
+        """Wakes *queue*, which may have messages for any of its consumers."""
         queue.waiting.unasked = 0
         self.awake_queues[queue.id] = queue
 
     def reserve(self, batch: list[bytes]) -> None:
-        """Take the room that *batch*, which is put in this turn, may need.
+        """Reserves the room that *batch*, which is put in this turn, may need.
 
         Raises:
-            RequestError: STORE_FULL. Far beyond the high-water mark LMDB could not even delete.
+            RequestError: STORE_FULL. Far beyond the high-water mark LMDB cannot even delete.
         """
         # Pages may be half full, and each message has its index rows.
         size = 2 * sum(map(len, batch)) + 256 * len(batch)
@@ -164,10 +164,10 @@ class Context:
         self.operator_bytes -= size
 
     def take_room(self, size: int, *, is_operators: bool = False) -> None:
-        """Take note that *size* bytes of rows are added in this turn.
+        """Reserves room for *size* bytes of rows that are added in this turn.
 
         Args:
-            is_operators: operators need them to make room. They may fill more of the store.
+            is_operators: operators need them to make room, and may fill more of the store.
 
         Raises:
             RequestError: STORE_FULL.
@@ -181,12 +181,12 @@ class Context:
         self.operator_bytes -= size
 
     def fitting(self, batch: Sequence[bytes], *, evicts: bool = False) -> int:
-        """Return how many records of *batch*, one at least, this turn has free pages for.
+        """Returns how many records of *batch*, at least one, have free pages in this turn.
 
-        All, unless the store is small, or nearly full.
+        All, unless the store is small or nearly full.
 
         Args:
-            evicts: each may push out an older message.
+            evicts: each record may evict an older message.
         """
         if self.put_pages > PAGES_OF_A_PUT * len(batch):
             self.put_pages -= PAGES_OF_A_PUT * len(batch)
@@ -199,7 +199,7 @@ class Context:
         return len(batch)
 
     def no_pages(self) -> RequestError:
-        """Return why the rest of a batch waits, of which :meth:`fitting` left some out."""
+        """Returns the error for records of a batch that :meth:`fitting` leaves out."""
         return RequestError(
             ErrorCode.STORE_FULL,
             "the store has too few free pages to change more of them at once; try again, and get "
@@ -212,13 +212,13 @@ class Context:
         self.tx.rows_used += count + size_bytes // VALUE_MAX_BYTES
 
     def touch(self, queue: Queue) -> None:
-        """Have *queue* written at the end of this turn, and its consumers looked after."""
+        """Writes *queue* at the end of this turn, and wakes it."""
         self.dirty_queues[queue.id] = queue
         self.awake(queue)
 
 
 def _no_room(why: str, what: str, room: int, size: int) -> RequestError:
-    """Return the refusal of what needs *size* bytes: because of *why*, or as *room* is less."""
+    """Returns the error for *what* needs *size* bytes: *why*, or that *room* is less."""
     why = why or (
         f"the store has room for {max(room, 0)} bytes until {what} stop, this may take {size}; "
         "get messages, or raise store.map_bytes"

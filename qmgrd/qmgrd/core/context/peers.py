@@ -29,7 +29,7 @@ _FIELDS = ("store_id", "allowed", "allowed_us", "seen_us")
 
 @dataclass(frozen=True, slots=True)
 class LinkPeer:
-    """What is stored about another queue manager."""
+    """The stored facts about another queue manager."""
 
     store_id: bytes = b""  # empty until the first contact
     is_allowed: bool = False  # may open links to here
@@ -89,7 +89,7 @@ class LinkPeers:
         self._context = context
 
     def load(self, tx: Transaction) -> None:
-        """Counts the rows; a damaged one is reported when somebody needs it.
+        """Counts the rows; a damaged one is reported once it is needed.
 
         A row under a name that is none is set aside: nobody could need it.
         """
@@ -117,7 +117,7 @@ class LinkPeers:
             raise rows.RowDamaged(f"the row of queue manager {name}", str(error)) from None
 
     def is_allowed(self, name: str) -> bool:
-        """Returns whether *name* may open links to here, as far as a damaged row tells."""
+        """Returns whether *name* may open links to here, as far as a damaged row is readable."""
         known = self._find_or_replace(name)
         return known is not None and known.is_allowed
 

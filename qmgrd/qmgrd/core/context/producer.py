@@ -1,9 +1,9 @@
 """Sequenced producers: puts that may be sent again without ever being stored twice.
 
-A producer has a stable id and numbers its puts. The queue manager keeps its window: the commit id,
-what is held above it, which ids were refused and why, and which UIDs were given, until the producer
-has seen that. A refused id enters the window like a stored one, so that a put sent again is
-answered as the first time. The row is written in the same turn as the messages it speaks of.
+A producer has a stable id and numbers its puts. The queue manager stores its window: the commit id
+and the ids held above it. Until the producer has seen them, it also stores which ids were refused
+and why, and which UIDs were given. A refused id enters the window like a stored one, so that a
+repeated put receives the same answer. The row is written in the same turn as the messages.
 """
 
 from collections.abc import Container
@@ -22,22 +22,22 @@ from qmgrd.core.layout.sense import number, stored_ids
 
 EVICT_SAMPLE = 64
 EVICT_IDLE_MS = 10 * 60_000
-STAMP_RUNS_MAX = 128  # of the latest puts; more are only there where answers come very late
+STAMP_RUNS_MAX = 128  # of the latest puts; more exist only if answers arrive very late
 
 
 @dataclass(slots=True)
 class Producer:
     """The receiving end of a producer's stream.
 
-    Invariant: ``refused`` holds ids above ``seen`` only, all of them received.
+    Invariant: ``refused`` has only ids above ``seen``, all of them received.
     """
 
     producer_id: bytes
     inbox: Inbox
-    used_ms: int = 0  # store clock of when it was last opened or moved
+    used_ms: int = 0  # store clock of its last opening or commit
     seen: int = 0  # the producer has all answers up to here
     refused: dict[int, int] = field(default_factory=dict)  # id to code
-    instance: int = 0  # of the program that opened it last, resumptions apart
+    instance: int = 0  # of the program that opened it last, except resumptions
     # Runs as in Committed, of ids above seen.
     stamps: list[list[int]] = field(default_factory=list)
 
@@ -47,7 +47,7 @@ class Producer:
         return keys.SPACE_PRODUCER + self.producer_id
 
     def encode(self) -> bytes:
-        """Return the stored row."""
+        """Returns the stored row."""
         ahead = runs_of(self.inbox.ahead)
         codes = set(self.refused.values())
         refused = [
@@ -67,7 +67,7 @@ class Producer:
         return row
 
     def note_seen(self, seen: int) -> None:
-        """Forget refusals whose answers have arrived."""
+        """Forgets refusals that the producer has seen."""
         if seen <= self.seen:
             return
         self.seen = min(seen, self.inbox.commit_id)
@@ -77,13 +77,13 @@ class Producer:
             self.stamps = [run for run in self.stamps if run[0] + run[2] > self.seen + 1]
 
     def note_stamps(self, first_id: int, timestamp: int, count: int) -> None:
-        """Remember which UIDs were given, until the producer has seen that."""
+        """Remembers which UIDs were given, until the producer has seen them."""
         committed.add_stamps(self.stamps, first_id, timestamp, count)
         if len(self.stamps) > STAMP_RUNS_MAX:
             del self.stamps[0]
 
     def check(self, first_id: int, count: int) -> None:
-        """Raise if the ids from *first_id* on go beyond what a producer may have in flight."""
+        """Raises if the ids from *first_id* on exceed the window of the producer."""
         last_id = first_id + count - 1
         self.inbox.check(last_id)
         unseen = last_id - self.seen
@@ -92,7 +92,7 @@ class Producer:
             raise CreditExceeded("puts not marked as seen", unseen, limit)
 
     def answers(self, first_id: int, last_id: int) -> list[list[object]]:
-        """Return the refusals from *first_id* to *last_id*, as in Committed."""
+        """Returns the refusals from *first_id* to *last_id*, as in Committed."""
         return [
             [seq_id, code, f"refused when it came first: {name_of(code)}"]
             for seq_id, code in self.refused.items()
@@ -100,7 +100,7 @@ class Producer:
         ]
 
     def stamps_of(self, first_id: int, last_id: int) -> list[list[int]]:
-        """Return the runs of stamps that are known of *first_id* to *last_id*, as in Committed."""
+        """Returns the known runs of stamps from *first_id* to *last_id*, as in Committed."""
         found = []
         for first, timestamp, count in self.stamps:
             start, end = max(first, first_id), min(first + count, last_id + 1)
@@ -110,12 +110,12 @@ class Producer:
 
 
 def _stored_runs(runs: list[list[int]]) -> list[list[int]]:
-    """Return the stamps of a stored row."""
+    """Returns the stamps of a stored row."""
     return [[number(x, "a stamp") for x in (run[0], run[1], run[2])] for run in runs]
 
 
 def load(tx: Transaction, producer_id: bytes, window: int) -> Producer | None:
-    """Return the stored producer of that id, or None.
+    """Returns the stored producer of that id, or None.
 
     Raises:
         RowDamaged: its row is.
@@ -135,9 +135,9 @@ def load(tx: Transaction, producer_id: bytes, window: int) -> Producer | None:
 
 
 def used_ms_of(key: bytes, value: bytes) -> int | None:
-    """Return when the producer of a stored row was last used; None of a damaged one, which stays.
+    """Returns when the producer of a stored row was last used; None for a damaged row.
 
-    Without it the producer would begin anew, and what it put again would be stored twice.
+    A damaged row stays: without it the producer begins again, and repeated puts are stored twice.
     """
     try:
         used_ms = number(unpack(rows.unseal(key, value))[1], "the time of its last use")
@@ -147,10 +147,10 @@ def used_ms_of(key: bytes, value: bytes) -> int | None:
 
 
 def evict(context: Context, near: bytes, in_use: Container[bytes]) -> bool:
-    """Forget the longest unused of a few producers that are idle; return whether there was one.
+    """Forgets the longest unused of a few idle producers; returns whether there was one.
 
-    Ids are random, so those that follow *near* are a sample. A resend of the one that was forgotten
-    is refused with PRODUCER_UNKNOWN, not stored again.
+    Ids are random, so those that follow *near* are a sample. If the forgotten producer repeats a
+    put, it is refused with PRODUCER_UNKNOWN, and not stored again.
     """
     key, space = keys.SPACE_PRODUCER + near, keys.SPACE_PRODUCER
     sample = list(islice(context.tx.scan(key, keys.after(space)), EVICT_SAMPLE))
@@ -171,7 +171,7 @@ def evict(context: Context, near: bytes, in_use: Container[bytes]) -> bool:
 
 
 def open_producer(context: Context, producer_id: bytes, resume: bool, count: int) -> Producer:
-    """Return the producer of that id, new unless *resume* is asked.
+    """Returns the producer with that id, a new one unless *resume* is set.
 
     Raises:
         RequestError: PRODUCER_UNKNOWN, there is nothing to resume: the row is past its retention,

@@ -4,10 +4,11 @@ from qmgrd.core.layout.kv import Now
 
 
 class StoreClock:
-    """Advances with the monotonic clock while the daemon runs; at a start, by the wall clock's time
-    since the last turn, held to [0, downtime_max_ms].
+    """Advances with the monotonic clock while the daemon runs.
 
-    So a wall clock that jumps by years moves no deadline by more than that, and none backwards.
+    A start advances it by the wall clock time since the last turn, at least 0 and at most
+    downtime_max_ms. So if the wall clock jumps by years, deadlines move by no more than that, and
+    never backwards.
     """
 
     def __init__(
@@ -18,5 +19,5 @@ class StoreClock:
         self._mono_ms = mono_ms
 
     def now(self, mono_ms: int, wall_us: int) -> Now:
-        """Return both clocks, given what the machine's say."""
+        """Returns both clocks, given those of the machine."""
         return Now(self._start_ms + max(mono_ms - self._mono_ms, 0), max(wall_us, 0))

@@ -1,4 +1,4 @@
-"""What a queue counts: one stored row, written once in each turn that touched the queue.
+"""The counters of a queue: one row, written once in each turn that changed the queue.
 
 26 x u64: next_arrival depth bytes puts fast slow duplicates acked purged damaged
           delivered returned refused maybe_before delayed expired dead moved lost
@@ -35,31 +35,31 @@ class Counters:
     """
 
     next_arrival: int = 1
-    depth: int = 0  # messages that can be got or are leased
-    bytes: int = 0  # of their records, and of those delayed
+    depth: int = 0  # available and leased messages
+    bytes: int = 0  # of the records of these, and of delayed messages
     puts: int = 0
-    fast: int = 0  # puts that needed no look at any message
-    slow: int = 0  # puts that asked the index in vain
-    duplicates: int = 0  # refused
+    fast: int = 0  # puts whose UID was new by the table of origins
+    slow: int = 0  # puts whose UID was new by the index
+    duplicates: int = 0  # puts that were refused as duplicates
     acked: int = 0
     purged: int = 0
-    damaged: int = 0  # failed their checksum, set aside
-    delivered: int = 0  # deliveries since the counter was last written; none is written for itself
+    damaged: int = 0  # messages that failed their checksum
+    delivered: int = 0  # deliveries; written with the next other change
     returned: int = 0
-    refused: int = 0  # for want of space, inhibited, or for what was wrong with them
-    maybe_before: int = 0  # arrivals below may have been delivered before the last crash
-    delayed: int = 0  # messages that wait for their time
-    expired: int = 0  # gone because their time was over
-    dead: int = 0  # gone to a backout queue or to the dead letters
-    moved: int = 0  # gone to another queue
-    lost: int = 0  # not persistent, gone with a restart
-    volatile: int = 0  # of depth: not persistent
-    volatile_delayed: int = 0  # the same of those delayed
+    refused: int = 0  # puts without room, to an inhibited queue, or malformed
+    maybe_before: int = 0  # arrivals below this may have been delivered before a crash
+    delayed: int = 0  # delayed messages
+    expired: int = 0  # messages that were removed as they had expired
+    dead: int = 0  # messages that left for a backout queue or the dead letters
+    moved: int = 0  # messages that jobs moved to another queue
+    lost: int = 0  # messages that a restart lost
+    volatile: int = 0  # of depth: messages that are not persistent
+    volatile_delayed: int = 0  # the same of delayed
     volatile_bytes: int = 0
-    volatile_from: int = 0  # no arrival of one is lower
-    grouped: int = 0  # in groups, of depth and of what is gone with a restart and not swept yet
-    parked: int = 0  # of a subscription: what its subscriber gave back too often
-    missed: int = 0  # publications that it did not get, being full or suspended
+    volatile_from: int = 0  # the lowest arrival of these, or lower
+    grouped: int = 0  # members of groups in depth, and lost ones that no job has removed yet
+    parked: int = 0  # messages of a subscription that it returned too often
+    missed: int = 0  # publications that a full or suspended subscription did not receive
 
     # -- arrivals
 
@@ -212,37 +212,37 @@ class Counters:
     # -- the stored row
 
     def encode(self) -> builtins.bytes:
-        """Return the stored row."""
+        """Returns the stored row."""
         try:
             return _ROW.pack(*_values(self))
-        except struct.error:  # A stored count was too low, so one is below zero now.
+        except struct.error:  # A stored counter was too low: it is negative now.
             for name in NAMES:
                 setattr(self, name, max(getattr(self, name), 0))
             return _ROW.pack(*_values(self))
 
     @classmethod
     def decode(cls, row: builtins.bytes) -> "Counters":
-        """Return what a stored row holds; counters it does not know yet start at 0."""
+        """Returns the counters in a stored row; those that it does not have start at 0."""
         padded = row[: _ROW.size].ljust(_ROW.size, b"\0")
         return cls(*_ROW.unpack(padded))
 
     @classmethod
     def read(cls, tx: Transaction, queue_id: int, queue: str) -> "Counters":
-        """Return what is stored for that queue.
+        """Returns the stored counters of that queue.
 
         Raises:
-            RowDamaged: the row is, or it is missing: each queue has one.
+            RowDamaged: the row is damaged or missing.
         """
         return cls.decode(rows.get(tx, keys.of_queue(keys.SPACE_COUNTERS, queue_id), queue))
 
     def write(self, tx: Transaction, queue_id: int) -> None:
-        """Store them for that queue."""
+        """Stores the counters of that queue."""
         rows.put(tx, keys.of_queue(keys.SPACE_COUNTERS, queue_id), self.encode())
 
     def as_dict(self) -> dict[str, int]:
-        """Return the counters by name."""
+        """Returns the counters by name."""
         return dict(zip(NAMES, _values(self), strict=True))
 
 
 NAMES = tuple(field.name for field in fields(Counters))
-_values = attrgetter(*NAMES)  # dataclasses.astuple copies each value: ten times as slow.
+_values = attrgetter(*NAMES)  # dataclasses.astuple is ten times as slow.

@@ -1,23 +1,23 @@
-"""The entry: a message at rest, the daemon's own part in front of the producer's record.
+"""The entry: a stored message, the daemon's fields followed by the record of the producer.
 
     byte 0   version       u8   2
-         1   flags         u8   bit 0 the record lies in body rows, bit 1 a note belongs to it,
-                                bit 2 gone after a restart, bit 3 on a transmission queue: its
-                                delay is not over at due_ms, bit 4 its record is that of a
-                                publication, bit 5 republished, bit 6 parked: it is to be
-                                republished once its subscriber is back
+         1   flags         u8   bit 0 the record is in body rows, bit 1 it has a note, bit 2 a
+                                restart loses it, bit 3 on a transmission queue: its delay ends
+                                at due_ms, bit 4 its record is that of a publication, bit 5
+                                republished, bit 6 parked: republish it once its subscriber
+                                returns
          2   hops          u8
          3   target_length u8   a transmission queue's entry names the queue it is bound for,
                                 a publication's its topic
-         4   delivered     u16  how often it came back after a delivery
+         4   delivered     u16  how often it returned after a delivery
          6   failed        u16  how often of these it was released or its lease ended
          8   put_us        u64  wall clock of the put here, microseconds
         16   expires_ms    u64  store clock, 0 = never
         24   due_ms        u64  store clock of its row in the schedule, 0 = none
         32   target, then the record, or: body id (u64), record bytes (u32), UID as in the record
 
-A reference to a publication, as a subscription has it, holds its length and UID alone. Until it
-has come back for the first time, or where it has no time, it is shorter:
+A subscription has references to publications. A reference has only the length and UID of the
+record. Until it returns for the first time, and if it has no expiry or delay, it is shorter:
 
     byte 0   version       u8   3
          1   flags         u8   as above
@@ -27,8 +27,8 @@ has come back for the first time, or where it has no time, it is shorter:
 No value of the store is longer than VALUE_MAX: a longer record goes to rows of that size
 (DESIGN: one long value cost 27 ms of loop time on a fragmented store, rows cost 0.5).
 
-A disk may change any byte. No checksum covers the daemon's part, so nothing here raises for one
-that makes no sense: such an entry is UNREADABLE, and the empty record it has is never delivered.
+A disk may change any byte. No checksum covers the daemon's fields. So nothing here raises if they
+make no sense: such an entry is UNREADABLE, and has an empty record, which is never delivered.
 """
 
 import struct
@@ -70,7 +70,7 @@ _CHUNK_MAX = 0xFFFF_FFFF
 
 
 class Entry(NamedTuple):
-    """An entry, read."""
+    """A decoded entry."""
 
     flags: int
     hops: int
@@ -84,32 +84,32 @@ class Entry(NamedTuple):
 
     @property
     def in_rows(self) -> bool:
-        """Whether the record lies in body rows."""
+        """Whether the record is in body rows."""
         return self.flags != UNREADABLE and bool(self.flags & IN_ROWS)
 
     @property
     def shared(self) -> bool:
-        """Whether its record is that of a publication, which others may hold, too."""
+        """Whether it is a reference to a publication."""
         return self.flags != UNREADABLE and bool(self.flags & SHARED)
 
     @property
     def is_apart(self) -> bool:
-        """Whether its record lies elsewhere."""
+        """Whether its record is stored elsewhere."""
         return self.flags != UNREADABLE and bool(self.flags & _APART)
 
     @property
     def noted(self) -> bool:
-        """Whether a note belongs to it."""
+        """Whether it has a note."""
         return self.flags != UNREADABLE and bool(self.flags & NOTED)
 
     @property
     def volatile(self) -> bool:
-        """Whether it is gone after a restart."""
+        """Whether a restart loses it."""
         return self.flags != UNREADABLE and bool(self.flags & VOLATILE)
 
     @property
     def delayed(self) -> bool:
-        """Whether it waits on a transmission queue while its delay goes on."""
+        """Whether it is on a transmission queue and its delay has not ended."""
         return self.flags != UNREADABLE and bool(self.flags & DELAYED)
 
 
@@ -120,7 +120,7 @@ _NOTHING = Entry(UNREADABLE, 0, 0, 0, 0, 0, 0, "", b"")
 
 
 def decode(value: bytes) -> Entry:
-    """Return what *value* holds; the record itself is fetched by :func:`record`."""
+    """Returns the entry in *value*; :func:`record` reads its record."""
     if value[:1] == b"\x03":
         return _decode_short(value)
     try:
@@ -148,7 +148,7 @@ def _decode_short(value: bytes) -> Entry:
 
 
 def encode(entry: Entry) -> bytes:
-    """Return the value that :func:`decode` reads as *entry*, which is not UNREADABLE."""
+    """Returns the value that :func:`decode` reads as *entry*, which is not UNREADABLE."""
     if entry.flags & SHARED and not any(entry[_HOPS:_PUT_US] + entry[_EXPIRES_MS:_REST]):
         return _SHORT.pack(SHORT, entry.flags, entry.put_us) + entry.rest
     target = entry.target.encode()
@@ -167,22 +167,22 @@ def encode(entry: Entry) -> bytes:
 
 
 def encode_head(put_us: int, target: bytes = b"") -> bytes:
-    """Return the front of a new entry that has no time and no flags."""
+    """Returns the head of a new entry without expiry, delay and flags."""
     return HEAD.pack(VERSION, INLINE, 0, len(target), 0, 0, put_us, 0, 0) + target
 
 
 def raised(count: int, by: bool) -> int:
-    """Return *count*, raised where it is to be, within what an entry can hold."""
+    """Returns *count*, raised if asked, up to the most that an entry can store."""
     return min(count + by, COUNT_MAX)
 
 
 def rows_of(record_bytes: int) -> int:
-    """Return how many body rows a record takes; 0 where it stands in its entry."""
+    """Returns how many body rows a record needs; 0 if it fits in its entry."""
     return 0 if record_bytes <= INLINE_MAX_BYTES else -(-record_bytes // VALUE_MAX_BYTES)
 
 
 def write_rows(tx: Transaction, body_id: int, record: bytes, trailer: bytes) -> bytes:
-    """Store *record* in body rows; return what stands for it in its entry."""
+    """Stores *record* in body rows; returns the part of its entry that refers to them."""
     for chunk, start in enumerate(range(0, len(record), VALUE_MAX_BYTES)):
         tx.put(keys.body(body_id, chunk), record[start : start + VALUE_MAX_BYTES])
     tx.rows_used += chunk + 1
@@ -190,36 +190,36 @@ def write_rows(tx: Transaction, body_id: int, record: bytes, trailer: bytes) -> 
 
 
 def record(tx: Transaction, entry: Entry) -> bytes:
-    """Return the record of *entry*; of rows that are missing nothing, which its checksum tells."""
+    """Returns the record of *entry*; an empty or incomplete one if rows are missing."""
     if not entry.is_apart:
         return entry.rest
     if entry.shared:
         found = record(tx, publication(tx, entry))
     else:
         found = b"".join(row for _, row in _rows(tx, entry))
-    # A rotten body id may name another message's rows, which are sound: the UID tells.
+    # A damaged body id may lead to the rows of another message: the UID shows that.
     return found if found.endswith(uid_trailer(entry)) else b""
 
 
 def publication(tx: Transaction, entry: Entry) -> Entry:
-    """Return the publication that a shared *entry* is of; an unreadable one where it is missing."""
+    """Returns the publication of a shared *entry*; an unreadable one if it is missing."""
     position = tx.get(keys.publication_uid(uid_trailer(entry)))
     value = None if position is None else tx.get(keys.publication_at(position))
     return _NOTHING if value is None else decode(value)
 
 
 def reference(put_us: int, record_bytes: int, trailer: bytes) -> bytes:
-    """Return a new entry that stands for a publication put then, of that length and UID."""
+    """Returns a new reference to a publication with that put time, length and UID."""
     return _SHORT.pack(SHORT, SHARED, put_us) + rest_of_reference(record_bytes, trailer)
 
 
 def rest_of_reference(record_bytes: int, trailer: bytes) -> bytes:
-    """Return what stands for the record of a publication in a shared entry."""
+    """Returns the part of a shared entry that refers to its publication."""
     return _SIZE.pack(record_bytes) + trailer
 
 
 def sound(record: bytes) -> bool:
-    """Return whether a stamped *record* is as it was put; no checksum covers its origin_length."""
+    """Returns whether a stamped *record* is unchanged, including its origin_length."""
     if len(record) < records.HEAD_BYTES:
         return False
     head = records.HEAD.unpack_from(record)
@@ -244,7 +244,7 @@ class Sound(NamedTuple):
 
 
 def open_sound(tx: Transaction, value: bytes) -> Sound | None:
-    """Return what a delivery needs of an entry, or None if it is damaged."""
+    """Returns the parts of an entry that a delivery needs, or None if it is damaged."""
     entry, topic = decode(value), ""
     if entry.shared:
         held = publication(tx, entry)
@@ -259,7 +259,7 @@ def open_sound(tx: Transaction, value: bytes) -> Sound | None:
 
 
 def front(tx: Transaction, entry: Entry) -> bytes:
-    """Return the record of *entry*, or of a long one at least what stands before its envelope."""
+    """Returns the record of *entry*; of a long one at least the part before its envelope."""
     if not entry.is_apart:
         return entry.rest
     if entry.shared:
@@ -269,17 +269,17 @@ def front(tx: Transaction, entry: Entry) -> bytes:
 
 
 def checksum_of(record: bytes) -> int:
-    """Return the checksum that *record* carries."""
+    """Returns the checksum in *record*."""
     return int.from_bytes(record[:4], "big")
 
 
 def delete_rows(tx: Transaction, entry: Entry) -> int:
-    """Delete the body rows of *entry*; return how many there were."""
+    """Deletes the body rows of *entry*; returns how many there were."""
     if not entry.in_rows:
         return 0
     rows = list(_rows(tx, entry))
     if not b"".join(row for _, row in rows[-2:]).endswith(entry.rest[_ROWS.size :]):
-        return 0  # They are another message's, or rotten: better left than taken from another.
+        return 0  # They are damaged, or belong to another message: they must stay.
     for key, _ in rows:
         tx.delete(key)
     tx.rows_used += len(rows)
@@ -292,12 +292,12 @@ def _rows(tx: Transaction, entry: Entry) -> Iterator[tuple[bytes, bytes]]:
 
 
 def body_rows(entry: Entry) -> int:
-    """Return how many body rows *entry* has."""
+    """Returns how many body rows *entry* has."""
     return rows_of(record_bytes(entry)) if entry.in_rows else 0
 
 
 def record_bytes(entry: Entry) -> int:
-    """Return the size of the record of *entry*."""
+    """Returns the size of the record of *entry*."""
     if not entry.is_apart:
         return len(entry.rest)
     if entry.flags & SHARED:
@@ -306,16 +306,16 @@ def record_bytes(entry: Entry) -> int:
 
 
 def length_apart(value: bytes) -> int:
-    """Return the size of the record of an entry if it lies elsewhere, without reading it; else 0.
+    """Returns the size of the record of an entry if it is stored elsewhere, without reading it.
 
-    A disk may have changed it.
+    Else 0. A disk may have changed the size.
     """
     entry = decode(value)
     return record_bytes(entry) if entry.is_apart else 0
 
 
 def uid_trailer(entry: Entry) -> bytes:
-    """Return the encoded UID of *entry*: origin and timestamp, as at the end of its record."""
+    """Returns the encoded UID of *entry*: origin and timestamp, as at the end of its record."""
     if entry.is_apart:
         return entry.rest[_SIZE.size if entry.flags & SHARED else _ROWS.size :]
     return entry.rest[-8 - entry.rest[4] :] if entry.rest else b""

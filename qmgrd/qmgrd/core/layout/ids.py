@@ -1,4 +1,4 @@
-"""Numbers of what is stored, which never repeat."""
+"""Numbers for stored things, which never repeat."""
 
 COUNT_BITS = 40
 
@@ -16,7 +16,7 @@ class Ids:
         self._end = (boot + 1) << COUNT_BITS
 
     def next(self) -> int:
-        """Return the next number for something stored."""
+        """Returns the next number for something stored."""
         self.last += 1
         assert self.last < self._end, "all ids of this boot are used: start anew"
         return self.last

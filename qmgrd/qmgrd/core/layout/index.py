@@ -1,11 +1,11 @@
-"""The rows that lead to a message, beside its UID: by correlation id, by group, by time.
+"""The rows that lead to a message, in addition to its UID: by correlation id, group and time.
 
-    correlation id ────▶ place: 9 - priority, arrival     only of what can be got
+    correlation id ────▶ place: 9 - priority, arrival     of messages that are not delayed
     group, number  ─┬──▶ lane and place                   of members (groups.py)
-    due ────────────┘                                     of what has a time
-    arrival ────────▶    its note                         of what failed, or is a dead letter
+    due ────────────┘                                     of messages with an expiry or a delay
+    arrival ────────▶    its note                         of failed messages and dead letters
 
-They are made from what the message holds, so whoever removes it makes them once more.
+Their keys are made from the message, so they are made again when it is removed.
 """
 
 from qmgr_protocol import record as records
@@ -14,7 +14,7 @@ from qmgrd.core.layout.entry import Entry
 
 
 def selected_by(front: bytes) -> tuple[bytes, tuple[bytes, int] | None]:
-    """Return correlation id, group and number of a record that begins with *front*."""
+    """Returns correlation id, group and number of a record that begins with *front*."""
     if len(front) < records.HEAD_BYTES:
         return b"", None
     correlation, group_flags = front[records.CORRELATION_LENGTH_AT], front[records.GROUP_FLAGS_AT]
@@ -27,12 +27,12 @@ def selected_by(front: bytes) -> tuple[bytes, tuple[bytes, int] | None]:
 
 
 def is_last(front: bytes) -> bool:
-    """Return whether a record that begins with *front* is the last of its group."""
+    """Returns whether a record that begins with *front* is the last of its group."""
     return bool(front[records.GROUP_FLAGS_AT] & records.LAST_IN_GROUP)
 
 
 def correlation_key(queue_id: int, front: bytes, priority: int, arrival: int) -> bytes:
-    """Return the key by which a message that can be got is found by correlation id, or nothing."""
+    """Returns the key that leads to a message by its correlation id; nothing if it has none."""
     correlation_id = selected_by(front)[0]
     if not correlation_id:
         return b""
@@ -41,7 +41,7 @@ def correlation_key(queue_id: int, front: bytes, priority: int, arrival: int) ->
 
 
 def timed_keys(queue_id: int, entry: Entry, lane: int, priority: int, arrival: int) -> list[bytes]:
-    """Return the keys of its row in the schedule, and of its note."""
+    """Returns the keys of its row in the schedule, and of its note."""
     found = []
     if entry.due_ms:
         found.append(keys.due(entry.due_ms, queue_id, lane, priority, arrival))

@@ -41,11 +41,11 @@
     51     name of an export cursor                       how far it is (msgpack map)
     60     number (u64)                                   item of what is set aside (aside.py)
 
-Behind each value but those of 10, 11, 13 to 15, 18, 1a, 1c and 30 stands a CRC-32 of key and value:
-see row.py. What a publication's arrival is, says publications.py.
+A CRC-32 of key and value follows each value, except those of 10, 11, 13 to 15, 18, 1a, 1c and 30:
+see row.py. For the arrival of a publication see publications.py.
 
-To change a layout raise FORMAT and refuse older stores or migrate them by a job. The store row
-begins with store id and format in every format: they are read before the seal is looked at.
+To change a layout, raise FORMAT, and refuse older stores or migrate them by a job. The store row
+begins with store id and format in every format: they are read before the seal is checked.
 """
 
 import struct
@@ -53,10 +53,10 @@ import struct
 FORMAT = 4
 
 STORE, CLOCK, CLEAN, NEXT_QUEUE = b"\x00\x00", b"\x00\x01", b"\x00\x02", b"\x00\x03"
-FAN_OUT = b"\x00\x04"  # how far publications have gone out, where some have not
-HISTORY = b"\x00\x05"  # where the journal stands, once there is one
-LISTED = b"\x00\x07"  # nothing: complete groups are listed, or jobs do that (queue/group/chain.py)
-SECRET = b"\x00\x06"  # what sessions and leases are recognized by; it leaves the store in no answer
+FAN_OUT = b"\x00\x04"  # progress of publications that are going out, if any are
+HISTORY = b"\x00\x05"  # state of the journal, once it has rows
+LISTED = b"\x00\x07"  # empty: complete groups are listed, or jobs list them (queue/group/chain.py)
+SECRET = b"\x00\x06"  # proves sessions and leases; no answer contains it
 SPACE_QUEUE, SPACE_LINK, SPACE_PEER, SPACE_COUNTERS = b"\x01", b"\x02", b"\x03", b"\x04"
 SPACE_TEMPLATE, SPACE_TOPIC = b"\x05", b"\x06"
 SPACE_MESSAGE, SPACE_UID, SPACE_ORIGIN = b"\x10", b"\x11", b"\x12"
@@ -70,13 +70,13 @@ SPACE_HISTORY, SPACE_CURSOR = b"\x50", b"\x51"
 SPACE_ASIDE = b"\x60"
 
 LANE_READY = 0
-LANE_DELAYED = 1  # What waits for its time.
-LANE_GROUPED = 2  # What can be got and is in a group.
-LANE_PARKED = 3  # What a subscriber gave back too often, until it is decided to send it again.
-LANES_READY = (LANE_READY, LANE_GROUPED)  # of all that can be got
-LANE_GROUP = 13  # No message: a group that is looked at in time.
-LANE_REMEMBERED = 14  # No message: the UID of one that was consumed, while it is remembered.
-LANE_DAMAGED = 15  # What failed its checksum: kept for forensics, never delivered.
+LANE_DELAYED = 1  # delayed messages
+LANE_GROUPED = 2  # members of groups, available or leased
+LANE_PARKED = 3  # messages that a subscriber returned too often, until they are republished
+LANES_READY = (LANE_READY, LANE_GROUPED)  # of available and leased messages
+LANE_GROUP = 13  # not a message: a group in the schedule
+LANE_REMEMBERED = 14  # not a message: the remembered UID of a consumed one
+LANE_DAMAGED = 15  # messages that failed their checksum: kept for forensics, never delivered
 
 STORE_ROW = struct.Struct(">16sIQ")  # store id, format, boot number; then the name
 # store clock ms, wall us, last stamp us, turn number, producers
@@ -97,91 +97,91 @@ POSITION_AT = _QUEUE.size  # in the key of an entry
 RANK_AT = _LANE.size  # 9 - priority
 POSITION = struct.Struct(">BBQ")  # lane, 9 - priority, arrival: the tail of a message key
 PRIORITY_TOP = 9
-PUBLICATIONS_ID = 2**32 - 2  # of the queue that keeps them: ids are given from 1 on
-QUEUE_ID_MAX = PUBLICATIONS_ID - 1  # the highest id that the daemon gives to a queue
+PUBLICATIONS_ID = 2**32 - 2  # of the queue of publications; other ids rise from 1
+QUEUE_ID_MAX = PUBLICATIONS_ID - 1  # the highest id of other queues
 PARKED = struct.Struct(">cQI")
-HISTORY_ROW = struct.Struct(">QQQQ")  # first row, next row, bytes, rows that were dropped
-FAN_OUT_ROW = struct.Struct(">QQI")  # first and stop of a batch, the last queue id that has it
+HISTORY_ROW = struct.Struct(">QQQQ")  # first row, next row, bytes, dropped rows
+FAN_OUT_ROW = struct.Struct(">QQI")  # first and stop of a batch, the last queue id that received it
 
 
 def message(queue_id: int, lane: int, priority: int, arrival: int) -> bytes:
-    """Return the key of an entry."""
+    """Returns the key of an entry."""
     return _MESSAGE.pack(SPACE_MESSAGE, queue_id, lane, PRIORITY_TOP - priority, arrival)
 
 
 def entry_prefix(queue_id: int, priority: int, lane_: int = LANE_READY) -> bytes:
-    """Return what stands before the arrival in the key of an entry of that lane."""
+    """Returns the part of the key of an entry before the arrival."""
     return message(queue_id, lane_, priority, 0)[:-8]
 
 
 def lane(queue_id: int, lane_: int) -> bytes:
-    """Return what the keys of a lane start with."""
+    """Returns the prefix of the keys of a lane."""
     return _LANE.pack(SPACE_MESSAGE, queue_id, lane_)
 
 
 def place(key: bytes) -> tuple[int, int]:
-    """Return the priority and the arrival that the key of an entry holds."""
+    """Returns the priority and the arrival in the key of an entry."""
     rank, arrival = unpack_place(key)
     return PRIORITY_TOP - rank, arrival
 
 
 def of_queue(space: bytes, queue_id: int) -> bytes:
-    """Return what the keys of a queue in *space* start with."""
+    """Returns the prefix of the keys of a queue in *space*."""
     return _QUEUE.pack(space, queue_id)
 
 
 def due(due_ms: int, queue_id: int, lane_: int, priority: int, arrival: int) -> bytes:
-    """Return the key of what happens at *due_ms* of the store clock."""
+    """Returns the key of a row of the schedule, at *due_ms* of the store clock."""
     return DUE.pack(SPACE_DUE, due_ms, queue_id, lane_, PRIORITY_TOP - priority, arrival)
 
 
 def correlation(queue_id: int, correlation_id: bytes) -> bytes:
-    """Return what the keys of the messages with that correlation id start with."""
+    """Returns the prefix of the keys of messages with that correlation id."""
     return of_queue(SPACE_CORRELATION, queue_id) + bytes([len(correlation_id)]) + correlation_id
 
 
 def group(queue_id: int, group_id: bytes, number: int) -> bytes:
-    """Return the key of the member of that number in a group."""
+    """Returns the key of a member of a group by its number."""
     return _GROUP.pack(SPACE_GROUP, queue_id, group_id, number)
 
 
 def group_row(queue_id: int, group_id: bytes) -> bytes:
-    """Return the key of what is known of a group."""
+    """Returns the key of the row of a group."""
     return of_queue(SPACE_GROUP_ROW, queue_id) + group_id
 
 
 def chain(queue_id: int, place: bytes) -> bytes:
-    """Return the key of a group that has its turn at that :data:`PLACE`."""
+    """Returns the key of a group in the chain at that :data:`PLACE`."""
     return of_queue(SPACE_CHAIN, queue_id) + place
 
 
 def complete(queue_id: int, place: bytes) -> bytes:
-    """Return the key of a complete group that has its turn at that :data:`PLACE`."""
+    """Returns the key of a complete group at that :data:`PLACE`."""
     return of_queue(SPACE_COMPLETE, queue_id) + place
 
 
 def note(queue_id: int, arrival: int) -> bytes:
-    """Return the key of the note of a message."""
+    """Returns the key of the note of a message."""
     return _NOTE.pack(SPACE_NOTE, queue_id, arrival)
 
 
 def body(body_id: int, chunk: int) -> bytes:
-    """Return the key of a piece of a long record."""
+    """Returns the key of a piece of a long record."""
     return _BODY.pack(SPACE_BODY, body_id, chunk)
 
 
 def publication(arrival: int) -> bytes:
-    """Return the key of the entry of a publication, which many may hold."""
+    """Returns the key of the entry of a publication."""
     return _PUBLICATION + arrival.to_bytes(8, "big")
 
 
 def publication_uid(trailer: bytes) -> bytes:
-    """Return the key of the UID index for the publication of that encoded UID."""
+    """Returns the key of the UID index for the publication of that encoded UID."""
     return _PUBLICATION_UID + trailer
 
 
 def publication_at(position: bytes) -> bytes:
-    """Return the key of the entry of the publication at that :data:`POSITION`."""
+    """Returns the key of the entry of the publication at that :data:`POSITION`."""
     return _PUBLICATIONS + position
 
 
@@ -191,30 +191,30 @@ _PUBLICATION = message(PUBLICATIONS_ID, LANE_READY, PRIORITY_TOP, 0)[:-8]
 
 
 def holders(arrival: int) -> bytes:
-    """Return the key of the number of those who hold a publication."""
+    """Returns the key of the number of references to a publication."""
     return SPACE_HOLDERS + arrival.to_bytes(8, "big")
 
 
 def parked(arrival: int, queue_id: int) -> bytes:
-    """Return the key of a publication that is parked for a subscription."""
+    """Returns the key of a publication that is parked for a subscription."""
     return PARKED.pack(SPACE_PARKED, arrival, queue_id)
 
 
 def job(job_id: int) -> bytes:
-    """Return the key of a job."""
+    """Returns the key of a job."""
     return _JOB.pack(SPACE_JOB, job_id)
 
 
 def history(seq: int) -> bytes:
-    """Return the key of a row of history."""
+    """Returns the key of a row of history."""
     return _JOB.pack(SPACE_HISTORY, seq)
 
 
 def aside(number: int) -> bytes:
-    """Return the key of an item of what is set aside."""
+    """Returns the key of an item of what is set aside."""
     return _JOB.pack(SPACE_ASIDE, number)
 
 
 def after(prefix: bytes) -> bytes:
-    """Return the first key behind all that start with *prefix*, which is not all 0xff."""
+    """Returns the first key after all keys with *prefix*, which is not all 0xff."""
     return (int.from_bytes(prefix, "big") + 1).to_bytes(len(prefix), "big")

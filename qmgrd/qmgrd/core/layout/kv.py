@@ -1,4 +1,4 @@
-"""What the core asks of a store: an ordered map of bytes, changed by one transaction at a time.
+"""The interface of a store: an ordered map of bytes with one write transaction at a time.
 
 Two implementations: ``qmgrd.store.lmdb_store`` and ``qmgrd.store.memory``.
 """
@@ -11,34 +11,36 @@ class Transaction(Protocol):
     """The open write transaction of a turn. Sees its own writes."""
 
     rows_used: int
-    """The rows that the core has read or changed. It bounds the turn. The modules that change the
-    rows of a message (lane, entry, put) count them here, and who scans counts what it reads.
-    A store only starts it at 0: to count each call there would cost an ack a few percent.
+    """The rows that the core has read or changed, which bound the turn.
+
+    A store only starts it at 0. The modules that change the rows of a message (lane, entry, put)
+    count them, and a scan counts the rows that it reads: to count each call in the store would make
+    an ack a few percent slower.
     """
 
     def get(self, key: bytes) -> bytes | None:
-        """Return the value of *key*, or None."""
+        """Returns the value of *key*, or None."""
 
     def put(self, key: bytes, value: bytes) -> object:
-        """Store *value* under *key*, whatever was there."""
+        """Stores *value* under *key*, and replaces an older value."""
 
     def put_all(self, pairs: list[tuple[bytes, bytes]]) -> object:
-        """Store many: cheaper than one by one, most so in the order of their keys."""
+        """Stores many pairs: faster than one by one, fastest in the order of their keys."""
 
     def delete(self, key: bytes) -> object:
-        """Remove *key*, if it is there."""
+        """Removes *key*, if it exists."""
 
     def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield pairs from *start* up to but not including *stop*, in order.
+        """Yields pairs from *start* up to but not including *stop*, in order.
 
         Nothing may be written until the iterator is exhausted or dropped.
         """
 
 
 class StoreFailed(Exception):
-    """The store failed, and nobody's request is to blame: stop, and start anew.
+    """The store failed, for a reason that no request caused: stop, and start again.
 
-    A commit that fails so may or may not have happened.
+    A commit that fails with this may or may not have happened.
     """
 
 
@@ -48,31 +50,31 @@ class Space(NamedTuple):
     used_bytes: int
     map_bytes: int
     disk_free_bytes: int
-    held_bytes: int  # of those used: free but for a snapshot that is being made
-    file_free_bytes: int  # in the store's file: they take no more of the disk when they are used
+    held_bytes: int  # of the used ones: kept only for a snapshot that is being made
+    file_free_bytes: int  # free ones inside the file, whose use does not take more disk space
 
 
 class Store(Protocol):
     """A place that makes turns durable."""
 
     def begin(self) -> Transaction:
-        """Open the write transaction; there is one at a time."""
+        """Opens the write transaction; there is one at a time."""
 
     def commit(self) -> None:
-        """Return once all written since :meth:`begin` is durable; at no cost if nothing was."""
+        """Returns once all writes since :meth:`begin` are durable; at once if there were none."""
 
     def abort(self) -> None:
-        """Forget all written since :meth:`begin`; without one, do nothing."""
+        """Undoes all writes since :meth:`begin`; does nothing without a transaction."""
 
     def failure(self, error: BaseException) -> StoreFailed | None:
-        """Return what *error*, met in a transaction, says of the store; None if it says nothing."""
+        """Returns the failure of the store that *error* shows; None if it shows none."""
 
     def space(self) -> Space:
-        """Return how full the store is, as of the last commit."""
+        """Returns how full the store is, as of the last commit."""
 
 
 class Now(NamedTuple):
     """The two clocks that a turn is given."""
 
-    ms: int  # the store's own clock: never goes back, keys every deadline
-    wall_us: int  # what people call the time: may jump, keys nothing
+    ms: int  # the store clock: it never goes back; deadlines use it
+    wall_us: int  # wall clock: it may jump; deadlines do not use it

@@ -1,9 +1,9 @@
-"""The small rows of the store, each under a seal: what rots is told, not believed.
+"""The small rows of the store, each with a seal: a damaged row is detected.
 
     value = row, CRC-32 (as of zlib, u32) of the key and the row
 
-The seal covers the key, so that a row is not taken for another's whose key it got. Entries and the
-pieces of long records need none: records have a checksum of their own. The UID index is checked
+The seal covers the key, so that a row under a wrong key is detected, too. Entries and pieces of
+long records have no seal, as records have their own checksum. A row of the UID index is checked
 against its entry.
 """
 
@@ -56,7 +56,7 @@ _BY_BYTES = {
 
 
 class RowDamaged(RequestError):
-    """A row that is not what was written: at the start the store is refused, later a request."""
+    """A row is not as it was written: a start refuses the store, later the request fails."""
 
     def __init__(self, what: str, why: str = "its checksum is wrong") -> None:
         super().__init__(
@@ -66,17 +66,17 @@ class RowDamaged(RequestError):
 
 
 class RowMissing(RowDamaged):
-    """A row that must be there, and is not."""
+    """A required row is missing."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what, "it is missing")
 
 
 class RowSenseless(RowDamaged):
-    """A row that is as it was written, and cannot be true: it or what it speaks of is set aside."""
+    """A row is as it was written, but cannot be true: it, or its subject, is set aside."""
 
 
-# What making sense of a row may raise that has none.
+# Errors that decoding a senseless row may raise.
 NONSENSE = (
     FrameMalformed,
     RequestError,
@@ -94,7 +94,7 @@ NONSENSE = (
 
 @contextmanager
 def sense(key: bytes) -> Iterator[None]:
-    """Raise RowSenseless where what is done with the row under *key* finds that it makes none."""
+    """Raises RowSenseless if the block finds that the row under *key* makes no sense."""
     try:
         yield
     except RowDamaged:
@@ -104,18 +104,18 @@ def sense(key: bytes) -> Iterator[None]:
 
 
 def seal(key: bytes, row: bytes) -> bytes:
-    """Return the value that keeps *row* under *key*."""
+    """Returns the value that stores *row* under *key*."""
     return row + crc32(row, crc32(key)).to_bytes(SEAL_BYTES, "big")
 
 
 def unseal(key: bytes, value: bytes, queue: str = "") -> bytes:
-    """Return the row that *value* keeps under *key*.
+    """Returns the row in *value*, which is stored under *key*.
 
     Args:
-        queue: the name of the queue whose id is in *key*, where that is known.
+        queue: the name of the queue whose id is in *key*, if it is known.
 
     Raises:
-        RowDamaged: key or value were changed since.
+        RowDamaged: key or value have changed.
     """
     row = value[:-SEAL_BYTES]
     if seal(key, row) != value:
@@ -124,12 +124,12 @@ def unseal(key: bytes, value: bytes, queue: str = "") -> bytes:
 
 
 def put(tx: Transaction, key: bytes, row: bytes) -> None:
-    """Store *row* under *key*."""
+    """Stores *row* under *key*."""
     tx.put(key, seal(key, row))
 
 
 def find(tx: Transaction, key: bytes, queue: str = "") -> bytes | None:
-    """Return the row of *key*, or None.
+    """Returns the row of *key*, or None.
 
     Raises:
         RowDamaged: as :func:`unseal`.
@@ -139,7 +139,7 @@ def find(tx: Transaction, key: bytes, queue: str = "") -> bytes | None:
 
 
 def get(tx: Transaction, key: bytes, queue: str = "") -> bytes:
-    """Return the row of *key*, which must be there.
+    """Returns the row of *key*, which must exist.
 
     Raises:
         RowDamaged: as :func:`unseal`; RowMissing.
@@ -151,7 +151,7 @@ def get(tx: Transaction, key: bytes, queue: str = "") -> bytes:
 
 
 def scan(tx: Transaction, space: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the keys and rows of *space*.
+    """Yields the keys and rows of *space*.
 
     Raises:
         RowDamaged: as :func:`unseal`.
@@ -161,7 +161,7 @@ def scan(tx: Transaction, space: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def name_of(key: bytes, queue: str = "") -> str:
-    """Return what lies under *key*, in words."""
+    """Returns a description of the row under *key*, for people."""
     space, rest = key[:1], key[1:]
     if space in _BY_NAME:
         return f"{_BY_NAME[space]} {rest.decode(errors='replace')}"

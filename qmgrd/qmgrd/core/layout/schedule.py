@@ -1,7 +1,7 @@
-"""When something is due to a message: its delay is over, or its life, or its UID is forgotten.
+"""The schedule: when the delay or the life of a message ends, or its UID is forgotten.
 
-One stored range, in the order of time: so nothing is searched, whatever waits. A message has one
-row in it at most, at ``due_ms`` of its entry; times are those of the store clock.
+It is one range of rows in order of time, so nothing is searched. A message has at most one row in
+it, at ``due_ms`` of its entry. Times are those of the store clock.
 """
 
 from itertools import islice
@@ -11,13 +11,13 @@ from qmgrd.core.layout.kv import Transaction
 
 
 class Schedule:
-    """All that is due, in one store. Invariant: no row is due before ``next_ms``."""
+    """The schedule of a store. Invariant: no row is due before ``next_ms``."""
 
     def __init__(self) -> None:
         self.next_ms: int | None = None
 
     def load(self, tx: Transaction) -> None:
-        """Read when the first is due; to be called after rows were removed, too."""
+        """Reads the time of the first row. Call it after rows were removed, too."""
         first = next(tx.scan(keys.SPACE_DUE, keys.after(keys.SPACE_DUE)), None)
         self.next_ms = None if first is None else due_of(first[0])
 
@@ -31,17 +31,17 @@ class Schedule:
         arrival: int,
         value: bytes = b"",
     ) -> None:
-        """Have that place of a queue looked at, at *due_ms*."""
+        """Schedules a look at that place of a queue at *due_ms*."""
         tx.put(keys.due(due_ms, queue_id, lane, priority, arrival), value)
         if self.next_ms is None or due_ms < self.next_ms:
             self.next_ms = due_ms
 
     def due(self, tx: Transaction, now_ms: int, count: int) -> list[tuple[bytes, bytes]]:
-        """Return up to *count* of the rows that are due at *now_ms*, the oldest first."""
+        """Returns up to *count* of the rows that are due at *now_ms*, the oldest first."""
         stop = keys.SPACE_DUE + (now_ms + 1).to_bytes(8, "big")
         return list(islice(tx.scan(keys.SPACE_DUE, stop), count))
 
 
 def due_of(key: bytes) -> int:
-    """Return the time in the key of a row of the schedule."""
+    """Returns the time in the key of a row of the schedule."""
     return int.from_bytes(key[1:9], "big")

@@ -1,15 +1,15 @@
-"""Whether a value in a stored row is of the right type, and within what arithmetic can bear."""
+"""Checks that values in stored rows have the right type, and are not too large."""
 
 from typing import Any
 
 from qmgr_protocol.window import ids_of
 
-IDS_MAX = 1_000_000  # above a gap: no window is larger
-NUMBER_MAX = 2**53  # of what is counted or numbered: sums of a few still fit into 64 bits
+IDS_MAX = 1_000_000  # above a gap; no window is larger
+NUMBER_MAX = 2**53  # of counts and numbers: a sum of a few fits in 64 bits
 
 
 def number(value: Any, what: str, low: int = 0, high: int = NUMBER_MAX) -> int:
-    """Return *value*, which is an integer within these limits.
+    """Returns *value*, which must be an integer within these limits.
 
     Raises:
         ValueError: it is not.
@@ -20,7 +20,7 @@ def number(value: Any, what: str, low: int = 0, high: int = NUMBER_MAX) -> int:
 
 
 def typed(kind: type[Any], value: Any, what: str) -> Any:
-    """Return *value*, which is of that *kind*.
+    """Returns *value*, which must be of that *kind*.
 
     Raises:
         ValueError: it is not.
@@ -31,10 +31,10 @@ def typed(kind: type[Any], value: Any, what: str) -> Any:
 
 
 def stored_ids(runs: Any) -> set[int]:
-    """Return the ids that :func:`qmgr_protocol.window.runs_of` made stored *runs* of.
+    """Returns the ids in stored *runs*, as :func:`qmgr_protocol.window.runs_of` makes them.
 
     Raises:
-        ValueError, TypeError: they are none, or more than any window holds.
+        ValueError, TypeError: they are malformed, or more than any window has.
     """
     count = 0
     for first, length in typed(list, runs, "the runs"):

@@ -2,11 +2,13 @@
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 
-AHEAD_MAX_US = 1_000_000  # by which the clocks of one queue manager and its restored self differ
+AHEAD_MAX_US = (
+    1_000_000  # by which the clocks of a queue manager and of its restored copy may differ
+)
 
 
 class Stamper:
-    """Gives out (own name, next tick), each once, whatever the wall clock does.
+    """Gives out (own name, next tick), each once, even if the wall clock jumps.
 
     Invariant: every timestamp given out is above all before it. ``last_us`` is stored in the turn
     that raised it, so this holds over restarts.
@@ -19,17 +21,17 @@ class Stamper:
         self.last_us = last_us
 
     def catch_up(self, wall_us: int) -> None:
-        """Have the next timestamp be no earlier than *wall_us*."""
+        """Makes the next timestamp no earlier than *wall_us*."""
         self.last_us = max(self.last_us, wall_us - 1)
 
     def next(self, wall_us: int) -> bytes:
-        """Return the next UID, encoded as in a record."""
+        """Returns the next UID, encoded as in a record."""
         self.catch_up(wall_us)
         self.last_us += 1
         return self.origin + self.last_us.to_bytes(8, "big")
 
     def observe(self, trailer: bytes, wall_us: int) -> None:
-        """Stay above a UID of our own name that comes back from elsewhere.
+        """Stays above a UID with our own name that comes from elsewhere.
 
         A store that was restored from a snapshot meets its own later messages again. If new
         messages got the same timestamps, they would count as duplicates. No message that this queue

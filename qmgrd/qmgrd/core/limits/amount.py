@@ -1,6 +1,6 @@
-"""Numbers of things, as people say them."""
+"""Counts with their nouns."""
 
 
 def amount(count: int, noun: str) -> str:
-    """Return *count* of *noun*: "1 message", "2 messages"."""
+    """Returns *count* of *noun*: "1 message", "2 messages"."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,68 +1,68 @@
-"""What connections were sent and have not fetched: who is sent no more for now, and how much.
+"""Limits what is sent to connections that have not fetched earlier answers.
 
-A connection is *held* while its peer has too much to fetch. No further request of it is taken, and
-its consumers are handed nothing. So whatever is large is read from the store only when somebody
-fetches it.
+A connection is *held* while its peer has too much to fetch. The daemon takes no further request
+from it, and delivers nothing to its consumers. So large messages are read from the store only when
+a peer fetches them.
 
-All connections together share a room. While it lasts, a frame may be as long as a frame may be.
-When it is *tight*, each frame has a share of SHARE_BYTES at most, and longer messages wait.
+All connections share a room. Normally a frame may have the full length. When the room is *tight*,
+each frame has at most SHARE_BYTES, and longer messages wait.
 """
 
 from typing import Any
 
 from qmgr_protocol import messages as m
 
-DELIVER_MAX_BYTES = 1024 * 1024  # of messages in one frame; a longer message is alone in its frame
-ENOUGH_BYTES = 1024 * 1024  # that a turn makes for one connection, or that its peer has to fetch
-SHARE_BYTES = 16 * 1024  # the same, and the longest frame, while the room is tight
-COUNTED_BYTES = 1024  # the least that counts: each connection has many short answers in a turn
+DELIVER_MAX_BYTES = 1024 * 1024  # of messages in a frame; a longer message has its own frame
+ENOUGH_BYTES = 1024 * 1024  # made by a turn for one connection, or not fetched yet
+SHARE_BYTES = 16 * 1024  # the same, and the longest frame, if the room is tight
+COUNTED_BYTES = 1024  # less does not count, as a turn has many short answers
 _ELEMENT_BYTES = 5  # of a number, and of the head of anything else
 
 
 class Outflow:
-    """What the core knows of what is not fetched.
+    """The connections that have not fetched what they were sent.
 
-    Invariant: ``held`` has the connections that are blocked, and during a turn also those for which
-    that turn made enough.
+    Invariant: ``held`` has the blocked connections, and during a turn also those for which the turn
+    has made enough.
     """
 
     def __init__(self, longest_bytes: int = DELIVER_MAX_BYTES) -> None:
-        """Begin with endless room.
+        """Begins with unlimited room.
 
         Args:
-            longest_bytes: of one frame.
+            longest_bytes: of a frame.
         """
         self.held: set[int] = set()
         self.is_tight = False
-        self.frame_bytes = DELIVER_MAX_BYTES  # the most that a frame may have now
+        self.frame_bytes = DELIVER_MAX_BYTES  # of a frame, at most, now
         self._longest_bytes = longest_bytes
         self._blocked: set[int] = set()
         self._made: dict[int, int] = {}
         self._room_bytes: float = float("inf")
 
     def block(self, connection: int) -> None:
-        """Hold *connection*: its peer has too much to fetch."""
+        """Holds *connection*, whose peer has too much to fetch."""
         self._blocked.add(connection)
         self.held.add(connection)
 
     def unblock(self, connection: int) -> None:
-        """Let *connection* go on: its peer has fetched what it was sent, or is gone."""
+        """Ends the hold on *connection*: its peer has fetched everything, or is gone."""
         self._blocked.discard(connection)
         self.held.discard(connection)
 
     def set_room(self, room_bytes: float) -> None:
-        """Set what may be sent to all connections together before peers fetch something."""
+        """Sets the bytes that may be sent to all connections before a peer fetches something."""
         self._room_bytes = room_bytes
         self.is_tight = room_bytes < self._longest_bytes
         self.frame_bytes = SHARE_BYTES if self.is_tight else DELIVER_MAX_BYTES
 
     @property
     def long_answers(self) -> int:
-        """How many of the longest answers there is room for."""
+        """How many answers of the longest kind fit in the room."""
         return 0 if self.is_tight else int(min(self._room_bytes, 1 << 50) // self._longest_bytes)
 
     def made(self, connection: int, size_bytes: int) -> None:
-        """Count what this turn made for *connection*."""
+        """Counts bytes that this turn made for *connection*."""
         if size_bytes < COUNTED_BYTES:
             return
         made = self._made[connection] = self._made.get(connection, 0) + size_bytes
@@ -71,12 +71,12 @@ class Outflow:
             self.held.add(connection)
 
     def count_answer(self, connection: int, sends: list[tuple[int, m.Message]]) -> None:
-        """Count the last of *sends* if it answers what *connection* asked."""
+        """Counts the last of *sends* if it is an answer to *connection*."""
         if sends and sends[-1][0] == connection and type(sends[-1][1]) is m.Ok:
             self.made(connection, weight(sends[-1][1].value))
 
     def end_turn(self) -> list[int]:
-        """Return the connections that may go on, as only what this turn made held them."""
+        """Returns the connections that were held only for this turn."""
         self._made.clear()
         if not self.held:
             return []
@@ -86,7 +86,7 @@ class Outflow:
 
 
 def weight(value: Any) -> int:
-    """Return about how many bytes *value* takes on the wire."""
+    """Returns about how many bytes *value* has on the wire."""
     kind = type(value)
     if kind is bytes or kind is str:
         return _ELEMENT_BYTES + len(value)

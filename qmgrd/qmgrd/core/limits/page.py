@@ -1,4 +1,4 @@
-"""A page of a list that is kept in order: it costs what the page does, not what the list does."""
+"""Pages of ordered lists, at a cost that depends on the page, not on the list."""
 
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -16,7 +16,7 @@ Row = TypeVar("Row")
 def page(
     ordered: "SortedList[Key] | SortedDict[Key, object]", after: Key, limit: int
 ) -> tuple[list[Key], Key | None]:
-    """Return up to *limit* keys behind *after*, and the last of them where more follow."""
+    """Returns up to *limit* keys after *after*, and the last of them if more follow."""
     found = list(islice(ordered.irange(after, inclusive=(False, True)), limit + 1))
     return found[:limit], found[limit - 1] if len(found) > limit else None
 
@@ -24,9 +24,9 @@ def page(
 def shown(
     keys: list[Key], further: Key | None, show: Callable[[Key], Row], budget: Budget
 ) -> tuple[list[Row], Key | None]:
-    """Return the rows of a page, and where the next one begins.
+    """Returns the rows of a page, and where the next one begins.
 
-    They are fewer where they take longer than what one connection may have of a turn.
+    The page is shorter if it takes longer than one connection may use of a turn.
     """
     end_ns = budget.clock_ns() + budget.share_ns
     found: list[Row] = []
@@ -38,6 +38,6 @@ def shown(
 
 
 def below_of(topics: "SortedDict[str, object]", topic: str) -> Iterator[str]:
-    """Return those of *topics* that are below *topic*, which need not be one of them."""
+    """Returns those of *topics* that are below *topic*, which need not be one of them."""
     last = topic + chr(ord(MARK) + 1)
     yield from topics.irange(topic + MARK, last, inclusive=(True, False))

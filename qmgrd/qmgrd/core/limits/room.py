@@ -1,18 +1,19 @@
-"""How much room the store has for a turn, and for whom it is kept.
+"""The room that the store has for a turn, and how it is divided.
 
     ├── used ──┬─────────────┬──────────────┬──────────────────────────┤ end of the map
             puts stop   publications   operators stop   acks, deletions and the
             (the mark)      stop                        daemon's own rows go on
 
-1. Puts, and all else that adds rows (growth.py), stop at ``store.high_water_percent`` of the map.
-2. Publications that were accepted go out until a quarter of the rest is used.
-3. Requests that operators need to make room, such as a purge, stop when half of it is used.
-4. What is left is for acks and deletions, and for rows that the daemon writes of itself. None of
-   these adds more than it removes.
+1. Puts, and all other requests that add rows (growth.py), stop at ``store.high_water_percent`` of
+   the map.
+2. Accepted publications go out until a quarter of the rest is used.
+3. Requests with which operators make room, such as a purge, stop when half of the rest is used.
+4. The remainder is for acks and deletions, and for the daemon's own rows. None of these adds more
+   than it removes.
 
-A page that LMDB changes is copied, and the old one is free two turns later: so a deletion needs
+LMDB copies a page that changes, and the old page is free two turns later. So a deletion needs
 room, too. In a map with few free pages a turn does less (``turn_rows``): a slice of each kind of
-work, and its last arrival, must find a page for each row that they change, twice.
+work, and the last arrival, need a page for each row that they change, twice.
 """
 
 from typing import NamedTuple
@@ -22,22 +23,22 @@ from qmgr_protocol import record as records
 from qmgrd.core.layout.kv import Space
 
 PAGE_BYTES = 4_096
-ROWS_MIN, SLICE_MIN = 50, 12  # however few pages are free
+ROWS_MIN, SLICE_MIN = 50, 12  # even if few pages are free
 TURN_SHARE = 16  # of the free pages: the rows of a turn
-SLICE_SHARE = 4  # of these: messages in one slice of a kind of work, each of which has many rows
-PUT_SHARE = 4  # of the free pages: those that a turn's puts at random places may change
+SLICE_SHARE = 4  # of these rows: messages in one slice of work, each of which has many rows
+PUT_SHARE = 4  # of the free pages: those that the puts of a turn may change at random places
 UNIT_SHARE = 4  # of the pages above the mark: the rows of one commit
 SETTLE_SHARE = 32  # of the pages above the mark: messages in one piece of a settle
-DISK_LEAST_BYTES = 32 * 1024 * 1024  # kept whatever is configured, as a deletion takes pages, too
-MAP_SHARE = 8  # A small store needs no more of the disk than this part of its map.
+DISK_LEAST_BYTES = 32 * 1024 * 1024  # kept with any configuration, as deletions need pages, too
+MAP_SHARE = 8  # A small store needs only this part of its map on the disk.
 UNBOUNDED = 1 << 40
 ADDITIONS = "requests that add rows"  # of operators, in texts
 _NOTHING = bytes(10)  # expiry, length of the correlation id, flags of the group: of a record
-MAP_LEAST_BYTES = 16 * 1024 * 1024  # a smaller map is not shown to survive everything
+MAP_LEAST_BYTES = 16 * 1024 * 1024  # Tests do not show that a smaller map survives everything.
 
 
 class Room(NamedTuple):
-    """What a turn finds."""
+    """The room of one turn."""
 
     why_full: str  # why puts are refused, or nothing
     why_operators_wait: str  # why requests of operators are refused, or nothing
@@ -50,29 +51,29 @@ class Room(NamedTuple):
 
 
 def mark_of(store: Store) -> int:
-    """Return how many bytes of the map may be used before puts are refused."""
+    """Returns how many bytes of the map may be used before puts are refused."""
     return store.map_bytes * store.high_water_percent // 100
 
 
 def pages_kept(store: Store) -> int:
-    """Return how many pages the map has above the mark."""
+    """Returns how many pages the map has above the mark."""
     return (store.map_bytes - mark_of(store)) // PAGE_BYTES
 
 
 def settle_handles(store: Store) -> int:
-    """Return how many messages a piece of a settle may name."""
+    """Returns how many messages a piece of a settle may name."""
     return max(pages_kept(store) // SETTLE_SHARE, 1)
 
 
 def unit_rows(config: Config) -> int:
-    """Return how many rows the commit of a unit of work may write, as all of it is one turn."""
+    """Returns how many rows a commit of a unit of work may write, as it is one turn."""
     return min(config.unit.rows_max, max(pages_kept(config.store) // UNIT_SHARE, SLICE_MIN))
 
 
 def is_in_sequence(record: bytes) -> bool:
-    """Return whether a put of *record* changes pages that the put before it changed, too.
+    """Returns whether a put of *record* only changes pages that the previous put changed.
 
-    It brings no UID, and is found by nothing else: not by a correlation id, group or time.
+    It does if the record has no UID, correlation id, group, expiry or delay.
     """
     return (
         record[4:5] == b"\0" and record[8:18] == _NOTHING and not record[7] & records.FLAG_DELAYED
@@ -80,7 +81,7 @@ def is_in_sequence(record: bytes) -> bool:
 
 
 class Marks(NamedTuple):
-    """Where who stops, in a map of that size. They are worked out once, as each turn asks."""
+    """The marks at which requests stop, computed once for a map."""
 
     map_bytes: int
     puts: int  # bytes of the map in use
@@ -88,11 +89,11 @@ class Marks(NamedTuple):
     operators: int
     disk_least_bytes: int  # free on the disk, for puts
     rows_max: int  # of a turn
-    plenty_pages: int  # free: then a turn is bounded by nothing else
+    plenty_pages: int  # free pages with which a turn has no further limit
 
 
 def marks_of(config: Config, map_bytes: int) -> Marks:
-    """Return the marks of a map of that size."""
+    """Returns the marks of a map of that size."""
     store, rows_max = config.store, config.limits.turn_rows
     puts = map_bytes * store.high_water_percent // 100
     kept = map_bytes - puts
@@ -103,7 +104,7 @@ def marks_of(config: Config, map_bytes: int) -> Marks:
 
 
 def room_of(marks: Marks, space: Space) -> Room:
-    """Return the room in a store that has so much *space*."""
+    """Returns the room in a store that has so much *space*."""
     used = space.used_bytes
     disk_bytes = space.disk_free_bytes + space.file_free_bytes
     free_pages = (marks.map_bytes - used) // PAGE_BYTES
@@ -125,13 +126,13 @@ def room_of(marks: Marks, space: Space) -> Room:
 
 
 def _put_pages(used_pages: int, free_pages: int) -> int:
-    """Return how many pages puts at random places may change: no more than there are."""
+    """Returns how many pages puts at random places may change, at most the free ones."""
     share = free_pages // PUT_SHARE
     return share if used_pages > share else UNBOUNDED
 
 
 def _why(space: Space, mark: int, disk_bytes: int, least_bytes: int, what: str) -> str:
-    """Return why *what* is refused, if it is."""
+    """Returns why *what* is refused, or nothing."""
     if space.used_bytes >= mark:
         held = f" ({space.held_bytes} for a snapshot)" if space.held_bytes else ""
         return (

@@ -7,7 +7,7 @@ from qmgrd.core.limits.budget import ENDLESS, Budget
 
 
 class Timer:
-    """A call to be made, or nothing once it was made or cancelled."""
+    """A call to make, or None once it is made or cancelled."""
 
     __slots__ = ("call",)
 
@@ -16,9 +16,9 @@ class Timer:
 
 
 class Timers:
-    """Calls to be made at a time of the store clock. Each checks itself if it is still due.
+    """Calls to make at a time of the store clock. Each call checks whether it is still needed.
 
-    Invariant: of the heap ``_cancelled`` have no call, and these are never much more than half.
+    Invariant: ``_cancelled`` timers of the heap have no call, never much more than half of them.
     """
 
     def __init__(self) -> None:
@@ -27,14 +27,14 @@ class Timers:
         self._cancelled = 0
 
     def at(self, due_ms: int, call: Callable[[], None]) -> Timer:
-        """Have *call* made in the first turn at or after *due_ms*."""
+        """Makes *call* in the first turn at or after *due_ms*."""
         self._count += 1
         timer = Timer(call)
         heappush(self._heap, (due_ms, self._count, timer))
         return timer
 
     def cancel(self, timer: Timer) -> None:
-        """Have the call of *timer* not made."""
+        """Cancels the call of *timer*."""
         if timer.call is None:
             return
         timer.call = None
@@ -45,7 +45,7 @@ class Timers:
             self._cancelled = 0
 
     def next_ms(self) -> int | None:
-        """Return when the next call is due."""
+        """Returns the time of the next call, or None."""
         while self._heap and self._heap[0][2].call is None:
             heappop(self._heap)
             self._cancelled -= 1
@@ -58,15 +58,16 @@ class Timers:
         budget: Budget = ENDLESS,
         begin: Callable[[str, str], bool] = lambda kind, key: True,
     ) -> None:
-        """Make at most *count* of the calls that are due, and one at least.
+        """Makes at most *count* of the calls that are due, and at least one.
 
-        What they set, and what *budget* has no time for, waits for the next turn.
+        Timers that these calls set, and calls for which *budget* has no time, wait for the next
+        turn.
 
         Args:
             now_ms: of the store clock.
-            count: at most so many.
+            count: of calls, at most.
             budget: of the turn.
-            begin: names the work of a call, and returns whether it may be made.
+            begin: names the work of a call; returns whether the call may be made.
         """
         due: list[tuple[tuple[int, int, Timer], Callable[[], None]]] = []
         while len(due) < count and (due_ms := self.next_ms()) is not None and due_ms <= now_ms:

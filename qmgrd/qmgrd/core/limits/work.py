@@ -13,52 +13,52 @@ KINDS = (
     "due",  # key: of a row of the schedule
     "message",  # key: of its entry
     "job",  # key: its number
-    "queue",  # key: its id; its consumers are handed nothing
+    "queue",  # key: its id; its consumers receive nothing
     "groups",  # key: the id of their queue
     "link",  # key: its name
     "subscription",  # key: its name
     "unused",  # key: the name of a queue or subscription
-    "fan-out",  # key: the first publication of a batch and the queue id of who is given it
+    "fan-out",  # key: the first publication of a batch, and the queue id of a subscription
     "publication",  # key: its number
-    "timer",  # key: what it calls
+    "timer",  # key: the function that it calls
     "events",  # no key
     "history",  # no key
 )
-FAILURES_MAX = 2  # of the same work, until it is set aside
+FAILURES_MAX = 2  # of the same work, then it is set aside
 _KNOWN_MAX = 1_000
 
 Key = bytes | str | int
 
 
 class Work(NamedTuple):
-    """A kind of work, and the key of what it is done to."""
+    """A kind of work, and the key of its subject."""
 
     kind: str
     key: Key = 0
 
     @property
     def shown_key(self) -> str:
-        """The key for people; nothing where the kind has none."""
+        """The key for people; nothing if the kind has none."""
         if isinstance(self.key, bytes):
             return self.key.hex()
         return str(self.key) if self.key else ""
 
     def __str__(self) -> str:
-        """Return the name for people."""
+        """Returns the name for people."""
         return f"{self.kind} {self.shown_key}".rstrip()
 
 
 class Failures:
-    """The turns that failed in this process: what of it failed how often, and when."""
+    """The turns that failed in this process, with their work and times."""
 
     def __init__(self) -> None:
         self._counts: dict[Work, int] = {}
         self._recent: list[tuple[int, Work | None]] = []  # when, and at which work
 
     def add(self, work: Work | None, now_ms: int) -> bool:
-        """Count a turn that failed at *work*, if that has a name; return whether to set it aside.
+        """Counts a turn that failed at *work*, if it has a name; returns whether to set it aside.
 
-        Work that is set aside fails no more: its failures do not count as recent any longer.
+        Work that is set aside does not fail again: its failures no longer count as recent.
         """
         self._recent.append((now_ms, work))
         if work is None:
@@ -73,6 +73,6 @@ class Failures:
         return False
 
     def since(self, since_ms: int) -> int:
-        """Return how many turns failed after *since_ms*; older ones are forgotten."""
+        """Returns how many turns failed after *since_ms*; older ones are forgotten."""
         self._recent = [one for one in self._recent if one[0] > since_ms]
         return len(self._recent)

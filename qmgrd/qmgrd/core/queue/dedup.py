@@ -58,7 +58,7 @@ class OriginTable:
         return self._index_prefix + bytes([len(target)]) + target
 
     def index_key(self, trailer: bytes, target: bytes = b"") -> bytes:
-        """Return the key of the UID index for the encoded UID *trailer*."""
+        """Returns the key of the UID index for the encoded UID *trailer*."""
         return self.index_prefix(target) + trailer
 
     def judge(self, tx: Transaction, trailer: bytes, target: bytes = b"") -> Verdict:
@@ -90,7 +90,7 @@ class OriginTable:
         return arrival < self.born and entries.decode(value).volatile
 
     def place(self, tx: Transaction, trailer: bytes, target: bytes = b"") -> bytes | None:
-        """Return lane, 9 - priority and arrival of the message of that encoded UID, or None."""
+        """Returns lane, 9 - priority and arrival of the message of that encoded UID, or None."""
         position = tx.get(self.index_key(trailer, target))
         if position is None or len(position) != keys.POSITION.size:
             return None
@@ -106,7 +106,7 @@ class OriginTable:
             self._raised[origin] = None
 
     def flush(self, tx: Transaction) -> None:
-        """Write the entries that were raised in this turn."""
+        """Writes the entries that were raised in this turn."""
         for origin in self._raised:
             rows.put(tx, self._prefix + origin, self._highest[origin].to_bytes(8, "big"))
         self._raised.clear()

@@ -72,7 +72,7 @@ class Facts:
         return self._head
 
     def uid(self) -> records.Uid | None:
-        """Return the UID, or None of a record without one."""
+        """Returns the UID, or None of a record without one."""
         length = self.head().origin_length
         if not length:
             return None
@@ -80,7 +80,7 @@ class Facts:
         return records.Uid(self._record[-8 - length : -8].decode(errors="replace"), timestamp)
 
     def correlation_id(self) -> str | None:
-        """Return the correlation id as text, in hexadecimal digits if it is not UTF-8."""
+        """Returns the correlation id as text, in hexadecimal digits if it is not UTF-8."""
         found = self._record[records.HEAD_BYTES : self._group_at()]
         try:
             return found.decode() or None
@@ -88,7 +88,7 @@ class Facts:
             return found.hex()
 
     def group(self) -> tuple[bytes, int, bool] | None:
-        """Return the group's id, the number in it, and whether it is the last."""
+        """Returns the group's id, the number in it, and whether it is the last."""
         flags = self.head().group_flags
         if not flags:
             return None

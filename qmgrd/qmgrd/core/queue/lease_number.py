@@ -59,12 +59,12 @@ class LeaseNumbers:
         return self._count
 
     def tags(self, queue_id: int, arrival: int) -> tuple[int, ...]:
-        """Return the tags of all arrivals of the block in which *arrival* is."""
+        """Returns the tags of all arrivals of the block in which *arrival* is."""
         data = self._key + _place(queue_id, arrival | IN_BLOCK)
         return _tags.unpack(blake2b(data).digest())
 
     def next(self, queue_id: int, arrival: int, checksum: int) -> int:
-        """Return the number of a new lease of one message."""
+        """Returns the number of a new lease of one message."""
         tag = self.tags(queue_id, arrival)[arrival & IN_BLOCK]
         return tag ^ (checksum << COUNT_BITS | self.next_count())
 

@@ -81,7 +81,7 @@ def raw(tx: Transaction, queue_id: int, arrival: int) -> bytes:
 
 
 def write(tx: Transaction, queue_id: int, arrival: int, note: bytes) -> None:
-    """Store an encoded *note*."""
+    """Stores an encoded *note*."""
     rows.put(tx, keys.note(queue_id, arrival), note)
 
 

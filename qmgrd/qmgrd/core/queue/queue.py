@@ -153,7 +153,7 @@ class Queue:
         return head.priority
 
     def key(self, priority: int, arrival: int) -> bytes:
-        """Return the key of an entry of the ready lane."""
+        """Returns the key of an entry of the ready lane."""
         return keys.message(self.id, keys.LANE_READY, priority, arrival)
 
     def find(self, tx: Transaction, priority: int, arrival: int) -> tuple[bytes, bytes] | None:

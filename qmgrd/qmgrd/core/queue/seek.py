@@ -134,7 +134,7 @@ def _is_stopped(queue: Queue, tx: Transaction, group_id: bytes) -> bool:
 def fits(
     queue: Queue, tx: Transaction, consumer: Consumer, key: bytes, sound: entries.Sound
 ) -> bool:
-    """Return whether *consumer* selects the message under *key*."""
+    """Returns whether *consumer* selects the message under *key*."""
     prefix = consumer.prefix
     if not prefix:
         return is_selected(consumer.selector, queue, tx, key, sound.entry, sound.record)

@@ -1,14 +1,14 @@
 """The conditions of a message selector: TRUE, FALSE, or UNKNOWN, which is None.
 
-1. Whatever is compared with NULL is UNKNOWN.
-2. Values of unlike types are compared to FALSE, by each of the six comparisons, as JMS has it. Any
-   two numbers are of like type.
-3. Texts are ordered by the code points of their characters. Booleans have no order: ``<`` and its
-   like between two of them is UNKNOWN.
+1. A comparison with NULL is UNKNOWN.
+2. A comparison of different types is FALSE, for each of the six signs, as in JMS. All numbers have
+   the same type.
+3. Texts are ordered by the code points of their characters. Booleans have no order: ``<``, ``<=``,
+   ``>`` and ``>=`` of two of them are UNKNOWN.
 4. NOT of UNKNOWN is UNKNOWN. AND is FALSE if one part is, OR is TRUE if one part is; else UNKNOWN
    if one part is.
 
-A part that cannot change the outcome any more is not asked.
+A part that cannot change the result is not evaluated.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,12 +25,12 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
     ">": lambda one, other: one > other,
     ">=": lambda one, other: one >= other,
 }
-# What may be compared; a value of any other type is taken for NULL.
+# Types that can be compared; a value of another type counts as NULL.
 _LIKE_TYPES: dict[type, type] = {bool: bool, int: float, float: float, str: str}
 
 
 def every(parts: Sequence[Condition]) -> Condition:
-    """Return ``part AND part ...``."""
+    """Returns ``part AND part ...``."""
 
     def all_true(value_of: ValueOf) -> Truth:
         truth: Truth = True
@@ -46,7 +46,7 @@ def every(parts: Sequence[Condition]) -> Condition:
 
 
 def some(parts: Sequence[Condition]) -> Condition:
-    """Return ``part OR part ...``."""
+    """Returns ``part OR part ...``."""
 
     def any_true(value_of: ValueOf) -> Truth:
         truth: Truth = False
@@ -62,7 +62,7 @@ def some(parts: Sequence[Condition]) -> Condition:
 
 
 def opposite(part: Condition) -> Condition:
-    """Return ``NOT part``."""
+    """Returns ``NOT part``."""
 
     def not_true(value_of: ValueOf) -> Truth:
         found = part(value_of)
@@ -72,7 +72,7 @@ def opposite(part: Condition) -> Condition:
 
 
 def true(value: Expression) -> Condition:
-    """Return whether a value that stands for itself is TRUE; what is no boolean is UNKNOWN."""
+    """Returns whether a value on its own is TRUE; UNKNOWN if it is not a boolean."""
 
     def is_true(value_of: ValueOf) -> Truth:
         found = value(value_of)
@@ -82,7 +82,7 @@ def true(value: Expression) -> Condition:
 
 
 def comparison(sign: str, left: Expression, right: Expression) -> Condition:
-    """Return ``left sign right``, for one of ``= <> < <= > >=``."""
+    """Returns ``left sign right``, for one of ``= <> < <= > >=``."""
     return _equality(left, right, sign == "=") if sign in ("=", "<>") else _order(sign, left, right)
 
 
@@ -113,12 +113,12 @@ def _order(sign: str, left: Expression, right: Expression) -> Condition:
 
 
 def between(value: Expression, low: Expression, high: Expression) -> Condition:
-    """Return ``value >= low AND value <= high``."""
+    """Returns ``value >= low AND value <= high``."""
     return every((_order(">=", value, low), _order("<=", value, high)))
 
 
 def not_between(value: Expression, low: Expression, high: Expression) -> Condition:
-    """Return ``value < low OR value > high``, which JMS says that NOT BETWEEN is."""
+    """Returns ``value < low OR value > high``, as JMS defines NOT BETWEEN."""
     return some((_order("<", value, low), _order(">", value, high)))
 
 
@@ -128,9 +128,9 @@ def within(
     numbers: frozenset[Number],
     facts: Sequence[Expression] = (),
 ) -> Condition:
-    """Return whether *value* equals one of *texts*, *numbers* and *facts*.
+    """Returns whether *value* equals one of *texts*, *numbers* and *facts*.
 
-    If it equals none of them and one of *facts* is NULL, that is UNKNOWN.
+    UNKNOWN if it equals none of them, and one of *facts* is NULL.
     """
 
     def is_one(value_of: ValueOf) -> Truth:
@@ -139,7 +139,7 @@ def within(
         if kind is None:
             return None
         if kind is not bool and found in (texts if kind is str else numbers):
-            return True  # True is 1 to Python, hence not asked.
+            return True  # not by `in`, as True equals 1 in Python
         truth: Truth = False
         for fact in facts:
             other = fact(value_of)
@@ -154,5 +154,5 @@ def within(
 
 
 def absent(value: Expression) -> Condition:
-    """Return ``value IS NULL``, which is never UNKNOWN."""
+    """Returns ``value IS NULL``, which is never UNKNOWN."""
     return lambda value_of: type(value(value_of)) not in _LIKE_TYPES

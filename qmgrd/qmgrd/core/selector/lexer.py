@@ -1,4 +1,4 @@
-"""The words of a message selector, each with the column where it begins."""
+"""Splits a message selector into words, each with its column."""
 
 import re
 from typing import NamedTuple
@@ -12,9 +12,9 @@ SHOWN_MAX = 40  # characters of a word that an error quotes
 KEYWORDS = frozenset(
     ("AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE")
 )
-QUOTE = '"'  # around the name of a header that is never a built-in fact
+QUOTE = '"'  # around names that are always headers
 
-# Kinds of a token; of keywords and signs it is what they are.
+# Kinds of a token; the kind of a keyword or sign is its text.
 NAME, TEXT, NUMBER, END = "name", "text", "number", "end"
 
 _NEXT = re.compile(
@@ -37,7 +37,7 @@ class Token(NamedTuple):
     kind: str
     text: str  # as it was written
     column: int  # of its first character, from 1
-    value: str | int | float = ""  # of a literal; of a name, what is asked of the message
+    value: str | int | float = ""  # of a literal; of a name, the name of the fact
 
     def __str__(self) -> str:
         shown = self.text if len(self.text) <= SHOWN_MAX else f"{self.text[:SHOWN_MAX]}..."
@@ -49,15 +49,15 @@ class Token(NamedTuple):
 
 
 def invalid(column: int, text: str) -> RequestError:
-    """Return the error that a selector is wrong at *column*."""
+    """Returns the error for a selector that is wrong at *column*."""
     return RequestError(ErrorCode.SELECTOR_INVALID, f"column {column}: {text}")
 
 
 def tokenize(text: str) -> list[Token]:
-    """Return the words of *text*, the last of them of kind END.
+    """Returns the words of *text*; the kind of the last one is END.
 
     Raises:
-        RequestError: SELECTOR_INVALID: over TEXT_MAX characters, or no word of the language.
+        RequestError: SELECTOR_INVALID: it has over TEXT_MAX characters, or an invalid word.
     """
     if len(text) > TEXT_MAX:
         raise RequestError(
@@ -93,7 +93,7 @@ def _token(match: re.Match[str]) -> Token:
     if group == "quoted":
         return Token(NAME, text, column, _quoted(text, column))
     if text == "!=":
-        return Token("<>", text, column)  # Another way to write it.
+        return Token("<>", text, column)  # another spelling
     keyword = text.upper() if text.isascii() else text  # A dotless i is an I in capitals.
     if group == "sign" or keyword in KEYWORDS:
         return Token(keyword, text, column)

@@ -1,4 +1,4 @@
-"""From the words of a message selector to its condition, by descent.
+"""Parses the words of a message selector into a condition, by recursive descent.
 
     condition := conjunct {OR conjunct}
     conjunct  := negation {AND negation}
@@ -13,9 +13,9 @@
     product   := factor {(* | / | %) factor}
     factor    := (+ | -) factor | literal | name | ( condition )
 
-Each rule returns a part and what kind of thing it is, so that what can never be true, such as a
-text that is added, is refused here. How deep it goes is bounded by DEPTH_MAX, and what
-it makes by TERMS_MAX: a sum of that many numbers is a closure in a closure that many times.
+Each rule returns a part and its kind. So conditions that can never be true, such as a sum with a
+text, are refused here. DEPTH_MAX bounds the recursion, and TERMS_MAX the result: a sum of n numbers
+is a closure nested n times.
 """
 
 from collections.abc import Callable
@@ -30,20 +30,20 @@ from qmgrd.core.selector.pattern import PatternInvalid, like, steps
 from qmgrd.core.selector.value import Expression
 
 DEPTH_MAX = 32  # parentheses, NOT and signs, one inside the other
-TERMS_MAX = 256  # names and values, but for values behind IN
+TERMS_MAX = 256  # names and values, except values after IN
 IN_MAX = 256
 
-# Kinds of a part, besides NAME, NUMBER and TEXT.
+# Kinds of a part, in addition to NAME, NUMBER and TEXT.
 BOOLEAN, CONDITION = "boolean", "condition"
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 
 
 class Part(NamedTuple):
-    """What a rule made of some words."""
+    """The result of a rule."""
 
     kind: str
-    token: Token  # the first of them
-    run: Expression  # a condition as well: its truth is a boolean or NULL
+    token: Token  # the first word
+    run: Expression  # of a condition, too: its result is a boolean or NULL
 
     def __str__(self) -> str:
         if self.kind in (NUMBER, CONDITION) and self.token.kind != NUMBER:
@@ -52,17 +52,17 @@ class Part(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """A condition, and what asking it takes."""
+    """A condition, and its cost."""
 
     condition: Condition
-    terms: int  # names and values, but for values behind IN
-    like_steps: int  # of all LIKE, for each character of the texts
-    orders: int  # how often two facts are asked which comes first, and both may be long texts
-    rests: int  # divisions whose rest is wanted
+    terms: int  # names and values, except values after IN
+    like_steps: int  # of all LIKE, per character of the texts
+    orders: int  # comparisons of two facts by order, which both may be long texts
+    rests: int  # remainders
 
 
 def parse(text: str) -> Parsed:
-    """Return the condition that *text* is.
+    """Returns the condition in *text*.
 
     Raises:
         RequestError: SELECTOR_INVALID, with the column where it is wrong and what was expected.
@@ -77,27 +77,27 @@ def parse(text: str) -> Parsed:
 
 
 def _condition(part: Part) -> Condition:
-    """Return *part* where it is to be true or not."""
+    """Returns *part*, which must be a condition."""
     if part.kind in (NUMBER, TEXT):
         raise invalid(part.token.column, f"expected a condition, found {part}")
     return cast(Condition, part.run) if part.kind == CONDITION else conditions.true(part.run)
 
 
 def _need(part: Part, why: str, *kinds: str) -> Expression:
-    """Return *part*, which has to be of one of *kinds*, or a name, of which nobody knows."""
+    """Returns *part*, which must be of one of *kinds*, or a name, whose kind is unknown."""
     if part.kind not in (*kinds, NAME):
         raise invalid(part.token.column, f"{why}, found {part}")
     return part.run
 
 
 def _need_like(left: Part, right: Part, sign: str, column: int) -> None:
-    """Raise where the two are of types that are known, and unlike."""
+    """Raises if the types of both are known and different."""
     if left.kind != right.kind and NAME not in (left.kind, right.kind):
         raise invalid(column, f"'{sign}' compares {left} with {right}, which are unlike")
 
 
 class _Parser:
-    """Where the reading of a selector stands. The last token is END, and is never passed."""
+    """The state of parsing. The last token is END, and is never passed."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
@@ -113,7 +113,7 @@ class _Parser:
         return self._tokens[self._at]
 
     def unexpected(self, wanted: str) -> RequestError:
-        """Return the error that the next word is not what is *wanted* here."""
+        """Returns the error that the next word is not *wanted*."""
         before = self._tokens[self._at - 1] if self._at else None
         if before is not None and before.kind == self.next.kind == "=":
             return invalid(before.column, "'==' is not an operator: one = compares")
@@ -121,7 +121,7 @@ class _Parser:
         return invalid(self.next.column, f"expected {wanted}{after}, found {self.next}")
 
     def _take(self, *kinds: str) -> Token | None:
-        """Pass the next word, and return it, if it is one of *kinds*."""
+        """Returns the next word and passes it, if it is one of *kinds*."""
         token = self.next
         if token.kind not in kinds:
             return None
@@ -135,7 +135,7 @@ class _Parser:
         return token
 
     def _inside(self, token: Token, rule: Callable[[], Part]) -> Part:
-        """Return what *rule* makes of what *token* encloses."""
+        """Returns the result of *rule* inside *token*, one level deeper."""
         self._depth += 1
         if self._depth > DEPTH_MAX:
             raise invalid(token.column, f"{token} is nested deeper than {DEPTH_MAX}")
@@ -144,7 +144,7 @@ class _Parser:
         return part
 
     def condition(self) -> Part:
-        """Read parts with OR between them."""
+        """Parses parts with OR between them."""
         return self._joined("OR", self._conjunct, conditions.some)
 
     def _conjunct(self) -> Part:
@@ -249,7 +249,7 @@ class _Parser:
         return conditions.within(value, frozenset(texts), frozenset(numbers), facts)
 
     def _element(self) -> Part:
-        """Read a name, a text, or a number with or without a sign, which its token has then."""
+        """Parses a name, a text, or a number; the token includes the sign of the number."""
         sign = self._take("+", "-")
         token = self._take(NUMBER) if sign else self._take(NUMBER, TEXT, NAME)
         if token is None:
@@ -318,7 +318,7 @@ class _Parser:
         return Part(token.kind, token, values.literal(token.value))
 
     def _fact(self, token: Token) -> Part:
-        """Return the name that *token* is."""
+        """Returns the fact that *token* names."""
         self._count(token)
         name = str(token.value)
         return Part(NAME, token, values.fact(name))

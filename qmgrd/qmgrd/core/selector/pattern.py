@@ -1,13 +1,13 @@
-"""LIKE: texts against patterns in which % stands for any characters and _ for one.
+"""LIKE: matches texts with patterns in which % stands for any characters, and _ for one.
 
     'a%b_c%d'   begins with a, then somewhere b, one character and c, then ends in d
      ^ head     ^ middle: between two %                            tail ^
 
-Each piece of the middle is searched from where the one before it was found, and where it is found
-first it stays: a later place could only leave less room for the others. So nothing is tried twice.
-Pieces without _ are searched by str.find, which takes a text hardly longer for a long piece. With _
-a match takes at most as many steps as the text and the longest piece are long, multiplied: for that
-an atomic group (?>...) of a regular expression is made, which never goes back.
+Each middle piece is searched after the previous one, and its first match is final: a later match
+leaves less room for the others. So nothing is tried twice. Pieces without _ are searched by
+str.find, whose time hardly depends on the length of the piece. With _, a match takes at most as
+many steps as the length of the text times that of the longest piece. An atomic group (?>...) of a
+regular expression ensures that, as it never backtracks.
 """
 
 import re
@@ -17,22 +17,22 @@ from typing import TypeAlias
 from qmgrd.core.selector.condition import Condition, Truth
 from qmgrd.core.selector.value import Expression, ValueOf
 
-_Piece: TypeAlias = list[str | None]  # its characters; None stands for any
-_Search: TypeAlias = Callable[[str, int], int]  # where what was found ends, or -1
+_Piece: TypeAlias = list[str | None]  # its characters; None for _
+_Search: TypeAlias = Callable[[str, int], int]  # the end of the match, or -1
 
-LIKE_TEXT_MAX = 4_096  # characters of a text; a longer one is neither like a pattern nor unlike it
-_PIECE_NS = 80  # to go on with the next piece, which needs a character at least
+LIKE_TEXT_MAX = 4_096  # characters of a text; the result for a longer one is UNKNOWN
+_PIECE_NS = 80  # to continue with the next piece, which has at least one character
 
 
 class PatternInvalid(ValueError):
-    """A pattern in which the escape stands where there is nothing to escape."""
+    """A pattern in which the escape precedes nothing to escape."""
 
 
 def like(value: Expression, pattern: str, escape: str = "") -> Condition:
-    """Return ``value LIKE pattern ESCAPE escape``. What is no text is FALSE.
+    """Returns ``value LIKE pattern ESCAPE escape``, which is FALSE for other types than texts.
 
     Raises:
-        PatternInvalid: *escape* stands before something else than %, _ or itself.
+        PatternInvalid: *escape* precedes something other than %, _ or itself.
     """
     matches = _matches(_pieces(pattern, escape))
 
@@ -46,9 +46,9 @@ def like(value: Expression, pattern: str, escape: str = "") -> Condition:
 
 
 def steps(pattern: str, escape: str = "") -> int:
-    """Return how long a match takes, for each character of the text: about as many nanoseconds.
+    """Returns the steps of a match per character of the text: about as many nanoseconds.
 
-    That is of texts that nearly match everywhere, such as "aaaa" for "%aab%"; others take less.
+    This holds for texts that nearly match everywhere, such as "aaaa" for "%aab%"; others take less.
 
     Raises:
         PatternInvalid: as *like* does.
@@ -64,7 +64,7 @@ def _has_signs(pieces: Sequence[_Piece]) -> bool:
 
 
 def _matches(pieces: list[_Piece]) -> Callable[[str], bool]:
-    """Return what says whether a text has *pieces*, with whatever between two of them."""
+    """Returns a function that matches *pieces* with any characters between them."""
     head, *others = pieces
     if not others:
         whole = _compiled(_expression(head)).fullmatch
@@ -83,7 +83,7 @@ def _matches(pieces: list[_Piece]) -> Callable[[str], bool]:
 
 
 def _found(pieces: list[_Piece]) -> _Search:
-    """Return what finds *pieces*, which have no _, one behind the other."""
+    """Returns a function that finds *pieces*, which have no _, one after the other."""
     texts = ["".join(filter(None, piece)) for piece in pieces]
 
     def search(text: str, at: int) -> int:
@@ -98,7 +98,7 @@ def _found(pieces: list[_Piece]) -> _Search:
 
 
 def _searched(pieces: list[_Piece]) -> _Search:
-    """Return what finds *pieces* one behind the other."""
+    """Returns a function that finds *pieces* one after the other."""
     match = _compiled("".join(f"(?>.*?{_expression(piece)})" for piece in pieces)).match
 
     def search(text: str, at: int) -> int:
@@ -117,7 +117,7 @@ def _compiled(expression: str) -> re.Pattern[str]:
 
 
 def _pieces(pattern: str, escape: str) -> list[_Piece]:
-    """Return what stands before, between and behind the %."""
+    """Returns the pieces before, between and after the %."""
     pieces: list[_Piece] = [[]]
     characters = iter(pattern)
     for character in characters:

@@ -1,10 +1,10 @@
-"""Message selectors, as JMS has them: a condition on what is known of a message, as text.
+"""Message selectors, as in JMS: a condition on the facts of a message, as text.
 
     text ──selector_lexer──▶ tokens ──selector_parser──▶ closures ──matches──▶ TRUE or not
 
-A selector is compiled once, into closures, and then asked of many messages. docs/SELECTORS.md says
-what the language is. Whatever the text, compiling ends, with a condition or an error; whatever the
-message, matching does, in bounded time.
+A selector is compiled once, into closures, and then evaluated for many messages. docs/SELECTORS.md
+defines the language. Compiling any text ends with a condition or an error, and matching any message
+ends, both in bounded time.
 """
 
 from qmgr_protocol.messages import REASON_TEXT_MAX
@@ -13,13 +13,13 @@ from qmgrd.core.selector.pattern import LIKE_TEXT_MAX
 from qmgrd.core.selector.value import Value as Value
 from qmgrd.core.selector.value import ValueOf
 
-TERM_STEPS = 250  # for a name or a value, with what is made of it
-ENVELOPE_STEPS = 20  # for a byte of the envelope, where all it has are short headers
-REST_STEPS = 1_600  # for a rest, where one number is huge and the other one is tiny
+TERM_STEPS = 250  # for a name or a value, and its operator
+ENVELOPE_STEPS = 20  # per byte of the envelope, if it has only short headers
+REST_STEPS = 1_600  # for a remainder of a huge and a tiny number
 
 
 class Selector:
-    """A condition that messages are held to."""
+    """A compiled condition."""
 
     __slots__ = ("_condition", "_like_steps", "_orders", "_term_steps")
 
@@ -30,22 +30,22 @@ class Selector:
         self._like_steps = parsed.like_steps
 
     def steps(self, record_bytes: int, envelope_bytes: int) -> int:
-        """Return how long a message of that size takes at worst: about as many nanoseconds."""
+        """Returns the most steps for a message of that size: about as many nanoseconds."""
         texts = envelope_bytes + REASON_TEXT_MAX
         like = min(texts, LIKE_TEXT_MAX) * self._like_steps
         looked_up = record_bytes + envelope_bytes * ENVELOPE_STEPS
         return looked_up + self._term_steps + texts * self._orders + like
 
     def matches(self, value_of: ValueOf) -> bool:
-        """Return whether the condition is TRUE where names stand for what *value_of* returns.
+        """Returns whether the condition is TRUE with the values that *value_of* returns for names.
 
-        Raises nothing of its own, only what *value_of* does.
+        Raises only what *value_of* raises.
         """
         return self._condition(value_of) is True
 
 
 def compile_selector(text: str) -> Selector:
-    """Return *text* as a selector.
+    """Returns the compiled selector *text*.
 
     Raises:
         RequestError: SELECTOR_INVALID, with the column where it is wrong and what was expected.

@@ -1,7 +1,7 @@
 """The values in a message selector, and arithmetic on them. None is NULL, and NULL leads to NULL.
 
-What is calculated neither raises nor grows: an integer beyond 64 bits, a decimal that is infinite
-or none, a division by zero (also for its rest) and whatever is no number all are NULL.
+A calculation never raises, and its result never grows: an integer beyond 64 bits, an infinite
+decimal or NaN, a division by zero (also for a remainder) and a value that is not a number are NULL.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from math import fmod, isfinite
 from typing import TypeAlias
 
 Value: TypeAlias = bool | int | float | str
-ValueOf: TypeAlias = Callable[[str], Value | None]  # what a name stands for in a message
+ValueOf: TypeAlias = Callable[[str], Value | None]  # returns the value of a name in a message
 Expression: TypeAlias = Callable[[ValueOf], Value | None]
 Number: TypeAlias = int | float
 
@@ -17,17 +17,17 @@ LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
 
 def literal(value: Value) -> Expression:
-    """Return what always is *value*."""
+    """Returns an expression that is always *value*."""
     return lambda value_of: value
 
 
 def fact(name: str) -> Expression:
-    """Return what asks the message for *name*."""
+    """Returns an expression that is the value of *name* in the message."""
     return lambda value_of: value_of(name)
 
 
 def negative(operand: Expression) -> Expression:
-    """Return ``- operand``."""
+    """Returns ``- operand``."""
 
     def negated(value_of: ValueOf) -> Number | None:
         value = operand(value_of)
@@ -37,7 +37,7 @@ def negative(operand: Expression) -> Expression:
 
 
 def positive(operand: Expression) -> Expression:
-    """Return ``+ operand``: a number, or NULL."""
+    """Returns ``+ operand``: a number, or NULL."""
 
     def same(value_of: ValueOf) -> Number | None:
         value = operand(value_of)
@@ -47,7 +47,7 @@ def positive(operand: Expression) -> Expression:
 
 
 def calculation(sign: str, left: Expression, right: Expression) -> Expression:
-    """Return ``left sign right``, for one of ``+ - * / %``."""
+    """Returns ``left sign right``, for one of ``+ - * / %``."""
     calculate = _CALCULATIONS[sign]
 
     def calculated(value_of: ValueOf) -> Number | None:
@@ -58,7 +58,7 @@ def calculation(sign: str, left: Expression, right: Expression) -> Expression:
             return None
         try:
             return _bounded(calculate(one, other))
-        # An integer that no float holds, times a float; the rest of a division by 0.0.
+        # An integer that exceeds a float, times a float; the remainder of a division by 0.0.
         except (OverflowError, ValueError, ZeroDivisionError):
             return None
 
@@ -72,7 +72,7 @@ def _bounded(value: Number) -> Number | None:
 
 
 def _quotient(one: Number, other: Number) -> Number:
-    """Return *one* by *other*; of two integers without the rest, towards zero, as in JMS."""
+    """Returns *one* divided by *other*; for two integers truncated towards zero, as in JMS."""
     if type(one) is int and type(other) is int:
         quotient = abs(one) // abs(other)
         return quotient if (one < 0) is (other < 0) else -quotient
@@ -80,7 +80,7 @@ def _quotient(one: Number, other: Number) -> Number:
 
 
 def _rest(one: Number, other: Number) -> Number:
-    """Return what *one* by *other*, towards zero, leaves; it has the sign of *one*, as in SQL."""
+    """Returns the remainder of a division towards zero, with the sign of *one*, as in SQL."""
     if type(one) is int and type(other) is int:
         rest = abs(one) % abs(other)
         return rest if one >= 0 else -rest

@@ -36,7 +36,7 @@ def move(tx: Transaction, queue_id: int, group_id: bytes, row: GroupRow, place: 
 
 
 def take_out(tx: Transaction, queue_id: int, group_id: bytes, row: GroupRow) -> None:
-    """Remove a group from both ranges."""
+    """Removes a group from both ranges."""
     move(tx, queue_id, group_id, row, NO_PLACE)
 
 

@@ -43,7 +43,7 @@ class GroupRow:
     is_listed: bool = False  # whether its place is in the range of complete groups, too: chain.py
 
     def encode(self) -> bytes:
-        """Return the stored row."""
+        """Returns the stored row."""
         data: bytes = pack(
             [
                 self.count,

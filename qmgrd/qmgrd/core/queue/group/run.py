@@ -165,7 +165,7 @@ def take_run(
             at,
         ) = unpack(value)
         if at != number or found != group_id or arrival != there >= 0:
-            break  # Another group, another arrival between, or the group is elsewhere in the record.
+            break  # Another group, a gap in the arrivals, or the group is elsewhere in the record.
         if (
             flags
             or target
@@ -206,7 +206,7 @@ def take_run(
 
 
 def _beside(queue: Queue, tx: Transaction, group_id: bytes, number: int) -> Rows:
-    """Yields key and entry of an available member; if it is in a run, also the next rows."""
+    """Yields an available member, key and entry; if it is in a run, also the next rows."""
     run = group_index.run_at(tx, group_index.prefix_of(queue.id, group_id), number)
     if run is None or run.position[0] != keys.LANE_GROUPED:
         return iter(())
