@@ -1,6 +1,6 @@
 """What the core asks of a store: an ordered map of bytes, changed by one transaction at a time.
 
-Two implementations: ``qmgrd.store.lmdb_store`` and ``qmgrd.store.memory``.
+Two implementations: ``qmgrd.store.lmdb_store`` and ``tests.memory_store``.
 """
 
 from collections.abc import Iterator

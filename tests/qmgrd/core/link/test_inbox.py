@@ -13,7 +13,7 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.link import inbox as link_inbox
 from qmgrd.core.link.inbox import LinkInbox
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.far import FAR_STORE, STREAM, Far, message
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
 

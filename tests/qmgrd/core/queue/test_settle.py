@@ -21,7 +21,7 @@ from qmgrd.core.queue.lease import Consumer
 from qmgrd.core.queue.lease_number import LeaseNumbers
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.seek import seek
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.harness import Client, lessee
 
 NOW = Now(1_000, 1_700_000_000_000_000)

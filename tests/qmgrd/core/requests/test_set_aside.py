@@ -18,7 +18,7 @@ from qmgrd.core.limits.work import Failures, Work
 from qmgrd.core.queue import settle
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.turn import TurnFailed
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.harness import Client, Manager
 
 Patch = pytest.MonkeyPatch

@@ -15,8 +15,8 @@ from qmgrd.core.queue.lease import Consumer
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.seek import LOOKED_AT_MAX
 from qmgrd.core.sessions.intake import SETTLE_HANDLES
-from qmgrd.store.memory import MemoryStore
 from tests.group_player import GroupPlayer, group_id, member
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.harness import Client, Manager, items, lessee, record
 
 
