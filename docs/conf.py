@@ -1,12 +1,12 @@
 """The site's appearance, and how docstrings become pages. `make docs` builds it."""
 
-from importlib import metadata
 from typing import Any, cast
 
 from qmgr_client import aio
+from qmgr_protocol.version import VERSION
 
 project = "qmgrd"
-release = metadata.version("qmgrd")
+release = VERSION
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_heading_anchors = 4
 smartquotes = False  # It makes one dash of the two of an option.

@@ -2,8 +2,8 @@ import socket
 import time
 
 from qmgr_bench.network import Network
-from qmgr_tools.proxy.pipe import Shape
-from qmgr_tools.proxy.proxy import ProxyConnection, Way
+from qmgr_proxy.pipe import Shape
+from qmgr_proxy.proxy import ProxyConnection, Way
 
 
 def test_proxy_passes_bytes_late_and_has_them_heard() -> None:

@@ -27,6 +27,6 @@ def test_hash_sees_one_byte_that_differs_and_no_other_wording() -> None:
     before = dumps.digest(bench.nodes)
     assert dumps.masked({"a": ["two words", "word", 7]}) == {"a": [" ", "word", 7]}
     rows = bench.hub.store.rows
-    key = next(key for key in rows if key[:1] == b"\x10")
+    key = next(iter(rows))
     rows[key] = rows[key][:-1] + bytes([rows[key][-1] ^ 1])
     assert dumps.digest(bench.nodes) != before

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from qmgr_tools.proxy.pipe import Shape
-from qmgr_tools.proxy.proxy import SOCKET_BYTES, Proxy, ProxyConnection, Way
+from qmgr_proxy.pipe import Shape
+from qmgr_proxy.proxy import SOCKET_BYTES, Proxy, ProxyConnection, Way
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 CLOCK_S = 0.001  # uvloop's clock counts ms, and its timers are early by a part of one.
