@@ -98,6 +98,6 @@ def _stretches(arrivals: Iterator[int]) -> Iterator[tuple[int, int]]:
 
 
 DEAD_LETTERS = Table(
-    "deadletters", messages.MESSAGES.version, "one row a message that is a dead letter", COLUMNS,
+    "deadletters", messages.MESSAGES.version, "one row per dead letter", COLUMNS,
     _plan, read, "dead_at", (*QUEUES, *TIMES), {**OF_QUEUE, "arrival": "arrival"},
 )  # fmt: skip

@@ -12,8 +12,11 @@ from qmgrd.store.lmdb_store import LmdbTransaction
 LONG_MAX = 2**63 - 1
 
 COLUMNS = (
-    *texts(("queue", "which has seen it"), ("origin", "who creates messages"),),
-    *longs(("highest", "its highest timestamp there: a message above it is new, without a look; "
+    *texts(
+        ("queue", "the queue that received messages of the origin"),
+        ("origin", "the creator of the messages"),
+    ),
+    *longs(("highest", "its highest timestamp there: a message above it is new, without a lookup; "
             "null beyond 2^63"),),
     *times(("highest_at", "the same as a time; null from the year 10000 on"),),
     *DAMAGE,
@@ -38,6 +41,6 @@ def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterat
 
 
 ORIGINS = table(
-    "origins", "one row an origin of a queue's table of origins", COLUMNS, rows_of, takes=QUEUES,
+    "origins", "one row per origin in a queue's table of origins", COLUMNS, rows_of, takes=QUEUES,
     pushed=OF_QUEUE,
 )  # fmt: skip
