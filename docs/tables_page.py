@@ -29,7 +29,7 @@ _WORDS = {
 
 
 def page() -> str:
-    """Return the page."""
+    """Returns the page."""
     listed = ["| table | version | content |", "|---|---|---|"]
     for table in TABLES.values():
         listed.append(f"| [`{table.name}`](#{table.name}) | {table.version} | {table.text} |")
@@ -37,18 +37,20 @@ def page() -> str:
 
 
 def _section(table: Table) -> str:
-    said = [f"{_sentence(table.text)}."]
+    sentences = [f"{_sentence(table.text)}."]
     if table.takes:
-        said.append(f"Supports the options {_listed([f'`{option}`' for option in table.takes])}.")
+        sentences.append(
+            f"Supports the options {_listed([f'`{option}`' for option in table.takes])}."
+        )
     if table.time:
-        said.append(f"`since` and `until` apply to `{table.time}`.")
+        sentences.append(f"`since` and `until` apply to `{table.time}`.")
     rows = ["| column | type | filter | description |", "|---|---|---|---|"]
     for column in table.columns:
         mark = "\u2713" if column.name in table.pushed else ""
         rows.append(
             f"| `{column.name}` | {_type(column.type)} | {mark} | {_escaped(column.text)} |"
         )
-    return "\n".join([f"## {table.name}", "", " ".join(said), "", *rows, ""])
+    return "\n".join([f"## {table.name}", "", " ".join(sentences), "", *rows, ""])
 
 
 def _sentence(text: str) -> str:
@@ -64,5 +66,5 @@ def _type(type_: pa.DataType) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return *text* with the special characters of Markdown escaped."""
+    """Returns *text* with the special characters of Markdown escaped."""
     return re.sub(r"([\\*_|<>#~])", r"\\\1", text)
