@@ -16,27 +16,59 @@ from qmgr_protocol.errors import ErrorClass, ErrorCode
 from qmgr_tools.main import app
 
 PYTHON = {
-    "client": ("The Python client", [
-        "qmgr_client.aio", "qmgr_client.aio.unit", "qmgr_client.aio.admin",
-        "qmgr_client.blocking", "qmgr_client.blocking.unit", "qmgr_client.blocking.admin",
-        "qmgr_client.attributes", "qmgr_client.rows", "qmgr_client.manager_rows",
-        "qmgr_client.duration", "qmgr_client.outgoing", "qmgr_client.message",
-        "qmgr_client.dead_letter", "qmgr_client.selection", "qmgr_client.errors",
-    ]),
-    "protocol": ("The protocol in Python", [
-        "qmgr_protocol.connection", "qmgr_protocol.frame", "qmgr_protocol.record",
-        "qmgr_protocol.window", "qmgr_protocol.name", "qmgr_protocol.topic",
-        "qmgr_protocol.messages", "qmgr_protocol.connection_messages",
-        "qmgr_protocol.admin_messages", "qmgr_protocol.topic_messages",
-        "qmgr_protocol.errors",
-    ]),
-}  # fmt: skip
+    "client": (
+        "The Python client",
+        [
+            "qmgr_client.aio",
+            "qmgr_client.aio.unit",
+            "qmgr_client.aio.admin",
+            "qmgr_client.blocking",
+            "qmgr_client.blocking.unit",
+            "qmgr_client.blocking.admin",
+            "qmgr_client.attributes",
+            "qmgr_client.rows",
+            "qmgr_client.manager_rows",
+            "qmgr_client.duration",
+            "qmgr_client.outgoing",
+            "qmgr_client.message",
+            "qmgr_client.dead_letter",
+            "qmgr_client.selection",
+            "qmgr_client.errors",
+        ],
+    ),
+    "protocol": (
+        "The protocol in Python",
+        [
+            "qmgr_protocol.connection",
+            "qmgr_protocol.frame",
+            "qmgr_protocol.record",
+            "qmgr_protocol.window",
+            "qmgr_protocol.name",
+            "qmgr_protocol.topic",
+            "qmgr_protocol.messages",
+            "qmgr_protocol.connection_messages",
+            "qmgr_protocol.admin_messages",
+            "qmgr_protocol.topic_messages",
+            "qmgr_protocol.errors",
+        ],
+    ),
+}
 NOUNS = {  # headings, by the hundreds of the codes
-    1: "Connections", 2: "Any request", 3: "Queues", 4: "Messages", 5: "Leases and consumers",
-    6: "Streams: producers and links", 7: "Links", 8: "Snapshots", 9: "Units of work", 10: "Jobs",
-    11: "Message groups", 12: "Topics and subscriptions", 13: "History",
+    1: "Connections",
+    2: "Any request",
+    3: "Queues",
+    4: "Messages",
+    5: "Leases and consumers",
+    6: "Streams: producers and links",
+    7: "Links",
+    8: "Snapshots",
+    9: "Units of work",
+    10: "Jobs",
+    11: "Message groups",
+    12: "Topics and subscriptions",
+    13: "History",
     14: "Work set aside",
-}  # fmt: skip
+}
 
 
 # -- options
@@ -45,11 +77,13 @@ NOUNS = {  # headings, by the hundreds of the codes
 def configuration() -> str:
     """Returns the page of all options."""
     parts = [
-        "# Configuration reference", "",
+        "# Configuration reference",
+        "",
         "This page lists every option of `qmgrd.toml`. A size is a number of bytes or a text such "
         'as `"64 GiB"`. A time is a number of milliseconds or a text such as `"30 s"`. '
-        f"In the environment, `store.map_bytes` is `{PREFIX}STORE__MAP_BYTES`.", "",
-    ]  # fmt: skip
+        f"In the environment, `store.map_bytes` is `{PREFIX}STORE__MAP_BYTES`.",
+        "",
+    ]
     for section, field in Config.model_fields.items():
         parts += [
             f"## {section}",
@@ -160,21 +194,27 @@ def _escaped(text: str) -> str:
 def errors() -> str:
     """Returns the page of all codes, with meanings and remedies."""
     parts = [
-        "# Errors", "",
+        "# Errors",
+        "",
         "Commands, clients, logs and the protocol use the same codes. The class of a code states "
-        "whether to retry:", "",
-        *(f"* **{kind.word}**: {kind.means}" for kind in ErrorClass), "",
+        "whether to retry:",
+        "",
+        *(f"* **{kind.word}**: {kind.means}" for kind in ErrorClass),
+        "",
         "`qmctl explain CODE` shows the same. CODE is a name, a number, or a reason code of IBM "
         "MQ. The column MQ has the equivalent reason code of IBM MQ, if one exists.",
-    ]  # fmt: skip
+    ]
     for noun, codes in groupby(ErrorCode, lambda code: NOUNS[code // 100]):
         parts += ["", f"## {noun}", "", "| code | class | means | what to do | MQ |"]
         parts.append("|---|---|---|---|---|")
         for code in codes:
             cells = (
-                f"{code.value} `{code.name}`", code.error_class.word, _escaped(code.means),
-                _escaped(code.remedy), code.mq.partition(" ")[0],
-            )  # fmt: skip
+                f"{code.value} `{code.name}`",
+                code.error_class.word,
+                _escaped(code.means),
+                _escaped(code.remedy),
+                code.mq.partition(" ")[0],
+            )
             parts.append(f"| {' | '.join(cells)} |")
     return "\n".join([*parts, ""])
 

@@ -23,9 +23,14 @@ If Spark's `spark.sql.python.filterPushdown.enabled` is on, a filter on a column
 reduces the rows that are read. Options always do.
 """
 _WORDS = {
-    "string": "string", "int32": "int", "int64": "long", "bool": "boolean", "binary": "binary",
-    "timestamp[us, tz=UTC]": "timestamp", "map<string, string>": "map",
-}  # fmt: skip
+    "string": "string",
+    "int32": "int",
+    "int64": "long",
+    "bool": "boolean",
+    "binary": "binary",
+    "timestamp[us, tz=UTC]": "timestamp",
+    "map<string, string>": "map",
+}
 
 
 def page() -> str:

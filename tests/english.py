@@ -1,9 +1,9 @@
 """Finds phrases in our texts that docs/STYLE.md replaces by plainer ones.
 
-    python -m tests.english [--count] [PATH ...]     lists them; without a path, in the whole repository
+    python -m tests.english [--count] [PATH ...]     without a path: in the whole repository
 
-Looks at the prose and the output in pages, at comments, docstrings and other texts in code. A page
-that shows such a phrase on purpose, as what not to write, is left out.
+It reads pages, and the comments, docstrings and other texts in code. It leaves out the pages that
+show such phrases as examples of what not to write.
 """
 
 import argparse
@@ -29,7 +29,8 @@ PATTERNS = {
         "stands, lies": r"\b(?:stands?|stood|lies|lay)\b(?! for\b)",
         "tells": r"\b(?:tells?|told|telling)\b",
         "have it done": r"(?:^|[.;:] )Have \S+ (?:\S+ )*\w+",
-        "is no": r"\b(?:is|are|be|was|were) no\b(?! (?:longer|more|less|later|lower|higher|fewer|such)\b)",
+        "is no": r"\b(?:is|are|be|was|were) no\b"
+        r"(?! (?:longer|more|less|later|lower|higher|fewer|such)\b)",
         "is there": r"\b(?:is|are|was|were|be|not|still) there\b|\bthere already\b",
         "beside": r"\bbesides?\b",
         "anew": r"\banew\b",
@@ -57,14 +58,10 @@ def texts_of_code(source: str) -> Iterator[tuple[int, str]]:
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string.lstrip("# ")
-    strings = [
-        node
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value
-    ]
-    for node in strings:
-        for offset, line in enumerate(node.value.split("\n")):
-            yield node.lineno + offset, line.strip()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            for offset, line in enumerate(node.value.split("\n")):
+                yield node.lineno + offset, line.strip()
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:

@@ -95,15 +95,21 @@ class GroupPlayer:
         given = _given(words)
         request_id = app.next_id()
         wait_ms = int(given.get("wait", 0))
-        app.send(m.Get(
-            request_id, "Q", int(given.get("count", 1)), wait_ms,
-            correlation_id=f"c{given['body']}".encode() if "body" in given else b"",
-            group_id=group_id(given["group"]) if "group" in given else b"",
-            where=given.get("where", ""),
-            order=m.PHYSICAL if "physical" in given else m.LOGICAL,
-            all_available="all" in given, number=int(given.get("number", 0)),
-            reader=int(given.get("reader", 1)),
-        ))  # fmt: skip
+        app.send(
+            m.Get(
+                request_id,
+                "Q",
+                int(given.get("count", 1)),
+                wait_ms,
+                correlation_id=f"c{given['body']}".encode() if "body" in given else b"",
+                group_id=group_id(given["group"]) if "group" in given else b"",
+                where=given.get("where", ""),
+                order=m.PHYSICAL if "physical" in given else m.LOGICAL,
+                all_available="all" in given,
+                number=int(given.get("number", 0)),
+                reader=int(given.get("reader", 1)),
+            )
+        )
         if wait_ms:
             return "asks"
         answer = app._wait(
@@ -119,10 +125,17 @@ class GroupPlayer:
         order = m.PINNED if "pinned" in given else m.LOGICAL
         order = m.PHYSICAL if "physical" in given else order
         request_id = app.next_id()
-        app.send(m.Consume(
-            request_id, "Q", int(given.get("credit", 100)), 1 << 30, where=given.get("where", ""),
-            order=order, all_available="all" in given,
-        ))  # fmt: skip
+        app.send(
+            m.Consume(
+                request_id,
+                "Q",
+                int(given.get("credit", 100)),
+                1 << 30,
+                where=given.get("where", ""),
+                order=order,
+                all_available="all" in given,
+            )
+        )
         app.answer(request_id)
         self._consumer = request_id
         return "a consumer is open"
@@ -179,9 +192,7 @@ class GroupPlayer:
             app._producer = app.producer()
         producer, open_ = app._producer, self._session(app).units[int(unit)]
         seq_id, producer.next_id = producer.next_id, producer.next_id + 1
-        app.send(m.UnitCommit(
-            producer.stream, seq_id, 0, int(unit), len(open_.puts), open_.gets
-        ))  # fmt: skip
+        app.send(m.UnitCommit(producer.stream, seq_id, 0, int(unit), len(open_.puts), open_.gets))
         refused = producer.answer()
         return "; ".join(f"{x.code.name}: {x.text}" for x in refused) or "committed"
 
@@ -202,10 +213,15 @@ class GroupPlayer:
         after, found = None, []
         page = int(given.get("page", 100))
         while True:
-            value = app.ask(m.Browse, "Q", after, page, 1 << 30, "", b"", b"", b"", False, order,
-                            "all" in given)  # fmt: skip
-            found += [records.decode(x[m.DELIVERY_BYTES :][: records.size_of(
-                x[m.DELIVERY_BYTES :])]).body.decode() for x in value["items"]]  # fmt: skip
+            value = app.ask(
+                m.Browse, "Q", after, page, 1 << 30, "", b"", b"", b"", False, order, "all" in given
+            )
+            found += [
+                records.decode(
+                    x[m.DELIVERY_BYTES :][: records.size_of(x[m.DELIVERY_BYTES :])]
+                ).body.decode()
+                for x in value["items"]
+            ]
             after = value["next"]
             if after is None:
                 return " ".join(found) or "nothing"

@@ -16,11 +16,18 @@ FILLING: frozenset[type[Any]] = GROWING | {
     m.UnitCommit,
     m.LinkOpen,
 }  # What a unit holds is not stored.
-LIMITS = frozenset({
-    ErrorCode.STORE_FULL, ErrorCode.LINKS_EXHAUSTED, ErrorCode.TEMPLATES_EXHAUSTED,
-    ErrorCode.CURSORS_EXHAUSTED, ErrorCode.JOBS_EXHAUSTED, ErrorCode.PRODUCERS_EXHAUSTED,
-    ErrorCode.QUEUES_EXHAUSTED, ErrorCode.SUBSCRIPTIONS_EXHAUSTED,
-})  # fmt: skip
+LIMITS = frozenset(
+    {
+        ErrorCode.STORE_FULL,
+        ErrorCode.LINKS_EXHAUSTED,
+        ErrorCode.TEMPLATES_EXHAUSTED,
+        ErrorCode.CURSORS_EXHAUSTED,
+        ErrorCode.JOBS_EXHAUSTED,
+        ErrorCode.PRODUCERS_EXHAUSTED,
+        ErrorCode.QUEUES_EXHAUSTED,
+        ErrorCode.SUBSCRIPTIONS_EXHAUSTED,
+    }
+)
 
 
 def _where(number: int) -> str:

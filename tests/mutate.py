@@ -93,8 +93,12 @@ def mutmut(folder: Path, *arguments: str) -> str:
     environment["PYTHONHASHSEED"] = "0"
     done = subprocess.run(
         [sys.executable, "-m", "mutmut", *arguments],
-        cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     if done.returncode:
         print(done.stdout[-4_000:])
         raise SystemExit(f"mutate: mutmut {arguments[0]} ended with {done.returncode}")

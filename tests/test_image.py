@@ -137,9 +137,9 @@ def test_health_check_finds_a_daemon_with_that_configuration(
     program, *arguments = json.loads(only("HEALTHCHECK").partition("CMD ")[2])
     assert program == "qmctl"
     shipped = load(REPO / "config/examples/container.toml").model_dump(exclude_unset=True)
-    daemon = Daemon(tmp_path / "data", **shipped | {"listen": {
-        **shipped["listen"], "tcp": ["0.0.0.0:0"],
-    }})  # fmt: skip
+    daemon = Daemon(
+        tmp_path / "data", **shipped | {"listen": {**shipped["listen"], "tcp": ["0.0.0.0:0"]}}
+    )
     try:
         address = daemon.start().address.replace("0.0.0.0", "127.0.0.1")
         monkeypatch.setenv("QMCTL_CONNECT", address)
@@ -154,8 +154,10 @@ def test_package_has_every_source_and_no_test(tmp_path: Path) -> None:
     """What `pip install .` installs, which is not editable."""
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path],
-        cwd=REPO, check=True, capture_output=True,
-    )  # fmt: skip
+        cwd=REPO,
+        check=True,
+        capture_output=True,
+    )
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as packed:
         names = set(packed.namelist())

@@ -40,8 +40,9 @@ def test_systemd_finds_little_exposed() -> None:
     """2.0 of 10 is its limit of "OK"; most of the rest is that the daemon has sockets."""
     subprocess.run(
         ["systemd-analyze", "security", "--offline=true", "--threshold=20", "--no-pager", UNIT],
-        check=True, stdout=subprocess.DEVNULL,
-    )  # fmt: skip
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
 
 
 def test_service_manager_waits_for_the_daemon_and_watches_it() -> None:

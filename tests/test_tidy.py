@@ -12,7 +12,9 @@ REPO = Path(__file__).parent.parent
 ROOTS = ("qmgrd", "protocol", "config", "tools", "spark")
 SOURCES = sorted(path for root in ROOTS for path in (REPO / root).glob("*/**/*.py"))
 FUNCTION_LINES_MAX = 50  # without the docstring
-MODULE_LINES_MAX = 430  # About 400: nobody splits a module only to stay below.
+MODULE_LINES_MAX = (
+    450  # A longer one may have two senses; nobody splits a module only to stay below.
+)
 PURE = ("qmgrd/qmgrd/core/", "protocol/qmgr_protocol/")
 BANNED_IN_PURE = {"asyncio", "lmdb", "os", "random", "socket", "threading", "time", "uvloop"}
 IMPORTED_ONCE = ("msgpack", "uvloop")
@@ -131,7 +133,7 @@ def test_each_message_is_in_the_protocol() -> None:
             ":2: imports time",
         ),
         ("protocol/qmgr_protocol/frame.py", "import os.path\n", ":1: imports os"),
-        ("tools/qmgr_tools/top/top.py", "x = 1\n" * 431, ": 431 lines"),
+        ("tools/qmgr_tools/top/top.py", "x = 1\n" * 451, ": 451 lines"),
         ("tools/qmgr_tools/top/top.py", "def f():\n" + "    x = 1\n" * 50, ":1: f has 51 lines"),
     ],
 )

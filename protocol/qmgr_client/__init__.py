@@ -41,13 +41,24 @@ _HOMES = {
     "qmgr_client.dead_letter": ("DeadLetter",),
     "qmgr_client.duration": ("Duration",),
     "qmgr_client.errors": (
-        "AddressInvalid", "ConnectFailed", "ConnectionEnded", "Duplicate", "ErrorClass",
-        "ErrorCode", "LeaseLost", "MessageDamaged", "NotAuthorized", "QueueFull", "QueueUnknown",
-        "RequestError", "RequestTimeout", "UnknownOutcome",
+        "AddressInvalid",
+        "ConnectFailed",
+        "ConnectionEnded",
+        "Duplicate",
+        "ErrorClass",
+        "ErrorCode",
+        "LeaseLost",
+        "MessageDamaged",
+        "NotAuthorized",
+        "QueueFull",
+        "QueueUnknown",
+        "RequestError",
+        "RequestTimeout",
+        "UnknownOutcome",
     ),
     "qmgr_client.message": ("Message",),
     "qmgr_client.outgoing": ("Group", "Outgoing", "PutResult", "Uid"),
-}  # fmt: skip
+}
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = list(_HOME_OF)
 

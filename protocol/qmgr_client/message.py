@@ -237,10 +237,28 @@ def decode(
     if is_on_its_way or not fields.flags & FLAG_PRIORITY_OF_QUEUE:
         priority = fields.priority  # There it lies in order of arrival, whatever its priority.
     return Message(
-        fields.body, fields.uid, priority, fields.correlation_id, fields.envelope, queue,
-        delivered, failed, state, put_us, item[: HANDLE.size], queue_id, home, consumer, damage,
-        fields.flags, fields.delay_ms, group, left_ms, note, topic,
-    )  # fmt: skip
+        fields.body,
+        fields.uid,
+        priority,
+        fields.correlation_id,
+        fields.envelope,
+        queue,
+        delivered,
+        failed,
+        state,
+        put_us,
+        item[: HANDLE.size],
+        queue_id,
+        home,
+        consumer,
+        damage,
+        fields.flags,
+        fields.delay_ms,
+        group,
+        left_ms,
+        note,
+        topic,
+    )
 
 
 def record_bytes(item: bytes) -> int:

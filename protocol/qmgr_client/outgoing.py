@@ -166,9 +166,22 @@ def encode(outgoing: Outgoing) -> bytes:
         RequestError: VALUE_INVALID, a field beyond its limit, or headers that no peer could read.
     """
     (
-        body, uid, priority, correlation_id, headers, reply_to, content_type, expiry_ms, delay_ms,
-        deliver_at, persistent, report, group, retained, key,
-    ) = outgoing  # fmt: skip
+        body,
+        uid,
+        priority,
+        correlation_id,
+        headers,
+        reply_to,
+        content_type,
+        expiry_ms,
+        delay_ms,
+        deliver_at,
+        persistent,
+        report,
+        group,
+        retained,
+        key,
+    ) = outgoing
     assert deliver_at is None, "a time of day, and no clock to check it against"
     assert key is None, "a key without its UID"
     if type(body) is not bytes:

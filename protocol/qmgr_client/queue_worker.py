@@ -16,9 +16,13 @@ class Worker(Generic[Result]):
     """A function of one message, and of which queue. It can still be called by itself."""
 
     def __init__(
-        self, function: Callable[[Message], Result], queue: str, concurrency: int,
-        lease_ms: Duration, selection: Selection,
-    ) -> None:  # fmt: skip
+        self,
+        function: Callable[[Message], Result],
+        queue: str,
+        concurrency: int,
+        lease_ms: Duration,
+        selection: Selection,
+    ) -> None:
         """Make one that works on up to *concurrency* messages at a time.
 
         Raises:

@@ -29,9 +29,12 @@ class SelectionOrUid(Selection, total=False):
 
 
 def chosen(
-    where: str | None = None, correlation_id: bytes = b"", group_id: GroupId = b"",
-    uid: Uid | None = None, **unknown: object,
-) -> tuple[str, bytes, bytes, bytes]:  # fmt: skip
+    where: str | None = None,
+    correlation_id: bytes = b"",
+    group_id: GroupId = b"",
+    uid: Uid | None = None,
+    **unknown: object,
+) -> tuple[str, bytes, bytes, bytes]:
     """Return a selection as the protocol has it: selector, correlation id, group id, encoded UID.
 
     Raises:

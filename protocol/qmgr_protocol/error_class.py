@@ -22,8 +22,10 @@ class ErrorClass(IntEnum):
     RETRY_LATER = 1, "later", "The same request may succeed later."
     NEVER = 2, "never", "The same request fails again."
     UNKNOWN_OUTCOME = (
-        3, "unknown", "It may have been done: ask, or send it again if it is idempotent.",
-    )  # fmt: skip
+        3,
+        "unknown",
+        "It may have been done: ask, or send it again if it is idempotent.",
+    )
 
 
 class Coded(IntEnum):
@@ -35,9 +37,13 @@ class Coded(IntEnum):
     remedy: str
 
     def __new__(
-        cls, number: int, error_class: ErrorClass = ErrorClass.NEVER, mq: str = "",
-        means: str = "", remedy: str = "",
-    ) -> "Coded":  # fmt: skip
+        cls,
+        number: int,
+        error_class: ErrorClass = ErrorClass.NEVER,
+        mq: str = "",
+        means: str = "",
+        remedy: str = "",
+    ) -> "Coded":
         """Make a member; looked up, it has its number alone."""
         self = int.__new__(cls, number)
         self._value_, self.error_class, self.mq = number, error_class, mq

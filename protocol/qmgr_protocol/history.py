@@ -23,13 +23,39 @@ from qmgr_protocol.errors import FrameMalformed
 
 VERSION = 1
 EVENTS = (
-    "put", "available", "delivered", "returned", "settled", "expired", "dead-lettered",
-    "transferred", "published", "republished", "parked", "moved", "removed", "lost", "damaged",
-)  # fmt: skip
+    "put",
+    "available",
+    "delivered",
+    "returned",
+    "settled",
+    "expired",
+    "dead-lettered",
+    "transferred",
+    "published",
+    "republished",
+    "parked",
+    "moved",
+    "removed",
+    "lost",
+    "damaged",
+)
 (
-    PUT, AVAILABLE, DELIVERED, RETURNED, SETTLED, EXPIRED, DEAD_LETTERED, TRANSFERRED, PUBLISHED,
-    REPUBLISHED, PARKED, MOVED, REMOVED, LOST, DAMAGED,
-) = range(len(EVENTS))  # fmt: skip
+    PUT,
+    AVAILABLE,
+    DELIVERED,
+    RETURNED,
+    SETTLED,
+    EXPIRED,
+    DEAD_LETTERED,
+    TRANSFERRED,
+    PUBLISHED,
+    REPUBLISHED,
+    PARKED,
+    MOVED,
+    REMOVED,
+    LOST,
+    DAMAGED,
+) = range(len(EVENTS))
 ROW_MAX_BYTES = 3_900
 MESSAGES_MAX = 512  # in a section
 _HEAD_BYTES = 32  # more than what stands before the sections of a row

@@ -62,10 +62,45 @@ _EXCEPTIONS = array(LENGTH_MAX, row(_ID, U32, U32))
 
 # operation: (number, class, checks in the order of the fields)
 _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
-    (1, m.Hello, (TEXT, U32, U32, TEXT, NAME, array(100, TEXT), _STORE, U64, TEXT, U64, TEXT,
-                  binary(1024), _SESSION)),
-    (2, m.Welcome, (U32, NAME, _STORE, U64, array(100, TEXT), TEXT, U64, U64, U64, U64, U64, U64,
-                    U64, _SESSION)),
+    (
+        1,
+        m.Hello,
+        (
+            TEXT,
+            U32,
+            U32,
+            TEXT,
+            NAME,
+            array(100, TEXT),
+            _STORE,
+            U64,
+            TEXT,
+            U64,
+            TEXT,
+            binary(1024),
+            _SESSION,
+        ),
+    ),
+    (
+        2,
+        m.Welcome,
+        (
+            U32,
+            NAME,
+            _STORE,
+            U64,
+            array(100, TEXT),
+            TEXT,
+            U64,
+            U64,
+            U64,
+            U64,
+            U64,
+            U64,
+            U64,
+            _SESSION,
+        ),
+    ),
     (3, m.Goaway, (U32, _LONG, U64)),
     (4, m.Ping, (U64,)),
     (5, m.Pong, (U64,)),
@@ -76,17 +111,79 @@ _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
     (20, m.ProducerOpen, (_ID, exactly(16), flag, U64)),
     (21, m.Put, (_ID, _SEQ, U64, NAME, blobs, _EXTRAS)),
     (22, m.Committed, (_ID, U64, _REFUSED, _STAMPED, _HELD, U64, _MATCHED)),
-    (23, m.Get, (_ID, NAME, _COUNT, _WAIT, _LEASE, _SEQ, _SELECTOR, _CORRELATION, _GROUP, _UID,
-                  integer(m.PHYSICAL, m.LOGICAL), flag, _NUMBER, _READER)),
-    (24, m.Consume, (_ID, NAME, U32, U64, _LEASE, _SELECTOR, _CORRELATION, _GROUP,
-                      integer(m.PHYSICAL, m.PINNED), flag, flag)),
+    (
+        23,
+        m.Get,
+        (
+            _ID,
+            NAME,
+            _COUNT,
+            _WAIT,
+            _LEASE,
+            _SEQ,
+            _SELECTOR,
+            _CORRELATION,
+            _GROUP,
+            _UID,
+            integer(m.PHYSICAL, m.LOGICAL),
+            flag,
+            _NUMBER,
+            _READER,
+        ),
+    ),
+    (
+        24,
+        m.Consume,
+        (
+            _ID,
+            NAME,
+            U32,
+            U64,
+            _LEASE,
+            _SELECTOR,
+            _CORRELATION,
+            _GROUP,
+            integer(m.PHYSICAL, m.PINNED),
+            flag,
+            flag,
+        ),
+    ),
     (25, m.Credit, (_ID, U32, U64)),
     (26, m.Deliver, (_ID, U32, blobs)),
-    (27, m.Settle, (_ID, _ACTION, U32, _HANDLES, _UNIT, _DELAY, _LEASE, text(m.REASON_MAX),
-                     text(m.REASON_TEXT_MAX))),
+    (
+        27,
+        m.Settle,
+        (
+            _ID,
+            _ACTION,
+            U32,
+            _HANDLES,
+            _UNIT,
+            _DELAY,
+            _LEASE,
+            text(m.REASON_MAX),
+            text(m.REASON_TEXT_MAX),
+        ),
+    ),
     (28, m.Settled, (_ID, _EXCEPTIONS)),
-    (29, m.Browse, (_ID, NAME, _POSITION, _COUNT, _SEQ, _SELECTOR, _CORRELATION, _GROUP, _UID,
-                     flag, _BROWSE_ORDER, flag)),
+    (
+        29,
+        m.Browse,
+        (
+            _ID,
+            NAME,
+            _POSITION,
+            _COUNT,
+            _SEQ,
+            _SELECTOR,
+            _CORRELATION,
+            _GROUP,
+            _UID,
+            flag,
+            _BROWSE_ORDER,
+            flag,
+        ),
+    ),
     (30, m.UnitBegin, (_ID, _ID)),
     (31, m.UnitPut, (_ID, _ID, NAME, blobs)),
     (32, m.UnitCommit, (_ID, _SEQ, U64, _ID, U32, U32)),
@@ -138,14 +235,17 @@ _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
     (123, m.TopicList, (_ID, NAME, integer(1, 1_000))),
     (124, m.TopicShow, (_ID, NAME)),
     (125, m.TopicLacks, (_ID, _UID)),
-    (126, m.RepublishList, (_ID, optional(row(U64, U32)), integer(1, 1_000), _SELECTOR, _UID,
-                            NAME)),
+    (
+        126,
+        m.RepublishList,
+        (_ID, optional(row(U64, U32)), integer(1, 1_000), _SELECTOR, _UID, NAME),
+    ),
     (127, m.Republish, (_ID, flag, _UID, _SELECTOR, array(1_000, NAME), U32, U64)),
     (113, m.HistoryRead, (_ID, integer(0, SEQ_END - 1), integer(0, SEQ_END - 1), U32)),
     (114, m.HistoryShow, (_ID,)),
     (115, m.CursorCommit, (_ID, NAME, integer(0, SEQ_END - 1))),
     (116, m.CursorDelete, (_ID, NAME)),
-)  # fmt: skip
+)
 
 # What an Ok carries, where a client or a link works with it; all else is shown to people.
 _REPLIES: dict[type[Any], Check] = {
@@ -251,11 +351,14 @@ _PARSERS: dict[
     int, tuple[type[Any], tuple[Check, ...], int, Callable[..., bool], tuple[Any, ...]]
 ] = {
     number: (
-        kind, checks, written_always(kind), QUICK.get(kind, _not_known),
+        kind,
+        checks,
+        written_always(kind),
+        QUICK.get(kind, _not_known),
         _LEFT_OUT.get(kind, ()),
     )
     for number, kind, checks in _TABLE
-}  # fmt: skip
+}
 
 
 def parse(array_: list[Any]) -> m.Message:

@@ -65,14 +65,20 @@ QUEUE_ATTRIBUTES = {
 SUBSCRIPTION_ATTRIBUTES = {
     name: found
     for name, found in QUEUE_ATTRIBUTES.items()
-    if name not in ("transfer_in", "dedup_retention_ms", "backout_threshold", "backout_queue",
-                    "message_max_bytes")
+    if name
+    not in (
+        "transfer_in",
+        "dedup_retention_ms",
+        "backout_threshold",
+        "backout_queue",
+        "message_max_bytes",
+    )
 } | {
     "overflow": Attribute(
         "choice", choices=("discard-newest", "discard-oldest", "dead-letter-oldest", "suspend")
     ),
     "redelivery_limit": Attribute("count", -1, 65_534),
-}  # fmt: skip
+}
 REPUBLISH_WAYS = ("manual", "healthy", "schedule")
 # Of a topic; each holds for all below it that say nothing else.
 TOPIC_ATTRIBUTES = {

@@ -119,9 +119,17 @@ def encode(fields: Fields) -> bytes:
         group = GROUP.pack(group_id, number)
         group_flags = IN_GROUP | (LAST_IN_GROUP if last else 0)
     head = HEAD.pack(
-        0, 0, VERSION, fields.priority, flags, fields.expiry_ms,
-        len(correlation_id), group_flags, len(envelope), len(body),
-    )  # fmt: skip
+        0,
+        0,
+        VERSION,
+        fields.priority,
+        flags,
+        fields.expiry_ms,
+        len(correlation_id),
+        group_flags,
+        len(envelope),
+        len(body),
+    )
     rest = b"".join((head[5:], correlation_id, group, delay, envelope, body))
     record = CHECK.pack(crc32(rest), 0) + rest
     return record if fields.uid is None else stamp(record, fields.uid)
@@ -155,8 +163,7 @@ def _check_group(group_id: bytes, number: int) -> None:
 def number_invalid(number: int) -> RequestError:
     """Return why nothing may have that *number* in a group."""
     return RequestError(
-        ErrorCode.GROUP_NUMBER_INVALID,
-        f"number {number} in a group is not 1 to {GROUP_NUMBER_MAX}",
+        ErrorCode.GROUP_NUMBER_INVALID, f"number {number} in a group is not 1 to {GROUP_NUMBER_MAX}"
     )
 
 

@@ -53,9 +53,13 @@ class Daemon:
     """
 
     def __init__(
-        self, config: Config, store: LmdbStore, notifier: Notifier | None = None, *,
+        self,
+        config: Config,
+        store: LmdbStore,
+        notifier: Notifier | None = None,
+        *,
         is_maintenance: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.config = config
         self._is_maintenance = is_maintenance
         self._notifier = notifier or Notifier({})
@@ -80,9 +84,11 @@ class Daemon:
         half_bytes = limits.buffers_max_bytes // 2
         self.frames = LargeFrames(half_bytes, self._turns.intake)
         self.unsent = Unsent(
-            half_bytes, limits.message_max_bytes + FRAME_OVERHEAD_BYTES, limits.liveness_ms,
+            half_bytes,
+            limits.message_max_bytes + FRAME_OVERHEAD_BYTES,
+            limits.liveness_ms,
             self._sessions,
-        )  # fmt: skip
+        )
 
     def now_ms(self) -> int:
         """Return the monotonic clock in milliseconds."""
@@ -90,9 +96,16 @@ class Daemon:
 
     def _start_turns(self) -> Turns:
         turns = Turns(
-            self.config, self._store, self._set_clock, os.urandom(16), os.urandom(32), self._facts,
-            self._facts_of, time.perf_counter_ns, is_maintenance=self._is_maintenance,
-        )  # fmt: skip
+            self.config,
+            self._store,
+            self._set_clock,
+            os.urandom(16),
+            os.urandom(32),
+            self._facts,
+            self._facts_of,
+            time.perf_counter_ns,
+            is_maintenance=self._is_maintenance,
+        )
         log_all(turns.notes)
         return turns
 
@@ -102,11 +115,20 @@ class Daemon:
         self._clock = StoreClock(boot.clock_ms, boot.wall_us, downtime_max_ms, mono_ms, wall_us)
         limits = self.config.limits
         self._welcome = m.Welcome(
-            m.VERSION, self.config.queue_manager.name, boot.store_id, boot.number, [], SOFTWARE,
-            limits.frame_max_bytes, limits.message_max_bytes, limits.put_window_messages,
-            limits.put_window_bytes, limits.request_window, limits.heartbeat_ms,
+            m.VERSION,
+            self.config.queue_manager.name,
+            boot.store_id,
+            boot.number,
+            [],
+            SOFTWARE,
+            limits.frame_max_bytes,
+            limits.message_max_bytes,
+            limits.put_window_messages,
+            limits.put_window_bytes,
+            limits.request_window,
+            limits.heartbeat_ms,
             limits.liveness_ms,
-        )  # fmt: skip
+        )
         return self._now()
 
     def _now(self) -> Now:
@@ -148,8 +170,12 @@ class Daemon:
             raise
         self.addresses = [listener.name for listener in listeners]
         write_addresses(self.config.queue_manager.data_dir, self.addresses)
-        log.info("listening", addresses=self.addresses, boot=self._turns.boot.number,
-                 name=self.config.queue_manager.name)  # fmt: skip
+        log.info(
+            "listening",
+            addresses=self.addresses,
+            boot=self._turns.boot.number,
+            name=self.config.queue_manager.name,
+        )
         for address in self.config.listen.addresses:
             if not address.is_loopback:
                 log.warning("insecure listen: open to anybody who reaches it", address=str(address))
@@ -257,10 +283,15 @@ class Daemon:
     def _make_peer(self, session: Session, dial: Dial | None = None) -> Peer:
         self._connections += 1
         return Peer(
-            self._connections, self._turns.intake, self.config.limits, self._welcome,
-            self._turns.tokens, self.now_ms(), dial=dial,
+            self._connections,
+            self._turns.intake,
+            self.config.limits,
+            self._welcome,
+            self._turns.tokens,
+            self.now_ms(),
+            dial=dial,
             admit=lambda hello: self._doors.admit(session, hello, self.now_ms()),
-        )  # fmt: skip
+        )
 
     def session_entered(self, session: Session) -> None:
         """Take in a new connection."""
@@ -280,8 +311,12 @@ class Daemon:
 
     def session_failed(self, session: Session, error: Exception) -> None:
         """Close the connection that met an error here, and keep its peer out."""
-        log.error("a connection met an error here", peer=session.peer.peer_name,
-                  address=session.address, exc_info=error)  # fmt: skip
+        log.error(
+            "a connection met an error here",
+            peer=session.peer.peer_name,
+            address=session.address,
+            exc_info=error,
+        )
         self._keep_out(session)
         why = "the queue manager met an error with this connection; see its log"
         session.cut_off(m.Goaway(ErrorCode.INTERNAL_ERROR, why), is_silent=True)

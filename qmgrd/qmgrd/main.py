@@ -96,9 +96,8 @@ def run(arguments: list[str]) -> int:
 
 
 def _serve(
-    config: Config, store: LmdbStore, notifier: Notifier, loop_factory: Any, *,
-    is_maintenance: bool,
-) -> int:  # fmt: skip
+    config: Config, store: LmdbStore, notifier: Notifier, loop_factory: Any, *, is_maintenance: bool
+) -> int:
     space = store.space()
     if space.used_bytes >= space.map_bytes:  # LMDB could not even delete.
         why = f"it uses {space.used_bytes} bytes: raise store.map_bytes ({space.map_bytes})"
@@ -106,10 +105,11 @@ def _serve(
         return EXIT_STORE
     if config.store.map_bytes < MAP_LEAST_BYTES:
         log.warning(
-            "the store is small", map_bytes=config.store.map_bytes,
+            "the store is small",
+            map_bytes=config.store.map_bytes,
             why=f"below {MAP_LEAST_BYTES} bytes a full store may end the daemon: raise "
             "store.map_bytes",
-        )  # fmt: skip
+        )
     try:
         daemon = Daemon(config, store, notifier, is_maintenance=is_maintenance)
         if is_maintenance:
@@ -155,23 +155,34 @@ async def _until_signal(daemon: Daemon) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="qmgrd", description=_DESCRIPTION, epilog=_EPILOG, allow_abbrev=False,
+        prog="qmgrd",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    )
     add, manager = parser.add_argument, QueueManager()
     add("--config", type=Path, metavar="FILE", help="the configuration (TOML)")
     add("--name", help=f"queue_manager.name: stays for good with the data ({manager.name})")
     add("--data-dir", metavar="DIR", help=f"queue_manager.data_dir ({manager.data_dir})")
-    add("--tcp", action="append", metavar="HOST:PORT",
-        help=f"listen.tcp; repeatable ({', '.join(Listen().tcp)})")  # fmt: skip
+    add(
+        "--tcp",
+        action="append",
+        metavar="HOST:PORT",
+        help=f"listen.tcp; repeatable ({', '.join(Listen().tcp)})",
+    )
     add("--check", action="store_true", help="check the configuration and exit")
     add(
         "--maintenance",
         action="store_true",
         help="serve operators, and start nothing: no timers, jobs, links, fan-out or snapshots",
     )
-    add("--loop", choices=("uvloop", "asyncio"), default="uvloop",
-        help="the event loop: asyncio is Python's own, and slower (uvloop)")  # fmt: skip
+    add(
+        "--loop",
+        choices=("uvloop", "asyncio"),
+        default="uvloop",
+        help="the event loop: asyncio is Python's own, and slower (uvloop)",
+    )
     add("--version", action="version", version=SOFTWARE, help="show the version and exit")
     return parser
 

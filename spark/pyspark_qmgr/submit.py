@@ -60,8 +60,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("reports", nargs="*", metavar="NAME", help="reports; without any, all")
-    add("--path", action="append", metavar="SNAPSHOTS",
-        help="a snapshot, a directory of them or a pattern; may be repeated")  # fmt: skip
+    add(
+        "--path",
+        action="append",
+        metavar="SNAPSHOTS",
+        help="a snapshot, a directory of them or a pattern; may be repeated",
+    )
     add("--to", metavar="DIR", help="where the reports go, a path or a URI")
     add("--where", action="store_true", help="print where this program is")
     return parser

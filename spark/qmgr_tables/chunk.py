@@ -36,8 +36,9 @@ def _layout(layout: struct.Struct, names: Iterable[str]) -> list[tuple[str, str]
     return [(name, _CODES[code]) for name, code in zip(names, layout.format[1:], strict=True)]
 
 
-_KEY = np.dtype([("queue", f"V{keys.POSITION_AT}"),
-                 *_layout(keys.POSITION, ("lane", "rank", "arrival"))])  # fmt: skip
+_KEY = np.dtype(
+    [("queue", f"V{keys.POSITION_AT}"), *_layout(keys.POSITION, ("lane", "rank", "arrival"))]
+)
 _ENTRY = np.dtype(_layout(entries.HEAD, entries.HEAD_FIELDS))
 _RECORD = np.dtype(_layout(records.HEAD, records.Head._fields))
 _U32, _U64 = np.dtype(">u4"), np.dtype(">u8")

@@ -42,15 +42,33 @@ if TYPE_CHECKING:
 from qmgrd.snapshot.finder import DEFAULT_STAGING, Staging
 
 NAMES = (
-    "table", "path", "paths", "queues", "queuesPattern", "includePayload", "maxBodyBytes",
-    "rowsPerPartition", "minPartitions", "states", "verify", "since", "until", "onDamaged",
-    "stagingDirectory", "stagingMaxBytes",
-)  # fmt: skip
+    "table",
+    "path",
+    "paths",
+    "queues",
+    "queuesPattern",
+    "includePayload",
+    "maxBodyBytes",
+    "rowsPerPartition",
+    "minPartitions",
+    "states",
+    "verify",
+    "since",
+    "until",
+    "onDamaged",
+    "stagingDirectory",
+    "stagingMaxBytes",
+)
 ROWS_PER_PARTITION = 250_000
 PARTITIONS_MAX = 100_000
 READY, DELAYED, TRANSMISSION, DAMAGED, PARKED, PUBLICATION = STATES = (
-    "ready", "delayed", "transmission", "damaged", "parked", "publication",
-)  # fmt: skip
+    "ready",
+    "delayed",
+    "transmission",
+    "damaged",
+    "parked",
+    "publication",
+)
 # Kinds of queues whose messages are in the order of arrival: their rank there says no priority.
 UNRANKED = frozenset((TRANSMISSION, "publications"))
 _NO_LIMIT = 2**63 - 1

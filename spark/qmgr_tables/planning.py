@@ -91,9 +91,7 @@ def _look(directory: str, *, is_verified: bool) -> Snapshot:
     return snapshot
 
 
-def _or_error(
-    look: Callable[[str], Snapshot],
-) -> Callable[[str], Snapshot | SnapshotUnreadable]:
+def _or_error(look: Callable[[str], Snapshot]) -> Callable[[str], Snapshot | SnapshotUnreadable]:
     def tried(directory: str) -> Snapshot | SnapshotUnreadable:
         try:
             return look(directory)

@@ -89,16 +89,27 @@ def read(
         )
     note = notes.read(tx, run.queue_id, arrival) if entry.noted else {}
     return of_record(
-        fields, (run.queue, _priority(run, priority, fields), arrival),
-        _times(entry, run, snapshot), (entry.delivered, entry.failed, run.state), note,
-        _target(tx, entry), whose, options,
-    )  # fmt: skip
+        fields,
+        (run.queue, _priority(run, priority, fields), arrival),
+        _times(entry, run, snapshot),
+        (entry.delivered, entry.failed, run.state),
+        note,
+        _target(tx, entry),
+        whose,
+        options,
+    )
 
 
 def of_record(
-    fields: records.Fields, place: tuple[str, int | None, int], times: Times,
-    counts: tuple[int, int, str], note: notes.Note, target: str, whose: Whose, options: Options,
-) -> Row:  # fmt: skip
+    fields: records.Fields,
+    place: tuple[str, int | None, int],
+    times: Times,
+    counts: tuple[int, int, str],
+    note: notes.Note,
+    target: str,
+    whose: Whose,
+    options: Options,
+) -> Row:
     """Return the message of that record.
 
     Args:
@@ -107,29 +118,59 @@ def of_record(
     """
     uid, group, envelope, body = fields.uid, fields.group, fields.envelope, fields.body
     wanted = options.include_body and len(body) <= options.max_body_bytes
-    return Row._make((
-        *place,
-        None if uid is None else f"{uid.origin}.{uid.timestamp}",
-        None if uid is None else uid.origin,
-        None if uid is None else time_of(uid.timestamp),
-        *times,
-        text(fields.correlation_id) if fields.correlation_id else None,
-        headers(envelope), text_under(envelope, REPLY_TO), text_under(envelope, CONTENT_TYPE),
-        None if group is None else group[0].hex(),
-        None if group is None else group[1],
-        *counts, *_dead(note), target or None, body if wanted else None, len(body), *whose,
-    ))  # fmt: skip
+    return Row._make(
+        (
+            *place,
+            None if uid is None else f"{uid.origin}.{uid.timestamp}",
+            None if uid is None else uid.origin,
+            None if uid is None else time_of(uid.timestamp),
+            *times,
+            text(fields.correlation_id) if fields.correlation_id else None,
+            headers(envelope),
+            text_under(envelope, REPLY_TO),
+            text_under(envelope, CONTENT_TYPE),
+            None if group is None else group[0].hex(),
+            None if group is None else group[1],
+            *counts,
+            *_dead(note),
+            target or None,
+            body if wanted else None,
+            len(body),
+            *whose,
+        )
+    )
 
 
 def damaged(
-    place: tuple[str, int, int], times: Times, counts: tuple[int | None, int | None], target: str,
+    place: tuple[str, int, int],
+    times: Times,
+    counts: tuple[int | None, int | None],
+    target: str,
     whose: Whose,
-) -> Row:  # fmt: skip
+) -> Row:
     """Return a message whose record cannot be read."""
-    return Row._make((
-        *place, None, None, None, *times, None, None, None, None, None, None,
-        *counts, DAMAGED, *_NO_DEAD_LETTER, target or None, None, None, *whose,
-    ))  # fmt: skip
+    return Row._make(
+        (
+            *place,
+            None,
+            None,
+            None,
+            *times,
+            None,
+            None,
+            None,
+            None,
+            None,
+            None,
+            *counts,
+            DAMAGED,
+            *_NO_DEAD_LETTER,
+            target or None,
+            None,
+            None,
+            *whose,
+        )
+    )
 
 
 def _target(tx: LmdbTransaction, entry: entries.Entry) -> str:
@@ -173,10 +214,13 @@ def _dead(note: notes.Note) -> tuple[Any, ...]:
     retries = _count(note, "retries")
     us = note.get("us")
     return (
-        name_of(code), *(text_under(note, name) or None for name in _DEAD_TEXTS),
+        name_of(code),
+        *(text_under(note, name) or None for name in _DEAD_TEXTS),
         time_of(us) if type(us) is int and us >= 0 else None,
-        _count(note, "delivered"), _count(note, "failed"), 0 if retries is None else retries,
-    )  # fmt: skip
+        _count(note, "delivered"),
+        _count(note, "failed"),
+        0 if retries is None else retries,
+    )
 
 
 def _count(note: notes.Note, name: str) -> int | None:

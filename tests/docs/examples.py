@@ -206,11 +206,19 @@ def played(session: list[Step], here: Path, ports: dict[str, str]) -> tuple[list
             script.append("unset QMCTL_CONNECT")
         script.append(f"printf '{MARK}%s{MARK}' $code")
     (here / "session.sh").write_text("\n".join(script) + "\n")
-    printed = on_terminal(["bash", "--noprofile", "--norc", str(here / "session.sh")], {
-        **os.environ, "HOME": str(here), "COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb",
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "QMCTL_CONNECT": f"127.0.0.1:{ports['7470']}", starting.ENVIRONMENT: "60s",
-    })  # fmt: skip
+    printed = on_terminal(
+        ["bash", "--noprofile", "--norc", str(here / "session.sh")],
+        {
+            **os.environ,
+            "HOME": str(here),
+            "COLUMNS": "80",
+            "NO_COLOR": "1",
+            "TERM": "dumb",
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "QMCTL_CONNECT": f"127.0.0.1:{ports['7470']}",
+            starting.ENVIRONMENT: "60s",
+        },
+    )
     for name, port in ports.items():
         printed = printed.replace(f"127.0.0.1:{port}", f"127.0.0.1:{name}")
     parts = printed.replace(str(here), "/tmp").split(MARK)
@@ -221,9 +229,12 @@ def on_terminal(command: list[str], environ: dict[str, str]) -> str:
     """Run a command with a terminal for its output; return that."""
     main, side = pty.openpty()
     with subprocess.Popen(
-        ["timeout", str(TIMEOUT_S), *command], stdin=subprocess.DEVNULL, stdout=side, stderr=side,
+        ["timeout", str(TIMEOUT_S), *command],
+        stdin=subprocess.DEVNULL,
+        stdout=side,
+        stderr=side,
         env=environ,
-    ):  # fmt: skip
+    ):
         os.close(side)
         printed = b""
         with contextlib.suppress(OSError):  # EIO is the end of a terminal.

@@ -66,8 +66,10 @@ def test_site_is_built_without_a_fault(tmp_path: Path) -> None:
     """Sphinx takes warnings for errors; a reference that leads nowhere is one."""
     found = subprocess.run(
         [sys.executable, "-m", "docs.build", tmp_path],
-        cwd=build.REPO, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=build.REPO,
+        capture_output=True,
+        text=True,
+    )
     assert (found.stdout, found.returncode) == (f"{tmp_path}/site/index.html\n", 0), found.stderr
     names = {path.relative_to(tmp_path / "site").as_posix() for path in tmp_path.rglob("*.html")}
     assert {"index.html", "cli.html", "errors.html", "api/client.html", "protocol.html"} <= names

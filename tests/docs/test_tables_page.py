@@ -35,8 +35,11 @@ def test_what_it_takes_is_said() -> None:
 def test_pages_have_each_option_once() -> None:
     text = (DOCS / "spark.md").read_text() + (DOCS / "history.md").read_text()
     for name in {*NAMES, *ONLY} - {"paths"}:  # as which a list of paths comes
-        rows = [line for line in text.splitlines() if line.startswith("| `") and f"`{name}`" in
-                line.split(" | ")[0]]  # fmt: skip
+        rows = [
+            line
+            for line in text.splitlines()
+            if line.startswith("| `") and f"`{name}`" in line.split(" | ")[0]
+        ]
         assert len(rows) == 1, name
 
 

@@ -28,10 +28,16 @@ QUIET_ID = 2_000_000_000  # of the queue that nobody else may guess
 TIMERS_MAX = 20_000
 CLIENTS = ("app", "app", "\U0001f4a5" * 200, "\x00\u202e\n" * 60, "")
 LIMITS = {
-    "frame_max_bytes": FRAME_MAX_BYTES, "message_max_bytes": 64 * 1024, "put_window_messages": 64,
-    "put_window_bytes": 512 * 1024, "request_window": 32, "turn_requests": 64, "queues_max": 20,
-    "links_max": 3, "consumers_per_connection_max": 8,
-}  # fmt: skip
+    "frame_max_bytes": FRAME_MAX_BYTES,
+    "message_max_bytes": 64 * 1024,
+    "put_window_messages": 64,
+    "put_window_bytes": 512 * 1024,
+    "request_window": 32,
+    "turn_requests": 64,
+    "queues_max": 20,
+    "links_max": 3,
+    "consumers_per_connection_max": 8,
+}
 CONSUMERS_AND_GETS_MAX = LIMITS["consumers_per_connection_max"] + LIMITS["request_window"]
 
 
@@ -54,11 +60,15 @@ class Siege:
         self.maker = Maker(self.rng)
         history = self.rng.choice(({}, {"bytes_max": 64 << 10}, {"age_max_ms": 60_000}))
         self.manager = Besieged(
-            limits=LIMITS, link={"redial_min_ms": 1, "redial_max_ms": 10}, accounting=history,
+            limits=LIMITS,
+            link={"redial_min_ms": 1, "redial_max_ms": 10},
+            accounting=history,
             queue_defaults={
-                "depth_max": 200, "leases_max": 100, "accounting": self.rng.choice(("on", "off")),
+                "depth_max": 200,
+                "leases_max": 100,
+                "accounting": self.rng.choice(("on", "off")),
             },
-        )  # fmt: skip
+        )
         assert self.manager.replay is not None
         self.manager.replay.may_alter = True
         self.far_stores: dict[str, FarStore] = {}

@@ -14,9 +14,32 @@ from qmgr_protocol.states import FROM_DIALLER
 
 STORE_IDS = (b"S" * 16, b"T" * 16, bytes(16))
 PRODUCERS = (b"p" * 16, b"q" * 16)
-NAMES = ("Q1", "Q2", "Q3", "Q1@NYC", "Q2@NYC", "@NYC", "@BOS", "NYC", "BOS", "QM1", "NONE", "",
-         "bad name", "x" * 1_024, "a@b@c", "\x00\n\u202e", "/a/b", "/a/b", "/a", "/a/+", "C:s1",
-         "C:s2", ":p@NYC", "SYSTEM.PUBLICATIONS")  # fmt: skip
+NAMES = (
+    "Q1",
+    "Q2",
+    "Q3",
+    "Q1@NYC",
+    "Q2@NYC",
+    "@NYC",
+    "@BOS",
+    "NYC",
+    "BOS",
+    "QM1",
+    "NONE",
+    "",
+    "bad name",
+    "x" * 1_024,
+    "a@b@c",
+    "\x00\n\u202e",
+    "/a/b",
+    "/a/b",
+    "/a",
+    "/a/+",
+    "C:s1",
+    "C:s2",
+    ":p@NYC",
+    "SYSTEM.PUBLICATIONS",
+)
 TOPICS = ("a/b", "a", "a/+", "a/#", "#", "b", "", "a//b", "/", "a@b", "x" * 1_024)
 SUBSCRIPTIONS = ("", "C:s1", "C:s2", ":p@NYC", "~1-0.1", "C:", "Q1")
 EDGES = (0, 1, 2, 9, 255, 2**16, 2**31, 2**32 - 1, 2**32, 2**62, 2**63 - 1, 2**63, 2**64 - 1, -1)
@@ -55,9 +78,19 @@ _USUAL: dict[str, tuple[Any, ...]] = {
 }
 _ACTIONS = (m.ACK, m.ACK, m.RELEASE, m.RETURN, m.UNREAD, m.REJECT, m.RENEW)
 _LIKELY = (
-    m.Put, m.Put, m.Put, m.Put, m.Get, m.Settle, m.Settle, m.Consume, m.Credit, m.UnitBegin,
-    m.UnitPut, m.UnitCommit,
-)  # fmt: skip
+    m.Put,
+    m.Put,
+    m.Put,
+    m.Put,
+    m.Get,
+    m.Settle,
+    m.Settle,
+    m.Consume,
+    m.Credit,
+    m.UnitBegin,
+    m.UnitPut,
+    m.UnitCommit,
+)
 _REQUESTS = sorted(FROM_DIALLER - {m.LinkOpen}, key=lambda kind: layout.NUMBERS[kind])
 
 
@@ -152,8 +185,15 @@ class Maker:
         rng = self.rng
         role = rng.choice(("client", "client", "queue-manager", "root"))
         store_id = rng.choice(STORE_IDS)
-        return m.Hello(rng.choice((m.MAGIC, m.MAGIC, "http")), rng.choice((1, 1, 2)),
-                       rng.choice((1, 9)), role, self.name(), [], store_id)  # fmt: skip
+        return m.Hello(
+            rng.choice((m.MAGIC, m.MAGIC, "http")),
+            rng.choice((1, 1, 2)),
+            rng.choice((1, 9)),
+            role,
+            self.name(),
+            [],
+            store_id,
+        )
 
     def _put(self) -> m.Put:
         rng = self.rng
@@ -175,10 +215,11 @@ class Maker:
         if rng.random() < 0.9:
             return []
         known: dict[str, Any] = {
-            m.EXTRA_EXPIRY_MS: rng.choice(EDGES[:11]), m.EXTRA_DELAY_MS: rng.choice(EDGES[:11]),
+            m.EXTRA_EXPIRY_MS: rng.choice(EDGES[:11]),
+            m.EXTRA_DELAY_MS: rng.choice(EDGES[:11]),
             m.EXTRA_NOTE: rng.choice((b"", pack({"code": 410, "queue": "Q1"}), b"\xc1")),
             "hue": 1,
-        }  # fmt: skip
+        }
         chosen = rng.sample(sorted(known), rng.randrange(4))
         return [[rng.randrange(count + 2), {key: known[key] for key in chosen}]]
 
@@ -239,18 +280,24 @@ class Maker:
         if rng.random() < 0.7:
             return settle
         return settle._replace(
-            unit=rng.choice((0, self._unit())), delay_ms=rng.choice((-1, 0, 1, m.DELAY_MAX_MS)),
-            lease_ms=rng.choice((0, 1, m.LEASE_MAX_MS)), reason=rng.choice(("", "R", "x" * 64)),
+            unit=rng.choice((0, self._unit())),
+            delay_ms=rng.choice((-1, 0, 1, m.DELAY_MAX_MS)),
+            lease_ms=rng.choice((0, 1, m.LEASE_MAX_MS)),
+            reason=rng.choice(("", "R", "x" * 64)),
             text=rng.choice(("", "why", "x" * 1_000)),
-        )  # fmt: skip
+        )
 
     def _subscribe(self) -> m.Subscribe:
         rng = self.rng
         where = rng.choice(_USUAL["where"]) if rng.random() < 0.3 else ""
         return m.Subscribe(
-            self.id(), rng.choice(TOPICS), rng.choice(SUBSCRIPTIONS), where, self._attributes(),
+            self.id(),
+            rng.choice(TOPICS),
+            rng.choice(SUBSCRIPTIONS),
+            where,
+            self._attributes(),
             rng.random() < 0.5,
-        )  # fmt: skip
+        )
 
     def _link_open(self) -> m.LinkOpen:
         stream_id = self.rng.choice(STORE_IDS) + self.rng.randrange(3).to_bytes(8, "big")
@@ -262,10 +309,25 @@ class Maker:
 
     def _attributes(self) -> dict[str, Any]:
         rng = self.rng
-        known = ("depth_max", "bytes_max", "lease_ms", "put_inhibit", "get_inhibit", "depth_mx",
-                 "alias_of", "retry_factor", "overflow", "backout_queue", "stopped", "",
-                 "redelivery_limit", "republish", "unused_expiry_ms", "accounting",
-                 "x" * 200)  # fmt: skip
+        known = (
+            "depth_max",
+            "bytes_max",
+            "lease_ms",
+            "put_inhibit",
+            "get_inhibit",
+            "depth_mx",
+            "alias_of",
+            "retry_factor",
+            "overflow",
+            "backout_queue",
+            "stopped",
+            "",
+            "redelivery_limit",
+            "republish",
+            "unused_expiry_ms",
+            "accounting",
+            "x" * 200,
+        )
         values = (
             *EDGES[:11],
             "5",
@@ -288,8 +350,16 @@ class Maker:
         """A name and attributes."""
         rng = self.rng
         addresses: list[Any] = [
-            ["nyc:7470"], ["a:1", "b:2"], ["unix:/x"], [], ["x"], [1], "nyc:7470", None, ["x" * 999]
-        ]  # fmt: skip
+            ["nyc:7470"],
+            ["a:1", "b:2"],
+            ["unix:/x"],
+            [],
+            ["x"],
+            [1],
+            "nyc:7470",
+            None,
+            ["x" * 999],
+        ]
         attributes = {"addresses": rng.choice(addresses[:3] if rng.random() < 0.7 else addresses)}
         if rng.random() < 0.3:
             attributes |= self._attributes()
@@ -317,11 +387,32 @@ class Maker:
         """A value that nobody expects."""
         rng = self.rng
         odd: tuple[Any, ...] = (
-            *EDGES, True, None, 1.5, float("nan"), "", "x", "x" * 5_000, b"", b"x" * 17, [], [[]],
-            {}, {"a": {}}, [1, 2, 3], [b"", b"x"], [[1, 2, "x"]], {"depth_max": [1]},
-            [1, 0, [], None, 10], [1, 5, [7], b"QM1" + bytes(8), 4], [1, 1, 1, 1, -1], "abcde",
-            b"abcde", nested(rng.choice((3, 400, 500))), [None] * 5_000,
-        )  # fmt: skip
+            *EDGES,
+            True,
+            None,
+            1.5,
+            float("nan"),
+            "",
+            "x",
+            "x" * 5_000,
+            b"",
+            b"x" * 17,
+            [],
+            [[]],
+            {},
+            {"a": {}},
+            [1, 2, 3],
+            [b"", b"x"],
+            [[1, 2, "x"]],
+            {"depth_max": [1]},
+            [1, 0, [], None, 10],
+            [1, 5, [7], b"QM1" + bytes(8), 4],
+            [1, 1, 1, 1, -1],
+            "abcde",
+            b"abcde",
+            nested(rng.choice((3, 400, 500))),
+            [None] * 5_000,
+        )
         return rng.choice(odd)
 
     def damaged(self, data: bytes) -> bytes:

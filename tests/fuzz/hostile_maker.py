@@ -15,10 +15,26 @@ from qmgr_protocol.states import EITHER, FROM_DIALLER, QUEUE_MANAGER_ONLY, Side
 from tests.fuzz.frames import EDGES, Maker
 
 NAMES = (
-    "H.1", "H.2", "H.3", "H.1@NYC", "H.2@NYC", "@NYC", "NYC", "H.NONE", "", "bad name",
-    "x" * 1_024, "a@b@c", "/h/a", "/h/a/b", "H:s1", "H:s2", "SYSTEM.EVENTS", "SYSTEM.PUBLICATIONS",
+    "H.1",
+    "H.2",
+    "H.3",
+    "H.1@NYC",
+    "H.2@NYC",
+    "@NYC",
+    "NYC",
+    "H.NONE",
+    "",
+    "bad name",
+    "x" * 1_024,
+    "a@b@c",
+    "/h/a",
+    "/h/a/b",
+    "H:s1",
+    "H:s2",
+    "SYSTEM.EVENTS",
+    "SYSTEM.PUBLICATIONS",
     "SYSTEM.DEAD.LETTERS",
-)  # fmt: skip
+)
 TOPICS = (
     "h/a",
     "h",
@@ -40,12 +56,14 @@ _OWN: dict[str, Sequence[Any]] = {
     "cursor": ("H", "H.x", "", "bad name", "x" * 1_024),
     "job": EDGES[6:10],  # Nor are others' jobs theirs to cancel.
     "connection": EDGES[7:10],  # Closing others' connections is a matter of rights.
-}  # fmt: skip
+}
 _DESTRUCTIVE = (m.QueueDelete, m.QueuePurge)
-OPERATIONS = tuple(sorted(
-    FROM_DIALLER - EITHER - {kind for side, kind in QUEUE_MANAGER_ONLY if side is Side.DIALLER},
-    key=lambda kind: layout.NUMBERS[kind],
-))  # fmt: skip
+OPERATIONS = tuple(
+    sorted(
+        FROM_DIALLER - EITHER - {kind for side, kind in QUEUE_MANAGER_ONLY if side is Side.DIALLER},
+        key=lambda kind: layout.NUMBERS[kind],
+    )
+)
 
 
 def forged(rng: Random, item: bytes, own: bytes = b"") -> bytes:
@@ -59,11 +77,20 @@ def forged(rng: Random, item: bytes, own: bytes = b"") -> bytes:
     checksum = int.from_bytes(item[m.DELIVERY_BYTES :][:4], "big")
     own_number = m.HANDLE.unpack(own)[2] if own else rng.getrandbits(64)
     count = rng.choice((1, 2, rng.randrange(100), rng.randrange(20_000)))
-    number = rng.choice((
-        number, number + count, (checksum >> 9) << 40 | count, (checksum >> 9) << 40 | count,
-        own_number + count, own_number ^ count, own_number >> 40 << 40 | count, count,
-        checksum << 32 | count, rng.getrandbits(64),
-    ))  # fmt: skip
+    number = rng.choice(
+        (
+            number,
+            number + count,
+            (checksum >> 9) << 40 | count,
+            (checksum >> 9) << 40 | count,
+            own_number + count,
+            own_number ^ count,
+            own_number >> 40 << 40 | count,
+            count,
+            checksum << 32 | count,
+            rng.getrandbits(64),
+        )
+    )
     return m.HANDLE.pack(priority, arrival, number % 2**64)
 
 
@@ -75,9 +102,13 @@ class HostileMaker(Maker):
         super().__init__(rng)
         self._names = names
         self._makers[m.Subscribe] = lambda: m.Subscribe(
-            self.id(), rng.choice(TOPICS[:5]), rng.choice(SUBSCRIPTIONS), "", self._attributes(),
+            self.id(),
+            rng.choice(TOPICS[:5]),
+            rng.choice(SUBSCRIPTIONS),
+            "",
+            self._attributes(),
             rng.random() < 0.5,
-        )  # fmt: skip
+        )
         self._makers[m.TopicSet] = lambda: m.TopicSet(
             self.id(), rng.choice(TOPICS), self._attributes()
         )

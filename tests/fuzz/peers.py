@@ -28,9 +28,14 @@ class Hostile:
         self.manager = manager
         self.maker = maker
         self.peer = Peer(
-            number, manager.turns.intake, manager.config.limits, manager._welcome,
-            manager.tokens, manager.mono_ms, dial=dial,
-        )  # fmt: skip
+            number,
+            manager.turns.intake,
+            manager.config.limits,
+            manager._welcome,
+            manager.tokens,
+            manager.mono_ms,
+            dial=dial,
+        )
         self.is_open = True
         self.is_rough = maker.rng.random() < 0.3
         self.streams: dict[int, int] = {}

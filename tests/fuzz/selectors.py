@@ -16,16 +16,37 @@ _SOUND = (
     "5 % delay IN (stops, -2.5) AND carrier BETWEEN 'A' AND tail OR tail != carrier AND tail > 'N'",
 )
 _WORDS: tuple[str, ...] = (
-    *sorted(KEYWORDS), *BUILT_IN, *"()=<>,+-*/.%_'\"!\f", "<>", "!=", "<=", ">=", "carrier",
-    "delay", "late", "'UA'", "'%'", '"late"', "5", "1.5",
-    "9223372036854775807", "1e308", "\0", "\ud800", "ü",
-)  # fmt: skip
+    *sorted(KEYWORDS),
+    *BUILT_IN,
+    *"()=<>,+-*/.%_'\"!\f",
+    "<>",
+    "!=",
+    "<=",
+    ">=",
+    "carrier",
+    "delay",
+    "late",
+    "'UA'",
+    "'%'",
+    '"late"',
+    "5",
+    "1.5",
+    "9223372036854775807",
+    "1e308",
+    "\0",
+    "\ud800",
+    "ü",
+)
 _RECORD = encode(
     Fields(
-        b"body", 7, b"\xff", {"headers": {"carrier": "UA", "delay": 1.5, "late": True, "tail": ""}},
-        Uid("NYC", 1), (bytes(24), 1, False),
+        b"body",
+        7,
+        b"\xff",
+        {"headers": {"carrier": "UA", "delay": 1.5, "late": True, "tail": ""}},
+        Uid("NYC", 1),
+        (bytes(24), 1, False),
     )
-)  # fmt: skip
+)
 
 
 def fuzz_selectors(seed: int) -> int:

@@ -14,9 +14,10 @@ FRAME_MAX_BYTES = 128 * 1024
 FRAMES_A_ROUND = 60
 _HELLOS = (
     m.Hello(m.MAGIC, 1, 1, "client", "app", frame_max_bytes=FRAME_MAX_BYTES),
-    m.Hello(m.MAGIC, 1, 1, "queue-manager", "QM2", [], STORE_IDS[0],
-            frame_max_bytes=FRAME_MAX_BYTES),
-)  # fmt: skip
+    m.Hello(
+        m.MAGIC, 1, 1, "queue-manager", "QM2", [], STORE_IDS[0], frame_max_bytes=FRAME_MAX_BYTES
+    ),
+)
 _WELCOME = m.Welcome(1, "QM1", STORE_IDS[1], 1, frame_max_bytes=FRAME_MAX_BYTES)
 
 

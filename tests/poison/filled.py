@@ -79,8 +79,9 @@ def _put(app: Client) -> None:
         app.put(queue, b"plain", b"plain", priority=7)
         app.put(queue, b"keyed", correlation_id=b"key")
         app.put(queue, _LONG)
-        app.put(queue, b"brief", expiry_ms=HOUR_MS, flags=records.FLAG_REPORT_EXPIRY,
-                envelope=report)  # fmt: skip
+        app.put(
+            queue, b"brief", expiry_ms=HOUR_MS, flags=records.FLAG_REPORT_EXPIRY, envelope=report
+        )
         app.put(queue, b"late", delay_ms=HOUR_MS)
         app.put(queue, b"gone at a restart", flags=records.FLAG_NOT_PERSISTENT)
         app.put(queue, b"known", uid=("B", len(queue)))
@@ -154,10 +155,16 @@ def _begin_jobs(manager: Manager, app: Client) -> None:
         jobs.start("watch", queue=queue.name, queue_id=queue.id)
         jobs.start("group", queue=queue.name, queue_id=queue.id, group=_GROUPS[1])
         jobs.start("sweep", queue=queue.name, queue_id=queue.id, first=1, before=3)
-        jobs.start("retained", queue="B:late", target="flights/#",
-                   queue_id=manager.queue("B:late").id)  # fmt: skip
-        jobs.start("republish", queue="B:late", queue_id=manager.queue("B:late").id,
-                   target="returned", subscriptions=["B:late"])  # fmt: skip
+        jobs.start(
+            "retained", queue="B:late", target="flights/#", queue_id=manager.queue("B:late").id
+        )
+        jobs.start(
+            "republish",
+            queue="B:late",
+            queue_id=manager.queue("B:late").id,
+            target="returned",
+            subscriptions=["B:late"],
+        )
 
     manager.turns.intake.event(0, begin)
     manager.turn()

@@ -28,10 +28,13 @@ from tests.qmgrd.core.harness import Client, Manager, record
 TURNS_MAX = 3_000
 READERS = [m.PHYSICAL, m.LOGICAL]
 ASKED: list[tuple[Callable[..., m.Message], str, str]] = [
-    (m.QueueList, "queues", "queue"), (m.LinkList, "links", "link"), (m.JobList, "jobs", "job"),
-    (m.TemplateList, "templates", "pattern"), (m.TopicList, "topics", "topic"),
+    (m.QueueList, "queues", "queue"),
+    (m.LinkList, "links", "link"),
+    (m.JobList, "jobs", "job"),
+    (m.TemplateList, "templates", "pattern"),
+    (m.TopicList, "topics", "topic"),
     (m.SubscriptionList, "subscriptions", "subscription"),
-]  # fmt: skip
+]
 
 
 class Fault(Exception):
@@ -227,8 +230,10 @@ def run(seeds: range, *, is_loud: bool = True) -> tuple[int, Counter[str]]:
             faults += 1
             if is_loud:
                 key = trial.damage.key
-                print(f"FAULT seed {seed}: row {key.hex()} ({key!r}): {trial.damage.what}: {fault}",
-                      flush=True)  # fmt: skip
+                print(
+                    f"FAULT seed {seed}: row {key.hex()} ({key!r}): {trial.damage.what}: {fault}",
+                    flush=True,
+                )
         else:
             was_named = "set aside" in trial.named
             ends["turns failed" if trial.failed else "set aside" if was_named else "unnoticed"] += 1
@@ -244,8 +249,10 @@ def main() -> int:
     began = time.monotonic()
     faults, ends = run(range(options.first, options.first + options.seeds))
     shown = ", ".join(f"{end} {count}" for end, count in sorted(ends.items()))
-    print(f"poison: seeds={options.seeds} ({shown}) faults={faults} "
-          f"seconds={time.monotonic() - began:.0f}")  # fmt: skip
+    print(
+        f"poison: seeds={options.seeds} ({shown}) faults={faults} "
+        f"seconds={time.monotonic() - began:.0f}"
+    )
     return 1 if faults else 0
 
 

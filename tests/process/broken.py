@@ -83,9 +83,13 @@ def gulp() -> None:
     receive = LinkInbox.receive
 
     def gulping(
-        self: LinkInbox, context: Context, dead_letters: DeadLetters, queue: Queue, puts: Put,
+        self: LinkInbox,
+        context: Context,
+        dead_letters: DeadLetters,
+        queue: Queue,
+        puts: Put,
         target: str = "",
-    ) -> put.Put:  # fmt: skip
+    ) -> put.Put:
         if puts.first_id <= self.inbox.commit_id + 1:
             return receive(self, context, dead_letters, queue, puts, target)
         for seq_id in self.inbox.missing(puts.first_id, len(puts.records)):
@@ -118,9 +122,13 @@ def boast() -> None:
     receive = LinkInbox.receive
 
     def boasting(
-        self: LinkInbox, context: Context, dead_letters: DeadLetters, queue: Queue, puts: Put,
+        self: LinkInbox,
+        context: Context,
+        dead_letters: DeadLetters,
+        queue: Queue,
+        puts: Put,
         target: str = "",
-    ) -> put.Put:  # fmt: skip
+    ) -> put.Put:
         later = LinkInbox(self.stream_id, self.peer, Inbox(self.inbox.window, puts.first_id - 1))
         records = [
             record
@@ -147,8 +155,15 @@ def hoard() -> None:
 
 if __name__ == "__main__":
     variants = {
-        "swallow": swallow, "hurry": hurry, "halve": halve, "keep": keep, "repeat": repeat,
-        "gulp": gulp, "hoard": hoard, "tear": tear, "boast": boast,
-    }  # fmt: skip
+        "swallow": swallow,
+        "hurry": hurry,
+        "halve": halve,
+        "keep": keep,
+        "repeat": repeat,
+        "gulp": gulp,
+        "hoard": hoard,
+        "tear": tear,
+        "boast": boast,
+    }
     variants[sys.argv.pop(1)]()
     main()

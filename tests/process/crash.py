@@ -75,9 +75,14 @@ async def campaign(
 
 
 async def _live(
-    rng: random.Random, nodes: list[Node], cycles: int, loads: list[Load], units: UnitLoad,
-    groups: GroupLoad, topics: TopicLoad,
-) -> None:  # fmt: skip
+    rng: random.Random,
+    nodes: list[Node],
+    cycles: int,
+    loads: list[Load],
+    units: UnitLoad,
+    groups: GroupLoad,
+    topics: TopicLoad,
+) -> None:
     """Kill daemons under load, and have everything drain."""
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(units.run())
@@ -158,8 +163,10 @@ def unlinked(directory: Path, cycles: int, seed: int) -> int:
     for one in found:
         print(one, file=sys.stderr)
     told: dict[str, Any] = {
-        "units": units.faults(), "groups": groups.faults(), "topics": topics.faults(),
-    } | {x.name: x.faults(load) for x, load in zip(exports, loads, strict=True)}  # fmt: skip
+        "units": units.faults(),
+        "groups": groups.faults(),
+        "topics": topics.faults(),
+    } | {x.name: x.faults(load) for x, load in zip(exports, loads, strict=True)}
     faults = {
         what: {kind: some for kind, some in found_there.items() if some}
         for what, found_there in told.items()

@@ -28,7 +28,7 @@ class Daemon:
         self.sections: dict[str, dict[str, Any]] = {
             "queue_manager": {"name": "QM1", "data_dir": str(data_dir)},
             "listen": {"tcp": []},
-        }  # fmt: skip
+        }
         for section, values in sections.items():
             self.sections.setdefault(section, {}).update(values)
         self.log: list[dict[str, Any]] = []
@@ -51,9 +51,11 @@ class Daemon:
         self.log.clear()
         self._process = subprocess.Popen(
             [*self.command, "--config", str(file)],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
             cwd=self.data_dir.parent,
-        )  # fmt: skip
+        )
         for kind, value in self.limits.items():
             resource.prlimit(self._process.pid, kind, (value, value))
         self._reader = threading.Thread(target=self._read, args=(self._process,))

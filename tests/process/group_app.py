@@ -39,9 +39,14 @@ def put(client: Client, told: dict[str, Any]) -> None:
             yield f"{told['name']}:{number}".encode()
 
     done = client.put_group(
-        told["put"], items(), status_queue=STATUS, name=told["name"], batch=BATCH,
-        resume_from=told["resume_from"], group_id=bytes.fromhex(told["group_id"]),
-    )  # fmt: skip
+        told["put"],
+        items(),
+        status_queue=STATUS,
+        name=told["name"],
+        batch=BATCH,
+        resume_from=told["resume_from"],
+        group_id=bytes.fromhex(told["group_id"]),
+    )
     say(done=done.put, skipped=done.skipped)
 
 
@@ -54,9 +59,14 @@ def read(client: Client, told: dict[str, Any]) -> None:
         unit.put(BILLS, message.body, correlation_id=name)
 
     got = client.get_group(
-        told["read"], bill, status_queue=STATUS, name=told["name"], batch=BATCH,
-        wait_ms=READ_WAIT_MS, all_available=False,
-    )  # fmt: skip
+        told["read"],
+        bill,
+        status_queue=STATUS,
+        name=told["name"],
+        batch=BATCH,
+        wait_ms=READ_WAIT_MS,
+        all_available=False,
+    )
     say(done=got.got if got else 0, skipped=got.skipped if got else 0)
 
 

@@ -36,9 +36,14 @@ class GroupLoad:
     """
 
     def __init__(
-        self, address: str, seed: int, *, stall_max_s: float = STALL_MAX_S,
-        kill_every: int = KILL_EVERY, command: Sequence[str] = COMMAND,
-    ) -> None:  # fmt: skip
+        self,
+        address: str,
+        seed: int,
+        *,
+        stall_max_s: float = STALL_MAX_S,
+        kill_every: int = KILL_EVERY,
+        command: Sequence[str] = COMMAND,
+    ) -> None:
         """Work on the daemon at *address*.
 
         Args:
@@ -133,9 +138,14 @@ class GroupLoad:
             await app.close()
 
     async def _put_group(
-        self, manager: QueueManager, app: Application, queue: str, name: str, is_killed: bool,
+        self,
+        manager: QueueManager,
+        app: Application,
+        queue: str,
+        name: str,
+        is_killed: bool,
         keeps_all: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Have a group put, as often as it takes: with its status message nothing is put twice.
 
         Args:

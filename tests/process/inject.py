@@ -95,7 +95,7 @@ EXPECTED: list[tuple[str, str, str, str, set[str]]] = [
     ("snapshot", "write", "*", "anon_inode:* pipe:*", {"lives", "lives, refused", "abort"}),
     # A snapshot that cannot be made is refused, and the next one is made.
     ("snapshot", "*", "*", "*", {"lives", "lives, refused"}),
-]  # fmt: skip
+]
 
 
 class Case(NamedTuple):
@@ -118,9 +118,16 @@ class Case(NamedTuple):
         """The command without what it traces."""
         name, on, _ = self.error.partition("+")
         return [
-            "strace", "-qq", "-y", "-e", f"trace={self.call}", "-e", "signal=none",
-            "-e", f"inject={self.call}:error={name}:when={self.n}{on}",
-        ]  # fmt: skip
+            "strace",
+            "-qq",
+            "-y",
+            "-e",
+            f"trace={self.call}",
+            "-e",
+            "signal=none",
+            "-e",
+            f"inject={self.call}:error={name}:when={self.n}{on}",
+        ]
 
     @property
     def reason(self) -> str:
@@ -306,10 +313,20 @@ def first_of_ours(case: Case, directory: Path) -> int:
         "snapshot": ["-P", "-c", "import qmgrd.snapshot.writer"],
     }
     subprocess.run(
-        ["strace", "-qq", "-D", "-o", str(trace), "-e", f"trace=openat,{case.call}",
-         sys.executable, *commands[case.scope]],
-        capture_output=True, check=False,
-    )  # fmt: skip
+        [
+            "strace",
+            "-qq",
+            "-D",
+            "-o",
+            str(trace),
+            "-e",
+            f"trace=openat,{case.call}",
+            sys.executable,
+            *commands[case.scope],
+        ],
+        capture_output=True,
+        check=False,
+    )
     calls = trace.read_text().partition(str(file))[0].splitlines()
     return max(1, sum(line.startswith(f"{case.call}(") for line in calls) - 4)
 

@@ -41,9 +41,13 @@ class LinkLoad:
     """
 
     def __init__(
-        self, directory: Path, seed: int, *, program: Sequence[str] = ("-m", "qmgrd"),
+        self,
+        directory: Path,
+        seed: int,
+        *,
+        program: Sequence[str] = ("-m", "qmgrd"),
         stall_max_s: float = STALL_MAX_S,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Keep all data in *directory*.
 
         Args:
@@ -71,10 +75,17 @@ class LinkLoad:
 
     def _load(self, source: Node, target: Node, queue: str, stall_max_s: float) -> Load:
         return Load(
-            source, target, f"{queue}@{target.name}", queue, self._rng.randrange(2**32),
-            sizes=SIZES, run_max=RUN_MAX, backlog_max=BACKLOG_MAX, stall_max_s=stall_max_s,
+            source,
+            target,
+            f"{queue}@{target.name}",
+            queue,
+            self._rng.randrange(2**32),
+            sizes=SIZES,
+            run_max=RUN_MAX,
+            backlog_max=BACKLOG_MAX,
+            stall_max_s=stall_max_s,
             is_empty=partial(self._is_empty, source, target, queue),
-        )  # fmt: skip
+        )
 
     @property
     def resent(self) -> int:
@@ -145,8 +156,9 @@ class LinkLoad:
                 consumed = sum(load.ledger.consumed for load in self.loads)
                 print(
                     f"cycle {cycle} of {len(kinds)}: {acknowledged} acknowledged, "
-                    f"{consumed} consumed", flush=True,
-                )  # fmt: skip
+                    f"{consumed} consumed",
+                    flush=True,
+                )
         await self._look()
         await self.harm.heal()
 

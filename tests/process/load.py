@@ -29,11 +29,19 @@ class Load:
     """Producers and consumers of one queue, and its ledger."""
 
     def __init__(
-        self, source: Node, target: Node, put_to: str, get_from: str, seed: int, *,
-        sizes: Sequence[int] = SIZES, run_max: int = 1, backlog_max: int = BACKLOG_MAX,
+        self,
+        source: Node,
+        target: Node,
+        put_to: str,
+        get_from: str,
+        seed: int,
+        *,
+        sizes: Sequence[int] = SIZES,
+        run_max: int = 1,
+        backlog_max: int = BACKLOG_MAX,
         stall_max_s: float = STALL_MAX_S,
         is_empty: Callable[[], Awaitable[bool]] = nothing_is_left,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Put to *put_to* at *source*, get from *get_from* at *target*.
 
         Args:

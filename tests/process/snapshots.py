@@ -108,9 +108,13 @@ class SnapshotLoad:
     """
 
     def __init__(
-        self, directory: Path, *, seed: int = 1, program: Sequence[str] = ("-m", "qmgrd"),
+        self,
+        directory: Path,
+        *,
+        seed: int = 1,
+        program: Sequence[str] = ("-m", "qmgrd"),
         rate_bytes: int = 0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.edge = Node("EDGE", directory, program=program)
         self.hub = Node("HUB", directory, program=program)
         self.taken: list[Path] = []

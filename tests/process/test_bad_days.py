@@ -80,7 +80,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         (encode([21, 9, 1, 0, "Q", []]), ErrorCode.STREAM_UNKNOWN, "stream 9 is not open"),
         (encode([20, 1, b"short"]), ErrorCode.FIELD_INVALID, "ProducerOpen.producer_id"),
     ],
-)  # fmt: skip
+)
 def test_broken_protocol_is_told_and_that_connection_closed(
     shared: Daemon, data: bytes, code: ErrorCode, words: str
 ) -> None:
@@ -167,7 +167,7 @@ def test_name_that_is_none_is_refused_and_the_connection_stays(
         (m.ProducerOpen, (b"?" * 16, True), ErrorCode.PRODUCER_UNKNOWN, "not known here"),
         (m.Snapshot, ("relative",), ErrorCode.VALUE_INVALID, "no absolute path"),
     ],
-)  # fmt: skip
+)
 def test_request_that_cannot_be_done_is_refused_and_the_connection_stays(
     shared: Daemon, kind: type[Any], fields: tuple[Any, ...], code: ErrorCode, words: str
 ) -> None:
@@ -187,11 +187,15 @@ def test_request_that_cannot_be_done_is_refused_and_the_connection_stays(
         ("Q", record(bytes(4 << 20)), ErrorCode.MESSAGE_TOO_LARGE, "at most 4194304"),
         ("Q", record(b"x")[:-1] + b"y", ErrorCode.CHECKSUM_MISMATCH, "checksum"),
         ("Q", b"short", ErrorCode.RECORD_MALFORMED, "5 bytes are no head"),
-        ("Q", records.stamp_encoded(record(b"x"), b"a b" + bytes(8)), ErrorCode.RECORD_MALFORMED,
-         "the origin 'a b' is not a name"),
+        (
+            "Q",
+            records.stamp_encoded(record(b"x"), b"a b" + bytes(8)),
+            ErrorCode.RECORD_MALFORMED,
+            "the origin 'a b' is not a name",
+        ),
         ("Q", record(b"x", ("QM1", 2**62)), ErrorCode.VALUE_INVALID, " us ahead of the clock"),
     ],
-)  # fmt: skip
+)
 def test_put_that_cannot_be_stored_is_refused_by_itself(
     shared: Daemon, queue: str, data: bytes, code: ErrorCode, words: str
 ) -> None:
@@ -220,8 +224,9 @@ def test_credit_that_is_overdrawn_ends_the_connection(shared: Daemon) -> None:
     bad.send(m.Put(stream, 1, 0, "Q", [record(b"x")] * 4_097))
     goaway = bad.goodbye()
     assert (name_of(goaway.code), goaway.text) == (
-        "CREDIT_EXCEEDED", "4097 puts outstanding, at most 4096",
-    )  # fmt: skip
+        "CREDIT_EXCEEDED",
+        "4097 puts outstanding, at most 4096",
+    )
 
 
 # -- bad starts
@@ -377,7 +382,7 @@ def test_port_in_use_is_told(make: Make) -> None:
         ("queue_defaults", {"depth_max": -1}, "queue_defaults.depth_max: -1 is not positive"),
         ("queue_manager", {"name": "a/b"}, 'queue_manager.name: "a/b" is not a name'),
     ],
-)  # fmt: skip
+)
 def test_bad_configuration_is_told_and_nothing_made(
     make: Make, section: str, values: dict[str, Any], words: str
 ) -> None:

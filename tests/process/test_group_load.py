@@ -89,7 +89,11 @@ def test_audit_finds_what_is_wrong() -> None:
     load._note("twice", 1, "another")
     load.given_up.append("torn")
     assert load.faults() == {
-        "incomplete": ["torn"], "never put": ["odd"], "out of order": ["torn:2"],
-        "doubled": ["whole:2", "twice:1"], "given up": ["torn"], "status left": [],
-    }  # fmt: skip
+        "incomplete": ["torn"],
+        "never put": ["odd"],
+        "out of order": ["torn:2"],
+        "doubled": ["whole:2", "twice:1"],
+        "given up": ["torn"],
+        "status left": [],
+    }
     assert load.missing == 2

@@ -94,9 +94,15 @@ def test_short_campaign_finds_nothing(tmp_path: Path) -> None:
     """Runs all kinds but the one for full stores, and a kill. Its limits of time are generous."""
     limits = Limits(p99_ratio=30, stall_ms=30_000)
     plan = Plan(
-        acts=("few",), seconds=1, rounds_min=2, calm_s=1, attack_s=5, at_once=(11,), kills=0.5,
+        acts=("few",),
+        seconds=1,
+        rounds_min=2,
+        calm_s=1,
+        attack_s=5,
+        at_once=(11,),
+        kills=0.5,
         limits=limits,
-    )  # fmt: skip
+    )
     result = run(tmp_path, 1, plan)
     assert result.broken(limits) == [], summary(result, 1, 0)
     assert result.kills

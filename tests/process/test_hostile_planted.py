@@ -14,7 +14,7 @@ FOUND = {
     "bloat": (("browsers",), "few", "rss_max_mib"),
     "rob": (("rob", "guess"), "few", "stolen"),
     "grow": (("fill", "rows", "producers"), "full", "unexpected_exits"),
-}  # fmt: skip
+}
 
 
 def test_each_fault_is_to_be_found() -> None:
@@ -27,7 +27,13 @@ def test_each_fault_is_to_be_found() -> None:
 def test_fault_is_found(tmp_path: Path, fault: str) -> None:
     kinds, act, law = FOUND[fault]
     plan = Plan(
-        acts=(act,), seconds=1, calm_s=1, attack_s=30, kinds=kinds, at_once=(len(kinds),), kills=0,
+        acts=(act,),
+        seconds=1,
+        calm_s=1,
+        attack_s=30,
+        kinds=kinds,
+        at_once=(len(kinds),),
+        kills=0,
         program=("-m", "tests.process.hostile.planted", fault),
-    )  # fmt: skip
+    )
     assert law in run(tmp_path, 1, plan).broken(plan.limits)

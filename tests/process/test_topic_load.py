@@ -77,10 +77,14 @@ def test_audit_finds_what_is_wrong() -> None:
     load.note(FAILS, _message(2, "flights", STATE_REPUBLISHED))
     assert load.doubled == ["1 to CRASH:all"]
     assert load.lost == [
-        "37 to CRASH:all", "1 to CRASH:ua", "1 to CRASH:fails", "2 to CRASH:fails",
+        "37 to CRASH:all",
+        "1 to CRASH:ua",
+        "1 to CRASH:fails",
+        "2 to CRASH:fails",
         "37 to CRASH:fails",
-    ]  # fmt: skip
+    ]
     assert load.faults() == {
         "unexpected": ["3 to CRASH:all", "2 to CRASH:ua"],
-        "republished, and did not fail": ["2"], "left": [],
-    }  # fmt: skip
+        "republished, and did not fail": ["2"],
+        "left": [],
+    }

@@ -42,8 +42,7 @@ def test_units_are_whole_over_kills(make: Make) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("variant", "fault"),
-    [("halve", "lost"), ("keep", "never committed"), ("repeat", "doubled")],
+    ("variant", "fault"), [("halve", "lost"), ("keep", "never committed"), ("repeat", "doubled")]
 )
 def test_broken_daemon_is_found_out(make: Make, variant: str, fault: str) -> None:
     daemon = make()

@@ -70,24 +70,38 @@ class Cluster:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Stop it."""
         self.stop()
 
     def _start(self) -> None:
-        log = self._spawn("master.Master", "--host", "127.0.0.1", "--port", "0",
-                          "--webui-port", "0")  # fmt: skip
+        log = self._spawn(
+            "master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"
+        )
         self.master = self._wait(log, _MASTER_UP)[1]
         logs = [
             self._spawn(
-                "worker.Worker", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0",
-                "--cores", "1", "--memory", self._memory,
-                "--work-dir", str(self._directory / f"work-{number}"), self.master,
+                "worker.Worker",
+                "--host",
+                "127.0.0.1",
+                "--port",
+                "0",
+                "--webui-port",
+                "0",
+                "--cores",
+                "1",
+                "--memory",
+                self._memory,
+                "--work-dir",
+                str(self._directory / f"work-{number}"),
+                self.master,
             )
             for number in range(self._workers)
-        ]  # fmt: skip
+        ]
         for log in logs:
             self._wait(log, _WORKER_UP)
 
@@ -98,10 +112,15 @@ class Cluster:
         with path.open("wb") as log:
             self._processes.append(
                 subprocess.Popen(
-                    [*words, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                    env=self.environment, start_new_session=True, cwd=self._directory,
+                    [*words, *arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env=self.environment,
+                    start_new_session=True,
+                    cwd=self._directory,
                 )
-            )  # fmt: skip
+            )
         return path
 
     def _wait(self, log: Path, line: re.Pattern[str]) -> re.Match[str]:
@@ -117,16 +136,31 @@ class Cluster:
         raise ClusterFailed(f"{process.args!r}: {log.read_text(errors='replace')[-2_000:]}")
 
     def submit(
-        self, program: Path, *arguments: str, options: tuple[str, ...] = (),
+        self,
+        program: Path,
+        *arguments: str,
+        options: tuple[str, ...] = (),
         environment: dict[str, str] | None = None,
-    ) -> subprocess.CompletedProcess[str]:  # fmt: skip
+    ) -> subprocess.CompletedProcess[str]:
         """Run *program* by spark-submit with *options* of that; return how it ended."""
         process = subprocess.Popen(
-            [str(SPARK_HOME / "bin/spark-submit"), "--master", self.master, *options,
-             "--conf", "spark.ui.enabled=false", str(program), *arguments],
-            env=self.environment | (environment or {}), stdin=subprocess.DEVNULL, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-        )  # fmt: skip
+            [
+                str(SPARK_HOME / "bin/spark-submit"),
+                "--master",
+                self.master,
+                *options,
+                "--conf",
+                "spark.ui.enabled=false",
+                str(program),
+                *arguments,
+            ],
+            env=self.environment | (environment or {}),
+            stdin=subprocess.DEVNULL,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
         try:
             out, err = process.communicate(timeout=SUBMIT_MAX_S)
         finally:

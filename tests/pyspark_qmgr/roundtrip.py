@@ -81,8 +81,11 @@ def sums_of(rows: Iterable[tuple[str, str, int | None, int]]) -> Sums:
         count, known, minutes, total = found.get((carrier, airport), (0, 0, 0, 0))
         is_known = delay is not None
         found[carrier, airport] = (
-            count + 1, known + is_known, minutes + (delay or 0), total + miles,
-        )  # fmt: skip
+            count + 1,
+            known + is_known,
+            minutes + (delay or 0),
+            total + miles,
+        )
     return found
 
 
@@ -104,14 +107,19 @@ async def put(node: Node, flights: list[data.Flight], snapshot: Path, report: Re
             for first in range(0, len(flights), PIECE):
                 futures = [
                     await manager.submit(
-                        QUEUE, flight.body, priority=flight.row % 10,
+                        QUEUE,
+                        flight.body,
+                        priority=flight.row % 10,
                         correlation_id=flight.tail_number.encode(),
                         content_type="application/json",
-                        headers={"carrier": flight.carrier, "destination": flight.destination,
-                                 "row": flight.row},
+                        headers={
+                            "carrier": flight.carrier,
+                            "destination": flight.destination,
+                            "row": flight.row,
+                        },
                     )
                     for flight in flights[first : first + PIECE]
-                ]  # fmt: skip
+                ]
                 await asyncio.gather(*futures)
         with report.step("snapshot", len(flights)):
             await manager.admin.snapshot(str(snapshot))
@@ -140,12 +148,13 @@ def of_spark(name: str, found: DataFrame, arrivals: list[int], began: float) -> 
         found.select(
             found["headers"]["carrier"].alias("carrier"),
             f.get_json_object(body, "$.origin").alias("airport"),
-            number["dep_delay"].alias("delay"), number["distance"].alias("miles"),
+            number["dep_delay"].alias("delay"),
+            number["distance"].alias("miles"),
         )
         .groupBy("carrier", "airport")
         .agg(f.count("*"), f.count("delay"), f.sum("delay"), f.sum("miles"))
         .collect()
-    )  # fmt: skip
+    )
     sums = {(row[0], row[1]): (row[2], row[3], row[4] or 0, row[5]) for row in rows}
     wanted = found.sparkSession.createDataFrame([(at,) for at in arrivals], "arrival long")
     sample = found.join(f.broadcast(wanted), "arrival").select(*MESSAGES.schema.names).toArrow()
@@ -225,10 +234,14 @@ def round_trip(
     report = Report(say)
     rows = csv_rows(limit)
     sums = sums_of(
-        (row["carrier"], row["origin"], data._value("dep_delay", row["dep_delay"]),
-         int(row["distance"]))  # type: ignore[misc]
+        (
+            row["carrier"],
+            row["origin"],
+            data._value("dep_delay", row["dep_delay"]),
+            int(row["distance"]),
+        )  # type: ignore[misc]
         for row in rows
-    )  # fmt: skip
+    )
     node = Node("EWR", directory)
     node.start()
     try:
@@ -242,8 +255,10 @@ def round_trip(
     wrong = [what for way in found for what in differences(way, found[0])]
     wrong += [f"{found[0].name}: {what}" for what in from_file(found[0].sample, rows)]
     for way in found:
-        say(f"{way.name:<44} {way.seconds:8.2f} s {way.rows:12,} rows, {way.sample.num_rows:,} "
-            f"of them in all {len(way.sample.column_names)} columns")  # fmt: skip
+        say(
+            f"{way.name:<44} {way.seconds:8.2f} s {way.rows:12,} rows, {way.sample.num_rows:,} "
+            f"of them in all {len(way.sample.column_names)} columns"
+        )
         if way.rows != len(rows) or way.sums != sums or way.sample.num_rows != len(chosen):
             wrong.append(f"{way.name}: not what the file has")
     return wrong

@@ -68,15 +68,31 @@ def _numbered(told: list[Told]) -> list[tuple[Told, int]]:
 def _differences(dump: pa.Table, expected: list[tuple[Told, int]]) -> list[str]:
     """Return events of the output that say something else than what happened."""
     order = [("seq", "ascending"), ("number", "ascending")]
-    names = ["event", "queue", "arrival", "priority", "message_id", "record_bytes", "peer",
-             "target", "queue_id"]  # fmt: skip
+    names = [
+        "event",
+        "queue",
+        "arrival",
+        "priority",
+        "message_id",
+        "record_bytes",
+        "peer",
+        "target",
+        "queue_id",
+    ]
     rows = zip(*(dump.sort_by(order).column(name).to_pylist() for name in names), strict=True)
     differ = []
     for row, (one, _) in zip(rows, expected, strict=True):
         told: tuple[Any, ...] = (
-            one.event, one.queue, one.arrival, one.priority, one.message_id, one.size,
-            one.peer or None, one.target or None, one.queue_id,
-        )  # fmt: skip
+            one.event,
+            one.queue,
+            one.arrival,
+            one.priority,
+            one.message_id,
+            one.size,
+            one.peer or None,
+            one.target or None,
+            one.queue_id,
+        )
         if row != told:
             differ.append(f"{row}, and not {told}")
     return _shown("told otherwise than it happened", set(differ))

@@ -41,8 +41,10 @@ PROGRESS_MAX_S = 180.0  # without a batch: more, and it hangs
 FAILURES_MAX = 3  # without one
 DRAIN_MAX_S = 300.0
 PLANNER, EXECUTOR, WORKER = (
-    "python_streaming_source_runner", "CoarseGrainedExecutorBackend", "pyspark.daemon",
-)  # fmt: skip
+    "python_streaming_source_runner",
+    "CoarseGrainedExecutorBackend",
+    "pyspark.daemon",
+)
 WEIGHTS = {"driver": 4, "planner": 1, "executor": 3, "worker": 2, "daemon": 4}
 VICTIMS = tuple(WEIGHTS)
 
@@ -58,9 +60,17 @@ class Query:
         self.starts = self.failures = 0
         self._directory = directory
         self._command = [
-            sys.executable, "-m", "tests.pyspark_qmgr.stream_query", "--url", url, "--dir",
-            str(directory), "--master", master, *(["--broken", broken] if broken else []),
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "tests.pyspark_qmgr.stream_query",
+            "--url",
+            url,
+            "--dir",
+            str(directory),
+            "--master",
+            master,
+            *(["--broken", broken] if broken else []),
+        ]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, *more: str) -> None:
@@ -70,9 +80,13 @@ class Query:
             log.write(b"--- start %d\n" % self.starts)
             log.flush()
             self._process = subprocess.Popen(
-                [*self._command, *more], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-            )  # fmt: skip
+                [*self._command, *more],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+            )
 
     @property
     def process(self) -> subprocess.Popen[bytes]:
@@ -197,8 +211,11 @@ async def run(
                 query.start()
                 for cycle in range(cycles):
                     await asyncio.to_thread(campaign.cycle)
-                    print(f"cycle {cycle + 1} of {cycles}: {campaign.killed}, batch "
-                          f"{query.batches}, {len(witness.rows)} rows", flush=True)  # fmt: skip
+                    print(
+                        f"cycle {cycle + 1} of {cycles}: {campaign.killed}, batch "
+                        f"{query.batches}, {len(witness.rows)} rows",
+                        flush=True,
+                    )
                 if cycles:
                     await asyncio.to_thread(query.goes_on, query.batches)
                 await asyncio.to_thread(query.kill)

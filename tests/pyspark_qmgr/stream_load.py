@@ -31,12 +31,13 @@ async def produce(address: str, rng: random.Random, stopping: asyncio.Event) -> 
         while not stopping.is_set():
             batch = [
                 Outgoing(
-                    bytes(rng.randrange(300)), priority=rng.choice([4, 4, 4, 9]),
+                    bytes(rng.randrange(300)),
+                    priority=rng.choice([4, 4, 4, 9]),
                     expiry_ms=rng.choice([0, 0, 0, 300]),
                     delay_ms=rng.choice([0, 0, 0, 0, 200]),
                 )
                 for _ in range(rng.randint(1, BATCH_MAX))
-            ]  # fmt: skip
+            ]
             with suppress(RequestError):
                 await manager.put_many(rng.choice(QUEUES), batch)
             await asyncio.sleep(rng.uniform(0, PAUSE_MAX_S))

@@ -17,8 +17,12 @@ END
 """
 
 
-def java(directory: Path, text: str, probe: str = "WARNING: Using incubator modules: " + MODULE,
-         code: int = 0) -> dict[str, str]:  # fmt: skip
+def java(
+    directory: Path,
+    text: str,
+    probe: str = "WARNING: Using incubator modules: " + MODULE,
+    code: int = 0,
+) -> dict[str, str]:
     """Make a Java that prints *text*; return the environment with it in PATH."""
     directory.mkdir(parents=True, exist_ok=True)
     program = directory / "java"

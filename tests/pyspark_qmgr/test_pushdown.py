@@ -67,10 +67,13 @@ def test_state_spares_reading_and_is_sparks_all_the_same() -> None:
 @pytest.mark.parametrize(
     ("kind", "since", "until"),
     [
-        (EqualTo, 7, 8), (GreaterThan, 8, None), (GreaterThanOrEqual, 7, None), (LessThan, None, 7),
+        (EqualTo, 7, 8),
+        (GreaterThan, 8, None),
+        (GreaterThanOrEqual, 7, None),
+        (LessThan, None, 7),
         (LessThanOrEqual, None, 8),
     ],
-)  # fmt: skip
+)
 def test_bounds_are_exact(kind: Any, since: int | None, until: int | None) -> None:
     one = kind(("arrival",), 7)
     known, left = narrowed(one)
@@ -90,13 +93,21 @@ def test_set_of_numbers_is_its_bounds() -> None:
 @pytest.mark.parametrize(
     "one",
     [
-        EqualNullSafe(("queue",), None), In(("queue",), ("A", None)), IsNull(("queue",)),
-        Not(EqualTo(("queue",), "A")), StringStartsWith(("queue",), "A"), EqualTo(("body",), b""),
-        EqualTo(("headers", "queue"), "A"), GreaterThan(("queue",), "A"),
-        EqualTo(("put_at",), datetime(2024, 1, 1)), EqualTo(("arrival",), None),
-        In(("arrival",), (1, None)), EqualTo(("arrival",), True), IsNull(("arrival",)),
+        EqualNullSafe(("queue",), None),
+        In(("queue",), ("A", None)),
+        IsNull(("queue",)),
+        Not(EqualTo(("queue",), "A")),
+        StringStartsWith(("queue",), "A"),
+        EqualTo(("body",), b""),
+        EqualTo(("headers", "queue"), "A"),
+        GreaterThan(("queue",), "A"),
+        EqualTo(("put_at",), datetime(2024, 1, 1)),
+        EqualTo(("arrival",), None),
+        In(("arrival",), (1, None)),
+        EqualTo(("arrival",), True),
+        IsNull(("arrival",)),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_understood_is_sparks(one: Filter) -> None:
     known, left = narrowed(one)
     assert known == Filters()
@@ -169,7 +180,7 @@ def load(spark: SparkSession, path: str, table: str) -> DataFrame:
         ("snapshots", "queue_manager = 'QM1'"),
         ("events", "at > timestamp'2023-11-14 22:13:24Z' AND queue = 'SYSTEM.EVENTS'"),
     ],
-)  # fmt: skip
+)
 def test_answer_is_the_same_on_and_off(
     spark: SparkSession, snapshot: Path, office: Path, setting: str, table: str, where: str
 ) -> None:

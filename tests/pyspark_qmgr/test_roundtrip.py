@@ -37,15 +37,24 @@ def test_a_difference_from_the_file_is_named() -> None:
     rows = csv_rows(1)
     body = str({}).encode()
     message = {
-        "headers": [("row", "0"), ("carrier", "XX"), ("destination", "IAH")], "body": body,
-        "correlation_id": "N0", "priority": 4,
-    }  # fmt: skip
+        "headers": [("row", "0"), ("carrier", "XX"), ("destination", "IAH")],
+        "body": body,
+        "correlation_id": "N0",
+        "priority": 4,
+    }
     assert from_file(pa.Table.from_pylist([message], MESSAGES.schema), rows) == [
-        "body of row 0", "headers of row 0", "correlation id of row 0", "priority of row 0",
-    ]  # fmt: skip
+        "body of row 0",
+        "headers of row 0",
+        "correlation id of row 0",
+        "priority of row 0",
+    ]
 
 
 def test_cells_are_numbers_or_text_or_nothing() -> None:
     assert [value_of(text) for text in ("", "NA", "517.0", "-3", "N14228")] == [
-        None, None, 517, -3, "N14228",
-    ]  # fmt: skip
+        None,
+        None,
+        517,
+        -3,
+        "N14228",
+    ]

@@ -57,7 +57,7 @@ def test_unknown_column_is_named_with_the_one_that_was_meant() -> None:
         (StructField("put_at", TimestampNTZType()), "is timestamp_ntz in it, but of messages time"),
         (StructField("headers", MapType(StringType(), StringType(), False)), "headers is map"),
     ],
-)  # fmt: skip
+)
 def test_other_type_is_refused(field: StructField, text: str) -> None:
     assert text in refusal(field)
 

@@ -82,8 +82,9 @@ def test_spark_sees_what_the_reader_reads(table: DataFrame, snapshot: Path) -> N
             row[name] = row[name] and row[name].timestamp()
         expected["headers"] = expected["headers"] and dict(expected["headers"])
         assert {**row, "headers": row["headers"] or None} == {
-            **expected, "headers": expected["headers"] or None,
-        }  # fmt: skip
+            **expected,
+            "headers": expected["headers"] or None,
+        }
 
 
 @pytest.mark.spark

@@ -18,9 +18,12 @@ from tests.pyspark_qmgr.cluster import Cluster
 
 REPO = Path(__file__).parents[2]
 PACKAGES = (
-    "spark/pyspark_qmgr", "spark/qmgr_tables", "qmgrd/qmgrd", "protocol/qmgr_protocol",
+    "spark/pyspark_qmgr",
+    "spark/qmgr_tables",
+    "qmgrd/qmgrd",
+    "protocol/qmgr_protocol",
     "config/qmgr_config",
-)  # fmt: skip
+)
 
 
 def test_program_says_where_it_is(capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,8 +37,11 @@ def test_program_finds_its_packages_wherever_it_is_started(tmp_path: Path) -> No
     directory = str(Path(submit.__file__).parent)
     done = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path[0] = {directory!r}; {look}", submit.__file__],
-        capture_output=True, text=True, check=True, cwd=tmp_path,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
     assert repr(directory) not in done.stdout
 
 
@@ -82,8 +88,12 @@ def test_cluster_makes_the_same_reports_as_one_machine(
     alone, submitted = tmp_path / "alone", tmp_path / "submitted"
     assert job.make(spark, named(names), job.found(paths), str(alone), {}).failed == []
     words = ("--path", paths[0], "--path", paths[1], "--to", str(submitted))
-    options = ("--py-files", str(packed(tmp_path / "qmgrd.zip")),
-               "--conf", "spark.sql.shuffle.partitions=2")  # fmt: skip
+    options = (
+        "--py-files",
+        str(packed(tmp_path / "qmgrd.zip")),
+        "--conf",
+        "spark.sql.shuffle.partitions=2",
+    )
     with Cluster(tmp_path / "cluster", has_packages=False) as cluster:
         done = cluster.submit(Path(submit.__file__), *names, *words, options=options)
         assert done.returncode == 0, done.stderr[-3_000:]

@@ -27,8 +27,23 @@ def test_bench_measures_and_leaves_nothing(mode: str, qm: Qmctl) -> None:
 
 
 def test_bench_in_words(qm: Qmctl) -> None:
-    ended = qm("bench", "putget", *SHORT, "--producers", "2", "--inflight", "8", "--prefetch", "9",
-               "--consumers", "2", "--one-a-frame", "--same", "--priority", "9")  # fmt: skip
+    ended = qm(
+        "bench",
+        "putget",
+        *SHORT,
+        "--producers",
+        "2",
+        "--inflight",
+        "8",
+        "--prefetch",
+        "9",
+        "--consumers",
+        "2",
+        "--one-a-frame",
+        "--same",
+        "--priority",
+        "9",
+    )
     assert (ended.code, ended.err) == (0, "")
     facts = dict(line.split("\t") for line in ended.out.splitlines() if "\t" in line)
     assert " ms " in ended.out.partition("\nput, until on disk: from, messages, share\n")[2]

@@ -74,12 +74,7 @@ def test_summary_leaves_out_what_was_not_measured() -> None:
         ([], {}, [*ROWS, *OWN_ROWS], PEERS),
         ([], {"ROWS": "W1a,10M"}, ["W1a", "10M"], PEERS),
         ([], {"ROWS": "W1a W3", "PEERS": "redis"}, ["W1a", "W3"], ["redis"]),
-        (
-            ["--rows", "W1a,W1b", "W2"],
-            {"ROWS": "W3"},
-            ["W1a", "W1b", "W2"],
-            PEERS,
-        ),
+        (["--rows", "W1a,W1b", "W2"], {"ROWS": "W3"}, ["W1a", "W1b", "W2"], PEERS),
         (["--rows", "W4", "--peers", "none"], {}, ["W4"], ["none"]),
     ],
 )
@@ -144,9 +139,11 @@ def test_row_of_ours_has_the_peers_of_the_other_row() -> None:
     runs = [run("W1b", "qmgrd", 1_000), run("W1b", "redis", 500), run("W1b-1", "qmgrd", 250)]
     found = [(row["row"], row["server"], row.get("ratio")) for row in summary(runs)]
     assert found == [
-        ("W1b", "qmgrd", None), ("W1b", "redis", 2.0),
-        ("W1b-1", "qmgrd", None), ("W1b-1", "redis", 0.5),
-    ]  # fmt: skip
+        ("W1b", "qmgrd", None),
+        ("W1b", "redis", 2.0),
+        ("W1b-1", "qmgrd", None),
+        ("W1b-1", "redis", 0.5),
+    ]
 
 
 @pytest.mark.process
@@ -156,8 +153,11 @@ def test_what_lies_in_the_directory_stays(tmp_path: Path) -> None:
     where = ["--dir", str(tmp_path), "--json", str(tmp_path / "bench.json"), "--peers", "none"]
     assert bench.main(["--rows", "W1a", *where, "--seconds", "0.05", "--rounds", "1"]) == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "bench.json", "bench.md", "data", "img"
-    ]  # fmt: skip
+        "bench.json",
+        "bench.md",
+        "data",
+        "img",
+    ]
     assert (tmp_path / "data" / "precious").exists()
 
 
@@ -208,16 +208,23 @@ def test_peer_that_fails_is_told_of_and_left_out(tmp_path: Path) -> None:
 def test_rounds_go_there_and_back(tmp_path: Path) -> None:
     runs = compare(SERVERS[:1], ["W1a", "W1b"], Setting(tmp_path, 0.05, 2))
     assert [(run["round"], run["row"]) for run in runs] == [
-        (1, "W1a"), (1, "W1b"), (2, "W1b"), (2, "W1a"),
-    ]  # fmt: skip
+        (1, "W1a"),
+        (1, "W1b"),
+        (2, "W1b"),
+        (2, "W1a"),
+    ]
 
 
 def test_ours_comes_right_behind_what_it_is_held_against() -> None:
     servers = SERVERS[:2]
     named = [(row, server.name) for row, server in turns(servers, ["W1b", "W2", "W4"])]
     assert named == [
-        ("W1b", "qmgrd"), ("W4", "qmgrd"), ("W1b", "redis"), ("W2", "qmgrd"), ("W2", "redis"),
+        ("W1b", "qmgrd"),
+        ("W4", "qmgrd"),
+        ("W1b", "redis"),
+        ("W2", "qmgrd"),
+        ("W2", "redis"),
         ("W4", "redis"),
-    ]  # fmt: skip
+    ]
     alone = [(row, server.name) for row, server in turns(servers, ["W4"])]
     assert alone == [("W1b", "qmgrd"), ("W4", "qmgrd"), ("W4", "redis")]

@@ -132,8 +132,7 @@ def test_percentiles_weigh_each_burst_by_its_messages() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 10 * MS), st.integers(1, 5)), min_size=1),
-    st.integers(1, 100),
+    st.lists(st.tuples(st.integers(0, 10 * MS), st.integers(1, 5)), min_size=1), st.integers(1, 100)
 )
 def test_percentile_is_that_of_the_list_written_out(
     samples: list[tuple[int, int]], percent: int
@@ -166,9 +165,7 @@ def latency_of(samples: list[tuple[int, int]]) -> Latency:
     return latency
 
 
-def test_puts_leave_at_their_rate_and_are_timed_from_when_they_were_due(
-    echoes: list[Echo],
-) -> None:
+def test_puts_leave_at_their_rate_and_are_timed_from_when_they_were_due(echoes: list[Echo]) -> None:
     plan = Plan(inflight=50, seconds=float("inf"), count=200, rate=1_000)
     outcome = Load(plan, [ByteSender(echo.ours) for echo in echoes]).run()
     assert (outcome.messages, outcome.put.count) == (200, 200)

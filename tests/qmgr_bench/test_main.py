@@ -68,8 +68,10 @@ def test_rows_of_both_kinds_make_one_report(
     assert [entry["row"] for entry in report["rows"]] == ["W1b", "W4"]
     assert [entry["row"] for entry in report["own"]] == ["DUP"]
     assert {row: len(targets) for row, targets in report["targets"].items()} == {
-        "W1b": 1, "W4": 1, "DUP": 3,
-    }  # fmt: skip
+        "W1b": 1,
+        "W4": 1,
+        "DUP": 3,
+    }
     assert (report["scale"], [run["messages"] > 0 for run in report["runs"]]) == (0.001, [True] * 2)
     text = (tmp_path / "out" / "bench.md").read_text()
     assert text.index("### W4") < text.index("### DUP")

@@ -32,12 +32,16 @@ def test_last_ack_of_a_burst_asks_for_an_answer(ends: tuple[socket.socket, socke
     receiver = NatsReceiver(ends[0], 256)
     data = b"MSG s.q 1 $JS.ACK.1 2\r\n\r\n\r\nMSG s.q 1 $JS.ACK.2 1\r\ny\r\n"
     assert receiver.take(b"MSG _INBOX.a 2 2\r\n{}\r\n" + data[:30]) == (
-        b"PUB $JS.ACK.1 _INBOX.a.c 4\r\n+ACK\r\n", 1, 0,
-    )  # fmt: skip
+        b"PUB $JS.ACK.1 _INBOX.a.c 4\r\n+ACK\r\n",
+        1,
+        0,
+    )
     assert receiver.take(data[30:] + data) == (
         b"PUB $JS.ACK.2 4\r\n+ACK\r\nPUB $JS.ACK.1 4\r\n+ACK\r\n"
-        b"PUB $JS.ACK.2 " + INBOX.encode() + b".c 4\r\n+ACK\r\n", 3, 0,
-    )  # fmt: skip
+        b"PUB $JS.ACK.2 " + INBOX.encode() + b".c 4\r\n+ACK\r\n",
+        3,
+        0,
+    )
     assert receiver.take(b"MSG _INBOX.a 2 0\r\n\r\n") == (b"", 0, 1)
     assert receiver.take(b"MSG _INBOX.a 2 0\r\n\r\n") == (b"", 0, 3)
 

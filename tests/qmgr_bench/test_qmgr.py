@@ -43,10 +43,11 @@ def test_all_that_is_put_is_got_once(own_daemon: Daemon, coalesce: bool, produce
     with ExitStack() as wires, Wire(own_daemon.unix, "control") as control:
         control.ask(m.QueueCreate, "Q")
         senders = [
-            QmgrSender(wires.enter_context(Wire(own_daemon.tcp, f"p{i}")), "Q", pool,
-                       coalesce=coalesce)
+            QmgrSender(
+                wires.enter_context(Wire(own_daemon.tcp, f"p{i}")), "Q", pool, coalesce=coalesce
+            )
             for i in range(producers)
-        ]  # fmt: skip
+        ]
         receiver = QmgrReceiver(wires.enter_context(Wire(own_daemon.unix, "c")), "Q", 50)
         outcome = Load(Plan(64, FOREVER_S, 5_000), senders, receiver).run()
         row = control.ask(m.QueueShow, "Q")

@@ -15,8 +15,11 @@ IDS = [b"1795245000123-0", b"1795245000123-1", b"1795245000124-0"]
 
 def entry(message_id: bytes, body: bytes) -> bytes:
     return b"*2\r\n$%d\r\n%s\r\n*2\r\n$1\r\np\r\n$%d\r\n%s\r\n" % (
-        len(message_id), message_id, len(body), body,
-    )  # fmt: skip
+        len(message_id),
+        message_id,
+        len(body),
+        body,
+    )
 
 
 NOBODY = cast(socket, None)  # Only what would be read and written is looked at.

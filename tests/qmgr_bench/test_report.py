@@ -18,30 +18,56 @@ from qmgr_bench.report import (
 
 def entry(row: str, server: str, rate: int, **more: Any) -> dict[str, Any]:
     return {
-        "row": row, "server": server, "messages_per_second": rate, "lowest": rate,
-        "highest": rate, "server_cpu_us": 10.0, "is_cut": False, **more,
-    }  # fmt: skip
+        "row": row,
+        "server": server,
+        "messages_per_second": rate,
+        "lowest": rate,
+        "highest": rate,
+        "server_cpu_us": 10.0,
+        "is_cut": False,
+        **more,
+    }
 
 
 ROWS = [
-    entry("W1b", "qmgrd", 1_000), entry("W1b", "redis", 900, ratio=1.1111),
-    entry("W1b", "rabbitmq", 800, ratio=1.25), entry("W4", "qmgrd", 950, beside={"W1b": 0.95}),
-]  # fmt: skip
+    entry("W1b", "qmgrd", 1_000),
+    entry("W1b", "redis", 900, ratio=1.1111),
+    entry("W1b", "rabbitmq", 800, ratio=1.25),
+    entry("W4", "qmgrd", 950, beside={"W1b": 0.95}),
+]
 FOUND = {
-    "machine": {"at": "2026-01-02T00:00:00Z", "cores": 2, "system": "Linux", "python": "3.11",
-                "load_before": 0.1},
-    "versions": {"qmgrd": "qmgrd/1", "redis": "Redis 7"}, "rounds": 3, "seconds": 3.0,
-    "scale": 1, "rows": ROWS, "runs": [{"disk_sync_ms": 0.2, "flushes": 4}], "own": [],
-}  # fmt: skip
+    "machine": {
+        "at": "2026-01-02T00:00:00Z",
+        "cores": 2,
+        "system": "Linux",
+        "python": "3.11",
+        "load_before": 0.1,
+    },
+    "versions": {"qmgrd": "qmgrd/1", "redis": "Redis 7"},
+    "rounds": 3,
+    "seconds": 3.0,
+    "scale": 1,
+    "rows": ROWS,
+    "runs": [{"disk_sync_ms": 0.2, "flushes": 4}],
+    "own": [],
+}
 
 
 OWN = {
-    "row": "START", "disk_sync_ms": 0.3, "took_s": 9.0, "unit": "ms",
+    "row": "START",
+    "disk_sync_ms": 0.3,
+    "took_s": 9.0,
+    "unit": "ms",
     "targets": [{"what": "growth", "measured": 1.2, "bound": 1.15, "unit": "", "at_least": False}],
-    "figures": {"growth": 1.2, "series": [{"depth": 0, "start_ms": 400.5, "turns": [[1, 2]]},
-                                          {"depth": 1_000_000, "start_ms": 480.6}]},
+    "figures": {
+        "growth": 1.2,
+        "series": [
+            {"depth": 0, "start_ms": 400.5, "turns": [[1, 2]]},
+            {"depth": 1_000_000, "start_ms": 480.6},
+        ],
+    },
     "bars": [("depth 0", 400.5, True), ("depth 1,000,000", 480.6, True)],
-}  # fmt: skip
+}
 
 
 def cells(found: dict[str, Any], row: str) -> list[tuple[str, ...]]:
@@ -55,8 +81,9 @@ def test_targets_say_by_how_much_they_are_missed() -> None:
         ("CPU a message", "10 us", "<= 9 us", "missed by 11.1 %"),
     ]
     assert cells(FOUND, "W4") == [("msg/s, of W1b's", "0.95", ">= 0.9", "reached")]
-    assert cells(FOUND | {"own": [OWN]}, "START") == [("growth", "1.2", "<= 1.15",
-                                                       "missed by 4.3 %")]  # fmt: skip
+    assert cells(FOUND | {"own": [OWN]}, "START") == [
+        ("growth", "1.2", "<= 1.15", "missed by 4.3 %")
+    ]
 
 
 def test_target_without_its_reference_is_not_judged() -> None:

@@ -17,13 +17,27 @@ ROW: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("about", "said"),
     [
-        (about_flows, ["took 1,021 where", "takes 4,000: arithmetic", "takes 1,020: as many.",
-                       "A link saves no flows against batches"]),
+        (
+            about_flows,
+            [
+                "took 1,021 where",
+                "takes 4,000: arithmetic",
+                "takes 1,020: as many.",
+                "A link saves no flows against batches",
+            ],
+        ),
         (about_waits, ["2.5 ms after it was sent", "took 104 ms"]),
-        (about_again, ["225 messages, and 226", "sends all above it again, 775", "1,000 where",
-                       "at most 50 again"]),
+        (
+            about_again,
+            [
+                "225 messages, and 226",
+                "sends all above it again, 775",
+                "1,000 where",
+                "at most 50 again",
+            ],
+        ),
     ],
-)  # fmt: skip
+)
 def test_sentences_say_what_was_found(
     about: Callable[[dict[str, Any]], str], said: list[str]
 ) -> None:

@@ -28,11 +28,16 @@ def test_channel_takes_a_flow_more_for_each_batch(messages: int, batch: int, flo
 def test_link_takes_each_message_and_each_word_whatever_they_share() -> None:
     tap = Tap()
     sent: list[m.Message] = [
-        m.Put(1, 1, 0, "Q", [b"a", b"b"]), m.Put(1, 2, 0, "Q", [b"b"]), m.CommitAsk(1),
-    ]  # fmt: skip
+        m.Put(1, 1, 0, "Q", [b"a", b"b"]),
+        m.Put(1, 2, 0, "Q", [b"b"]),
+        m.CommitAsk(1),
+    ]
     back: list[m.Message] = [
-        m.Committed(1, 1), m.Blocked(1, 2, 303, 5), m.Committed(1, 2), m.Ping(1),
-    ]  # fmt: skip
+        m.Committed(1, 1),
+        m.Blocked(1, 2, 303, 5),
+        m.Committed(1, 2),
+        m.Ping(1),
+    ]
     for way, said in ((Way.FORTH, sent), (Way.BACK, back)):
         for message in said:
             tap.take(0, way, encode(layout.to_array(message)))

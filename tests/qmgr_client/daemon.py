@@ -41,10 +41,20 @@ class Daemon:
     def _booted(self, boot: Boot) -> Now:
         limits = self.config.limits
         self.welcome = m.Welcome(
-            m.VERSION, "QM1", boot.store_id, boot.number, [], "test", limits.frame_max_bytes,
-            limits.message_max_bytes, limits.put_window_messages, limits.put_window_bytes,
-            limits.request_window, limits.heartbeat_ms, limits.liveness_ms,
-        )  # fmt: skip
+            m.VERSION,
+            "QM1",
+            boot.store_id,
+            boot.number,
+            [],
+            "test",
+            limits.frame_max_bytes,
+            limits.message_max_bytes,
+            limits.put_window_messages,
+            limits.put_window_bytes,
+            limits.request_window,
+            limits.heartbeat_ms,
+            limits.liveness_ms,
+        )
         return self._now()
 
     def _now(self) -> Now:
@@ -55,9 +65,13 @@ class Daemon:
         assert self._peer is None
         self._connections += 1
         self._peer = Peer(
-            self._connections, self.turns.intake, self.config.limits, self.welcome,
-            self.turns.tokens, self.now_ms,
-        )  # fmt: skip
+            self._connections,
+            self.turns.intake,
+            self.config.limits,
+            self.welcome,
+            self.turns.tokens,
+            self.now_ms,
+        )
 
     def receive(self, data: bytes) -> None:
         """Take bytes; raises RemoteProtocolError where the client broke the protocol."""

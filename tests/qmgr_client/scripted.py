@@ -136,9 +136,15 @@ class Scripted:
 
 
 def delivery(
-    body: bytes = b"x", arrival: int = 1, lease: int = 1, *, priority: int = 4, state: int = 0,
-    counts: tuple[int, int] = (0, 0), **fields: Any,
-) -> bytes:  # fmt: skip
+    body: bytes = b"x",
+    arrival: int = 1,
+    lease: int = 1,
+    *,
+    priority: int = 4,
+    state: int = 0,
+    counts: tuple[int, int] = (0, 0),
+    **fields: Any,
+) -> bytes:
     """Return a delivery item."""
     uid = records.Uid(NAME, arrival)
     record = records.encode(records.Fields(body, priority, uid=uid, **fields))

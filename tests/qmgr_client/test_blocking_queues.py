@@ -208,9 +208,11 @@ def test_selection(client: Client) -> None:
     wanted = "priority > 5 and carrier = 'UA'"
     assert [x.body for x in client.browse("Q", where=wanted)] == [b"UA 100", b"UA 300"]
     for selection, body in (
-        ({"uid": uid}, b"plain"), ({"correlation_id": b"c1"}, b"asked"),
-        ({"group_id": b"g" * 24}, b"grouped"), ({"where": wanted}, b"UA 100"),
-    ):  # fmt: skip
+        ({"uid": uid}, b"plain"),
+        ({"correlation_id": b"c1"}, b"asked"),
+        ({"group_id": b"g" * 24}, b"grouped"),
+        ({"where": wanted}, b"UA 100"),
+    ):
         message = client.get("Q", **selection)
         assert message is not None
         assert message.body == body

@@ -216,9 +216,16 @@ STEP = st.one_of(
 UNDER_WAY = st.one_of(PUT, BURST, st.just(("ack",)), st.just(("take",)))
 SCENE = st.one_of(
     STEP.map(lambda step: [step]),
-    st.tuples(RUN, UNDER_WAY, UNDER_WAY, FLOW, st.sampled_from([("turn",), ("run",)]), FLOW,
-              st.sampled_from([("cut",), ("crash",)])).map(list),
-)  # fmt: skip
+    st.tuples(
+        RUN,
+        UNDER_WAY,
+        UNDER_WAY,
+        FLOW,
+        st.sampled_from([("turn",), ("run",)]),
+        FLOW,
+        st.sampled_from([("cut",), ("crash",)]),
+    ).map(list),
+)
 
 
 DO: dict[str, Callable[..., Any]] = {

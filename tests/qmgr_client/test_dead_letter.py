@@ -12,10 +12,18 @@ from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode
 
 NOTE: dict[str, Any] = {
-    "code": 412, "reason": "BAD_CARRIER", "text": "carrier XX is not known", "queue": "FLIGHTS",
-    "manager": "NYC", "us": 1_700_000_000_000_000, "failed": 2, "delivered": 3, "retries": 1,
-    "left_ms": 59_000, "attempts": [[1_700_000_000_000_000, 412, "BAD_CARRIER", "why", "billing"]],
-}  # fmt: skip
+    "code": 412,
+    "reason": "BAD_CARRIER",
+    "text": "carrier XX is not known",
+    "queue": "FLIGHTS",
+    "manager": "NYC",
+    "us": 1_700_000_000_000_000,
+    "failed": 2,
+    "delivered": 3,
+    "retries": 1,
+    "left_ms": 59_000,
+    "attempts": [[1_700_000_000_000_000, 412, "BAD_CARRIER", "why", "billing"]],
+}
 ANY = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text() | st.binary(),
     lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.text(), inner, max_size=3),
@@ -26,9 +34,18 @@ def test_note_is_read() -> None:
     attempt = Attempt(1_700_000_000_000_000, ErrorCode(412), "BAD_CARRIER", "why", "billing")
     found = dead_letter(pack(NOTE))
     assert found == DeadLetter(
-        ErrorCode.MESSAGE_REJECTED, "BAD_CARRIER", "carrier XX is not known", "FLIGHTS", "NYC",
-        1_700_000_000_000_000, 2, 3, 1, 59_000, (attempt,),
-    )  # fmt: skip
+        ErrorCode.MESSAGE_REJECTED,
+        "BAD_CARRIER",
+        "carrier XX is not known",
+        "FLIGHTS",
+        "NYC",
+        1_700_000_000_000_000,
+        2,
+        3,
+        1,
+        59_000,
+        (attempt,),
+    )
     assert found is not None
     assert found.code_name == "MESSAGE_REJECTED"
     assert found.time == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
@@ -52,8 +69,9 @@ def test_message_that_failed_is_no_dead_letter() -> None:
     note = pack({"attempts": [[1, 500], "rot", [2, True, "R", "t", "c", "of a newer one"]]})
     assert dead_letter(note) is None
     assert attempts(note) == (
-        Attempt(1, ErrorCode(500), "", "", ""), Attempt(2, ErrorCode(0), "R", "t", "c"),
-    )  # fmt: skip
+        Attempt(1, ErrorCode(500), "", "", ""),
+        Attempt(2, ErrorCode(0), "R", "t", "c"),
+    )
 
 
 @given(st.dictionaries(st.sampled_from(sorted(NOTE)), ANY))

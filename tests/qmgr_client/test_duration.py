@@ -22,27 +22,42 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from tests.qmgr_client.served import Server
 
 KINDS = (
-    aio.QueueManager, aio.UnitOfWork, GroupPut, GroupReader, aio_admin.Admin, aio_topics.Topics,
-    blocking.Client, blocking.UnitOfWork, BlockingReader,
-)  # fmt: skip
+    aio.QueueManager,
+    aio.UnitOfWork,
+    GroupPut,
+    GroupReader,
+    aio_admin.Admin,
+    aio_topics.Topics,
+    blocking.Client,
+    blocking.UnitOfWork,
+    BlockingReader,
+)
 PURE = {blocking.connect, aio.connect}
 
 
 def verbs() -> Iterator[Any]:
     yield from PURE
     for kind in KINDS:
-        yield from (found for name, found in inspect.getmembers(kind, inspect.isfunction)
-                    if not name.startswith("_"))  # fmt: skip
+        yield from (
+            found
+            for name, found in inspect.getmembers(kind, inspect.isfunction)
+            if not name.startswith("_")
+        )
 
 
 @pytest.mark.parametrize(
     ("duration", "ms"),
     [
-        (0, 0), (5, 5), (-1, -1), (timedelta(0), 0), (timedelta(seconds=1.5), 1_500),
-        (timedelta(microseconds=1), 1), (timedelta(microseconds=1_001), 2),
+        (0, 0),
+        (5, 5),
+        (-1, -1),
+        (timedelta(0), 0),
+        (timedelta(seconds=1.5), 1_500),
+        (timedelta(microseconds=1), 1),
+        (timedelta(microseconds=1_001), 2),
         (timedelta(1), 86_400_000),
     ],
-)  # fmt: skip
+)
 def test_duration_is_whole_milliseconds_rounded_up(duration: Duration, ms: int) -> None:
     assert in_ms("wait_ms", duration) == in_ms_or_none("wait_ms", duration) == ms
 
@@ -55,10 +70,11 @@ def test_none_stays_none() -> None:
     ("duration", "why"),
     [
         (1.5, "wait_ms is of type float, not a duration: give whole milliseconds or a timedelta"),
-        ("5s", "wait_ms is of type str"), (True, "wait_ms is of type bool"),
+        ("5s", "wait_ms is of type str"),
+        (True, "wait_ms is of type bool"),
         (timedelta(milliseconds=-1), "wait_ms is .*: give 0 or more"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_duration_is_refused(duration: Any, why: str) -> None:
     with pytest.raises(RequestError, match=why) as caught:
         in_ms("wait_ms", duration)

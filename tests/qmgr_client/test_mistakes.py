@@ -19,23 +19,28 @@ INVALID = ErrorCode.VALUE_INVALID
 MISTAKES: list[tuple[Call, ErrorCode, str]] = [
     # options that do not exist
     (
-        lambda c: c.put("Q", b"x", priorty=3), INVALID,
+        lambda c: c.put("Q", b"x", priorty=3),
+        INVALID,
         "put has no option 'priorty'; did you mean priority?",
     ),
     (
-        lambda c: c.submit("Q", b"x", hue=3), INVALID,
+        lambda c: c.submit("Q", b"x", hue=3),
+        INVALID,
         "submit has no option 'hue'; there are content_type, ",
     ),
     (
-        lambda c: c.publish("t", b"x", header={}), INVALID,
+        lambda c: c.publish("t", b"x", header={}),
+        INVALID,
         "publish has no option 'header'; did you mean headers?",
     ),
     (
-        lambda c: c.get("Q", wehre="a = 1"), INVALID,
+        lambda c: c.get("Q", wehre="a = 1"),
+        INVALID,
         "this method has no option 'wehre'; did you mean where?",
     ),
     (
-        lambda c: c.consume("Q", uuid=1), INVALID,
+        lambda c: c.consume("Q", uuid=1),
+        INVALID,
         "this method has no option 'uuid'; did you mean uid?",
     ),
     (
@@ -45,31 +50,37 @@ MISTAKES: list[tuple[Call, ErrorCode, str]] = [
     ),
     (lambda c: list(c.browse("Q", color=1)), INVALID, "this method has no option 'color'"),
     (
-        lambda c: c.group("Q").put(b"x", prio=1), INVALID,
+        lambda c: c.group("Q").put(b"x", prio=1),
+        INVALID,
         "put has no option 'prio'; did you mean priority?",
     ),
     (
-        lambda c: c.admin.queue_create("N", depht_max=1), INVALID,
+        lambda c: c.admin.queue_create("N", depht_max=1),
+        INVALID,
         "depht_max: not known; did you mean depth_max?",
     ),
     # bodies and lists
     (
-        lambda c: c.put("Q", "x"), INVALID,
+        lambda c: c.put("Q", "x"),
+        INVALID,
         "body is of type str, not bytes; encode it: body.encode()",
     ),
     (lambda c: c.put("Q", bytearray(b"x")), INVALID, "body is of type bytearray, not bytes"),
     (lambda c: c.put("Q", None), INVALID, "body is of type NoneType, not bytes"),
     (
-        lambda c: c.put_many("Q", b"xyz"), INVALID,
+        lambda c: c.put_many("Q", b"xyz"),
+        INVALID,
         "put_many puts a list of bodies or messages, not bytes",
     ),
     (
-        lambda c: c.put_many("Q", Outgoing(b"x")), INVALID,
+        lambda c: c.put_many("Q", Outgoing(b"x")),
+        INVALID,
         "put_many puts a list of bodies or messages, not Outgoing",
     ),
     (lambda c: c.put_many("Q", 7), INVALID, "put_many puts a list of bodies or messages, not int"),
     (
-        lambda c: c.publish_many("t", "xyz"), INVALID,
+        lambda c: c.publish_many("t", "xyz"),
+        INVALID,
         "publish_many puts a list of bodies or messages, not str",
     ),
     # names
@@ -94,21 +105,24 @@ MISTAKES: list[tuple[Call, ErrorCode, str]] = [
     (lambda c: c.put("Q", b"x", priority="9"), INVALID, "priority is of type str, not int"),
     (lambda c: c.put("Q", b"x", headers=[1]), INVALID, "headers is of type list, not dict"),
     (
-        lambda c: c.put("Q", b"x", correlation_id="k"), INVALID,
+        lambda c: c.put("Q", b"x", correlation_id="k"),
+        INVALID,
         "correlation_id is of type str, not bytes",
     ),
     (lambda c: c.put("Q", b"x", uid="A.1"), INVALID, "uid is of type str, not Uid"),
     (lambda c: c.admin.queue_create("N", depth_max="9"), INVALID, "'9' is not an integer"),
     (
-        lambda c: c.admin.queue_create("N", lease_ms=0.5), INVALID,
+        lambda c: c.admin.queue_create("N", lease_ms=0.5),
+        INVALID,
         "lease_ms is of type float, not a duration",
     ),
     (lambda c: c.admin.republish(subscriptions="B:s"), INVALID, "subscriptions are a list"),
     (
-        lambda c: c.subscribe("t", attributes=[1]).open(), INVALID,
+        lambda c: c.subscribe("t", attributes=[1]).open(),
+        INVALID,
         "attributes are a mapping, not list",
     ),
-]  # fmt: skip
+]
 
 
 @pytest.fixture(scope="module")

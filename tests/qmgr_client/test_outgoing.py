@@ -29,9 +29,14 @@ def test_priority_is_the_queues_unless_it_is_said() -> None:
 
 def test_all_that_may_be_said_is_in_the_record() -> None:
     outgoing = Outgoing(
-        b"x", priority=9, expiry_ms=60_000, delay_ms=1_000, persistent=False, report=True,
+        b"x",
+        priority=9,
+        expiry_ms=60_000,
+        delay_ms=1_000,
+        persistent=False,
+        report=True,
         group=(GROUP_ID, 3, True),
-    )  # fmt: skip
+    )
     fields = records.decode(encode(outgoing))
     assert fields.flags == FLAG_NOT_PERSISTENT | FLAG_REPORT_EXPIRY
     assert (fields.priority, fields.expiry_ms, fields.delay_ms) == (9, 60_000, 1_000)

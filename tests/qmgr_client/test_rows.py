@@ -10,8 +10,16 @@ from qmgr_client.rows import QueueRow, SubscriptionRow
 from tests.qmgr_client.rows_check import check, row_fault
 from tests.qmgr_client.served import serve
 
-OF_NO_LOCAL = {"redelivery_limit", "topic", "where", "first", "unused_ms",
-               "suspended", "parked", "missed"}  # fmt: skip
+OF_NO_LOCAL = {
+    "redelivery_limit",
+    "topic",
+    "where",
+    "first",
+    "unused_ms",
+    "suspended",
+    "parked",
+    "missed",
+}
 
 
 class _Sample(TypedDict, total=False):
@@ -23,13 +31,15 @@ class _Sample(TypedDict, total=False):
 @pytest.mark.parametrize(
     ("row", "why"),
     [
-        ({"a": 1, "b": None, "c": [1]}, ""), ({}, ": lacks ['a']"),
+        ({"a": 1, "b": None, "c": [1]}, ""),
+        ({}, ": lacks ['a']"),
         ({"a": 1, "z": 2}, ": ['z'] are not in _Sample"),
         ({"a": "1"}, ".a: '1' is not <class 'int'>"),
         ({"a": 1, "b": 2}, ".b: 2 is not <class 'str'>"),
-        ({"a": 1, "c": ["x"]}, ".c[]: 'x' is not <class 'int'>"), ([], ": []"),
+        ({"a": 1, "c": ["x"]}, ".c[]: 'x' is not <class 'int'>"),
+        ([], ": []"),
     ],
-)  # fmt: skip
+)
 def test_fault_is_found(row: Any, why: str) -> None:
     assert row_fault(row, _Sample) == why
 

@@ -143,8 +143,9 @@ def test_an_override_is_not_blamed_on_the_environment(monkeypatch: pytest.Monkey
 def test_an_override_that_is_not_utf8_is_a_fault() -> None:
     overrides = {"queue_manager": {"name": "x\udcff"}, "listen": {"tcp": ["ok:1", "\udcff"]}}
     assert faults(overrides=overrides) == [
-        r"queue_manager.name: 'x\udcff' is not UTF-8", r"listen.tcp: '\udcff' is not UTF-8",
-    ]  # fmt: skip
+        r"queue_manager.name: 'x\udcff' is not UTF-8",
+        r"listen.tcp: '\udcff' is not UTF-8",
+    ]
 
 
 def test_a_fault_between_sections_has_a_path_too() -> None:

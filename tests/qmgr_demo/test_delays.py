@@ -11,10 +11,10 @@ from qmgr_protocol import topic as topics
 
 DELAYS = [
     Delay(row, airport, carrier, number, b"")
-    for row, (airport, carrier, number) in enumerate([
-        ("EWR", "UA", 194), ("JFK", "UA", 1), ("JFK", "B6", 97), ("LGA", "DL", 98),
-    ])
-]  # fmt: skip
+    for row, (airport, carrier, number) in enumerate(
+        [("EWR", "UA", 194), ("JFK", "UA", 1), ("JFK", "B6", 97), ("LGA", "DL", 98)]
+    )
+]
 
 
 def test_flights_that_left_more_than_an_hour_late_are_published() -> None:
@@ -24,8 +24,9 @@ def test_flights_that_left_more_than_an_hour_late_are_published() -> None:
     ]
     found = delayed(flights)
     assert [(one.row, one.number, one.topic) for one in found] == [
-        (1, 7, "delays/JFK/UA"), (4, 28, "delays/JFK/UA"),
-    ]  # fmt: skip
+        (1, 7, "delays/JFK/UA"),
+        (4, 28, "delays/JFK/UA"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,14 @@ def flight(row: int, tail: str, at: int, airport: str = "EWR", day: int = 1) -> 
 
 
 FLIGHTS = [
-    flight(0, "N1", 1200), flight(1, "N1", 600), flight(2, "NA", 700), flight(3, "N2", 800),
-    flight(4, "N1", 1800), flight(5, "N1", 900, "JFK"), flight(6, "N1", 900, day=2),
-]  # fmt: skip
+    flight(0, "N1", 1200),
+    flight(1, "N1", 600),
+    flight(2, "NA", 700),
+    flight(3, "N2", 800),
+    flight(4, "N1", 1800),
+    flight(5, "N1", 900, "JFK"),
+    flight(6, "N1", 900, day=2),
+]
 
 
 def day() -> Day:
@@ -36,9 +41,12 @@ def test_day_with_most_legs_behind_others_has_them_in_time_order() -> None:
     found = day()
     assert (found.date, found.airport, found.aircraft) == ("2013-01-01", "EWR", 2)
     assert [leg[:4] for leg in found.legs] == [
-        ("N1", 1, False, 1), ("", 1, True, 2), ("N2", 1, True, 3), ("N1", 2, False, 0),
+        ("N1", 1, False, 1),
+        ("", 1, True, 2),
+        ("N2", 1, True, 3),
+        ("N1", 2, False, 0),
         ("N1", 3, True, 4),
-    ]  # fmt: skip
+    ]
 
 
 def test_group_of_an_aircraft_is_its_tail_number_padded() -> None:

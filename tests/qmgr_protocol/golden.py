@@ -64,10 +64,21 @@ _ITEM = m.DELIVERY.pack(4, 17, (3 << 32) + 5, 2, 1, m.STATE_REDELIVERED, PUT_US)
 _HANDLE = m.HANDLE.pack(4, 17, (3 << 32) + 5)
 _TOPIC = b"flights/JFK/UA"
 _PUBLISHED = (
-    m.DELIVERY.pack(4, 17, (3 << 32) + 5, 1, 1, m.STATE_TOPIC | m.STATE_EXPIRES | m.STATE_NOTED
-                    | m.STATE_REDELIVERED | m.STATE_REPUBLISHED, PUT_US)
-    + _RECORD + bytes([len(_TOPIC)]) + _TOPIC + m.REMAINING.pack(59_000) + pack({"retries": 1})
-)  # fmt: skip
+    m.DELIVERY.pack(
+        4,
+        17,
+        (3 << 32) + 5,
+        1,
+        1,
+        m.STATE_TOPIC | m.STATE_EXPIRES | m.STATE_NOTED | m.STATE_REDELIVERED | m.STATE_REPUBLISHED,
+        PUT_US,
+    )
+    + _RECORD
+    + bytes([len(_TOPIC)])
+    + _TOPIC
+    + m.REMAINING.pack(59_000)
+    + pack({"retries": 1})
+)
 
 MESSAGES: dict[str, m.Message] = {
     "Hello": m.Hello(m.MAGIC, 1, 1, "client", "orders-service-7"),
@@ -222,12 +233,30 @@ MESSAGES: dict[str, m.Message] = {
 # What a newer peer may send, and what is read of it.
 NEWER: dict[str, tuple[list[Any], m.Message]] = {
     "a hello with three fields more": (
-        [1, "qmgr", 1, 9, "client", "a", ["streams", "topics"], b"", 0, "qmgr-client/9",
-         8_388_608, "none", b"", b"", {"zone": "b"}, 1, None],
+        [
+            1,
+            "qmgr",
+            1,
+            9,
+            "client",
+            "a",
+            ["streams", "topics"],
+            b"",
+            0,
+            "qmgr-client/9",
+            8_388_608,
+            "none",
+            b"",
+            b"",
+            {"zone": "b"},
+            1,
+            None,
+        ],
         m.Hello("qmgr", 1, 9, "client", "a", ["streams", "topics"], b"", 0, "qmgr-client/9"),
     ),
     "a hello of the required fields alone": (
-        [1, "qmgr", 1, 1, "client", "a"], m.Hello("qmgr", 1, 1, "client", "a"),
+        [1, "qmgr", 1, 1, "client", "a"],
+        m.Hello("qmgr", 1, 1, "client", "a"),
     ),
     "a ping without its number": ([4], m.Ping(0)),
     "a commit without its lists": ([22, 1, 5], m.Committed(1, 5)),
@@ -242,9 +271,10 @@ NEWER: dict[str, tuple[list[Any], m.Message]] = {
     ),
     "a goaway of an unknown code": ([3, 9_999, "because", 5], m.Goaway(9_999, "because", 5)),
     "an error of an unknown code": (
-        [7, 9, 9_999, 1, 250, "later"], m.Error(9, 9_999, 1, 250, "later"),
+        [7, 9, 9_999, 1, 250, "later"],
+        m.Error(9, 9_999, 1, 250, "later"),
     ),
-}  # fmt: skip
+}
 
 # Another way to write what we write shorter: integers, lengths and floats of other widths.
 WIDER: dict[str, tuple[bytes, m.Message]] = {
@@ -435,19 +465,29 @@ def files() -> dict[str, list[dict[str, Any]]]:
             for name, (body, message) in WIDER.items()
         ]
         + [
-            {"name": name, "hex": encode(array).hex(),
-             "answered": "OPERATION_UNKNOWN" if answered else None}
+            {
+                "name": name,
+                "hex": encode(array).hex(),
+                "answered": "OPERATION_UNKNOWN" if answered else None,
+            }
             for name, (array, answered) in UNKNOWN.items()
         ],
         "refused.json": [
-            {"name": name, "what": what, "hex": refused.data.hex(), "code": int(refused.code),
-             "code_name": refused.code.name}
+            {
+                "name": name,
+                "what": what,
+                "hex": refused.data.hex(),
+                "code": int(refused.code),
+                "code_name": refused.code.name,
+            }
             for what, cases in (
-                ("hello", REFUSED_HELLOS), ("frame", REFUSED_FRAMES), ("record", REFUSED_RECORDS),
+                ("hello", REFUSED_HELLOS),
+                ("frame", REFUSED_FRAMES),
+                ("record", REFUSED_RECORDS),
             )
             for name, refused in cases.items()
         ],
-    }  # fmt: skip
+    }
 
 
 def text_of(data: list[dict[str, Any]] | dict[str, Any]) -> str:

@@ -46,35 +46,54 @@ _STATES = {
 }
 _DELIVERY = ["priority", "arrival", "lease_number", "delivered", "failed", "state", "put_us"]
 _ACTIONS = {
-    "acknowledge": m.ACK, "release": m.RELEASE, "return": m.RETURN, "unread": m.UNREAD,
-    "reject": m.REJECT, "renew": m.RENEW,
-}  # fmt: skip
-_ORDERS = {
-    "physical": m.PHYSICAL, "logical": m.LOGICAL, "pinned": m.PINNED, "arrival": m.ARRIVAL
-}  # fmt: skip
+    "acknowledge": m.ACK,
+    "release": m.RELEASE,
+    "return": m.RETURN,
+    "unread": m.UNREAD,
+    "reject": m.REJECT,
+    "renew": m.RENEW,
+}
+_ORDERS = {"physical": m.PHYSICAL, "logical": m.LOGICAL, "pinned": m.PINNED, "arrival": m.ARRIVAL}
 
 
 def spec() -> dict[str, Any]:
     """Return all of it, as JSON can carry it."""
-    found: dict[str, Any] = shown({
-        "protocol": m.MAGIC, "version": m.VERSION, "frame": _frame(), "msgpack": _msgpack(),
-        "handshake": _handshake(), "connection": _connection(), "states": _states(),
-        "queue_managers_only": sorted(
-            [side.value, kind.__name__] for side, kind in QUEUE_MANAGER_ONLY
-        ),
-        "messages": [_message(number, kind) for number, kind in sorted(layout.OPERATIONS.items())],
-        "error_classes": [
-            {"number": int(each), "name": each.word, "meaning": each.means} for each in ErrorClass
-        ],
-        "errors": [
-            {"code": int(code), "name": code.name, "class": code.error_class.word,
-             "meaning": code.means}
-            for code in ErrorCode
-        ],
-        "record": _record(), "delivery": _delivery(),
-        "handle": _head(m.HANDLE, _DELIVERY[:3]), "settle_actions": _ACTIONS, "orders": _ORDERS,
-        "selector": _selector(),
-    })  # fmt: skip
+    found: dict[str, Any] = shown(
+        {
+            "protocol": m.MAGIC,
+            "version": m.VERSION,
+            "frame": _frame(),
+            "msgpack": _msgpack(),
+            "handshake": _handshake(),
+            "connection": _connection(),
+            "states": _states(),
+            "queue_managers_only": sorted(
+                [side.value, kind.__name__] for side, kind in QUEUE_MANAGER_ONLY
+            ),
+            "messages": [
+                _message(number, kind) for number, kind in sorted(layout.OPERATIONS.items())
+            ],
+            "error_classes": [
+                {"number": int(each), "name": each.word, "meaning": each.means}
+                for each in ErrorClass
+            ],
+            "errors": [
+                {
+                    "code": int(code),
+                    "name": code.name,
+                    "class": code.error_class.word,
+                    "meaning": code.means,
+                }
+                for code in ErrorCode
+            ],
+            "record": _record(),
+            "delivery": _delivery(),
+            "handle": _head(m.HANDLE, _DELIVERY[:3]),
+            "settle_actions": _ACTIONS,
+            "orders": _ORDERS,
+            "selector": _selector(),
+        }
+    )
     return found
 
 
@@ -170,8 +189,12 @@ def _record() -> dict[str, Any]:
         "head": _head(record.HEAD, list(record.Head._fields)),
         "parts": [
             {"name": "correlation_id", "type": "binary", "length_in": "correlation_length"},
-            {"name": "group_id", "type": "binary", "bytes": record.GROUP_ID_BYTES,
-             "if_set": ["group_flags", "in_group"]},
+            {
+                "name": "group_id",
+                "type": "binary",
+                "bytes": record.GROUP_ID_BYTES,
+                "if_set": ["group_flags", "in_group"],
+            },
             {"name": "group_number", "type": "u32", "if_set": ["group_flags", "in_group"]},
             {"name": "delay_ms", "type": "u64", "if_set": ["flags", "delayed"]},
             {"name": "envelope", "type": "msgpack", "length_in": "envelope_length"},
@@ -183,7 +206,11 @@ def _record() -> dict[str, Any]:
         "flags_refused": record.FLAGS_NOT_UNDERSTOOD,
         "group_flags": {"in_group": record.IN_GROUP, "last": record.LAST_IN_GROUP},
         "envelope_keys": [
-            record.HEADERS, record.REPLY_TO, record.CONTENT_TYPE, "traceparent", "tracestate",
+            record.HEADERS,
+            record.REPLY_TO,
+            record.CONTENT_TYPE,
+            "traceparent",
+            "tracestate",
         ],
         "priority_max": record.PRIORITY_MAX,
         "priority_usual": record.PRIORITY_DEFAULT,
@@ -194,7 +221,7 @@ def _record() -> dict[str, Any]:
         "group_number_max": record.GROUP_NUMBER_MAX,
         "origin_bytes_max": NAME_MAX,
         "timestamp_max": record.TIMESTAMP_MAX,
-    }  # fmt: skip
+    }
 
 
 def _delivery() -> dict[str, Any]:

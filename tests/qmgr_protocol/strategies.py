@@ -163,9 +163,13 @@ MESSAGES: st.SearchStrategy[m.Message] = st.sampled_from(sorted(layout.NUMBERS, 
 )
 
 SCALARS = (
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text(max_size=9)
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats()
+    | st.text(max_size=9)
     | st.binary(max_size=30)
-)  # fmt: skip
+)
 VALUES = st.recursive(
     SCALARS,
     lambda inner: (

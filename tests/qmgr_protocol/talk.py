@@ -41,9 +41,13 @@ class _Client:
     def __init__(self, manager: Manager) -> None:
         self.manager = manager
         self.peer = Peer(
-            2, manager.turns.intake, manager.config.limits, manager._welcome, manager.tokens,
+            2,
+            manager.turns.intake,
+            manager.config.limits,
+            manager._welcome,
+            manager.tokens,
             manager.mono_ms,
-        )  # fmt: skip
+        )
         self.handles: list[tuple[int, bytes]] = []
 
     def say(self, *said: m.Message) -> Iterator[tuple[str, str, bytes]]:
@@ -99,13 +103,19 @@ def dissected() -> str:
     origin, tail = head.origin_length, len(data) - 8
     body = 24 + head.correlation_length
     parts = [
-        (0, 4, "checksum"), (4, 5, f"origin_length {origin}"), (5, 6, "version 1"),
-        (6, 7, "priority 4"), (7, 8, "flags"), (8, 16, "expiry_ms, 0: never"),
-        (16, 17, f"correlation_length {head.correlation_length}"), (17, 18, "group_flags"),
-        (18, 20, "envelope_length"), (20, 24, f"body_length {head.body_length}"),
+        (0, 4, "checksum"),
+        (4, 5, f"origin_length {origin}"),
+        (5, 6, "version 1"),
+        (6, 7, "priority 4"),
+        (7, 8, "flags"),
+        (8, 16, "expiry_ms, 0: never"),
+        (16, 17, f"correlation_length {head.correlation_length}"),
+        (17, 18, "group_flags"),
+        (18, 20, "envelope_length"),
+        (20, 24, f"body_length {head.body_length}"),
         (24, body, f"correlation id {fields.correlation_id.decode()}"),
         (body, tail - origin, f"body {fields.body.decode()}"),
         (tail - origin, tail, f"origin {golden.UID.origin}"),
         (tail, len(data), f"timestamp {golden.UID.timestamp}"),
-    ]  # fmt: skip
+    ]
     return "".join(f"{a:4}  {data[a:b].hex():22}{what}\n" for a, b, what in parts)

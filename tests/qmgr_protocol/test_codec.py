@@ -39,9 +39,9 @@ REFUSED = {
     "1 MB of empty arrays": array32(10**6, b"\x90" * 10**6),
     "1 MB of nils": array32(10**6, b"\xc0" * 10**6),
     "an array of 20,001": array32(20_001, b"\xc0" * 20_001),
-    "a map of 20,001": b"\xdf" + struct.pack(">I", 20_001) + b"".join(
-        pack(str(i)) + b"\xc0" for i in range(20_001)
-    ),
+    "a map of 20,001": b"\xdf"
+    + struct.pack(">I", 20_001)
+    + b"".join(pack(str(i)) + b"\xc0" for i in range(20_001)),
     "nesting of 2,000": b"\x91" * 2_000 + b"\xc0",
     "nesting of 1,000,000": b"\x91" * 10**6 + b"\xc0",
     "nesting of maps": b"\x81\xa1a" * 10**5 + b"\xc0",
@@ -75,7 +75,7 @@ REFUSED = {
     "nothing": b"",
     "a value cut short": b"\x92\x01",
     "a long value cut short": pack([b"x" * 600])[:-1],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("data", REFUSED.values(), ids=REFUSED)

@@ -32,8 +32,10 @@ def at(side: Side, state: State, role: str = "client") -> Connection:
     """One end of a connection in that state."""
     connection = Connection(side)
     steps: list[tuple[Side, m.Message]] = [
-        (Side.DIALLER, HELLO[role]), (Side.LISTENER, WELCOME), (Side.LISTENER, m.Goaway(0)),
-    ]  # fmt: skip
+        (Side.DIALLER, HELLO[role]),
+        (Side.LISTENER, WELCOME),
+        (Side.LISTENER, m.Goaway(0)),
+    ]
     for sender, message in steps[: list(State).index(state)]:
         if sender is side:
             connection.send(message)
@@ -355,10 +357,18 @@ def test_puts_that_follow_each_other_become_one() -> None:
 
 @pytest.mark.parametrize(
     "second",
-    [put(1), put(3), put(2, stream=2), put(2, seen=1), put(2, queue="P"), m.Put(1, 2, 0, "Q", []),
-     m.Ping(2), m.Put(1, 2, 0, "Q", [b""] * 10)],
+    [
+        put(1),
+        put(3),
+        put(2, stream=2),
+        put(2, seen=1),
+        put(2, queue="P"),
+        m.Put(1, 2, 0, "Q", []),
+        m.Ping(2),
+        m.Put(1, 2, 0, "Q", [b""] * 10),
+    ],
     ids=["again", "gap", "stream", "seen", "queue", "empty", "other", "too many"],
-)  # fmt: skip
+)
 def test_puts_stay_apart_where_they_differ(second: m.Message) -> None:
     assert joining(put(1), second) == [put(1), second]
 

@@ -18,8 +18,11 @@ def test_number_that_is_not_known_is_a_code_of_no_retry() -> None:
     code = ErrorCode(4_711)
     assert isinstance(code, ErrorCode)
     assert (code, code.value, code.name, repr(code)) == (
-        4_711, 4_711, "ERROR_4711", "<ErrorCode.ERROR_4711: 4711>"
-    )  # fmt: skip
+        4_711,
+        4_711,
+        "ERROR_4711",
+        "<ErrorCode.ERROR_4711: 4711>",
+    )
     assert (code.error_class, code.mq, code.means, code.remedy) == (ErrorClass.NEVER, "", "", "")
     assert hash(code) == hash(4_711)
     assert code == ErrorCode(4_711)

@@ -12,21 +12,36 @@ from qmgr_protocol.error_code import ErrorClass, ErrorCode
 
 ROOTS = ("protocol", "qmgrd")
 REPO = Path(__file__).parents[2]
-NOUNS = {1: "the connection", 2: "any request", 3: "queues", 4: "messages", 5: "consumers",
-         6: "streams", 7: "links", 8: "snapshots", 9: "units of work", 10: "jobs",
-         11: "message groups", 12: "topics and subscriptions", 13: "history",
-         14: "what is set aside"}  # fmt: skip
+NOUNS = {
+    1: "the connection",
+    2: "any request",
+    3: "queues",
+    4: "messages",
+    5: "consumers",
+    6: "streams",
+    7: "links",
+    8: "snapshots",
+    9: "units of work",
+    10: "jobs",
+    11: "message groups",
+    12: "topics and subscriptions",
+    13: "history",
+    14: "what is set aside",
+}
 # Several codes that MQ has one reason for.
 SHARED = {
     "2045 MQRC_OPTION_NOT_VALID_FOR_TYPE": {
-        "QUEUE_IS_REMOTE", "QUEUE_IS_TRANSMISSION", "QUEUE_IS_SUBSCRIPTION",
+        "QUEUE_IS_REMOTE",
+        "QUEUE_IS_TRANSMISSION",
+        "QUEUE_IS_SUBSCRIPTION",
     },
     "2085 MQRC_UNKNOWN_OBJECT_NAME": {"QUEUE_UNKNOWN", "TOPIC_UNKNOWN"},
     "2362 MQRC_BACKOUT_THRESHOLD_REACHED": {
-        "BACKOUT_THRESHOLD_REACHED", "REDELIVERY_LIMIT_EXCEEDED",
+        "BACKOUT_THRESHOLD_REACHED",
+        "REDELIVERY_LIMIT_EXCEEDED",
     },
     "AMQ9526": {"RESTORED", "PEER_RESTORED"},
-}  # fmt: skip
+}
 # Numbers that peers may send, and this version never does.
 NEVER_SENT = {"FEATURE_UNSUPPORTED", "CONSUMER_UNKNOWN", "LEASES_EXHAUSTED"}
 

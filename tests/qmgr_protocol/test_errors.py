@@ -28,11 +28,7 @@ BROKEN: list[tuple[RemoteProtocolError, ErrorCode, str]] = [
         ErrorCode.STATE_VIOLATION,
         "Put is not allowed in state greeting",
     ),
-    (
-        CreditExceeded("puts", 9, 8),
-        ErrorCode.CREDIT_EXCEEDED,
-        "9 puts outstanding, at most 8",
-    ),
+    (CreditExceeded("puts", 9, 8), ErrorCode.CREDIT_EXCEEDED, "9 puts outstanding, at most 8"),
     (WindowExceeded(9, 3, 4), ErrorCode.WINDOW_EXCEEDED, "id 9 is past 3 + window 4"),
     (
         CommitOutOfRange(9, 8),

@@ -75,12 +75,7 @@ BAD: list[tuple[str, field.Check, Any, str]] = [
     ("bad column", field.row(field.U8), [[]], "an array of 0 is not an integer from 0 to 255"),
     ("no map", U8_TEXT, [], "an array of 0 is not a map of at most 2 entries"),
     ("long map", U8_TEXT, {"a": 1, "b": 2, "c": 3}, "a map of 3 is not a map of at most 2 entries"),
-    (
-        "long key",
-        U8_TEXT,
-        {"abcd": 1},
-        "as a key: 'abcd' is not text of at most 3 characters",
-    ),
+    ("long key", U8_TEXT, {"abcd": 1}, "as a key: 'abcd' is not text of at most 3 characters"),
     ("binary key", U8_TEXT, {b"a": 1}, "as a key: b'a' is not text of at most 3 characters"),
     ("bad entry", U8_TEXT, {"a": []}, "under 'a': an array of 0 is not an integer from 0 to 255"),
     ("number as flag", field.flag, 1, "1 is not true or false"),

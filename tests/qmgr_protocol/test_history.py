@@ -10,17 +10,25 @@ from qmgr_protocol.history import HistoryMalformed, Open, Section
 
 COUNTS = st.integers(0, 2**16 - 1)
 HAPPENINGS = st.tuples(
-    st.integers(1, 2**63 - 1), st.integers(0, 9),
+    st.integers(1, 2**63 - 1),
+    st.integers(0, 9),
     st.tuples(st.sampled_from([b"NYC", b"JFK", b"o" * 64]), st.integers(0, 2**63 - 1)).map(
         lambda uid: uid[0] + uid[1].to_bytes(8, "big")
     ),
-    st.none() | st.integers(0, 2**32), st.none() | COUNTS, st.none() | COUNTS,
+    st.none() | st.integers(0, 2**32),
+    st.none() | COUNTS,
+    st.none() | COUNTS,
     st.none() | st.integers(0, 2**50),
-)  # fmt: skip
+)
 HEADS = st.tuples(
-    st.integers(0, len(history.EVENTS) - 1), st.integers(0, 2**60), st.text(max_size=40),
-    st.integers(1, 2**32 - 1), st.text(max_size=40), st.text(max_size=40), st.integers(0, 9999),
-)  # fmt: skip
+    st.integers(0, len(history.EVENTS) - 1),
+    st.integers(0, 2**60),
+    st.text(max_size=40),
+    st.integers(1, 2**32 - 1),
+    st.text(max_size=40),
+    st.text(max_size=40),
+    st.integers(0, 9999),
+)
 SECTIONS = st.builds(Open, HEADS, st.lists(HAPPENINGS, min_size=1, max_size=60))
 
 
@@ -116,8 +124,7 @@ def test_what_is_bent_is_refused_or_can_be_read(
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{2: 5}, {0: 99}, {7: 0}, {7: 2**60}, {8: ["x"]}, {9: [1, 2, 3]}, {0: "0"}, {1: None}],
+    "change", [{2: 5}, {0: 99}, {7: 0}, {7: 2**60}, {8: ["x"]}, {9: [1, 2, 3]}, {0: "0"}, {1: None}]
 )
 def test_section_that_is_wrong_is_refused(change: dict[int, object]) -> None:
     fields: list[object] = [0, 1, "Q", 1, "", "", 0, 2, [1], 4, "NYC", [5], 10, 0, 0, 0]

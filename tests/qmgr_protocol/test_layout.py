@@ -85,10 +85,40 @@ def test_quick_test_lets_nothing_pass_that_the_checks_refuse(kind: type[Any]) ->
 
 
 EDGES: st.SearchStrategy[Any] = st.sampled_from(
-    [0, 1, 2, 3, -1, True, False, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 1.0, None, "", "x" * 64,
-     "x" * 1_024, "x" * 1_025, b"", b"h" * 17, b"h" * 16, b"h" * 170_000, b"h" * 170_017, [], [b""],
-     [""], [b"", 1], [[1, 1, 1]], [[1, 1]], [[0, 1, 1]], [[1, 2, "x"]], {}]
-)  # fmt: skip
+    [
+        0,
+        1,
+        2,
+        3,
+        -1,
+        True,
+        False,
+        2**32 - 1,
+        2**32,
+        2**63 - 1,
+        2**63,
+        1.0,
+        None,
+        "",
+        "x" * 64,
+        "x" * 1_024,
+        "x" * 1_025,
+        b"",
+        b"h" * 17,
+        b"h" * 16,
+        b"h" * 170_000,
+        b"h" * 170_017,
+        [],
+        [b""],
+        [""],
+        [b"", 1],
+        [[1, 1, 1]],
+        [[1, 1]],
+        [[0, 1, 1]],
+        [[1, 2, "x"]],
+        {},
+    ]
+)
 
 
 @pytest.mark.parametrize("kind", layout.QUICK, ids=lambda kind: kind.__name__)
@@ -128,9 +158,17 @@ def test_number_fits_one_byte_of_msgpack(kind: type[Any]) -> None:
 
 @pytest.mark.parametrize(
     ("array", "request_id"),
-    [([99], 0), ([99, 41], 41), ([99, 0], 0), ([99, -1], 0), ([99, True], 0), ([99, "41"], 0),
-     ([-1, 41], 41), ([2**64 - 1, 41], 41)],
-)  # fmt: skip
+    [
+        ([99], 0),
+        ([99, 41], 41),
+        ([99, 0], 0),
+        ([99, -1], 0),
+        ([99, True], 0),
+        ([99, "41"], 0),
+        ([-1, 41], 41),
+        ([2**64 - 1, 41], 41),
+    ],
+)
 def test_unknown_operation_names_its_request(array: list[Any], request_id: int) -> None:
     with pytest.raises(m.OperationUnknown) as caught:
         layout.parse(array)

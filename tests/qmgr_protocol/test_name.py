@@ -5,8 +5,29 @@ from hypothesis import strategies as st
 from qmgr_protocol import name
 from qmgr_protocol.errors import ErrorCode, RequestError
 
-BAD = ["", " ", "a b", "a/b", "..\\x", "q\n", "\nq", "q\0", "%s%n", "ORDERS ", "größe", "\u202eq",
-       "😀", "x" * 65, "a@b@c", "a@b c", "Q@", "a b@NYC", "@", "@@NYC", "A\u0130"]  # fmt: skip
+BAD = [
+    "",
+    " ",
+    "a b",
+    "a/b",
+    "..\\x",
+    "q\n",
+    "\nq",
+    "q\0",
+    "%s%n",
+    "ORDERS ",
+    "größe",
+    "\u202eq",
+    "😀",
+    "x" * 65,
+    "a@b@c",
+    "a@b c",
+    "Q@",
+    "a b@NYC",
+    "@",
+    "@@NYC",
+    "A\u0130",
+]
 
 
 @pytest.mark.parametrize(

@@ -130,9 +130,14 @@ def test_each_code_that_is_named_exists() -> None:
 
 @pytest.mark.parametrize(
     "number",
-    [FRAME_MAX_BYTES_BEFORE_HELLO, FRAME_MAX_LEAST_BYTES, codec.LENGTH_MAX, m.GET_MAX_MESSAGES,
-     codec.CONTAINER_BYTES],
-)  # fmt: skip
+    [
+        FRAME_MAX_BYTES_BEFORE_HELLO,
+        FRAME_MAX_LEAST_BYTES,
+        codec.LENGTH_MAX,
+        m.GET_MAX_MESSAGES,
+        codec.CONTAINER_BYTES,
+    ],
+)
 def test_limit_is_named(number: int) -> None:
     assert re.search(rf"\b{number:,}\b", text())
 
@@ -210,8 +215,9 @@ def test_examples_of_filters_are_what_the_code_makes_of_them(filter_: str) -> No
     found = [re.findall(r"`([^`]+)`", cell) for cell in row[1:]]
     levels = filter_of(filter_)
     assert [[fits(levels, levels_of(topic)) for topic in cell] for cell in found] == [
-        [True] * len(found[0]), [False] * len(found[1])
-    ]  # fmt: skip
+        [True] * len(found[0]),
+        [False] * len(found[1]),
+    ]
 
 
 def published(client: Client) -> list[dict[str, Any]]:
@@ -229,11 +235,20 @@ def published(client: Client) -> list[dict[str, Any]]:
     lacks = client.ask(m.TopicLacks, encode_uid(found.uid))
     subscriptions, topics_ = client.ask(m.SubscriptionList), client.ask(m.TopicList)
     return [
-        *answers, parked, *parked["parked"], lacks, *lacks["subscriptions"], subscriptions, topics_,
-        *topics_["topics"], client.ask(m.SubscriptionHealthy, ":s"), client.ask(m.Republish),
-        client.ask(m.QueueShow, ":s"), client.ask(m.QueueShow, "SYSTEM.PUBLICATIONS"),
+        *answers,
+        parked,
+        *parked["parked"],
+        lacks,
+        *lacks["subscriptions"],
+        subscriptions,
+        topics_,
+        *topics_["topics"],
+        client.ask(m.SubscriptionHealthy, ":s"),
+        client.ask(m.Republish),
+        client.ask(m.QueueShow, ":s"),
+        client.ask(m.QueueShow, "SYSTEM.PUBLICATIONS"),
         client.ask(m.Unsubscribe, ":s"),
-    ]  # fmt: skip
+    ]
 
 
 def groups(client: Client, group_id: bytes) -> list[dict[str, Any]]:

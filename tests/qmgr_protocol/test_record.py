@@ -236,14 +236,8 @@ def reheaded(data: bytes, **changed: int) -> bytes:
             {"origin_length": 64, "body_length": 200 - 64 - 8},
             {"origin_length": 65, "body_length": 200 - 65 - 8},
         ),
-        (
-            {"group_flags": 1, "body_length": 200 - 28},
-            {"group_flags": 2, "body_length": 200 - 28},
-        ),
-        (
-            {"group_flags": 3, "body_length": 200 - 28},
-            {"group_flags": 4, "body_length": 200 - 28},
-        ),
+        ({"group_flags": 1, "body_length": 200 - 28}, {"group_flags": 2, "body_length": 200 - 28}),
+        ({"group_flags": 3, "body_length": 200 - 28}, {"group_flags": 4, "body_length": 200 - 28}),
     ],
     ids=str,
 )
@@ -302,24 +296,15 @@ NOT_A_UID = (
     [
         (Fields(b"", priority=10), "priority 10 is not 0 to 9"),
         (Fields(b"", correlation_id=b"c" * 65), "correlation id of 65 bytes, at most 64"),
-        (
-            Fields(b"", envelope={"a": "x" * (65_536 - 6)}),
-            "headers of 65536 bytes, at most 65535",
-        ),
+        (Fields(b"", envelope={"a": "x" * (65_536 - 6)}), "headers of 65536 bytes, at most 65535"),
         (Fields(body_of(2**32)), "body of 4294967296 bytes, at most 4294967295"),
         (Fields(b"", expiry_ms=-1), "expiry of -1 ms is not 0 to 2**63 - 1"),
         (Fields(b"", flags=-1), "flags -1 are not 0 to 255"),
         (Fields(b"", group=(b"g" * 23, 1, False)), "group id of 23 bytes, not 24"),
-        (
-            Fields(b"", group=(b"g" * 24, -1, False)),
-            "number -1 in a group is not 1 to 999999999",
-        ),
+        (Fields(b"", group=(b"g" * 24, -1, False)), "number -1 in a group is not 1 to 999999999"),
         (Fields(b"", uid=Uid("A@B", 7)), NOT_A_UID.format("A@B.7")),
         (Fields(b"", uid=Uid("x" * 200, 7)), NOT_A_UID.format("x" * 100)),
-        (
-            Fields(b"", envelope={"a": object()}),
-            "headers: can not serialize 'object' object",
-        ),
+        (Fields(b"", envelope={"a": object()}), "headers: can not serialize 'object' object"),
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else "",
 )
@@ -339,10 +324,7 @@ OUT_OF_RANGE = record.Head._make(record.HEAD.unpack_from(reheaded(HELLO, priorit
         (HELLO[:10], "10 bytes are no head, which takes 24"),
         (HELLO[:-1] + b"!", "the record's checksum does not match it"),
         (reheaded(HELLO, version=2), "version 2, only 1 is known"),
-        (
-            reheaded(HELLO, flags=0x20),
-            "flags 0x20 name an extension that must be understood",
-        ),
+        (reheaded(HELLO, flags=0x20), "flags 0x20 name an extension that must be understood"),
         (reheaded(HELLO, flags=0x10), "29 bytes, but its lengths add up to 37"),
         (
             reheaded(HELLO + b"\xff" * 8, flags=0x10),

@@ -49,9 +49,11 @@ def codec() -> Codec:
 def test_tiny_codec_knows_nothing_else() -> None:
     tree = ast.parse(Path(tiny_codec.__file__).read_text())
     imported = {
-        alias.name for node in ast.walk(tree) if isinstance(node, ast.Import)
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
         for alias in node.names
-    } | {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}  # fmt: skip
+    } | {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert imported == {"struct", "typing", "zlib", "msgpack"}
 
 
@@ -77,8 +79,10 @@ def test_record_is_read_and_written_to_the_same_bytes(codec: Codec, vector: dict
         group_id, number, last = fields["group"]
         last_flag = spec.spec()["record"]["group_flags"]["last"]
         parts |= {
-            "group_id": group_id, "group_number": number, "group_flags": last_flag if last else 0
-        }  # fmt: skip
+            "group_id": group_id,
+            "group_number": number,
+            "group_flags": last_flag if last else 0,
+        }
     if fields["delay_ms"]:
         parts["delay_ms"] = fields["delay_ms"]
     assert codec.encode_record(parts) == data
@@ -88,9 +92,7 @@ def test_record_is_read_and_written_to_the_same_bytes(codec: Codec, vector: dict
     }
 
 
-@pytest.mark.parametrize(
-    "vector", [x for x in vectors("newer.json") if "reads_as" in x.values[0]]
-)  # fmt: skip
+@pytest.mark.parametrize("vector", [x for x in vectors("newer.json") if "reads_as" in x.values[0]])
 def test_message_of_a_newer_peer_is_read(codec: Codec, vector: dict[str, Any]) -> None:
     expected = vector["reads_as"]
     found = codec.decode(bytes.fromhex(vector["hex"]))
@@ -100,10 +102,11 @@ def test_message_of_a_newer_peer_is_read(codec: Codec, vector: dict[str, Any]) -
 @pytest.mark.parametrize(
     "vector",
     [
-        x for x in vectors("refused.json")
+        x
+        for x in vectors("refused.json")
         if x.values[0]["what"] == "frame" and x.values[0]["code"] == ErrorCode.FIELD_INVALID
     ],
-)  # fmt: skip
+)
 def test_field_out_of_its_type_is_refused(codec: Codec, vector: dict[str, Any]) -> None:
     with pytest.raises(Refused):
         codec.decode(bytes.fromhex(vector["hex"]))
@@ -173,9 +176,11 @@ def agrees(cell: str, meaning: str, kind: dict[str, Any]) -> bool:
         words = [word for word in cell.strip("[]").split(", ") if word != "..."]
         return kind["type"] == "row" and all(map(agrees, words, [""] * 9, kind["columns"]))
     if cell == "ms":
-        return kind["type"] == "integer" and kind["min"] == 0 and (
-            kind == WORDS["u64"] or "at most" in meaning
-        )  # fmt: skip
+        return (
+            kind["type"] == "integer"
+            and kind["min"] == 0
+            and (kind == WORDS["u64"] or "at most" in meaning)
+        )
     if numbers := re.fullmatch(r"(-?[\d,]+) (?:to|or) ([\d,]+)(\^32 - 1)?", cell):
         low, high = (int(each.replace(",", "")) for each in numbers.groups()[:2])
         return (kind["min"], kind["max"]) == (low, 2**32 - 1 if numbers[3] else high)
@@ -217,7 +222,11 @@ def test_page_names_each_key_of_the_file() -> None:
 
 def test_page_names_the_identifiers_of_selectors() -> None:
     identifiers = spec.spec()["selector"]["identifiers"]
-    cells = [row[0] for row in rows(section(8)) if row[-1] in ("any message", "a publication")
-             or row[-1].startswith("a message with a note")]  # fmt: skip
+    cells = [
+        row[0]
+        for row in rows(section(8))
+        if row[-1] in ("any message", "a publication")
+        or row[-1].startswith("a message with a note")
+    ]
     found = re.findall(r"`(\w+)`", " ".join(cells))
     assert found == [*identifiers["any"], *identifiers["publication"], *identifiers["note"]]

@@ -139,9 +139,22 @@ def test_name_of_a_subscription_is_one(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", "late", ":", "B:", "B:a:b", "B:late@NYC", ":late@", "B C:late", ":a/b", "~2-4f2a.17",
-     f":{'b' * 65}", ":late\n", "B:+"],
-)  # fmt: skip
+    [
+        "",
+        "late",
+        ":",
+        "B:",
+        "B:a:b",
+        "B:late@NYC",
+        ":late@",
+        "B C:late",
+        ":a/b",
+        "~2-4f2a.17",
+        f":{'b' * 65}",
+        ":late\n",
+        "B:+",
+    ],
+)
 def test_what_no_durable_subscription_is_called_is_refused(name: str) -> None:
     with pytest.raises(RequestError) as caught:
         check_subscription(name)

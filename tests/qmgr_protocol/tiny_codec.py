@@ -114,9 +114,11 @@ class Codec:
         start = layout["head"]["bytes"]
         record = self._spec["record"]
         length = self._parts(
-            record["parts"], item[start:], record["head"]["bytes"],
+            record["parts"],
+            item[start:],
+            record["head"]["bytes"],
             _head(record["head"], item[start:]),
-        )  # fmt: skip
+        )
         found["record"] = item[start : start + length]
         self._parts(layout["parts"][1:], item, start + length, found)
         return found

@@ -25,9 +25,20 @@ class Bustle:
         self._random = Random(seed)
         self._groups: list[tuple[bytes, int]] = []
         self._ways: tuple[Callable[[], object], ...] = (
-            self._put, self._put, self._put, self._put_many, self._get, self._get, self._get,
-            self._settle, self._begin, self._in_unit, self._in_unit, self._end, self._move,
-        )  # fmt: skip
+            self._put,
+            self._put,
+            self._put,
+            self._put_many,
+            self._get,
+            self._get,
+            self._get,
+            self._settle,
+            self._begin,
+            self._in_unit,
+            self._in_unit,
+            self._end,
+            self._move,
+        )
         self._start()
         for queue in QUEUES:
             self.client.admin.queue_create(queue, backout_threshold=2 if queue == "FAILS" else None)

@@ -22,8 +22,15 @@ from tests.qmgrd.snapshot.shot import Camera, managed
 SMALL = Sizes(file_bytes=20_000, group_bytes=30_000, group_rows=100)
 
 
-def run(path: Path | str, to: Path | str, *, full: bool = False, format: str = "parquet",
-        sizes: Sizes | None = None, **options: str) -> Exported:  # fmt: skip
+def run(
+    path: Path | str,
+    to: Path | str,
+    *,
+    full: bool = False,
+    format: str = "parquet",
+    sizes: Sizes | None = None,
+    **options: str,
+) -> Exported:
     """Export snapshots, as options are spelled for Spark."""
     given = {"path": str(path), **options}
     return export(parse(given), str(to), format=format, full=full, sizes=sizes)
@@ -63,9 +70,14 @@ def rows_in(table: Path, format: str) -> list[dict[str, Any]]:
 def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows in an order that they say themselves."""
     return sorted(
-        rows, key=lambda row: (row["snapshot_id"], str(row.get("queue")), row.get("arrival") or 0,
-                               str(row))
-    )  # fmt: skip
+        rows,
+        key=lambda row: (
+            row["snapshot_id"],
+            str(row.get("queue")),
+            row.get("arrival") or 0,
+            str(row),
+        ),
+    )
 
 
 def tree(directory: Path) -> dict[str, tuple[bytes, int]]:

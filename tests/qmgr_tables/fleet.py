@@ -33,10 +33,13 @@ def shoot(manager: Manager, directory: Path) -> None:
     path = directory.with_suffix(".copy")
     path.write_bytes(data.read_bytes() + TRAILER)
     order = Order(
-        directory=str(directory), partial=f"{directory.name}.partial-1",
-        turn=manager.turns.broker.context.turn_number, expected_bytes=0, rate_bytes=1 << 40,
+        directory=str(directory),
+        partial=f"{directory.name}.partial-1",
+        turn=manager.turns.broker.context.turn_number,
+        expected_bytes=0,
+        rate_bytes=1 << 40,
         reserve_bytes=0,
-    )  # fmt: skip
+    )
     fd = os.open(path, os.O_RDONLY)
     try:
         write(order, fd)

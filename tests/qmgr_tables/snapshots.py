@@ -47,8 +47,14 @@ def fill(manager: Manager) -> None:
     flip_last_byte(manager, keys.message(1, keys.LANE_READY, 4, 1))
     assert app.get("ALL") == []  # The damage is seen, and the message set aside.
     app.put("ALL", b"plain")
-    app.put("ALL", b"full", priority=9, correlation_id=b"N\xc3\xa4\xff", envelope=ENVELOPE,
-            group=(GROUP_ID, 3, True))  # fmt: skip
+    app.put(
+        "ALL",
+        b"full",
+        priority=9,
+        correlation_id=b"N\xc3\xa4\xff",
+        envelope=ENVELOPE,
+        group=(GROUP_ID, 3, True),
+    )
     app.put("ALL", b"given", uid=("ELSE", 1_600_000_000_123_456), priority=0)
     app.put("ALL", b"far", uid=("ELSE", 2**63 - 1), priority=0)
     app.put("ALL", LONG, correlation_id=b"long", priority=1)

@@ -23,21 +23,43 @@ SNAPSHOT = Snapshot(
 TIMES = st.sampled_from([0, 1, 2**40, 1_800_000_060_000, 2**63, 2**64 - 1])
 COUNTS = st.sampled_from([0, 1, 0xFFFF])
 BYTE = st.integers(0, 0xFF)
-NOTES = st.fixed_dictionaries({}, optional={
-    "code": st.sampled_from([609, 1, "x"]), "reason": TEXTS, "queue": VALUES, "us": TIMES,
-    "failed": VALUES, "retries": st.integers(0, 3),
-})  # fmt: skip
+NOTES = st.fixed_dictionaries(
+    {},
+    optional={
+        "code": st.sampled_from([609, 1, "x"]),
+        "reason": TEXTS,
+        "queue": VALUES,
+        "us": TIMES,
+        "failed": VALUES,
+        "retries": st.integers(0, 3),
+    },
+)
 RUNS = st.builds(
-    Run, NAMES, st.just(1), st.sampled_from(["local", "transmission", "publications"]),
-    st.sampled_from([0, 1, 2, 3, 15]), st.integers(0, 9), st.just(0), st.just(2**63),
+    Run,
+    NAMES,
+    st.just(1),
+    st.sampled_from(["local", "transmission", "publications"]),
+    st.sampled_from([0, 1, 2, 3, 15]),
+    st.integers(0, 9),
+    st.just(0),
+    st.just(2**63),
     st.sampled_from([(), ((2, 5),)]),
-)  # fmt: skip
+)
 # A sound record says what it says, and what is in it need not make sense.
-TWISTS = st.fixed_dictionaries({}, optional={
-    "version": st.just(2), "priority": BYTE, "flags": BYTE, "expiry_ms": TIMES,
-    "correlation_length": BYTE, "group_flags": BYTE, "envelope_length": st.integers(0, 99),
-    "body_length": U32, "origin_length": BYTE,
-})  # fmt: skip
+TWISTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "version": st.just(2),
+        "priority": BYTE,
+        "flags": BYTE,
+        "expiry_ms": TIMES,
+        "correlation_length": BYTE,
+        "group_flags": BYTE,
+        "envelope_length": st.integers(0, 99),
+        "body_length": U32,
+        "origin_length": BYTE,
+    },
+)
 
 
 class Stored(NamedTuple):
@@ -118,7 +140,10 @@ def stored(draw: st.DrawFn) -> Stored:
         flags, 0, draw(COUNTS), draw(COUNTS), draw(TIMES), draw(TIMES), draw(TIMES), target, b""
     )
     return Stored(
-        entry, draw(_records()), note,
+        entry,
+        draw(_records()),
+        note,
         draw(st.sampled_from(["entry", "entry", "entry", "rows", "publication"])),
-        draw(st.none() | st.none() | st.floats(0, 1)), draw(st.booleans()),
-    )  # fmt: skip
+        draw(st.none() | st.none() | st.floats(0, 1)),
+        draw(st.booleans()),
+    )

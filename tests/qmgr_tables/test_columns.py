@@ -21,13 +21,19 @@ from tests.qmgr_tables.stored import RUNS, SNAPSHOT, Stored, stored
 TIMES = st.none() | st.sampled_from([0, 1, 2, 2**40, 2**40 + 1, 2**63])
 OPTIONS = st.builds(
     lambda body, most, states, since_us, until_us: Options(
-        ("/snap",), include_body=body, max_body_bytes=most, states=states, since_us=since_us,
+        ("/snap",),
+        include_body=body,
+        max_body_bytes=most,
+        states=states,
+        since_us=since_us,
         until_us=until_us,
     ),
-    st.booleans(), st.sampled_from([2**63 - 1, 3]),
+    st.booleans(),
+    st.sampled_from([2**63 - 1, 3]),
     st.sampled_from([frozenset(), frozenset(["damaged"]), frozenset(["ready", "parked"])]),
-    TIMES, TIMES,
-)  # fmt: skip
+    TIMES,
+    TIMES,
+)
 Held = list[tuple[Run, list[Stored]]]
 HELD: st.SearchStrategy[Held] = st.lists(
     st.tuples(RUNS, st.lists(stored(), min_size=1, max_size=8)), min_size=1, max_size=3

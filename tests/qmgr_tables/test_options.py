@@ -20,24 +20,37 @@ def test_defaults() -> None:
 
 
 def test_all_options_in_any_case() -> None:
-    found = parse({
-        "PATH": "/snap",
-        "queues": "A, B,,",
-        "QUEUESPATTERN": "F.*",
-        "includepayload": "FALSE",
-        "MaxBodyBytes": "0",
-        "rowsPerPartition": " 7 ",
-        "minPartitions": "3",
-        "verify": "false",
-        "States": "Delayed, damaged,",
-        "Since": "0",
-        "UNTIL": "1970-01-02",
-        "onDamaged": "SKIP",
-    })  # fmt: skip
+    found = parse(
+        {
+            "PATH": "/snap",
+            "queues": "A, B,,",
+            "QUEUESPATTERN": "F.*",
+            "includepayload": "FALSE",
+            "MaxBodyBytes": "0",
+            "rowsPerPartition": " 7 ",
+            "minPartitions": "3",
+            "verify": "false",
+            "States": "Delayed, damaged,",
+            "Since": "0",
+            "UNTIL": "1970-01-02",
+            "onDamaged": "SKIP",
+        }
+    )
     assert found == Options(
-        ("/snap",), frozenset("AB"), "F.*", False, 0, 7, 3, False,
-        frozenset(["delayed", "damaged"]), "messages", 0, 86_400_000_000, True,
-    )  # fmt: skip
+        ("/snap",),
+        frozenset("AB"),
+        "F.*",
+        False,
+        0,
+        7,
+        3,
+        False,
+        frozenset(["delayed", "damaged"]),
+        "messages",
+        0,
+        86_400_000_000,
+        True,
+    )
 
 
 def test_state_that_no_message_has_is_named() -> None:
@@ -101,8 +114,12 @@ def test_queue_is_wanted_if_listed_and_matched_as_a_whole() -> None:
 def test_row_is_wanted_between_since_and_until() -> None:
     some = Options(("/",), since_us=10, until_us=20)
     assert [some.wants_time(us) for us in (9, 10, 19, 20, None)] == [
-        False, True, True, False, False
-    ]  # fmt: skip
+        False,
+        True,
+        True,
+        False,
+        False,
+    ]
     assert Options(("/",)).wants_time(None)
     less = some._replace(filters=Filters(since_us=15, until_us=30))
     assert [less.wants_time(us) for us in (14, 15, 19, 20)] == [False, True, True, False]
@@ -149,10 +166,15 @@ def test_pattern_that_would_take_for_ever_does_not() -> None:
 @pytest.mark.parametrize(
     ("pattern", "names"),
     [
-        ("(?!SYSTEM).*", {"A", "AB"}), ("A|AB", {"A", "AB"}), ("(?i)a.", {"AB"}), ("A$", {"A"}),
-        (r"SYSTEM\.\w+\Z", {"SYSTEM.EVENTS"}), ("B", set()), (r"(.)\1", set()),
+        ("(?!SYSTEM).*", {"A", "AB"}),
+        ("A|AB", {"A", "AB"}),
+        ("(?i)a.", {"AB"}),
+        ("A$", {"A"}),
+        (r"SYSTEM\.\w+\Z", {"SYSTEM.EVENTS"}),
+        ("B", set()),
+        (r"(.)\1", set()),
     ],
-)  # fmt: skip
+)
 def test_pattern_is_held_against_the_whole_name(pattern: str, names: set[str]) -> None:
     options = parse({"path": "/x", "queuesPattern": pattern})
     assert {name for name in ("A", "AB", "SYSTEM.EVENTS") if options.wants(name)} == names

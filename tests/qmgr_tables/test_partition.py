@@ -17,9 +17,12 @@ RANGES = st.builds(
     lambda lane, priority, messages, first, gaps: Range(
         lane, priority, messages, first, first + messages + gaps - 1
     ),
-    st.sampled_from([0, 2, 15]), st.integers(0, 9), st.integers(1, 500), st.integers(1, 2**60),
+    st.sampled_from([0, 2, 15]),
+    st.integers(0, 9),
+    st.integers(1, 500),
+    st.integers(1, 2**60),
     st.integers(0, 1000),
-)  # fmt: skip
+)
 
 
 def queue(number: int, *ranges: Range) -> QueueInfo:

@@ -46,8 +46,10 @@ def test_or_it_is_left_out_with_a_warning(
     found = find(options(office, broken.parent, "/none", skip_damaged=True))
     assert [snapshot.directory for snapshot in found.snapshots] == [str(office)]
     assert [one.directory for one in found.skipped] == [
-        "/none", str(broken), str(broken.parent / "newer")
-    ]  # fmt: skip
+        "/none",
+        str(broken),
+        str(broken.parent / "newer"),
+    ]
     assert len(caplog.messages) == 3
     assert caplog.messages[1].startswith(f"qmgr: snapshot left out (onDamaged=skip): {broken}/")
     assert all("\n" not in message for message in caplog.messages)
@@ -141,7 +143,13 @@ def test_small_shares_are_put_together_and_large_ones_are_not() -> None:
 @pytest.mark.parametrize("name", TABLES)
 def test_every_table_is_read_over_options_of_all_kinds(office: Path, name: str) -> None:
     """What says how to read, not what, any table takes."""
-    how = {"rowsPerPartition": "10", "minPartitions": "3", "includePayload": "false",
-           "maxBodyBytes": "5", "verify": "false", "onDamaged": "skip"}  # fmt: skip
+    how = {
+        "rowsPerPartition": "10",
+        "minPartitions": "3",
+        "includePayload": "false",
+        "maxBodyBytes": "5",
+        "verify": "false",
+        "onDamaged": "skip",
+    }
     assert parse({"path": str(office), "table": name, **how}).table == name
     assert len(rows(office, None, table=name, **how)) == len(rows(office, table=name))

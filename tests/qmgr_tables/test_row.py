@@ -46,9 +46,19 @@ PLAIN = {
     "queue_manager": "QM1",
 }
 UNKNOWN = (
-    "message_id", "origin", "created_at", "correlation_id", "headers", "reply_to", "content_type",
-    "group_id", "group_number", "target", "body", "body_bytes",
-)  # fmt: skip
+    "message_id",
+    "origin",
+    "created_at",
+    "correlation_id",
+    "headers",
+    "reply_to",
+    "content_type",
+    "group_id",
+    "group_number",
+    "target",
+    "body",
+    "body_bytes",
+)
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +76,10 @@ def test_plain_message(by_arrival: dict[int, dict[str, Any]]) -> None:
     assert abs(row["created_at"] - PUT_AT).total_seconds() < 1
     assert row["snapshot_id"] == f"QM1-53535353-1-{row['turn']}"
     assert without(row, "message_id", "created_at", "snapshot_id", "turn") == PLAIN | {
-        "arrival": 2, "body": b"plain", "body_bytes": 5,
-    }  # fmt: skip
+        "arrival": 2,
+        "body": b"plain",
+        "body_bytes": 5,
+    }
 
 
 def test_message_with_everything(by_arrival: dict[int, dict[str, Any]]) -> None:
@@ -254,8 +266,10 @@ def test_publications_are_read_from_subscriptions_too(tmp_path: Path) -> None:
         for row in rows(tmp_path / "shot", queues="B:late,C:all,SYSTEM.PUBLICATIONS")
     }
     assert {queue: row["state"] for queue, row in found.items()} == {
-        "B:late": "parked", "C:all": "ready", "SYSTEM.PUBLICATIONS": "publication",
-    }  # fmt: skip
+        "B:late": "parked",
+        "C:all": "ready",
+        "SYSTEM.PUBLICATIONS": "publication",
+    }
     assert {row["body"] for row in found.values()} == {LONG}
     assert {row["target"] for row in found.values()} == {"flights/JFK/UA"}
     assert len({row["message_id"] for row in found.values()}) == 1

@@ -159,8 +159,10 @@ def topic(qm: Qmctl, queue: str) -> Iterator[str]:
 def parked(qm: Qmctl, daemon: Daemon, queue: str, topic: str) -> list[str]:
     """The UIDs of two publications: both are parked for the first subscriber, one for both."""
     with connect(daemon.unix, name="billing") as client:
-        uids = [str(client.publish(topic, body, headers={"n": n}).uid)
-                for n, body in enumerate((b"one", b"two"))]  # fmt: skip
+        uids = [
+            str(client.publish(topic, body, headers={"n": n}).uid)
+            for n, body in enumerate((b"one", b"two"))
+        ]
         for name, count in (("a", 2), ("b", 1)):
             for _ in range(count):
                 message = client.get(f"{queue}:{name}")
@@ -195,9 +197,12 @@ def on_terminal(daemon: Daemon) -> OnTerminal:
             screen.write(typed.encode())
             with os.fdopen(theirs, "r+b", buffering=0) as keyboard:
                 process = subprocess.Popen(
-                    [*QMCTL, *words], stdin=keyboard, stdout=keyboard, stderr=keyboard,
+                    [*QMCTL, *words],
+                    stdin=keyboard,
+                    stdout=keyboard,
+                    stderr=keyboard,
                     env=os.environ | known | environment,
-                )  # fmt: skip
+                )
             shown = b""
             with suppress(OSError):  # EIO is how a terminal says that nobody holds it any more.
                 while piece := screen.read(65_536):

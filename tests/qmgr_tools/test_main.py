@@ -10,13 +10,18 @@ from tests.qmgr_tools.conftest import QMCTL, Daemon, OnTerminal, Qmctl
 
 NOUNS = ("queue", "link", "connection", "context")
 COMMANDS = [
-    ["status"], ["top"], ["put"], ["get"], ["browse"], ["snapshot", "create"],
+    ["status"],
+    ["top"],
+    ["put"],
+    ["get"],
+    ["browse"],
+    ["snapshot", "create"],
     *(["queue", verb] for verb in ("create", "alter", "ls", "show", "delete", "purge")),
     *(["link", verb] for verb in ("create", "ls", "show", "start", "stop", "delete")),
     ["context", "show"],
     *(["connection", verb] for verb in ("ls", "close")),
     *(["bench", verb] for verb in ("put", "get", "putget")),
-]  # fmt: skip
+]
 
 
 def test_help_has_the_exit_codes(qmctl: Qmctl) -> None:

@@ -27,9 +27,18 @@ def test_alias_is_created_shown_led_elsewhere_and_deleted(qm: Qmctl, queue: str)
 def test_other_options_are_given_shown_by_section_and_taken_back(qm: Qmctl, queue: str) -> None:
     name = f"{queue}.full"
     words = [
-        "--retry-initial", "1s", "--retry-factor", "1.5", "--overflow", "discard-oldest",
-        "--exclusive", "--breaker-percent", "50%", "--backout-queue", "A@B",
-    ]  # fmt: skip
+        "--retry-initial",
+        "1s",
+        "--retry-factor",
+        "1.5",
+        "--overflow",
+        "discard-oldest",
+        "--exclusive",
+        "--breaker-percent",
+        "50%",
+        "--backout-queue",
+        "A@B",
+    ]
     assert qm("queue", "create", name, *words).code == 0
     row = qm("queue", "show", name, "-o", "json").json
     assert (row["retry_factor"], row["overflow"], row["exclusive"]) == (1.5, "discard-oldest", True)

@@ -18,14 +18,7 @@ from qmgrd import main as command
 from qmgrd.core.layout.kv import StoreFailed
 from qmgrd.core.turn import TurnFailed
 from qmgrd.daemon import SOFTWARE, Daemon
-from qmgrd.main import (
-    EXIT_CONFIG,
-    EXIT_FAILED,
-    EXIT_LISTEN,
-    EXIT_OK,
-    EXIT_STORE,
-    run,
-)
+from qmgrd.main import EXIT_CONFIG, EXIT_FAILED, EXIT_LISTEN, EXIT_OK, EXIT_STORE, run
 from qmgrd.store.lmdb_store import LmdbStore
 
 
@@ -223,9 +216,13 @@ def test_help_tells_what_one_has_to_know(capsys: pytest.CaptureFixture[str]) -> 
     assert all(len(line) <= 80 for line in said.splitlines())
     defaults = Config()
     for words in (
-        "examples:", "exit codes:", "QMGRD_STORE__MAP_BYTES", f"({defaults.queue_manager.name})",
-        f"({defaults.queue_manager.data_dir})", f"({defaults.listen.tcp[0]})",
-    ):  # fmt: skip
+        "examples:",
+        "exit codes:",
+        "QMGRD_STORE__MAP_BYTES",
+        f"({defaults.queue_manager.name})",
+        f"({defaults.queue_manager.data_dir})",
+        f"({defaults.listen.tcp[0]})",
+    ):
         assert words in said
     for code in (EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_STORE, EXIT_LISTEN):
         assert f"\n  {code}  " in said

@@ -155,16 +155,30 @@ class App:
             if not self.get:
                 wait_ms = random.choice([0, 1_000, 20_000])
                 self.get = self.core.request(
-                    self.lab.now_ms, m.Get, habits.queue, habits.credit_messages, wait_ms,
-                    habits.lease_ms, habits.credit_bytes, "", b"", b"", b"",
-                    min(habits.order, m.LOGICAL), habits.whole and habits.order > 0, 0,
+                    self.lab.now_ms,
+                    m.Get,
+                    habits.queue,
+                    habits.credit_messages,
+                    wait_ms,
+                    habits.lease_ms,
+                    habits.credit_bytes,
+                    "",
+                    b"",
+                    b"",
+                    b"",
+                    min(habits.order, m.LOGICAL),
+                    habits.whole and habits.order > 0,
+                    0,
                     int(habits.order > 0),
-                )  # fmt: skip
+                )
         elif not self.consumer:
             self.consumer = self.core.consume(
-                habits.queue, habits.credit_messages, habits.credit_bytes, habits.lease_ms,
+                habits.queue,
+                habits.credit_messages,
+                habits.credit_bytes,
+                habits.lease_ms,
                 groups=(habits.order, habits.whole and habits.order > 0),
-            )  # fmt: skip
+            )
         elif random.random() < habits.drop:
             self.core.cancel(self.consumer)
 

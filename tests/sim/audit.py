@@ -27,14 +27,20 @@ from tests.sim.ledger import (
     described,
     is_watched,
     require,
-)  # fmt: skip
+)
 from tests.sim.node import Node
 from tests.sim.watch import Watch
 
 COUNTED = (
-    "depth", "bytes", "delayed", "parked", "grouped", "volatile", "volatile_delayed",
+    "depth",
+    "bytes",
+    "delayed",
+    "parked",
+    "grouped",
+    "volatile",
+    "volatile_delayed",
     "volatile_bytes",
-)  # fmt: skip
+)
 
 
 def audit(node: Node, watch: Watch) -> None:
@@ -145,9 +151,7 @@ def bodies_are_referenced(node: Node, rotten: set[tuple[str, int]]) -> None:
 def ready_is_found(node: Node, queue: Queue, born: int) -> None:
     """What is on a queue is leased, or stands at or behind the position of its priority."""
     count = 0
-    for lane, heads in (
-        (keys.LANE_READY, queue.heads), (keys.LANE_GROUPED, queue.grouped_heads),
-    ):  # fmt: skip
+    for lane, heads in ((keys.LANE_READY, queue.heads), (keys.LANE_GROUPED, queue.grouped_heads)):
         prefix = keys.lane(queue.id, lane)
         for key, value in node.store.scan(prefix, keys.after(prefix)):
             priority, arrival = keys.place(key)
@@ -175,9 +179,12 @@ def groups_agree(node: Node, dropped: set[int]) -> None:
     """What is stored of groups, and known of who holds them, agrees with the messages."""
     found: dict[int, dict[bytes, bytes]] = defaultdict(dict)
     for space in (
-        keys.SPACE_MESSAGE, keys.SPACE_GROUP, keys.SPACE_GROUP_ROW, keys.SPACE_CHAIN,
+        keys.SPACE_MESSAGE,
+        keys.SPACE_GROUP,
+        keys.SPACE_GROUP_ROW,
+        keys.SPACE_CHAIN,
         keys.SPACE_COMPLETE,
-    ):  # fmt: skip
+    ):
         for key, value in rows_of(node.store, space):
             found[int.from_bytes(key[1:5], "big")][key] = _own(node.store, key, value)
     bodies = dict(rows_of(node.store, keys.SPACE_BODY))

@@ -107,9 +107,14 @@ class Chance(Lab):
             strike: what each fault does.
         """
         calm = {
-            "deliver": self.deliver, "turn": self.turn, "act": self.act, "time": self.pass_time,
-            "dial": self.dial, "unclog": self.unclog, "start": self.start,
-        }  # fmt: skip
+            "deliver": self.deliver,
+            "turn": self.turn,
+            "act": self.act,
+            "time": self.pass_time,
+            "dial": self.dial,
+            "unclog": self.unclog,
+            "start": self.start,
+        }
         self._happens = {kind: partial(function, self) for kind, function in strike.items()} | calm
         self.faults = faults
         rates = CALM | faults

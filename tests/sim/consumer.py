@@ -150,9 +150,16 @@ class Consumer(Client):
         if habits.gets:
             wait_ms = self.lab.random.choice([0, 0, 1_000, 20_000])
             get = m.Get(
-                self.request, habits.queue, self.credit, wait_ms, habits.lease_ms,
-                self.credit_bytes, where, correlation_id, all_available=habits.whole,
-            )  # fmt: skip
+                self.request,
+                habits.queue,
+                self.credit,
+                wait_ms,
+                habits.lease_ms,
+                self.credit_bytes,
+                where,
+                correlation_id,
+                all_available=habits.whole,
+            )
             if habits.order != m.PHYSICAL:
                 get = get._replace(order=m.LOGICAL, reader=READER)
                 self.holds(self.request, READER)
@@ -160,9 +167,21 @@ class Consumer(Client):
         else:
             if habits.order != m.PHYSICAL:
                 self.holds(self.request)
-            self.send(m.Consume(self.request, habits.queue, self.credit, self.credit_bytes,
-                                habits.lease_ms, where, correlation_id, b"", habits.order,
-                                habits.whole, habits.later))  # fmt: skip
+            self.send(
+                m.Consume(
+                    self.request,
+                    habits.queue,
+                    self.credit,
+                    self.credit_bytes,
+                    habits.lease_ms,
+                    where,
+                    correlation_id,
+                    b"",
+                    habits.order,
+                    habits.whole,
+                    habits.later,
+                )
+            )
 
     def _settle_some(self) -> None:
         random, habits = self.lab.random, self.habits
@@ -200,8 +219,9 @@ class Consumer(Client):
                     key = (self.where, queue_id, handle.arrival)
                     self.lab.ledger.settles(way.action, key, handle.lease, way.delay_ms)
             packed = b"".join(m.HANDLE.pack(*handle[1:]) for handle in own)
-            self.send(m.Settle(self.settles, way.action, queue_id, packed, 0, way.delay_ms,
-                               way.lease_ms))  # fmt: skip
+            self.send(
+                m.Settle(self.settles, way.action, queue_id, packed, 0, way.delay_ms, way.lease_ms)
+            )
 
     def _renews(self, way: Way, handles: list[Handle], sent_ms: int) -> None:
         """Take note that leases may end at another time from here on, perhaps earlier."""

@@ -150,9 +150,14 @@ class Durable:
         return held
 
     def _added(
-        self, node: Node, view: View, handle: Handle, key: bytes, place: Place,
+        self,
+        node: Node,
+        view: View,
+        handle: Handle,
+        key: bytes,
+        place: Place,
         source: tuple[Handle, Held] | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         lane, value = place
         entry = entries.decode(value)
         put = self.ledger.of(entries.record(node.store, entry), node.name)
@@ -162,9 +167,17 @@ class Durable:
         uid = (handle[0], entry.target, trailer)
         require(uid not in view.uids, "one_message_of_a_uid_on_a_queue", fact)
         held = view.held[handle] = Held(
-            put, trailer, entry.target, keys.place(key)[0], view.crashes, view.life,
-            lane == keys.LANE_DELAYED, entry.expires_ms, 0, node.outcomes,
-        )  # fmt: skip
+            put,
+            trailer,
+            entry.target,
+            keys.place(key)[0],
+            view.crashes,
+            view.life,
+            lane == keys.LANE_DELAYED,
+            entry.expires_ms,
+            0,
+            node.outcomes,
+        )
         view.uids.add(uid)
         view.ever.add((name, trailer))
         if not held.is_delayed:

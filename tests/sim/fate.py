@@ -17,9 +17,11 @@ from tests.sim.view import Group, Handed, Handle, Held, View
 
 DEAD = (DEAD_LETTERS, BACKOUT)
 _FAILURES = (
-    ErrorCode.BACKOUT_THRESHOLD_REACHED, ErrorCode.DELIVERY_LIMIT_REACHED,
-    ErrorCode.MESSAGE_REJECTED, ErrorCode.GROUP_FAILED,
-)  # fmt: skip
+    ErrorCode.BACKOUT_THRESHOLD_REACHED,
+    ErrorCode.DELIVERY_LIMIT_REACHED,
+    ErrorCode.MESSAGE_REJECTED,
+    ErrorCode.GROUP_FAILED,
+)
 
 
 def is_over(ledger: Ledger, node: Node, view: View, handle: Handle, handed: Handed) -> bool:

@@ -255,8 +255,24 @@ def client_hangs_up(world: "World") -> bool:
 STRIKE: dict[str, Callable[["World"], bool]] = {
     function.__name__.replace("_", " "): function
     for function in (
-        cut, half_open, dark, clog, dial_fails, crash, crash_before, crash_after, stop, disk_fills,
-        rot, turn_fails, peers_turn_fails, wall_jumps, time_jumps, link_stops, link_alters,
-        program_forgets, client_hangs_up,
+        cut,
+        half_open,
+        dark,
+        clog,
+        dial_fails,
+        crash,
+        crash_before,
+        crash_after,
+        stop,
+        disk_fills,
+        rot,
+        turn_fails,
+        peers_turn_fails,
+        wall_jumps,
+        time_jumps,
+        link_stops,
+        link_alters,
+        program_forgets,
+        client_hangs_up,
     )
-}  # fmt: skip
+}

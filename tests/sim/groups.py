@@ -52,9 +52,12 @@ def forget(view: View, over: list[tuple[int, bytes]]) -> None:
     for key in over:
         group = view.groups[key]
         view.groups[key] = Group(
-            group.row, group.there, strangers=group.strangers, holder=group.holder,
+            group.row,
+            group.there,
+            strangers=group.strangers,
+            holder=group.holder,
             was_stopped=group.was_stopped,
-        )  # fmt: skip
+        )
 
 
 def came(view: View, handle: Handle, held: Held, fact: str) -> None:
@@ -83,9 +86,15 @@ def went(view: View, handle: Handle, held: Held, how: str) -> None:
 
 
 def judge(
-    ledger: Ledger, node: Node, view: View, handle: Handle, held: Held, holder: Holder,
-    state: int, happened: Counter[str],
-) -> None:  # fmt: skip
+    ledger: Ledger,
+    node: Node,
+    view: View,
+    handle: Handle,
+    held: Held,
+    holder: Holder,
+    state: int,
+    happened: Counter[str],
+) -> None:
     """Judge a member that is handed out in logical or pinned order."""
     member = held.put.member
     assert member is not None

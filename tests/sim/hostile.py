@@ -23,8 +23,18 @@ from tests.sim.wire import Wire
 if TYPE_CHECKING:
     from tests.sim.chance import Chance
 
-NAMES = ("H.1", "H.2", "H.3", "H.NONE", "", "bad name", "x" * 1_024, "a@b@c", "SYSTEM.EVENTS",
-         "SYSTEM.HOSTILE")  # fmt: skip
+NAMES = (
+    "H.1",
+    "H.2",
+    "H.3",
+    "H.NONE",
+    "",
+    "bad name",
+    "x" * 1_024,
+    "a@b@c",
+    "SYSTEM.EVENTS",
+    "SYSTEM.HOSTILE",
+)
 SYSTEM_QUEUES = ("SYSTEM.EVENTS", "SYSTEM.DEAD.LETTERS", "SYSTEM.PUBLICATIONS")
 CLAIMS = ("EVIL", "JFK", "NOBODY")
 ACTS = 0.08  # of the steps
@@ -53,8 +63,14 @@ class Hostile:
         self._claim = b""  # the store id under which it lies about who it is
         self._is_welcome = False
         self._tricks: tuple[Callable[[], bytes], ...] = (
-            self._any, self._any, self._guess, self._look, self._put, self._to_system, self._open,
-        )  # fmt: skip
+            self._any,
+            self._any,
+            self._guess,
+            self._look,
+            self._put,
+            self._to_system,
+            self._open,
+        )
         self._rough = (self._bent, self._half, self._flood)
 
     def act(self) -> None:
@@ -138,11 +154,16 @@ class Hostile:
     def _lie(self) -> bytes:
         """Opens a stream as the queue manager that it claims to be, fetches, and commits."""
         start = self._chances.choice((1, 5, 2**40))
-        return b"".join(map(_frame, (
-            m.LinkOpen(self._id(), self._claim + bytes(8), 1, start),
-            m.LinkFetch(self._id(), 0, FRAME_MAX_BYTES, 1 << 20, 100, 1 << 20),
-            m.Committed(1, self._chances.choice((1, 2**40))),
-        )))  # fmt: skip
+        return b"".join(
+            map(
+                _frame,
+                (
+                    m.LinkOpen(self._id(), self._claim + bytes(8), 1, start),
+                    m.LinkFetch(self._id(), 0, FRAME_MAX_BYTES, 1 << 20, 100, 1 << 20),
+                    m.Committed(1, self._chances.choice((1, 2**40))),
+                ),
+            )
+        )
 
     def _is_linked(self, name: str) -> bool:
         """Returns whether *name* is this queue manager, or is linked with it.
@@ -188,18 +209,25 @@ class Hostile:
         """Opens a stream, and makes its queues."""
         chances = self._chances
         producer_id = f"hostile {self._where}{chances.randrange(2)}".encode().ljust(16)[:16]
-        return b"".join(map(_frame, (
-            m.ProducerOpen(self._id(), producer_id),
-            *(m.QueueCreate(self._id(), name) for name in NAMES[:3]),
-        )))  # fmt: skip
+        return b"".join(
+            map(
+                _frame,
+                (
+                    m.ProducerOpen(self._id(), producer_id),
+                    *(m.QueueCreate(self._id(), name) for name in NAMES[:3]),
+                ),
+            )
+        )
 
     def _put(self) -> bytes:
         """Puts on its own queues, in good order or not, with a report to its own queue."""
         chances = self._chances
         fields = Fields(
-            b"hostile", envelope={REPLY_TO: chances.choice(NAMES[:4] + SYSTEM_QUEUES)},
-            expiry_ms=chances.choice((0, 1, 300)), flags=chances.choice((0, FLAG_REPORT_EXPIRY)),
-        )  # fmt: skip
+            b"hostile",
+            envelope={REPLY_TO: chances.choice(NAMES[:4] + SYSTEM_QUEUES)},
+            expiry_ms=chances.choice((0, 1, 300)),
+            flags=chances.choice((0, FLAG_REPORT_EXPIRY)),
+        )
         return self._put_to(
             chances.choice(NAMES[:3]), [record.encode(fields)] * chances.choice((1, 1, 1, 5))
         )

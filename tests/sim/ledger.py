@@ -187,9 +187,14 @@ class Ledger:
     hostile: set[tuple[str, int]] = field(default_factory=set)
 
     def new(
-        self, producer: str, where: str, queue: str, traits: Traits, now_ms: int = 0,
+        self,
+        producer: str,
+        where: str,
+        queue: str,
+        traits: Traits,
+        now_ms: int = 0,
         unit: Unit | None = None,
-    ) -> Put:  # fmt: skip
+    ) -> Put:
         """Return a put that is about to be made."""
         serial = len(self.puts)
         body = SERIAL.pack(MAGIC, serial) + b"%d." % serial * (traits.body_bytes // 2)
@@ -197,10 +202,19 @@ class Ledger:
         envelope = {records.HEADERS: {"kind": traits.kind}} if traits.kind else {}
         flags = records.FLAG_NOT_PERSISTENT if traits.volatile else 0
         flags |= records.FLAG_RETAINED if traits.retained else 0
-        record = records.encode(Fields(
-            body, traits.priority, traits.correlation_id, envelope, traits.uid, traits.member,
-            traits.expiry_ms, flags, traits.delay_ms,
-        ))  # fmt: skip
+        record = records.encode(
+            Fields(
+                body,
+                traits.priority,
+                traits.correlation_id,
+                envelope,
+                traits.uid,
+                traits.member,
+                traits.expiry_ms,
+                flags,
+                traits.delay_ms,
+            )
+        )
         lives = [x for x in (traits.expiry_ms, self.caps_ms.get((where, queue), 0)) if x]
         put = Put(
             serial, producer, where, queue, traits, record, now_ms, unit, min(lives, default=0)
@@ -235,9 +249,10 @@ class Ledger:
             return rotten
         put = self.of_body(body)
         require(
-            record[5:].startswith(put.record[5:]), "delivered_was_accepted",
+            record[5:].startswith(put.record[5:]),
+            "delivered_was_accepted",
             f"message {put.serial} was changed on its way",
-        )  # fmt: skip
+        )
         return put
 
     def of_body(self, body: bytes) -> Put:

@@ -31,10 +31,22 @@ STEPS = 2_000
 PORT = 7470
 # What may break, and how often beside 100 of all that is no fault.
 FAULTS = {
-    "cut": 1.0, "half open": 1.0, "dark": 0.3, "clog": 2.0, "dial fails": 1.0, "crash": 0.8,
-    "crash before": 0.8, "crash after": 0.8, "stop": 0.4, "wall jumps": 0.5, "time jumps": 0.3,
-    "back up": 2.0, "put back": 0.3, "link stops": 0.3, "inhibit": 0.3,
-}  # fmt: skip
+    "cut": 1.0,
+    "half open": 1.0,
+    "dark": 0.3,
+    "clog": 2.0,
+    "dial fails": 1.0,
+    "crash": 0.8,
+    "crash before": 0.8,
+    "crash after": 0.8,
+    "stop": 0.4,
+    "wall jumps": 0.5,
+    "time jumps": 0.3,
+    "back up": 2.0,
+    "put back": 0.3,
+    "link stops": 0.3,
+    "inhibit": 0.3,
+}
 
 
 class Net(Chance):
@@ -113,9 +125,12 @@ class Net(Chance):
     def _create_link(self, name: str, to: str) -> None:
         random = self.random
         attributes: dict[str, Any] = {
-            "addresses": [f"{to}:{PORT}"], "connections": random.choice([1, 1, 2, 3]),
-            "ordered": random.random() < 0.3, "routes": self.behind(name, to), "transit": True,
-        }  # fmt: skip
+            "addresses": [f"{to}:{PORT}"],
+            "connections": random.choice([1, 1, 2, 3]),
+            "ordered": random.random() < 0.3,
+            "routes": self.behind(name, to),
+            "transit": True,
+        }
         if (name, to) in self.account.fetched:
             attributes["addresses"] = []
         elif (to, name) not in self.account.fetched and random.random() < 0.2:
@@ -174,24 +189,26 @@ class Net(Chance):
 def config(random: Random, name: str) -> Config:
     """Return a configuration, of small limits or of the defaults."""
     link_window = random.choice([1, 2, 5, 20, 4096])
-    return Config.model_validate({
-        "queue_manager": {"name": name},
-        "limits": {
-            "put_window_messages": max(random.choice([2, 64, 4096]), link_window),
-            "turn_requests": random.choice([1, 50, 4096]),
-            "turn_rows": random.choice([20, 5_000]),
-            "turn_ms": random.choice([1, 4, 50]),
-        },
-        "link": {
-            "window_messages": link_window,
-            "window_bytes": random.choice([3_000, 8 << 20]),
-            "commit_messages": random.choice([1, 7, 500]),
-            "commit_interval_ms": random.choice([0, 50, 3_000]),
-            "redial_min_ms": random.choice([1, 100]),
-            "redial_max_ms": 5_000,
-            "stall_ms": random.choice([200, 3_000]),
-        },
-    })  # fmt: skip
+    return Config.model_validate(
+        {
+            "queue_manager": {"name": name},
+            "limits": {
+                "put_window_messages": max(random.choice([2, 64, 4096]), link_window),
+                "turn_requests": random.choice([1, 50, 4096]),
+                "turn_rows": random.choice([20, 5_000]),
+                "turn_ms": random.choice([1, 4, 50]),
+            },
+            "link": {
+                "window_messages": link_window,
+                "window_bytes": random.choice([3_000, 8 << 20]),
+                "commit_messages": random.choice([1, 7, 500]),
+                "commit_interval_ms": random.choice([0, 50, 3_000]),
+                "redial_min_ms": random.choice([1, 100]),
+                "redial_max_ms": 5_000,
+                "stall_ms": random.choice([200, 3_000]),
+            },
+        }
+    )
 
 
 def _back_up(net: Net) -> bool:
@@ -227,6 +244,8 @@ def _inhibit(net: Net) -> bool:
 
 
 STRIKE: dict[str, Callable[..., bool]] = STRIKE_ANY | {
-    "back up": _back_up, "put back": _put_back, "link stops": _link_stops,
+    "back up": _back_up,
+    "put back": _put_back,
+    "link stops": _link_stops,
     "inhibit": _inhibit,
-}  # fmt: skip
+}

@@ -80,9 +80,11 @@ class NetAccount(Watch):
         self.may_be_doubled |= {serial for _, serial in then} | set(since)
         self._on -= {(node.name, queue, serial) for queue, serial in now - then}
         elsewhere = {
-            held.put.serial for other in self.views.values() if other is not view
+            held.put.serial
+            for other in self.views.values()
+            if other is not view
             for held in other.held.values()
-        }  # fmt: skip
+        }
         self._over_links[node.name] |= {
             serial for serial in lost - elsewhere if self.ledger.puts[serial].where != node.name
         }
@@ -173,9 +175,17 @@ class NetAccount(Watch):
         fact = f"message {put.serial} from {put.where} to {put.queue} on {name} at {node.name}"
         require(lane in keys.LANES_READY, "nothing_before_its_time", fact)
         view.held[handle] = Held(
-            put, entries.uid_trailer(entry), entry.target, keys.place(key)[0], view.crashes,
-            view.life, False, 0, 0, node.outcomes,
-        )  # fmt: skip
+            put,
+            entries.uid_trailer(entry),
+            entry.target,
+            keys.place(key)[0],
+            view.crashes,
+            view.life,
+            False,
+            0,
+            0,
+            node.outcomes,
+        )
         again = (node.name, name, put.serial) in self._on
         require(not again or put.serial in self.may_be_doubled, "nothing_is_doubled", fact)
         self._on.add((node.name, name, put.serial))
@@ -236,9 +246,12 @@ class NetAccount(Watch):
 def _copied(view: View) -> View:
     """Return *view* as it is, for later."""
     return replace(
-        view, queues=dict(view.queues), attributes=dict(view.attributes), rows=dict(view.rows),
+        view,
+        queues=dict(view.queues),
+        attributes=dict(view.attributes),
+        rows=dict(view.rows),
         held={handle: replace(held) for handle, held in view.held.items()},
-    )  # fmt: skip
+    )
 
 
 def _places(view: View) -> set[tuple[str, int]]:

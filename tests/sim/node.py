@@ -43,9 +43,15 @@ class PeerPort:
         self._why = "the peer closed the connection"
         node.connections += 1
         self.peer = Peer(
-            node.connections, node.turns.intake, node.config.limits, node.welcome,
-            node.turns.tokens, node.lab.now_ms, dial=dial, admit=node.admit,
-        )  # fmt: skip
+            node.connections,
+            node.turns.intake,
+            node.config.limits,
+            node.welcome,
+            node.turns.tokens,
+            node.lab.now_ms,
+            dial=dial,
+            admit=node.admit,
+        )
         self.boot = node.turns
 
     def opened(self, wire: Wire) -> None:
@@ -143,9 +149,13 @@ class Node:
         chance = self.store_id if self.starts == 1 else salt.digest()[:16]
         try:
             self.turns = self.turns_type(
-                self.config, self.store, self._set_clock, chance, hashlib.sha256(chance).digest(),
+                self.config,
+                self.store,
+                self._set_clock,
+                chance,
+                hashlib.sha256(chance).digest(),
                 clock_ns=self._look,
-            )  # fmt: skip
+            )
         except Crash:
             self.store.abort()
             self._stopped(clean=False)
@@ -167,10 +177,20 @@ class Node:
         )
         limits = self.config.limits
         self.welcome = m.Welcome(
-            m.VERSION, self.name, boot.store_id, boot.number, [], "sim", limits.frame_max_bytes,
-            limits.message_max_bytes, limits.put_window_messages, limits.put_window_bytes,
-            limits.request_window, limits.heartbeat_ms, limits.liveness_ms,
-        )  # fmt: skip
+            m.VERSION,
+            self.name,
+            boot.store_id,
+            boot.number,
+            [],
+            "sim",
+            limits.frame_max_bytes,
+            limits.message_max_bytes,
+            limits.put_window_messages,
+            limits.put_window_bytes,
+            limits.request_window,
+            limits.heartbeat_ms,
+            limits.liveness_ms,
+        )
         return self.now()
 
     def now(self) -> Now:

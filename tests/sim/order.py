@@ -27,9 +27,15 @@ def leave(view: View, handle: Handle, held: Held) -> int:
 
 
 def judge(
-    ledger: Ledger, view: View, where: str, handle: Handle, now_ms: int, outcome: int,
-    unordered: set[tuple[str, str]], in_order: set[tuple[str, str]],
-) -> None:  # fmt: skip
+    ledger: Ledger,
+    view: View,
+    where: str,
+    handle: Handle,
+    now_ms: int,
+    outcome: int,
+    unordered: set[tuple[str, str]],
+    in_order: set[tuple[str, str]],
+) -> None:
     """Judge a first delivery to one who takes what comes."""
     queue_id, arrival = handle
     held = view.held[handle]

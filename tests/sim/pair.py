@@ -229,9 +229,12 @@ class Pair(Lab):
     """
 
     def __init__(
-        self, edge: dict[str, Any] | None = None, hub: dict[str, Any] | None = None, *,
+        self,
+        edge: dict[str, Any] | None = None,
+        hub: dict[str, Any] | None = None,
+        *,
         linked: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(Random(0))
         self.watch = Blind(self.ledger)
         self.left = []
@@ -264,9 +267,10 @@ class Pair(Lab):
     def link_wire(self) -> Wire:
         """Return the connection of the link."""
         (wire,) = (
-            wire for wire in self.wires
+            wire
+            for wire in self.wires
             if isinstance(wire.flows[0].port, PeerPort) and not wire.flows[0].over
-        )  # fmt: skip
+        )
         return wire
 
     def cut_link(self) -> None:

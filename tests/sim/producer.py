@@ -17,9 +17,15 @@ from tests.sim.ledger import GROUP_QUEUES, KINDS, Put, Traits, Unit, require
 from tests.sim.node import Node
 
 EXPECTED = {
-    "QUEUE_FULL", "QUEUE_BYTES_FULL", "DUPLICATE_MESSAGE", "QUEUE_UNKNOWN", "STORE_FULL",
-    "PRODUCERS_EXHAUSTED", "PUT_INHIBITED", "DUPLICATE_UNCOMMITTED",
-}  # fmt: skip
+    "QUEUE_FULL",
+    "QUEUE_BYTES_FULL",
+    "DUPLICATE_MESSAGE",
+    "QUEUE_UNKNOWN",
+    "STORE_FULL",
+    "PRODUCERS_EXHAUSTED",
+    "PUT_INHIBITED",
+    "DUPLICATE_UNCOMMITTED",
+}
 RETENTION_SAFE_MS = 86_400_000  # No seed lasts so long, but for jumps of the wall clock.
 
 
@@ -61,9 +67,14 @@ def new_put(
 
 
 def _new_member(
-    lab: Lab, habits: Habits, producer: str, where: str, queue: str, unit: Unit | None,
+    lab: Lab,
+    habits: Habits,
+    producer: str,
+    where: str,
+    queue: str,
+    unit: Unit | None,
     traits: Traits,
-) -> Put:  # fmt: skip
+) -> Put:
     """Return a put that may be of a group."""
     if lab.random.random() >= habits.grouped:
         return lab.ledger.new(producer, where, queue, traits, lab.now_ms, unit)

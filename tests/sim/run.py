@@ -111,16 +111,49 @@ def results(seeds: Iterator[int], jobs: int, steps: int, deadline: float) -> Ite
 
 # What the workload does beside faults: each is to be met often enough to be tried at all.
 FEATURES = (
-    "units committed", "units backed out", "units lost", "units refused", "units over queues",
-    "commits resent", "failures", "retries", "dead letters", "backout_threshold_reached",
-    "delivery_limit_reached", "message_rejected", "message_expired", "queue_full", "moved back",
-    "expired", "delayed", "lost", "pushed out", "selected", "renewed", "breaker opened",
-    "groups ended", "members consumed", "groups parked", "handovers",
-    "published", "parked", "republished", "consumed again", "dropped", "retained given", "carried",
+    "units committed",
+    "units backed out",
+    "units lost",
+    "units refused",
+    "units over queues",
+    "commits resent",
+    "failures",
+    "retries",
+    "dead letters",
+    "backout_threshold_reached",
+    "delivery_limit_reached",
+    "message_rejected",
+    "message_expired",
+    "queue_full",
+    "moved back",
+    "expired",
+    "delayed",
+    "lost",
+    "pushed out",
+    "selected",
+    "renewed",
+    "breaker opened",
+    "groups ended",
+    "members consumed",
+    "groups parked",
+    "handovers",
+    "published",
+    "parked",
+    "republished",
+    "consumed again",
+    "dropped",
+    "retained given",
+    "carried",
     "subscription suspended",
-    "hops", "circles", "stores put back", "lost with a store", "doubled by a store",
-    "events", "exported", "hostile frames",
-)  # fmt: skip
+    "hops",
+    "circles",
+    "stores put back",
+    "lost with a store",
+    "doubled by a store",
+    "events",
+    "exported",
+    "hostile frames",
+)
 
 
 def summary(seeds: int, sums: Counter[str], hit: Counter[str], took_s: float) -> str:
@@ -151,9 +184,9 @@ def main() -> int:
     started = time.monotonic()
     deadline = started + options.minutes * 60 if options.minutes else float("inf")
     total = options.seeds or (None if options.minutes else 200)
-    seeds = count(options.start) if total is None else iter(
-        range(options.start, options.start + total)
-    )  # fmt: skip
+    seeds = (
+        count(options.start) if total is None else iter(range(options.start, options.start + total))
+    )
     done, sums, hit, failed = 0, Counter[str](), Counter[str](), 0
     for result in results(seeds, options.jobs, options.steps, deadline):
         done += 1

@@ -69,34 +69,39 @@ def config(random: Random, name: str) -> Config:
     """Return a configuration, of small limits or of the defaults."""
     link_window = random.choice([1, 2, 5, 20, 4096])
     put_window = random.choice([2, 8, 64, 4096])
-    return Config.model_validate({
-        "queue_manager": {"name": name, "downtime_max_ms": random.choice([0, 60_000, 86_400_000])},
-        "limits": {
-            "put_window_messages": max(put_window, random.choice([1, 1, 2]) * link_window),
-            "turn_requests": random.choice([1, 3, 50, 4096]),
-            "turn_bytes": random.choice([1024, 16 << 20]),
-            "turn_rows": random.choice([1, 20, 5_000]),
-            "turn_ms": random.choice([1, 4, 50]),
-        },
-        "queue_defaults": {"leases_max": random.choice([1, 4, 30, 10_000])},
-        "unit": {
-            "messages_max": random.choice([5, 2_000, 2_000]),
-            "age_max_ms": random.choice([500, 60_000, 300_000]),
-        },
-        "producer": {
-            "retention_ms": random.choice([600_000, 30 * 86_400_000]),
-            "producers_max": random.choice([8, 100_000, 100_000]),
-        },
-        "link": {
-            "window_messages": link_window,
-            "window_bytes": random.choice([1024, 3_000, 8 << 20]),
-            "commit_messages": random.choice([1, 2, 7, 500]),
-            "commit_interval_ms": random.choice([0, 5, 50, 3_000]),
-            "redial_min_ms": random.choice([1, 100, 5_000]),
-            "redial_max_ms": random.choice([5_000, 30_000]),
-            "stall_ms": random.choice([200, 3_000, 10_000]),
-        },
-    })  # fmt: skip
+    return Config.model_validate(
+        {
+            "queue_manager": {
+                "name": name,
+                "downtime_max_ms": random.choice([0, 60_000, 86_400_000]),
+            },
+            "limits": {
+                "put_window_messages": max(put_window, random.choice([1, 1, 2]) * link_window),
+                "turn_requests": random.choice([1, 3, 50, 4096]),
+                "turn_bytes": random.choice([1024, 16 << 20]),
+                "turn_rows": random.choice([1, 20, 5_000]),
+                "turn_ms": random.choice([1, 4, 50]),
+            },
+            "queue_defaults": {"leases_max": random.choice([1, 4, 30, 10_000])},
+            "unit": {
+                "messages_max": random.choice([5, 2_000, 2_000]),
+                "age_max_ms": random.choice([500, 60_000, 300_000]),
+            },
+            "producer": {
+                "retention_ms": random.choice([600_000, 30 * 86_400_000]),
+                "producers_max": random.choice([8, 100_000, 100_000]),
+            },
+            "link": {
+                "window_messages": link_window,
+                "window_bytes": random.choice([1024, 3_000, 8 << 20]),
+                "commit_messages": random.choice([1, 2, 7, 500]),
+                "commit_interval_ms": random.choice([0, 5, 50, 3_000]),
+                "redial_min_ms": random.choice([1, 100, 5_000]),
+                "redial_max_ms": random.choice([5_000, 30_000]),
+                "stall_ms": random.choice([200, 3_000, 10_000]),
+            },
+        }
+    )
 
 
 def producer_habits(random: Random, queues: list[str], shared: list[Uid]) -> ProducerHabits:
@@ -141,10 +146,7 @@ def attributes(random: Random) -> dict[str, Any]:
 
 def link_attributes(random: Random) -> dict[str, Any]:
     """Return over how many paths a link goes, and in what order."""
-    return {
-        "connections": random.choice([1, 1, 1, 2, 3]),
-        "ordered": random.random() < 0.2,
-    }
+    return {"connections": random.choice([1, 1, 1, 2, 3]), "ordered": random.random() < 0.2}
 
 
 def group_attributes(random: Random) -> dict[str, Any]:
@@ -172,7 +174,8 @@ def worker_habits(random: Random, source: str, queues: list[str]) -> worker.Habi
     puts.total = random.choice([5, 20])
     reads = m.LOGICAL if source in GROUP_QUEUES and random.random() < 0.5 else m.PHYSICAL
     return worker.Habits(
-        puts, source,
+        puts,
+        source,
         lease_ms=random.choice([200, 5_000, 60_000]),
         steps_max=random.choice([2, 6]),
         batch_max=random.choice([1, 5]),
@@ -180,7 +183,7 @@ def worker_habits(random: Random, source: str, queues: list[str]) -> worker.Habi
         wrong=random.choice([0, 0.1, 0.3]),
         idle=random.choice([0, 0.3, 0.8]),
         order=reads,
-    )  # fmt: skip
+    )
 
 
 def consumer_habits(random: Random, queue: str) -> consumer.Habits:

@@ -38,9 +38,7 @@ def laws(kind: World_, steps: int, first: int) -> Iterator[str]:
             yield violated.law
 
 
-def assert_caught(
-    *wanted: str, kind: World_ = World, steps: int = 1_500, first: int = 0
-) -> None:  # fmt: skip
+def assert_caught(*wanted: str, kind: World_ = World, steps: int = 1_500, first: int = 0) -> None:
     found = []
     for law in laws(kind, steps, first):
         found.append(law)
@@ -71,10 +69,17 @@ def without(kind: int) -> Callable[..., None]:
 @pytest.mark.parametrize(
     "kind",
     [
-        history.RETURNED, history.SETTLED, history.EXPIRED, history.DEAD_LETTERED,
-        history.TRANSFERRED, history.REMOVED, history.LOST, history.DAMAGED, history.AVAILABLE,
+        history.RETURNED,
+        history.SETTLED,
+        history.EXPIRED,
+        history.DEAD_LETTERED,
+        history.TRANSFERRED,
+        history.REMOVED,
+        history.LOST,
+        history.DAMAGED,
+        history.AVAILABLE,
     ],
-)  # fmt: skip
+)
 def test_event_that_is_not_kept_is_found(monkeypatch: Patch, kind: int) -> None:
     first = 19 if kind == history.DAMAGED else 0
     monkeypatch.setattr(Account, "entry", without(kind))

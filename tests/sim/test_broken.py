@@ -166,11 +166,12 @@ def as_holder(queue: Queue, handles: bytes) -> bytes:
 def test_ack_of_a_foreign_lease_is_accepted(monkeypatch: Patch) -> None:
     ack = settle.ack_all
     monkeypatch.setattr(
-        settle, "ack_all",
+        settle,
+        "ack_all",
         lambda queue, tx, now, handles, numbers: ack(
             queue, tx, now, as_holder(queue, handles), numbers
         ),
-    )  # fmt: skip
+    )
     assert_caught({"settled_by_its_holder"})
 
 

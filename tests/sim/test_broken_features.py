@@ -85,11 +85,12 @@ def test_retry_comes_at_once(monkeypatch: Patch) -> None:
 def test_delayed_put_is_there_at_once(monkeypatch: Patch) -> None:
     append = put.append
     monkeypatch.setattr(
-        put, "append",
+        put,
+        "append",
         lambda queue, tx, prepared, arrival: append(
             queue, tx, prepared._replace(ready_ms=0), arrival
         ),
-    )  # fmt: skip
+    )
     assert_caught({"nothing_before_its_time"})
 
 
@@ -254,11 +255,12 @@ def test_message_that_is_gone_is_still_selected(monkeypatch: Patch) -> None:
 def test_note_outlives_its_message(monkeypatch: Patch) -> None:
     timed_keys = index.timed_keys
     monkeypatch.setattr(
-        index, "timed_keys",
+        index,
+        "timed_keys",
         lambda queue_id, entry, *rest: timed_keys(
             queue_id, entry._replace(flags=entry.flags & ~entries.NOTED), *rest
         ),
-    )  # fmt: skip
+    )
     assert_caught({"notes_agree"})
 
 

@@ -32,22 +32,24 @@ class Bench(Pair):
         chance = Random(seed)
         edge = {
             "link": {
-                "window_messages": chance.choice([1, 3, 20, 4096]), "stall_ms": 2_000,
+                "window_messages": chance.choice([1, 3, 20, 4096]),
+                "stall_ms": 2_000,
                 "redial_max_ms": 1_000,
             }
-        }  # fmt: skip
+        }
         hub = {
             "link": {
                 "commit_messages": chance.choice([1, 3, 500]),
                 "commit_interval_ms": chance.choice([0, 50, 1_000]),
             }
-        }  # fmt: skip
+        }
         super().__init__(edge, hub, linked=False)
         self.chance = chance
         attributes = {
-            "addresses": [f"{HUB}:7470"], "connections": chance.choice([1, 1, 2, 3]),
+            "addresses": [f"{HUB}:7470"],
+            "connections": chance.choice([1, 1, 2, 3]),
             "ordered": chance.random() < 0.3,
-        }  # fmt: skip
+        }
         self.at_edge.ask(lambda i: m.LinkCreate(i, HUB, attributes))
         self.at_edge.ask(lambda i: m.QueueCreate(i, REMOTE))
         self.settle()
@@ -86,16 +88,19 @@ class Bench(Pair):
     def paths(self) -> list[Wire]:
         """The link's connections."""
         return [
-            wire for wire in self.wires
+            wire
+            for wire in self.wires
             if isinstance(wire.flows[0].port, PeerPort) and not wire.flows[0].over
-        ]  # fmt: skip
+        ]
 
     def flows_to(self, node: Node) -> list[Flow]:
         """What is on its way to one end of the link."""
         return [
-            flow for wire in self.wires for flow in wire.flows
+            flow
+            for wire in self.wires
+            for flow in wire.flows
             if isinstance(flow.port, PeerPort) and flow.port.node is node and not flow.over
-        ]  # fmt: skip
+        ]
 
     def hear(self, node: Node) -> None:
         """Have all arrive that is on its way to *node*; it has not looked at it yet."""

@@ -66,4 +66,4 @@ def test_ack_by_anybody_is_found_by_hostile_clients_alone(monkeypatch: Patch) ->
     monkeypatch.setattr(settle, "ack_all", ack_any)
     assert_found_by_hostile_clients_alone(
         "removed_was_acknowledged", "settled_by_its_holder", first=33
-    )  # fmt: skip
+    )

@@ -36,9 +36,7 @@ class BothWays(Pair):
     def __init__(self, connections: int = 1, **sections: Any) -> None:
         super().__init__(sections, sections, linked=False)
         self.watch = self.counting = Counting(self.ledger)
-        attributes = {
-            "addresses": [f"{HUB}:7470"], "fetch": True, "connections": connections
-        }  # fmt: skip
+        attributes = {"addresses": [f"{HUB}:7470"], "fetch": True, "connections": connections}
         self.at_edge.ask(lambda i: m.LinkCreate(i, HUB, attributes))
         self.at_edge.ask(lambda i: m.QueueCreate(i, REMOTE))
         self.at_edge.ask(lambda i: m.QueueCreate(i, "REPLIES"))

@@ -51,8 +51,12 @@ class Chain(Lab):
         assert all(isinstance(result, PutResult) for result in results), results
 
     def waiting(self) -> int:
-        links = [link for node in self.nodes.values() if node.up
-                 for link in node.turns.broker.catalogue.links.values()]  # fmt: skip
+        links = [
+            link
+            for node in self.nodes.values()
+            if node.up
+            for link in node.turns.broker.catalogue.links.values()
+        ]
         return sum(link.queue.counters.depth for link in links)
 
 

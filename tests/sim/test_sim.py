@@ -94,11 +94,15 @@ def test_bytes_do_not_depend_on_the_hashes_of_the_process() -> None:
     )
     digests = {
         subprocess.run(
-            [sys.executable, "-c", program], cwd=REPO, check=True, capture_output=True, text=True,
+            [sys.executable, "-c", program],
+            cwd=REPO,
+            check=True,
+            capture_output=True,
+            text=True,
             env=os.environ | {"PYTHONHASHSEED": number},
         ).stdout
         for number in ("1", "2")
-    }  # fmt: skip
+    }
     assert len(digests) == 1
 
 

@@ -38,10 +38,20 @@ def test_same_seed_leaves_the_same_bytes() -> None:
 @pytest.mark.long
 def test_worlds_do_all_that_there_is() -> None:
     wanted = {
-        "parked", "republished", "consumed again", "dropped", "expired", "retained given",
-        "carried", "groups parked", "units committed", "pushed out", "purged", "ended",
+        "parked",
+        "republished",
+        "consumed again",
+        "dropped",
+        "expired",
+        "retained given",
+        "carried",
+        "groups parked",
+        "units committed",
+        "pushed out",
+        "purged",
+        "ended",
         "subscription suspended",
-    }  # fmt: skip
+    }
     met: Counter[str] = Counter()
     for seed in range(12, 40):
         world = TopicWorld(seed)

@@ -194,9 +194,17 @@ class TopicAccount(Watch):
         put = self.ledger.of(record, node.name)
         fact = f"publication {put.serial} to {put.queue} on {name} at {node.name}"
         view.held[handle] = Held(
-            put, entries.uid_trailer(entry), entry.target, keys.place(key)[0], view.crashes,
-            view.life, False, entry.expires_ms, 0, node.outcomes,
-        )  # fmt: skip
+            put,
+            entries.uid_trailer(entry),
+            entry.target,
+            keys.place(key)[0],
+            view.crashes,
+            view.life,
+            False,
+            entry.expires_ms,
+            0,
+            node.outcomes,
+        )
         if kind == "publications":
             require(entry.target == put.queue[1:], "delivered_was_accepted", fact)
             self._published(node, put, handle[1], entries.uid_trailer(entry), fact)
@@ -263,9 +271,7 @@ class TopicAccount(Watch):
             sub.again.add(serial)
             self.happened["republished"] += 1
 
-    def _leaves(
-        self, node: Node, view: View, handle: Handle, was: Place, dead: set[int]
-    ) -> None:  # fmt: skip
+    def _leaves(self, node: Node, view: View, handle: Handle, was: Place, dead: set[int]) -> None:
         require(handle in view.held, "nothing_is_doubled", f"{handle} left twice at {node.name}")
         held = view.held.pop(handle)
         put, (name, kind) = held.put, view.queues[handle[0]]
@@ -288,7 +294,7 @@ class TopicAccount(Watch):
 
     def _fate(
         self, node: Node, sub: Sub, handle: Handle, held: Held, was: Place, dead: set[int]
-    ) -> str:  # fmt: skip
+    ) -> str:
         """Return why a publication left a subscription; nothing where there is no cause."""
         put, where = held.put, node.name
         if sub.has_ended:
@@ -311,9 +317,7 @@ class TopicAccount(Watch):
             return "dead" if put.serial in dead else "pushed out"
         return ""
 
-    def _is_held_by_nobody(
-        self, node: Node, view: View, put: Put, arrival: int, fact: str
-    ) -> None:  # fmt: skip
+    def _is_held_by_nobody(self, node: Node, view: View, put: Put, arrival: int, fact: str) -> None:
         kept = self.retained.get((node.name, put.queue[1:])) == put.serial
         require(not kept, "publication_is_kept", f"{fact}: it is retained")
         for queue_id, sub in self.subs[node.name].items():
@@ -394,9 +398,10 @@ class TopicAccount(Watch):
         """Hold all accounts against each other, when everything has come to rest."""
         for where, view in self.views.items():
             kept = {
-                held.put.serial for (queue_id, _), held in view.held.items()
+                held.put.serial
+                for (queue_id, _), held in view.held.items()
                 if view.queues[queue_id][1] == "publications"
-            }  # fmt: skip
+            }
             retained = {serial for (at, _), serial in self.retained.items() if at == where}
             require(kept == retained, "nothing_is_kept_for_nobody", f"{where}: {kept ^ retained}")
             for sub in self.live(where):

@@ -141,12 +141,20 @@ class TopicApp:
         is_retained = member is None and random.random() < self.world.retained
         size = random.choice([12, 200, 900, 5_000 if random.random() < 0.2 else 20])
         return self.world.ledger.new(
-            self.name, self.where, topic, Traits(
-                random.choice([4, 4, 7]), size, kind=random.choice(KINDS), member=member,
+            self.name,
+            self.where,
+            topic,
+            Traits(
+                random.choice([4, 4, 7]),
+                size,
+                kind=random.choice(KINDS),
+                member=member,
                 expiry_ms=random.choice([100, 3_000, 60_000]) if is_timed else 0,
-                volatile=is_volatile, retained=is_retained and not is_volatile,
-            ), self.world.now_ms,
-        )  # fmt: skip
+                volatile=is_volatile,
+                retained=is_retained and not is_volatile,
+            ),
+            self.world.now_ms,
+        )
 
     def _put_done(self, put: Put, result: Any) -> None:
         if isinstance(result, PutResult):
@@ -183,9 +191,13 @@ class TopicApp:
     def _subscribe(self, wanted: Wanted) -> None:
         if not self._subscribing and self.world.now_ms >= self._idle_until_ms:
             self._subscribing = self.core.request(
-                self.world.now_ms, m.Subscribe, wanted.topic, wanted.name, wanted.where,
+                self.world.now_ms,
+                m.Subscribe,
+                wanted.topic,
+                wanted.name,
+                wanted.where,
                 dict(wanted.attributes),
-            )  # fmt: skip
+            )
 
     def _subscribed(self, event: Any) -> None:
         self._subscribing = 0

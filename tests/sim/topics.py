@@ -31,10 +31,22 @@ FILTERS = ("flights/#", "flights/+", "flights/+/UA", "flights/JFK/#", "flights/L
 OVERFLOWS = ("discard-newest", "discard-oldest", "dead-letter-oldest", "suspend")
 # What may break, and how often beside 100 of all that is no fault.
 FAULTS = {
-    "cut": 1.0, "half open": 1.0, "dark": 0.3, "clog": 2.0, "dial fails": 1.0, "crash": 0.8,
-    "crash before": 0.8, "crash after": 0.8, "stop": 0.4, "disk fills": 0.2, "turn fails": 0.4,
-    "wall jumps": 0.3, "time jumps": 0.3, "program forgets": 0.4, "client hangs up": 0.8,
-}  # fmt: skip
+    "cut": 1.0,
+    "half open": 1.0,
+    "dark": 0.3,
+    "clog": 2.0,
+    "dial fails": 1.0,
+    "crash": 0.8,
+    "crash before": 0.8,
+    "crash after": 0.8,
+    "stop": 0.4,
+    "disk fills": 0.2,
+    "turn fails": 0.4,
+    "wall jumps": 0.3,
+    "time jumps": 0.3,
+    "program forgets": 0.4,
+    "client hangs up": 0.8,
+}
 
 
 class TopicWorld(Chance):
@@ -99,10 +111,11 @@ class TopicWorld(Chance):
             for number in range(random.choice([1, 3, 5])):
                 is_durable = random.random() < 0.8
                 wanted = Wanted(
-                    random.choice(FILTERS), f"APP:s{number}" if is_durable else "",
+                    random.choice(FILTERS),
+                    f"APP:s{number}" if is_durable else "",
                     f"kind = '{random.choice(KINDS)}'" if random.random() < 0.2 else "",
                     tuple(self._attributes().items()),
-                )  # fmt: skip
+                )
                 yield TopicApp(self, f"{where}-{number}", where, wanted, random.choice([0, 0, 20]))
 
     def _attributes(self) -> dict[str, Any]:
@@ -244,20 +257,24 @@ class TopicWorld(Chance):
 
 def config(random: Random, name: str) -> Config:
     """Return a configuration, of small limits or of the defaults."""
-    return Config.model_validate({
-        "queue_manager": {"name": name},
-        "limits": {
-            "put_window_messages": random.choice([2, 64, 4096]),
-            "turn_requests": random.choice([1, 50, 4096]),
-            "turn_rows": random.choice([20, 100, 5_000]),
-            "turn_ms": random.choice([1, 4, 50]),
-        },
-        "link": {
-            "commit_messages": random.choice([1, 500]),
-            "commit_interval_ms": random.choice([0, 3_000]),
-            "redial_min_ms": 100, "redial_max_ms": 5_000, "stall_ms": 3_000,
-        },
-    })  # fmt: skip
+    return Config.model_validate(
+        {
+            "queue_manager": {"name": name},
+            "limits": {
+                "put_window_messages": random.choice([2, 64, 4096]),
+                "turn_requests": random.choice([1, 50, 4096]),
+                "turn_rows": random.choice([20, 100, 5_000]),
+                "turn_ms": random.choice([1, 4, 50]),
+            },
+            "link": {
+                "commit_messages": random.choice([1, 500]),
+                "commit_interval_ms": random.choice([0, 3_000]),
+                "redial_min_ms": 100,
+                "redial_max_ms": 5_000,
+                "stall_ms": 3_000,
+            },
+        }
+    )
 
 
 def _program_forgets(world: TopicWorld) -> bool:

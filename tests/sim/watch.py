@@ -165,9 +165,15 @@ class Watch(Durable):
             if before is None:
                 if not (selects or whole or holder):
                     order.judge(
-                        self.ledger, view, node.name, handle, node.now().ms, node.outcomes - 1,
-                        self.unordered, self.in_order,
-                    )  # fmt: skip
+                        self.ledger,
+                        view,
+                        node.name,
+                        handle,
+                        node.now().ms,
+                        node.outcomes - 1,
+                        self.unordered,
+                        self.in_order,
+                    )
                 self._first_time(view, held, delivered, state, fact)
             else:
                 self._again(node, view, handle, before, state, fact, gone)
@@ -213,9 +219,15 @@ class Watch(Durable):
             require(view.crashes > held.crashes, "maybe_has_a_crash", fact)
 
     def _again(
-        self, node: Node, view: View, handle: Handle, before: Handed, state: int, fact: str,
+        self,
+        node: Node,
+        view: View,
+        handle: Handle,
+        before: Handed,
+        state: int,
+        fact: str,
         gone: set[int],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.happened["redeliveries"] += 1
         over = before.connection in gone or fate.is_over(self.ledger, node, view, handle, before)
         require(over, "delivered_again_has_a_cause", f"{fact}, lease {before.lease} is open")

@@ -24,9 +24,17 @@ from tests.sim.ledger import Put, Unit, described, require
 COMMITTED_TWICE = 0.1
 _OVER = {"UNIT_UNKNOWN", "UNIT_BACKED_OUT", "UNIT_INCOMPLETE", "STORE_FULL"}
 _STEPS = {
-    "QUEUE_UNKNOWN", "PUT_INHIBITED", "GET_INHIBITED", "UNIT_UNKNOWN", "QUEUE_FULL", "STORE_FULL",
-    "QUEUE_BYTES_FULL", "UNIT_TOO_LARGE", "QUEUE_DELETED", "CANCELLED",
-}  # fmt: skip
+    "QUEUE_UNKNOWN",
+    "PUT_INHIBITED",
+    "GET_INHIBITED",
+    "UNIT_UNKNOWN",
+    "QUEUE_FULL",
+    "STORE_FULL",
+    "QUEUE_BYTES_FULL",
+    "UNIT_TOO_LARGE",
+    "QUEUE_DELETED",
+    "CANCELLED",
+}
 
 
 @dataclass(slots=True)
@@ -163,9 +171,8 @@ class Worker(Client):
         wrong = random.random() < self.habits.wrong
         unit.committing = not wrong
         message = m.UnitCommit(
-            0, self.next_seq, self.next_seq - 1, self.number, len(unit.puts) + wrong,
-            len(unit.gets),
-        )  # fmt: skip
+            0, self.next_seq, self.next_seq - 1, self.number, len(unit.puts) + wrong, len(unit.gets)
+        )
         self.lab.ledger.commits(unit, self.producer_id, self.next_seq)
         self.commit = (unit, self.next_seq, message)
         self.unit = None

@@ -97,9 +97,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return publish(options.json)
     found = {
         "machine": machine(os.getloadavg()[0]),
-        "versions": installed(asked(options.rows, options.peers)), "seconds": options.seconds,
-        "rounds": options.rounds, "scale": options.scale, "rows": [], "runs": [], "own": [],
-    }  # fmt: skip
+        "versions": installed(asked(options.rows, options.peers)),
+        "seconds": options.seconds,
+        "rounds": options.rounds,
+        "scale": options.scale,
+        "rows": [],
+        "runs": [],
+        "own": [],
+    }
     code = measure(options, found)
     if found["runs"] or found["own"]:
         show(found)
@@ -113,9 +118,14 @@ def measure(options: argparse.Namespace, found: dict[str, Any]) -> int:
     """Measure into *found*, and write that down after each run; return the exit code."""
     telling = Telling()
     setting = Setting(
-        options.dir.absolute(), options.seconds, options.rounds, options.scale,
-        telling.say, telling.note, tuple(found["versions"]),
-    )  # fmt: skip
+        options.dir.absolute(),
+        options.seconds,
+        options.rounds,
+        options.scale,
+        telling.say,
+        telling.note,
+        tuple(found["versions"]),
+    )
     servers = [server for server in SERVERS if server.name in found["versions"]]
     own = [row for row in options.rows if row in OWN_ROWS]
     rest_s = sum(guess_s(row, setting) for row in own)
@@ -203,20 +213,45 @@ def parse(arguments: Sequence[str] | None, environment: Mapping[str, str]) -> ar
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--rows", nargs="+", default=[environment.get("ROWS", "")],
-        metavar="ROW", help="of those above; by default all")  # fmt: skip
-    add("--peers", nargs="+", default=[environment.get("PEERS", "")],
-        metavar="PEER", help=f"of {', '.join(peers)}, or none; by default all")  # fmt: skip
-    add("--seconds", type=float, default=environment.get("SECONDS") or SECONDS,
-        help="how long each run puts")  # fmt: skip
-    add("--scale", type=float, default=environment.get("SCALE") or 1.0,
-        help="of all depths and connections; only 1 says whether targets are reached")  # fmt: skip
+    add(
+        "--rows",
+        nargs="+",
+        default=[environment.get("ROWS", "")],
+        metavar="ROW",
+        help="of those above; by default all",
+    )
+    add(
+        "--peers",
+        nargs="+",
+        default=[environment.get("PEERS", "")],
+        metavar="PEER",
+        help=f"of {', '.join(peers)}, or none; by default all",
+    )
+    add(
+        "--seconds",
+        type=float,
+        default=environment.get("SECONDS") or SECONDS,
+        help="how long each run puts",
+    )
+    add(
+        "--scale",
+        type=float,
+        default=environment.get("SCALE") or 1.0,
+        help="of all depths and connections; only 1 says whether targets are reached",
+    )
     add("--rounds", type=int, default=3, help="of which medians are taken (3)")
     add("--dir", type=Path, default=Path("build/bench"), help="a directory on the disk to measure")
-    add("--json", type=Path, default=Path("build/bench.json"),
-        help="what to write; tables and pictures go beside it")  # fmt: skip
-    add("--publish", action="store_true",
-        help="measure nothing; put the last report into docs/ and README.md")  # fmt: skip
+    add(
+        "--json",
+        type=Path,
+        default=Path("build/bench.json"),
+        help="what to write; tables and pictures go beside it",
+    )
+    add(
+        "--publish",
+        action="store_true",
+        help="measure nothing; put the last report into docs/ and README.md",
+    )
     options = parser.parse_args(arguments)
     options.rows = _words(options.rows) or list(all_rows)
     options.peers = _words(options.peers) or peers

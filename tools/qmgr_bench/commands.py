@@ -24,10 +24,12 @@ SPAN_MIN_MS = 2.0**-10  # so that 1 ms begins a span, too
 QueueName = Annotated[
     str,
     typer.Option(
-        "--queue", metavar="QUEUE", help="Made if need be; else it must be empty.",
+        "--queue",
+        metavar="QUEUE",
+        help="Made if need be; else it must be empty.",
         autocompletion=completion.local_queues,
     ),
-]  # fmt: skip
+]
 Count = Annotated[
     int | None, typer.Option(metavar="N", min=1, show_default=False, help="Stop after so many.")
 ]
@@ -60,10 +62,12 @@ Consumers = Annotated[
 Rate = Annotated[
     float | None,
     typer.Option(
-        metavar="N", min=0.1, show_default=False,
+        metavar="N",
+        min=0.1,
+        show_default=False,
         help="Puts a second of all producers; each is timed from when it was due.",
     ),
-]  # fmt: skip
+]
 Prefetch = Annotated[
     int, typer.Option(metavar="N", min=1, help="Messages a consumer may have ahead.")
 ]
@@ -76,18 +80,18 @@ OneAFrame = Annotated[
 Unit = Annotated[
     int,
     typer.Option(
-        metavar="N", min=0, show_default=False,
+        metavar="N",
+        min=0,
+        show_default=False,
         help="Put in units of work of so many; each put is answered by its commit.",
     ),
-]  # fmt: skip
+]
 Same = Annotated[bool, typer.Option("--same/--vary", help="Whether all bodies are the same.")]
 Priority = Annotated[
     int, typer.Option(metavar="0-9", min=0, max=PRIORITY_MAX, help=f"{PRIORITY_MAX} is got first.")
 ]
 
-TIMES = {
-    "put": "put, until on disk", "end_to_end": "put, until got", "ack": "ack, until on disk",
-}  # fmt: skip
+TIMES = {"put": "put, until on disk", "end_to_end": "put, until got", "ack": "ack, until on disk"}
 FACTS = (
     output.text("work"),
     output.count("messages_per_second", "messages a second"),
@@ -113,11 +117,19 @@ What was not measured is null."""
 
 @command(JSON_KEYS)
 def put(
-    call: Call, queue: QueueName = QUEUE, count: Count = None, seconds: Seconds = 5.0,
-    size: Size = 256, producers: Producers = 1, inflight: Inflight = 256, rate: Rate = None,
-    unit: Unit = 0, one_a_frame: OneAFrame = False, same: Same = False,
+    call: Call,
+    queue: QueueName = QUEUE,
+    count: Count = None,
+    seconds: Seconds = 5.0,
+    size: Size = 256,
+    producers: Producers = 1,
+    inflight: Inflight = 256,
+    rate: Rate = None,
+    unit: Unit = 0,
+    one_a_frame: OneAFrame = False,
+    same: Same = False,
     priority: Priority = PRIORITY_DEFAULT,
-) -> None:  # fmt: skip
+) -> None:
     """Measure puts: each producer keeps its window full, or all keep to a rate.
 
     Examples:
@@ -126,18 +138,33 @@ def put(
       qmctl bench put --unit 100 --inflight 1000
     """
     _measure(
-        call, mode="put", queue=queue, count=count, seconds=seconds, size=size, same=same,
-        producers=producers, inflight=inflight, rate=rate, unit=unit,
-        one_a_frame=one_a_frame, priority=priority,
-    )  # fmt: skip
+        call,
+        mode="put",
+        queue=queue,
+        count=count,
+        seconds=seconds,
+        size=size,
+        same=same,
+        producers=producers,
+        inflight=inflight,
+        rate=rate,
+        unit=unit,
+        one_a_frame=one_a_frame,
+        priority=priority,
+    )
 
 
 @command(JSON_KEYS)
 def get(
-    call: Call, queue: QueueName = QUEUE, count: Backlog = 100_000, size: Size = 256,
-    consumers: Consumers = 1, prefetch: Prefetch = 256, same: Same = False,
+    call: Call,
+    queue: QueueName = QUEUE,
+    count: Backlog = 100_000,
+    size: Size = 256,
+    consumers: Consumers = 1,
+    prefetch: Prefetch = 256,
+    same: Same = False,
     priority: Priority = PRIORITY_DEFAULT,
-) -> None:  # fmt: skip
+) -> None:
     """Measure gets: a backlog is put first, then got and acknowledged.
 
     Examples:
@@ -145,18 +172,35 @@ def get(
       qmctl bench get --count 200000 --consumers 4 -o json
     """
     _measure(
-        call, mode="get", queue=queue, count=count, size=size, same=same, consumers=consumers,
-        prefetch=prefetch, priority=priority,
-    )  # fmt: skip
+        call,
+        mode="get",
+        queue=queue,
+        count=count,
+        size=size,
+        same=same,
+        consumers=consumers,
+        prefetch=prefetch,
+        priority=priority,
+    )
 
 
 @command(JSON_KEYS)
 def putget(
-    call: Call, queue: QueueName = QUEUE, count: Count = None, seconds: Seconds = 5.0,
-    size: Size = 256, producers: Producers = 1, inflight: Inflight = 256, rate: Rate = None,
-    consumers: Consumers = 1, prefetch: Prefetch = 256, unit: Unit = 0,
-    one_a_frame: OneAFrame = False, same: Same = False, priority: Priority = PRIORITY_DEFAULT,
-) -> None:  # fmt: skip
+    call: Call,
+    queue: QueueName = QUEUE,
+    count: Count = None,
+    seconds: Seconds = 5.0,
+    size: Size = 256,
+    producers: Producers = 1,
+    inflight: Inflight = 256,
+    rate: Rate = None,
+    consumers: Consumers = 1,
+    prefetch: Prefetch = 256,
+    unit: Unit = 0,
+    one_a_frame: OneAFrame = False,
+    same: Same = False,
+    priority: Priority = PRIORITY_DEFAULT,
+) -> None:
     """Measure puts and, at the same time, consumers that acknowledge each message.
 
     Examples:
@@ -164,10 +208,22 @@ def putget(
       qmctl bench putget --rate 2000 --consumers 2 -o json
     """
     _measure(
-        call, mode="putget", queue=queue, count=count, seconds=seconds, size=size, same=same,
-        producers=producers, inflight=inflight, rate=rate, consumers=consumers, prefetch=prefetch,
-        unit=unit, one_a_frame=one_a_frame, priority=priority,
-    )  # fmt: skip
+        call,
+        mode="putget",
+        queue=queue,
+        count=count,
+        seconds=seconds,
+        size=size,
+        same=same,
+        producers=producers,
+        inflight=inflight,
+        rate=rate,
+        consumers=consumers,
+        prefetch=prefetch,
+        unit=unit,
+        one_a_frame=one_a_frame,
+        priority=priority,
+    )
 
 
 def _measure(call: Call, **given: Any) -> None:
@@ -205,17 +261,21 @@ def _failing(doing: str, address: str) -> Iterator[None]:
         raise Failure(Exit.FAILED, f"cannot {doing}", str(error), "see: qmctl status") from error
     except OSError as error:
         raise Failure(
-            Exit.UNAVAILABLE, f"cannot {doing}", f"lost {address}: {error.strerror or error}",
+            Exit.UNAVAILABLE,
+            f"cannot {doing}",
+            f"lost {address}: {error.strerror or error}",
             "see its log, then measure again",
-        ) from error  # fmt: skip
+        ) from error
 
 
 def _in_words(row: dict[str, Any]) -> dict[str, Any]:
     """Return the row as people read it."""
     words = dict(row)
     windows = []
-    for noun, window in (("producer", f"{row['inflight']} in flight"),
-                         ("consumer", f"{row['prefetch']} ahead")):  # fmt: skip
+    for noun, window in (
+        ("producer", f"{row['inflight']} in flight"),
+        ("consumer", f"{row['prefetch']} ahead"),
+    ):
         if number := row[f"{noun}s"]:
             windows.append(f"{humane.counted(number, noun)} with {window}")
     words["work"] = f"{row['size_bytes']} B, " + ", ".join(windows)
@@ -227,10 +287,13 @@ def _in_words(row: dict[str, Any]) -> dict[str, Any]:
     words["messages"] = f"{row['messages']:,}"
     for name in TIMES:
         if (times := row[name]) is not None:
-            words[name] = ", ".join(
-                f"{key.removesuffix('_ms').replace('_', '.')} {times[key]:,.4g}"
-                for key in ("p50_ms", "p90_ms", "p99_ms", "p99_9_ms", "max_ms")
-            ) + " ms"  # fmt: skip
+            words[name] = (
+                ", ".join(
+                    f"{key.removesuffix('_ms').replace('_', '.')} {times[key]:,.4g}"
+                    for key in ("p50_ms", "p90_ms", "p99_ms", "p99_9_ms", "max_ms")
+                )
+                + " ms"
+            )
     for name in ("daemon", "generator"):
         if row[f"{name}_cpu_us"]:  # Too little for the system's clock is not told.
             words[name] = f"{row[f'{name}_cpu_us']} us of processor a message"

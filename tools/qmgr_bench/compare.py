@@ -35,10 +35,15 @@ SECONDS_BESIDE = 2.5  # of a run: start, stop and the rest; a first guess
 BACKLOG_PER_S = 60_000  # likewise
 ONE_A_FRAME = QmgrServer(coalesce=False)
 SERVERS: tuple[Server, ...] = (
-    QmgrServer(), RedisServer("redis", batch=False), RedisServer("redis-batch", batch=True),
-    RabbitServer(), PostgresServer("postgres", batch=False),
-    PostgresServer("postgres-batch", batch=True), BeanstalkdServer(), NatsServer(),
-)  # fmt: skip
+    QmgrServer(),
+    RedisServer("redis", batch=False),
+    RedisServer("redis-batch", batch=True),
+    RabbitServer(),
+    PostgresServer("postgres", batch=False),
+    PostgresServer("postgres-batch", batch=True),
+    BeanstalkdServer(),
+    NatsServer(),
+)
 
 
 def run_once(server: Server, row: Row, setting: Setting) -> dict[str, Any]:
@@ -142,8 +147,11 @@ def compare(
                 continue
             left.took(name, server.name, time.monotonic() - start_s)
             yield {
-                "round": number, "row": name, "server": server.name, "disk_sync_ms": sync_ms
-            } | measured  # fmt: skip
+                "round": number,
+                "row": name,
+                "server": server.name,
+                "disk_sync_ms": sync_ms,
+            } | measured
 
 
 def turns(servers: Sequence[Server], rows: Sequence[str]) -> list[tuple[str, Server]]:
@@ -152,8 +160,12 @@ def turns(servers: Sequence[Server], rows: Sequence[str]) -> list[tuple[str, Ser
     What of ours is held against another row of ours comes right behind that, so that the disk is
     the same; the other row is done for that where it is not among *rows*.
     """
-    work = [(name, server) for name in rows for server in servers
-            if takes_part(server.name, name, [*rows])]  # fmt: skip
+    work = [
+        (name, server)
+        for name in rows
+        for server in servers
+        if takes_part(server.name, name, [*rows])
+    ]
     for ours in [pair for pair in work if pair[1].name == OURS]:
         for other in references(ours[0]):
             reference = (other, ours[1])
@@ -245,7 +257,8 @@ def _medians(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     flushed = sum(run["flushes"] or 0 for run in runs)
     total = sum(run["messages"] for run in runs)
     return entry | {
-        "lowest": min(rates), "highest": max(rates),
+        "lowest": min(rates),
+        "highest": max(rates),
         "messages_per_flush": round(total / flushed, 1) if flushed else None,
         "is_cut": any(run["is_cut"] for run in runs),
-    }  # fmt: skip
+    }

@@ -77,11 +77,17 @@ class RedisFan:
         """Return a consumer of each group."""
         return [
             RedisReceiver(
-                dial(self._server.address), QUEUE.encode(), prefetch, size_bytes, batch=True,
-                group=group, deletes=False, block_ms=BLOCK_MS,
+                dial(self._server.address),
+                QUEUE.encode(),
+                prefetch,
+                size_bytes,
+                batch=True,
+                group=group,
+                deletes=False,
+                block_ms=BLOCK_MS,
             )
             for group in self._groups
-        ]  # fmt: skip
+        ]
 
     def cpu_s(self) -> float:
         """Return the processor time that it has used."""

@@ -198,9 +198,14 @@ class Load:
         messages = self._acked if self._receivers else self._answered
         last_ns = self._last_ns if is_done else time.monotonic_ns()
         return Outcome(
-            messages, (last_ns - self._start_ns) / NS_PER_S, time.process_time() - cpu_s,
-            self._put, self._ack, self._end_to_end, not is_done,
-        )  # fmt: skip
+            messages,
+            (last_ns - self._start_ns) / NS_PER_S,
+            time.process_time() - cpu_s,
+            self._put,
+            self._ack,
+            self._end_to_end,
+            not is_done,
+        )
 
     def _ready(self, poll: select.epoll) -> list[tuple[int, int]]:
         """Return who has something to say, after a wait if nobody has; puts leave when due."""

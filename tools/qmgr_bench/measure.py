@@ -161,8 +161,10 @@ def _measured(work: Work, outcome: Outcome, cpu_ms: int) -> dict[str, Any]:
         "messages_per_second": round(messages / outcome.seconds) if messages else 0,
     }
     for name, latency in (
-        ("put", outcome.put), ("ack", outcome.ack), ("end_to_end", outcome.end_to_end),
-    ):  # fmt: skip
+        ("put", outcome.put),
+        ("ack", outcome.ack),
+        ("end_to_end", outcome.end_to_end),
+    ):
         row[name] = _times(latency)
     return row | {
         "daemon_cpu_us": round(cpu_ms * 1000 / messages, 2) if messages else None,

@@ -55,9 +55,11 @@ class Shovel:
             channel = Channel(to.address)
             with channel.sock:
                 return timed(
-                    lambda: _shovel(source.address, to), lambda: depth(channel), messages,
+                    lambda: _shovel(source.address, to),
+                    lambda: depth(channel),
+                    messages,
                     (source, to),
-                )  # fmt: skip
+                )
 
 
 def _shovel(source: str, to: RabbitServer) -> None:

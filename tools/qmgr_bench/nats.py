@@ -141,10 +141,14 @@ class NatsReceiver:
         if self._is_made:
             return b""
         config = {
-            "durable_name": self._name, "deliver_subject": self._delivered, "deliver_policy": "all",
-            "ack_policy": "explicit", "ack_wait": ACK_WAIT_NS, "max_ack_pending": self._prefetch,
+            "durable_name": self._name,
+            "deliver_subject": self._delivered,
+            "deliver_policy": "all",
+            "ack_policy": "explicit",
+            "ack_wait": ACK_WAIT_NS,
+            "max_ack_pending": self._prefetch,
             "replay_policy": "instant",
-        }  # fmt: skip
+        }
         body = json.dumps({"stream_name": QUEUE, "config": config}).encode()
         return publish(f"{API}.CONSUMER.DURABLE.CREATE.{QUEUE}.{self._name}", self._inbox, body)
 
@@ -224,9 +228,16 @@ class NatsServer:
     def make_stream(self, **fields: object) -> None:
         """Make the stream, which is on disk and has no limits."""
         ask(
-            self.address, f"STREAM.CREATE.{QUEUE}", name=QUEUE, storage="file", num_replicas=1,
-            max_msgs=-1, max_bytes=-1, max_consumers=-1, **fields,
-        )  # fmt: skip
+            self.address,
+            f"STREAM.CREATE.{QUEUE}",
+            name=QUEUE,
+            storage="file",
+            num_replicas=1,
+            max_msgs=-1,
+            max_bytes=-1,
+            max_consumers=-1,
+            **fields,
+        )
 
     def depth(self) -> int:
         """Return how many messages are in the stream."""

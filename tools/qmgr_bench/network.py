@@ -25,9 +25,11 @@ class Network:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         try:
             for proxy in self._proxies:
                 asyncio.run_coroutine_threadsafe(proxy.close(), self._loop).result()

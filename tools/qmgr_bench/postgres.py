@@ -28,9 +28,12 @@ PROTOCOL = 3 << 16
 WAIT = "SELECT FROM pg_sleep(0.001) OFFSET 1"  # returns no row
 BINARY = struct.pack(">HH", 1, 1)
 SETTINGS = {
-    "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "shared_buffers": "256MB",
-    "fsync": "on", "synchronous_commit": "on",
-}  # fmt: skip
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",
+    "shared_buffers": "256MB",
+    "fsync": "on",
+    "synchronous_commit": "on",
+}
 
 _HEAD = struct.Struct(">cI")
 _ROW_ID = struct.Struct(">q")
@@ -193,11 +196,16 @@ class PostgresReceiver:
         self._batch = batch
         where = "= ANY($1::bigint[])" if batch else "= $1::bigint"
         sock.sendall(
-            parse(b"b", "BEGIN") + parse(b"c", "COMMIT") + parse(b"w", WAIT)
-            + parse(b"s", f"SELECT id, body FROM {QUEUE} ORDER BY id LIMIT {prefetch} "
-                          "FOR UPDATE SKIP LOCKED")
-            + parse(b"d", f"DELETE FROM {QUEUE} WHERE id {where}") + SYNC
-        )  # fmt: skip
+            parse(b"b", "BEGIN")
+            + parse(b"c", "COMMIT")
+            + parse(b"w", WAIT)
+            + parse(
+                b"s",
+                f"SELECT id, body FROM {QUEUE} ORDER BY id LIMIT {prefetch} FOR UPDATE SKIP LOCKED",
+            )
+            + parse(b"d", f"DELETE FROM {QUEUE} WHERE id {where}")
+            + SYNC
+        )
         settle(sock)
         self._read = execute(b"b") + execute(b"s") + SYNC
         self._ids: list[bytes] = []
@@ -300,10 +308,11 @@ class PostgresServer:
         """Return whether it is up, with the table made anew."""
         with suppress(OSError, LoadFailed), log_in(self.address) as sock:
             ask(
-                sock, f"DROP TABLE IF EXISTS {QUEUE}",
+                sock,
+                f"DROP TABLE IF EXISTS {QUEUE}",
                 f"CREATE TABLE {QUEUE} (id bigserial PRIMARY KEY, body bytea NOT NULL)",
                 "CHECKPOINT",
-            )  # fmt: skip
+            )
             return True
         return False
 

@@ -32,7 +32,13 @@ class Pulse:
         latency = outcome.put if outcome.put.count else outcome.ack
         p50_ms, p99_ms, p999_ms = (latency.percentile_ms(x) or 0.0 for x in (50, 99, 99.9))
         return cls(
-            messages, round(messages / outcome.seconds), p50_ms, p99_ms, p999_ms,
-            round(cpu_s * 1e6 / messages, 2), round(outcome.generator_cpu_s * 1e6 / messages, 2),
-            round(outcome.generator_cpu_s / outcome.seconds, 2), outcome.is_cut,
-        )  # fmt: skip
+            messages,
+            round(messages / outcome.seconds),
+            p50_ms,
+            p99_ms,
+            p999_ms,
+            round(cpu_s * 1e6 / messages, 2),
+            round(outcome.generator_cpu_s * 1e6 / messages, 2),
+            round(outcome.generator_cpu_s / outcome.seconds, 2),
+            outcome.is_cut,
+        )

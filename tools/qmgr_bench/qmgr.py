@@ -194,9 +194,13 @@ class QmgrReceiver:
     def start(self) -> bytes:
         """Return what opens the consumer."""
         consume = m.Consume(
-            self._consumer, self._queue, self._prefetch, CREDIT_BYTES, where=self._where,
+            self._consumer,
+            self._queue,
+            self._prefetch,
+            CREDIT_BYTES,
+            where=self._where,
             order=self._order,
-        )  # fmt: skip
+        )
         return self._wire.connection.send(consume)
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:

@@ -281,17 +281,18 @@ class RabbitServer:
         (directory / "plugins").write_text(f"[{self._plugin}].\n")
         self._environment = {
             "HOME": str(directory),
-            "ERL_EPMD_ADDRESS": "127.0.0.1", "ERL_EPMD_PORT": str(names),
-            "RABBITMQ_NODENAME": f"bench{port}@localhost", "RABBITMQ_DIST_PORT": str(links),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "ERL_EPMD_PORT": str(names),
+            "RABBITMQ_NODENAME": f"bench{port}@localhost",
+            "RABBITMQ_DIST_PORT": str(links),
             "RABBITMQ_MNESIA_BASE": str(directory / "data"),
             "RABBITMQ_LOG_BASE": str(directory / "logs"),
             "RABBITMQ_CONFIG_FILE": str(directory / "rabbitmq.conf"),
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(directory / "plugins"),
             "RABBITMQ_CONF_ENV_FILE": os.devnull,
             "RABBITMQ_PID_FILE": str(directory / "pid"),
-            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS":
-                "-kernel inet_dist_use_interface {127,0,0,1}",
-        }  # fmt: skip
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
+        }
         self._names.start(["epmd", "-address", "127.0.0.1", "-port", str(names)], directory)
         self._program.start([str(SERVER)], directory, environment=self._environment)
         wait_for(self._program, self._is_up)
@@ -313,9 +314,12 @@ class RabbitServer:
             LoadFailed: it was not.
         """
         done = subprocess.run(
-            [str(CONTROL), *words], env=os.environ | self._environment, check=False,
-            capture_output=True, text=True,
-        )  # fmt: skip
+            [str(CONTROL), *words],
+            env=os.environ | self._environment,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
         if done.returncode:
             raise LoadFailed(f"rabbitmqctl {words[0]}: {(done.stderr or done.stdout).strip()}")
 

@@ -79,9 +79,17 @@ class RedisReceiver:
     """A consumer of the group that acknowledges and deletes what it read, then reads on."""
 
     def __init__(
-        self, sock: socket.socket, stream: bytes, prefetch: int, size_bytes: int, *, batch: bool,
-        group: bytes = GROUP, deletes: bool = True, block_ms: int = BLOCK_MS,
-    ) -> None:  # fmt: skip
+        self,
+        sock: socket.socket,
+        stream: bytes,
+        prefetch: int,
+        size_bytes: int,
+        *,
+        batch: bool,
+        group: bytes = GROUP,
+        deletes: bool = True,
+        block_ms: int = BLOCK_MS,
+    ) -> None:
         """Read on *sock*, when :meth:`start` says so.
 
         Args:
@@ -97,9 +105,18 @@ class RedisReceiver:
         self._group = group
         self._deletes = deletes
         self._read = command(
-            b"XREADGROUP", b"GROUP", group, b"c", b"COUNT", b"%d" % prefetch,
-            b"BLOCK", b"%d" % block_ms, b"STREAMS", stream, b">",
-        )  # fmt: skip
+            b"XREADGROUP",
+            b"GROUP",
+            group,
+            b"c",
+            b"COUNT",
+            b"%d" % prefetch,
+            b"BLOCK",
+            b"%d" % block_ms,
+            b"STREAMS",
+            stream,
+            b">",
+        )
         self._entry = re.compile(
             rb"\*2\r\n\$\d+\r\n(\d+-\d+)\r\n\*2\r\n\$1\r\np\r\n\$%d\r\n.{%d}\r\n"
             % (size_bytes, size_bytes),
@@ -187,10 +204,23 @@ class RedisServer:
         port = free_port()
         self.address = f"127.0.0.1:{port}"
         self._program.start(
-            ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--dir", str(directory),
-             "--save", "", "--appendonly", "yes", "--appendfsync", "always"],
+            [
+                "redis-server",
+                "--port",
+                str(port),
+                "--bind",
+                "127.0.0.1",
+                "--dir",
+                str(directory),
+                "--save",
+                "",
+                "--appendonly",
+                "yes",
+                "--appendfsync",
+                "always",
+            ],
             directory,
-        )  # fmt: skip
+        )
         wait_for(self._program, self._is_up)
 
     def preload(self, count: int, pool: Sequence[bytes]) -> None:

@@ -18,11 +18,15 @@ Found = Mapping[str, Any]  # all of it, as it is written down
 REACHED = "targets reached"
 WORDS = {"work", "server", "targets", REACHED}  # Columns of words; numbers stand to the right.
 COLUMNS = {
-    "messages_per_second": "msg/s", "spread": "lowest - highest", "p50_ms": "p50 ms",
-    "p99_ms": "p99 ms", "server_cpu_us": "server CPU us/msg",
-    "generator_cpu_us": "generator CPU us/msg", "messages_per_flush": "msg a flush",
+    "messages_per_second": "msg/s",
+    "spread": "lowest - highest",
+    "p50_ms": "p50 ms",
+    "p99_ms": "p99 ms",
+    "server_cpu_us": "server CPU us/msg",
+    "generator_cpu_us": "generator CPU us/msg",
+    "messages_per_flush": "msg a flush",
     "ratio": "qmgrd / it",
-}  # fmt: skip
+}
 
 
 def of_row(entries: Sequence[Entry], row: str) -> tuple[Entry | None, list[Entry]]:
@@ -92,11 +96,16 @@ def overview(found: Found) -> str:
             best = (
                 f"{_cell(peers[0]['messages_per_second'])} ({peers[0]['server']})" if peers else "-"
             )
-            lines.append([
-                f"{row}: {about(row)}", _cell(ours["messages_per_second"]),
-                f"{_cell(ours.get('p50_ms'))} / {_cell(ours.get('p99_ms'))}", best,
-                _cell(peers[0].get("ratio") if peers else None), reached(judged[row]),
-            ])  # fmt: skip
+            lines.append(
+                [
+                    f"{row}: {about(row)}",
+                    _cell(ours["messages_per_second"]),
+                    f"{_cell(ours.get('p50_ms'))} / {_cell(ours.get('p99_ms'))}",
+                    best,
+                    _cell(peers[0].get("ratio") if peers else None),
+                    reached(judged[row]),
+                ]
+            )
     titles = ["work", "qmgrd msg/s", "p50 / p99 ms", "best peer msg/s", "ratio", REACHED]
     tables = [_table(titles, lines)] if lines else []
     return "\n".join(tables + ([_table(["alone", REACHED], own)] if own else []))
@@ -112,8 +121,10 @@ def details(found: Found, images: str) -> str:
             "* {what}: {measured} ({target}), {verdict}\n".format(**target.cells())
             for target in judged
         )
-        parts.append(f"### {row}: {about(row)}\n\n![{row}]({images}/bench-{row}.svg)\n\n{tables}"
-                     + (f"\n{goals}" if goals else ""))  # fmt: skip
+        parts.append(
+            f"### {row}: {about(row)}\n\n![{row}]({images}/bench-{row}.svg)\n\n{tables}"
+            + (f"\n{goals}" if goals else "")
+        )
     return "\n".join(parts)
 
 
@@ -157,14 +168,18 @@ def conditions(found: Found) -> str:
     """Return a paragraph: where and how the figures were measured."""
     machine = found["machine"]
     syncs = [run["disk_sync_ms"] for run in (*found["runs"], *found["own"])]
-    versions = ", ".join(f"{name} {version}" if name not in version.lower() else version
-                         for name, version in found["versions"].items())  # fmt: skip
+    versions = ", ".join(
+        f"{name} {version}" if name not in version.lower() else version
+        for name, version in found["versions"].items()
+    )
     scale = (
         "" if found["scale"] == 1 else f", at scale {found['scale']:g}, which no target is about"
     )
-    counted = "" if any(run["flushes"] is not None for run in found["runs"]) else (
-        " The device does not count its flushes here."
-    )  # fmt: skip
+    counted = (
+        ""
+        if any(run["flushes"] is not None for run in found["runs"])
+        else (" The device does not count its flushes here.")
+    )
     return (
         f"Measured {machine['at'][:10]} on {machine['cores']} cores, {machine['system']}, Python "
         f"{machine['python']}, load {machine['load_before']:.1f} before: {versions}. Medians of "

@@ -39,25 +39,32 @@ ROWS = {
     "W1a": Row("put, 1 producer, 1 in flight", inflight=1),
     "W1b": Row(_PUT, factors=(Factor(1.0, "redis"), Factor(2.0, "rabbitmq")), cpu_us_max=9),
     "W1b-1": Row(
-        f"{_PUT}, one a frame", factors=(Factor(0.8, "redis"), Factor(2.0, "rabbitmq")),
-        peers_of="W1b", one_a_frame=True,
+        f"{_PUT}, one a frame",
+        factors=(Factor(0.8, "redis"), Factor(2.0, "rabbitmq")),
+        peers_of="W1b",
+        one_a_frame=True,
     ),
     "W1c": Row(_PUT_16, 16, 64, factors=(Factor(0.7, "redis"),), cpu_us_max=7),
     "W1c-1": Row(
-        f"{_PUT_16}, one a frame", 16, 64, factors=(Factor(0.5, "redis"),),
-        peers_of="W1c", one_a_frame=True,
+        f"{_PUT_16}, one a frame",
+        16,
+        64,
+        factors=(Factor(0.5, "redis"),),
+        peers_of="W1c",
+        one_a_frame=True,
     ),
     "W2": Row(_BOTH, gets=True, factors=(Factor(1.1, BEST),), cpu_us_max=15),
     "W3": Row(
-        "get a backlog of 200,000, 256 ahead, each acked", producers=0, gets=True,
-        backlog=200_000, factors=(Factor(1.5, BEST),),
+        "get a backlog of 200,000, 256 ahead, each acked",
+        producers=0,
+        gets=True,
+        backlog=200_000,
+        factors=(Factor(1.5, BEST),),
     ),
     "W1b-1k": Row(f"{_PUT}, 1 KiB", size_bytes=1024, factors=(Factor(1.5, BEST),)),
     "W2-1k": Row(f"{_BOTH}, 1 KiB", size_bytes=1024, gets=True, factors=(Factor(1.5, BEST),)),
-    "W4": Row(
-        f"{_PUT}, on a queue of 1,000,000", backlog=1_000_000, factors=(Factor(0.9, "W1b"),)
-    ),
-}  # fmt: skip
+    "W4": Row(f"{_PUT}, on a queue of 1,000,000", backlog=1_000_000, factors=(Factor(0.9, "W1b"),)),
+}
 
 
 def takes_part(server: str, name: str, rows: list[str]) -> bool:

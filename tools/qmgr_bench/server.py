@@ -108,9 +108,13 @@ class Program:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(
-        self, words: Sequence[str], directory: Path, *, user: str | None = None,
+        self,
+        words: Sequence[str],
+        directory: Path,
+        *,
+        user: str | None = None,
         environment: Mapping[str, str] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Start the program; what it says goes to a file in *directory*.
 
         Args:
@@ -121,10 +125,16 @@ class Program:
         self._log = directory / "log"
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=directory,
-                user=user, group=user, extra_groups=None if user is None else [],
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=directory,
+                user=user,
+                group=user,
+                extra_groups=None if user is None else [],
                 env=os.environ | (environment or {}),
-            )  # fmt: skip
+            )
 
     @property
     def pid(self) -> int:

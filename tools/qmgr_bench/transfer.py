@@ -31,19 +31,25 @@ Explain = Annotated[
 Count = Annotated[
     int | None,
     typer.Option(
-        metavar="N", min=1, show_default=False,
+        metavar="N",
+        min=1,
+        show_default=False,
         help=f"Messages: {RATED:,} by default; with --explain {EXPLAINED:,}, and "
         f"{EXPLAINED_LEAST:,} to {EXPLAINED_MOST:,}.",
     ),
-]  # fmt: skip
+]
 Directory = Annotated[
     Path | None,
     typer.Option(
-        "--dir", metavar="DIR", file_okay=False, exists=True, show_default=False,
+        "--dir",
+        metavar="DIR",
+        file_okay=False,
+        exists=True,
+        show_default=False,
         autocompletion=completion.files,
         help="On the disk to measure; nothing stays there. By default where temporary files go.",
     ),
-]  # fmt: skip
+]
 
 
 def _size(text: str | int) -> int:
@@ -53,10 +59,12 @@ def _size(text: str | int) -> int:
 Size = Annotated[
     int | None,
     typer.Option(
-        metavar="SIZE", parser=_size, show_default="256 B",
+        metavar="SIZE",
+        parser=_size,
+        show_default="256 B",
         help=f"Of each body, with --explain; at most {humane.size(SIZE_MOST)}.",
     ),
-]  # fmt: skip
+]
 
 RATES = (
     output.size("size_bytes", "SIZE"),
@@ -100,9 +108,12 @@ What was not measured is null."""
 
 @command(JSON_KEYS, local=True)
 def transfer(
-    call: Call, explain: Explain = False, count: Count = None, size: Size = None,
+    call: Call,
+    explain: Explain = False,
+    count: Count = None,
+    size: Size = None,
     directory: Directory = None,
-) -> None:  # fmt: skip
+) -> None:
     """Measure a link between two daemons that are started for it.
 
     Without --explain a backlog of 256 B and one of 1 KiB go over it. With it the link tells its
@@ -124,9 +135,10 @@ def transfer(
     if size is not None and not explain:
         sizes = " and ".join(map(humane.size, RATED_SIZES))
         raise usage(
-            f"cannot {DOING}", f"--size is of --explain; without that it measures {sizes}",
+            f"cannot {DOING}",
+            f"--size is of --explain; without that it measures {sizes}",
             "say --explain too, or no --size",
-        )  # fmt: skip
+        )
     if sys.stderr.isatty():
         output.note("measuring; Ctrl-C ends it")
     with _failing(), TemporaryDirectory(prefix="qmctl-transfer-", dir=directory) as made:
@@ -198,8 +210,10 @@ def show(row: Mapping[str, Any]) -> None:
         output.table(RATES, row["rates"])
         return
     parts: tuple[tuple[str, Sequence[output.Column], Callable[[Mapping[str, Any]], str]], ...] = (
-        ("flows", FLOWS, about_flows), ("waits", WAITS, about_waits), ("again", AGAIN, about_again),
-    )  # fmt: skip
+        ("flows", FLOWS, about_flows),
+        ("waits", WAITS, about_waits),
+        ("again", AGAIN, about_again),
+    )
     for key, columns, about in parts:
         output.table(columns, row[key])
         output.words([(about(row), "")])

@@ -35,9 +35,7 @@ def of_tap(way: str, tap: Tap) -> Flows:
     """Return what *tap* has heard."""
     words = sum(tap.frames[kind] for kind in (m.CommitAsk, m.Committed, m.Blocked))
     frames = tap.frames[m.Put] + words
-    return Flows(
-        way, MEASURED, tap.records, words, tap.records + words, frames, tap.flow_bytes
-    )  # fmt: skip
+    return Flows(way, MEASURED, tap.records, words, tap.records + words, frames, tap.flow_bytes)
 
 
 def of_confirms(messages: int) -> Flows:

@@ -68,8 +68,9 @@ def waits(pair: Pair, size_bytes: int, batch: int, rounds: int = ROUNDS) -> list
     ):
         for _ in range(rounds):
             for queue, there, times in (
-                (REMOTE, QUEUE, over_link), (TRANSMISSION, BATCHED, over_channel),
-            ):  # fmt: skip
+                (REMOTE, QUEUE, over_link),
+                (TRANSMISSION, BATCHED, over_channel),
+            ):
                 got = beside.submit(receive, far, there, len(pool))
                 await_consumer(pair.to, there)
                 sent = trickle(near, queue, pool)

@@ -70,8 +70,9 @@ def main() -> int:
         asyncio.run(run.traffic_flows())
         run.show()
         parts_are_fine = [
-            asyncio.run(run.legs_follow(options.dir)), asyncio.run(run.delays_follow()),
-        ]  # fmt: skip
+            asyncio.run(run.legs_follow(options.dir)),
+            asyncio.run(run.delays_follow()),
+        ]
     finally:
         codes = {name: node.stop() for name, node in nodes.items()}
     orderly = all(code == 0 for code in codes.values())
@@ -153,9 +154,11 @@ class Run:
     async def _show_progress(self) -> None:
         traffic = self._traffic
         columns = (
-            TextColumn("{task.description:<12}"), BarColumn(40), MofNCompleteColumn(),
+            TextColumn("{task.description:<12}"),
+            BarColumn(40),
+            MofNCompleteColumn(),
             TimeElapsedColumn(),
-        )  # fmt: skip
+        )
         with Progress(*columns, console=self._console) as bars:
             put = bars.add_task("put", total=traffic.total)
             consumed = bars.add_task("consumed", total=traffic.total)
@@ -193,9 +196,14 @@ class Run:
         depth = next(row["depth"] for row in told["queues"] if row["queue"] == QUEUE)
         network = self._traffic.network
         totals = report.Totals(
-            self._transferred, self._killer.kills, self._seconds, depth, told["turn"],
-            sum(network.cuts.values()), sum(network.stalls.values()),
-        )  # fmt: skip
+            self._transferred,
+            self._killer.kills,
+            self._seconds,
+            depth,
+            told["turn"],
+            sum(network.cuts.values()),
+            sum(network.stalls.values()),
+        )
         report.show(self._console, self._traffic.ledger, totals)
 
     def check_spark(self, *, skip: bool) -> bool:

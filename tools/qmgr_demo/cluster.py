@@ -16,9 +16,12 @@ class Node:
     """One daemon. Invariant: ``process`` is the last one that was started."""
 
     def __init__(
-        self, name: str, directory: Path, settings: dict[str, str] | None = None,
+        self,
+        name: str,
+        directory: Path,
+        settings: dict[str, str] | None = None,
         program: Sequence[str] = ("-m", "qmgrd"),
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Keep a daemon's data and log in *directory*.
 
         Args:
@@ -39,9 +42,15 @@ class Node:
         """Start the daemon; it takes clients a moment later."""
         self.data_dir.mkdir(parents=True, exist_ok=True)
         command = [
-            sys.executable, *self._program, "--name", self.name,
-            "--data-dir", str(self.data_dir), "--tcp", self.tcp,
-        ]  # fmt: skip
+            sys.executable,
+            *self._program,
+            "--name",
+            self.name,
+            "--data-dir",
+            str(self.data_dir),
+            "--tcp",
+            self.tcp,
+        ]
         environment = {"PATH": "/usr/bin:/bin", "QMGRD_LOG__FORMAT": "json", **self._settings}
         if sources := os.environ.get("PYTHONPATH"):
             environment["PYTHONPATH"] = sources  # Else it might be another source tree's daemon.

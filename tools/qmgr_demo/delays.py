@@ -62,10 +62,16 @@ class Subscriber(NamedTuple):
 
 
 SUBSCRIBERS = (
-    Subscriber("BOARD:all"), Subscriber("EWR:all", "EWR"), Subscriber("JFK:all", "JFK"),
-    Subscriber("LGA:all", "LGA"), Subscriber("UA:all", "", "UA"), Subscriber("B6:jfk", "JFK", "B6"),
-    Subscriber("CLAIMS:all", fails=True), Subscriber("", "EWR"), Subscriber("", "", "DL"),
-)  # fmt: skip
+    Subscriber("BOARD:all"),
+    Subscriber("EWR:all", "EWR"),
+    Subscriber("JFK:all", "JFK"),
+    Subscriber("LGA:all", "LGA"),
+    Subscriber("UA:all", "", "UA"),
+    Subscriber("B6:jfk", "JFK", "B6"),
+    Subscriber("CLAIMS:all", fails=True),
+    Subscriber("", "EWR"),
+    Subscriber("", "", "DL"),
+)
 LATE = Subscriber("")  # comes before what is parked is republished, and is to have nothing of it
 
 

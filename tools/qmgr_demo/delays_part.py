@@ -42,9 +42,15 @@ async def delays_part(console: Console, node: Node, flights: Sequence[Flight]) -
         showing.cancel()
         await asyncio.wait([showing])
     totals = report.DelaysTotals(
-        run.published, run.failures, run.parked, run.parked_wrongly, run.still_parked, run.left,
-        run.kills, run.seconds,
-    )  # fmt: skip
+        run.published,
+        run.failures,
+        run.parked,
+        run.parked_wrongly,
+        run.still_parked,
+        run.left,
+        run.kills,
+        run.seconds,
+    )
     report.show_delays(console, [*run.had, run.late], totals)
     return run.is_clean
 
@@ -52,9 +58,11 @@ async def delays_part(console: Console, node: Node, flights: Sequence[Flight]) -
 async def _show_progress(console: Console, run: DelaysRun) -> None:
     """Show how far it is, until cancelled."""
     columns = (
-        TextColumn("{task.description:<12}"), BarColumn(40), MofNCompleteColumn(),
+        TextColumn("{task.description:<12}"),
+        BarColumn(40),
+        MofNCompleteColumn(),
         TimeElapsedColumn(),
-    )  # fmt: skip
+    )
     with Progress(*columns, console=console) as bars:
         published = bars.add_task("published", total=len(run.delays))
         consumed = bars.add_task("consumed", total=run.wanted)

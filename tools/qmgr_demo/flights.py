@@ -11,9 +11,21 @@ from typing import NamedTuple
 
 AIRPORTS = ("EWR", "JFK", "LGA")
 _NUMBERS = {
-    "year", "month", "day", "dep_time", "sched_dep_time", "dep_delay", "arr_time",
-    "sched_arr_time", "arr_delay", "flight", "air_time", "distance", "hour", "minute",
-}  # fmt: skip
+    "year",
+    "month",
+    "day",
+    "dep_time",
+    "sched_dep_time",
+    "dep_delay",
+    "arr_time",
+    "sched_arr_time",
+    "arr_delay",
+    "flight",
+    "air_time",
+    "distance",
+    "hour",
+    "minute",
+}
 
 
 class DataMissing(Exception):
@@ -85,9 +97,14 @@ def _flight(number: int, row: dict[str, str]) -> Flight:
     values = {key: _value(key, text) for key, text in row.items() if key}
     delay = values["dep_delay"]
     return Flight(
-        number, row["origin"], row["carrier"], row["dest"], row["tailnum"],
-        delay if isinstance(delay, int) else None, json.dumps(values).encode(),
-    )  # fmt: skip
+        number,
+        row["origin"],
+        row["carrier"],
+        row["dest"],
+        row["tailnum"],
+        delay if isinstance(delay, int) else None,
+        json.dumps(values).encode(),
+    )
 
 
 def _value(key: str, text: str) -> int | str | None:

@@ -57,9 +57,15 @@ class LegConsumer:
             self._did[message.group_id] = before  # What an application kept of it is not valid.
         was_told = not aircraft or self._did.get(message.group_id) == before
         return Flown(
-            aircraft, message.group_number, message.group_last, message.headers["row"],
-            self._name, message.redelivered != "no", message.taken_over, was_told,
-        )  # fmt: skip
+            aircraft,
+            message.group_number,
+            message.group_last,
+            message.headers["row"],
+            self._name,
+            message.redelivered != "no",
+            message.taken_over,
+            was_told,
+        )
 
 
 async def main(address: str, name: str, work_ms: int) -> None:

@@ -38,8 +38,13 @@ class ConsumerProcess:
     def __init__(self, name: str, address: str, directory: Path, work_ms: int) -> None:
         self.name = name
         self._command = [
-            sys.executable, "-m", "qmgr_demo.leg_consumer", address, name, str(work_ms),
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "qmgr_demo.leg_consumer",
+            address,
+            name,
+            str(work_ms),
+        ]
         self._log = directory / f"consumer.{name}.log"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -105,8 +110,9 @@ class PinnedDay:
 
     async def _put_all(self, manager: QueueManager) -> None:
         """Put the legs as they were to leave, those of all aircraft among each other."""
-        items = [Outgoing(leg.body, headers={"row": leg.row}, group=leg.group)
-                 for leg in self.day.legs]  # fmt: skip
+        items = [
+            Outgoing(leg.body, headers={"row": leg.row}, group=leg.group) for leg in self.day.legs
+        ]
         for result in await manager.put_many(LEGS, items):
             if isinstance(result, RequestError):
                 raise PinnedFailed(f"a leg was refused: {result.text}")

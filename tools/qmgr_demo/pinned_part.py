@@ -50,9 +50,11 @@ async def pinned_part(
 async def _show_progress(console: Console, run: PinnedDay) -> None:
     """Show how far it is, until cancelled."""
     columns = (
-        TextColumn("{task.description:<12}"), BarColumn(40), MofNCompleteColumn(),
+        TextColumn("{task.description:<12}"),
+        BarColumn(40),
+        MofNCompleteColumn(),
         TimeElapsedColumn(),
-    )  # fmt: skip
+    )
     total = len(run.day.legs)
     with Progress(*columns, console=console) as bars:
         put = bars.add_task("legs put", total=total)

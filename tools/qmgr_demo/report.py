@@ -103,17 +103,21 @@ def show_delays(console: Console, had: Sequence[Had], totals: DelaysTotals) -> N
         ("lost", _verdict(sum(len(one.lost) for one in ledgers))),
         ("doubled, or beyond the filter", _verdict(sum(wrong))),
         ("redelivered, and flagged so", f"{sum(one.redelivered for one in ledgers):,}"),
-        (f"failed on by {_names(failing)}, where {FAILS_ON} divides",
-         f"{totals.parked:,}  ({totals.failures:,} deliveries)"),
+        (
+            f"failed on by {_names(failing)}, where {FAILS_ON} divides",
+            f"{totals.parked:,}  ({totals.failures:,} deliveries)",
+        ),
         ("parked, and not to be, or the reverse", _verdict(totals.parked_wrongly)),
         (f"republished to {_names(failing)}", f"{again:,}"),
         ("republished, and not parked before", _verdict(strangers)),
         ("copies of these to all others", _verdict(copies)),
-        ("left on the list, on SYSTEM.PUBLICATIONS", f"{_verdict(totals.still_parked)}, "
-         f"{_verdict(totals.left)}"),
+        (
+            "left on the list, on SYSTEM.PUBLICATIONS",
+            f"{_verdict(totals.still_parked)}, {_verdict(totals.left)}",
+        ),
         ("kills survived (-9)", f"{totals.kills}"),
         ("seconds", f"{totals.seconds:.1f}"),
-    ]  # fmt: skip
+    ]
     title = f"Departures more than {OVER_MINUTES} minutes late, published"
     _print_table(console, title, rows)
 

@@ -46,46 +46,83 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
         "move": move.move,
         "copy": move.copy,
         "dlq": group(
-            "Dead letters: what could not be consumed", ls=dlq.ls, show=dlq.show, retry=dlq.retry,
-            drop=dlq.drop, export=dlq_export.export,
+            "Dead letters: what could not be consumed",
+            ls=dlq.ls,
+            show=dlq.show,
+            retry=dlq.retry,
+            drop=dlq.drop,
+            export=dlq_export.export,
         ),
     },
     "Topics": {
         "pub": publish.pub,
         "sub": group(
-            "Subscriptions", create=subscription_alter.create, alter=subscription_alter.alter,
-            ls=subscription.ls, show=subscription.show, lag=subscription.lag,
-            consume=subscription_consume.consume, healthy=subscription_alter.healthy,
+            "Subscriptions",
+            create=subscription_alter.create,
+            alter=subscription_alter.alter,
+            ls=subscription.ls,
+            show=subscription.show,
+            lag=subscription.lag,
+            consume=subscription_consume.consume,
+            healthy=subscription_alter.healthy,
             rm=subscription_alter.rm,
         ),
         "topic": group(
-            "Topics", "", ls=topic.ls, show=topic.show,
-            set=topic.set_, rm=topic.rm,
+            "Topics",
+            "",
+            ls=topic.ls,
+            show=topic.show,
+            set=topic.set_,
+            rm=topic.rm,
             **{"who-lacks": topic_lacks.who_lacks, "what-lacks": topic_lacks.what_lacks},
         ),
         "republish": group(
-            "What subscribers gave back too often", ls=republish.ls, show=republish.show,
-            send=republish_send.send, drop=republish_send.drop,
+            "What subscribers gave back too often",
+            ls=republish.ls,
+            show=republish.show,
+            send=republish_send.send,
+            drop=republish_send.drop,
         ),
     },
     "Queues and links": {
         "queue": group(
-            "Queues", create=queue.create, alter=queue_alter.alter, ls=queue.ls, show=queue.show,
-            purge=queue.purge, delete=queue.delete,
+            "Queues",
+            create=queue.create,
+            alter=queue_alter.alter,
+            ls=queue.ls,
+            show=queue.show,
+            purge=queue.purge,
+            delete=queue.delete,
         ),
         "group": group(
-            "Message groups", ls=groups.ls, show=groups.show, pause=group_alter.pause,
-            resume=group_alter.resume, skip=group_alter.skip, reassign=group_alter.reassign,
+            "Message groups",
+            ls=groups.ls,
+            show=groups.show,
+            pause=group_alter.pause,
+            resume=group_alter.resume,
+            skip=group_alter.skip,
+            reassign=group_alter.reassign,
             close=group_alter.close,
         ),
         "template": group(
-            "Templates: what queues have by their names", ls=template.ls, show=template.show,
-            set=template.set_, delete=template.delete,
+            "Templates: what queues have by their names",
+            ls=template.ls,
+            show=template.show,
+            set=template.set_,
+            delete=template.delete,
         ),
         "link": group(
-            "Links to other queue managers", create=link.create, alter=link.alter, ls=link_show.ls,
-            show=link_show.show, doctor=link_doctor.doctor, explain=link_doctor.explain,
-            start=link.start, stop=link.stop, delete=link.delete, allow=link_allow.allow,
+            "Links to other queue managers",
+            create=link.create,
+            alter=link.alter,
+            ls=link_show.ls,
+            show=link_show.show,
+            doctor=link_doctor.doctor,
+            explain=link_doctor.explain,
+            start=link.start,
+            stop=link.stop,
+            delete=link.delete,
+            allow=link_allow.allow,
             disallow=link_allow.disallow,
         ),
         "connection": group(
@@ -108,8 +145,11 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
             "Work and rows that are set aside", ls=aside.ls, retry=aside.retry, drop=aside.drop
         ),
         "snapshot": group(
-            "Snapshots of a store", create=snapshot.create, ls=snapshot_look.ls,
-            verify=snapshot_look.verify, prune=snapshot_prune.prune,
+            "Snapshots of a store",
+            create=snapshot.create,
+            ls=snapshot_look.ls,
+            verify=snapshot_look.verify,
+            prune=snapshot_prune.prune,
         ),
         "export": export.export,
         "report": report.report,
@@ -117,17 +157,25 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
     },
     "This program": {
         "context": group(
-            "Names for the addresses of queue managers", context.MORE_HELP, create=context.create,
-            ls=context.ls, use=context.use, show=context.show, delete=context.delete,
+            "Names for the addresses of queue managers",
+            context.MORE_HELP,
+            create=context.create,
+            ls=context.ls,
+            use=context.use,
+            show=context.show,
+            delete=context.delete,
         ),
         "bench": group(
-            "Measure how fast a queue manager is", put=bench.put, get=bench.get,
-            putget=bench.putget, transfer=bench_transfer.transfer,
+            "Measure how fast a queue manager is",
+            put=bench.put,
+            get=bench.get,
+            putget=bench.putget,
+            transfer=bench_transfer.transfer,
         ),
         "proxy": proxy_command.proxy,
         "explain": explain.explain,
     },
-}  # fmt: skip
+}
 
 
 class Root(help_text.Group):
@@ -139,10 +187,15 @@ class Root(help_text.Group):
 
 
 app = typer.Typer(
-    cls=Root, help=help_text.ROOT, epilog=help_text.ROOT_EPILOG, no_args_is_help=True,
-    rich_markup_mode=None, pretty_exceptions_enable=False, callback=shared_options,
+    cls=Root,
+    help=help_text.ROOT,
+    epilog=help_text.ROOT_EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    callback=shared_options,
     context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
-)  # fmt: skip
+)
 for section, commands in TREE.items():
     for name, found in commands.items():
         if isinstance(found, Command):

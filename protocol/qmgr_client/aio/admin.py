@@ -127,9 +127,16 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
         return await self._row(Removed, m.QueuePurge, queue, where, messages_max)
 
     async def queue_move(
-        self, queue: str, target: str = "", *, where: str = "", messages_max: int = 0,
-        rate: int = 0, copy: bool = False, retries_max: int = 3,
-    ) -> JobRow:  # fmt: skip
+        self,
+        queue: str,
+        target: str = "",
+        *,
+        where: str = "",
+        messages_max: int = 0,
+        rate: int = 0,
+        copy: bool = False,
+        retries_max: int = 3,
+    ) -> JobRow:
         """Have what is on a queue now and not leased moved; return the row of the job that does it.
 
         Args:

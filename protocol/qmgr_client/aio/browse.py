@@ -13,9 +13,14 @@ PAGE_BYTES: int = m.Browse._field_defaults["bytes_max"]
 
 
 async def browse(
-    ask: Callable[..., Awaitable[Any]], queue: str, limit: int | None, after: Message | None,
-    selection: tuple[str, bytes, bytes, bytes], delayed: bool, groups: tuple[int, bool],
-) -> AsyncGenerator[Message, None]:  # fmt: skip
+    ask: Callable[..., Awaitable[Any]],
+    queue: str,
+    limit: int | None,
+    after: Message | None,
+    selection: tuple[str, bytes, bytes, bytes],
+    delayed: bool,
+    groups: tuple[int, bool],
+) -> AsyncGenerator[Message, None]:
     """Yield messages behind *after*, at most *limit*; *groups* is order and all_available.
 
     Raises:

@@ -16,10 +16,15 @@ UNGROUPED = (m.PHYSICAL, False, 0, 0)
 
 
 async def get_many(
-    session: Session, queue: str, messages_max: int, wait_ms: Duration, lease_ms: Duration,
-    selection: tuple[str, bytes, bytes, bytes], unit: Unit | None = None,
+    session: Session,
+    queue: str,
+    messages_max: int,
+    wait_ms: Duration,
+    lease_ms: Duration,
+    selection: tuple[str, bytes, bytes, bytes],
+    unit: Unit | None = None,
     groups: tuple[int, bool, int, int] = UNGROUPED,
-) -> list[Message]:  # fmt: skip
+) -> list[Message]:
     """Return up to *messages_max* messages under lease, as soon as there is one.
 
     *groups* is order, all_available, number and reader. It ends with its *unit* of work, which the

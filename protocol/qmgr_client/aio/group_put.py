@@ -31,9 +31,12 @@ class GroupPut:
     """
 
     def __init__(
-        self, queue: str, submit: Submit, new_id: Callable[[], Awaitable[bytes]],
+        self,
+        queue: str,
+        submit: Submit,
+        new_id: Callable[[], Awaitable[bytes]],
         group_id: bytes | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._queue = queue
         self._submit = submit
         self._new_id = new_id
@@ -54,9 +57,13 @@ class GroupPut:
         return self._state.warning
 
     async def put(
-        self, body: bytes, last: bool = False, in_group: bool = True,
-        unit: UnitOfWork | None = None, **options: Unpack[PutOptions],
-    ) -> PutResult:  # fmt: skip
+        self,
+        body: bytes,
+        last: bool = False,
+        in_group: bool = True,
+        unit: UnitOfWork | None = None,
+        **options: Unpack[PutOptions],
+    ) -> PutResult:
         """Put the next message of the group, or the first of a new one.
 
         Args:
@@ -128,9 +135,11 @@ class GroupPut:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         await self.close()
 
     async def _put_next(self, outgoing: Outgoing, last: bool) -> PutResult:
@@ -155,9 +164,12 @@ class GroupPut:
         self, outgoing: Outgoing, unit: UnitOfWork | None, last: bool, is_further: bool = False
     ) -> Group:
         return self._state.logical(
-            self._next_id, _core(unit), last=last, persistent=outgoing.persistent,
+            self._next_id,
+            _core(unit),
+            last=last,
+            persistent=outgoing.persistent,
             is_further=is_further,
-        )  # fmt: skip
+        )
 
     async def _put_one(self, outgoing: Outgoing, unit: UnitOfWork | None) -> PutResult:
         try:

@@ -63,9 +63,15 @@ class Manager(Protocol):
 
 
 async def put_group(
-    manager: Manager, queue: str, items: Iterable[Item] | AsyncIterable[Item], status_queue: str,
-    name: str, batch: int, resume_from: int | None, group_id: bytes | None,
-) -> GroupPutDone:  # fmt: skip
+    manager: Manager,
+    queue: str,
+    items: Iterable[Item] | AsyncIterable[Item],
+    status_queue: str,
+    name: str,
+    batch: int,
+    resume_from: int | None,
+    group_id: bytes | None,
+) -> GroupPutDone:
     """Put one group; see QueueManager.put_group."""
     _check_batch(batch)
     status = RunStatus(manager, status_queue, Run("put_group", queue, name))
@@ -174,9 +180,16 @@ def _options(outgoing: Outgoing) -> Any:
 
 
 async def get_group(
-    manager: Manager, queue: str, handler: Handler, status_queue: str, name: str, batch: int,
-    wait_ms: Duration, all_available: bool, selection: SelectionOrUid,
-) -> GroupGot | None:  # fmt: skip
+    manager: Manager,
+    queue: str,
+    handler: Handler,
+    status_queue: str,
+    name: str,
+    batch: int,
+    wait_ms: Duration,
+    all_available: bool,
+    selection: SelectionOrUid,
+) -> GroupGot | None:
     """Read one group; see QueueManager.get_group."""
     _check_batch(batch)
     status = RunStatus(manager, status_queue, Run("get_group", queue, name))
@@ -201,9 +214,14 @@ class _Reading:
     """
 
     def __init__(
-        self, manager: Manager, reader: GroupReader, handler: Handler, status: RunStatus,
-        batch: int, selection: SelectionOrUid,
-    ) -> None:  # fmt: skip
+        self,
+        manager: Manager,
+        reader: GroupReader,
+        handler: Handler,
+        status: RunStatus,
+        batch: int,
+        selection: SelectionOrUid,
+    ) -> None:
         self.at = status.now
         self.got = 0
         self.has_ended = False

@@ -56,10 +56,16 @@ class Groups:
         )
 
     async def put_group(
-        self, queue: str, items: Iterable[bytes | Outgoing] | AsyncIterable[bytes | Outgoing], *,
-        status_queue: str, name: str, batch: int = BATCH_MESSAGES, resume_from: int | None = None,
+        self,
+        queue: str,
+        items: Iterable[bytes | Outgoing] | AsyncIterable[bytes | Outgoing],
+        *,
+        status_queue: str,
+        name: str,
+        batch: int = BATCH_MESSAGES,
+        resume_from: int | None = None,
         group_id: GroupId | None = None,
-    ) -> GroupPutDone:  # fmt: skip
+    ) -> GroupPutDone:
         """Put *items* as one group over several units of work, or go on where that broke off.
 
         Each unit also replaces a status message on *status_queue*, the last one removes it. Called
@@ -86,10 +92,17 @@ class Groups:
         )
 
     async def get_group(
-        self, queue: str, handler: Handler, *, status_queue: str, name: str,
-        batch: int = BATCH_MESSAGES, wait_ms: Duration = 0, all_available: bool = True,
+        self,
+        queue: str,
+        handler: Handler,
+        *,
+        status_queue: str,
+        name: str,
+        batch: int = BATCH_MESSAGES,
+        wait_ms: Duration = 0,
+        all_available: bool = True,
         **selection: Unpack[SelectionOrUid],
-    ) -> GroupGot | None:  # fmt: skip
+    ) -> GroupGot | None:
         """Have *handler* do one group over several units of work, or go on where that broke off.
 
         ``await handler(message, unit)`` is called in the order of numbers; what it puts and gets

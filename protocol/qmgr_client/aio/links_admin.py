@@ -14,10 +14,17 @@ class LinksAdmin(Asker):
     """What an operator asks about links."""
 
     async def link_create(
-        self, link: str, addresses: list[str], *, stopped: bool = False, connections: int = 1,
-        ordered: bool = False, fetch: bool = False, routes: Sequence[str] = (),
+        self,
+        link: str,
+        addresses: list[str],
+        *,
+        stopped: bool = False,
+        connections: int = 1,
+        ordered: bool = False,
+        fetch: bool = False,
+        routes: Sequence[str] = (),
         transit: bool = False,
-    ) -> LinkRow:  # fmt: skip
+    ) -> LinkRow:
         """Define a link to the queue manager of that name, and start it unless *stopped*.
 
         Args:
@@ -40,19 +47,29 @@ class LinksAdmin(Asker):
         )
 
     async def link_alter(
-        self, link: str, addresses: list[str] | None = None, *, connections: int | None = None,
-        ordered: bool | None = None, fetch: bool | None = None,
-        routes: Sequence[str] | None = None, transit: bool | None = None,
-    ) -> LinkAltered:  # fmt: skip
+        self,
+        link: str,
+        addresses: list[str] | None = None,
+        *,
+        connections: int | None = None,
+        ordered: bool | None = None,
+        fetch: bool | None = None,
+        routes: Sequence[str] | None = None,
+        transit: bool | None = None,
+    ) -> LinkAltered:
         """Give a link other attributes for good; what waits on it stays, and goes on so.
 
         One that is not stopped dials anew at once. Return the row, with "changed" as of a queue.
         """
         listed = None if addresses is None else _listed(addresses)
         given = {
-            "addresses": listed, "connections": connections, "ordered": ordered, "fetch": fetch,
-            "routes": None if routes is None else _listed(routes), "transit": transit,
-        }  # fmt: skip
+            "addresses": listed,
+            "connections": connections,
+            "ordered": ordered,
+            "fetch": fetch,
+            "routes": None if routes is None else _listed(routes),
+            "transit": transit,
+        }
         changes = {key: value for key, value in given.items() if value is not None}
         return await self._row(LinkAltered, m.LinkAlter, link, changes)
 

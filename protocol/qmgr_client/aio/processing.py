@@ -36,9 +36,11 @@ class Processing:
         return self._message
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         lease, processing = self._message.lease_key, self._session.processing
         if lease not in processing:
             return

@@ -36,14 +36,7 @@ from qmgr_client.client_name import checked, client_name
 from qmgr_client.duration import Duration, in_ms, in_ms_or_none
 from qmgr_client.errors import RequestTimeout as RequestTimeout
 from qmgr_client.message import Message
-from qmgr_client.outgoing import (
-    Outgoing,
-    PutOptions,
-    PutResult,
-    each_outgoing,
-    encode,
-    outgoing_of,
-)
+from qmgr_client.outgoing import Outgoing, PutOptions, PutResult, each_outgoing, encode, outgoing_of
 from qmgr_client.sansio.core import BYTES_MAX, ClientCore
 from qmgr_client.selection import (
     BrowseOrder,
@@ -61,9 +54,15 @@ NAMES_KNOWN_MAX = 10_000
 
 
 def connect(
-    address: str, *, name: str = "", producer_id: bytes | None = None, reconnect: bool = True,
-    wait_ms: Duration | None = 0, give_up_ms: Duration | None = None, coalesce: bool = True,
-) -> "QueueManager":  # fmt: skip
+    address: str,
+    *,
+    name: str = "",
+    producer_id: bytes | None = None,
+    reconnect: bool = True,
+    wait_ms: Duration | None = 0,
+    give_up_ms: Duration | None = None,
+    coalesce: bool = True,
+) -> "QueueManager":
     """Return a client of the queue manager at *address*; ``async with``, or ``open``, connects it.
 
     Args:
@@ -121,9 +120,11 @@ class QueueManager(Groups, Topics, Settling, Work, Replies):
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         await self.close()
 
     @property
@@ -230,9 +231,13 @@ class QueueManager(Groups, Topics, Settling, Work, Replies):
     # Getting
 
     async def get(
-        self, queue: str, wait_ms: Duration = 0, lease_ms: Duration = 0, messages_max: int = 1,
+        self,
+        queue: str,
+        wait_ms: Duration = 0,
+        lease_ms: Duration = 0,
+        messages_max: int = 1,
         **selection: Unpack[SelectionOrUid],
-    ) -> Message | None:  # fmt: skip
+    ) -> Message | None:
         """Return the next message under lease, or None where none comes within *wait_ms*.
 
         Args:
@@ -249,9 +254,13 @@ class QueueManager(Groups, Topics, Settling, Work, Replies):
         return found[0] if found else None
 
     async def get_many(
-        self, queue: str, messages_max: int, wait_ms: Duration = 0, lease_ms: Duration = 0,
+        self,
+        queue: str,
+        messages_max: int,
+        wait_ms: Duration = 0,
+        lease_ms: Duration = 0,
         **selection: Unpack[SelectionOrUid],
-    ) -> list[Message]:  # fmt: skip
+    ) -> list[Message]:
         """Return up to *messages_max* messages, as soon as there is one; at most 256 at a time.
 
         Raises:
@@ -261,10 +270,17 @@ class QueueManager(Groups, Topics, Settling, Work, Replies):
         return await get_many(self._session, queue, messages_max, wait_ms, lease_ms, wanted)
 
     def consume(
-        self, queue: str, prefetch: int = 256, lease_ms: Duration = 0, bytes_max: int = BYTES_MAX,
-        *, groups: GroupOrder = "physical", all_available: bool = False, auto_renew: bool = False,
+        self,
+        queue: str,
+        prefetch: int = 256,
+        lease_ms: Duration = 0,
+        bytes_max: int = BYTES_MAX,
+        *,
+        groups: GroupOrder = "physical",
+        all_available: bool = False,
+        auto_renew: bool = False,
         **selection: Unpack[Selection],
-    ) -> "Consumer":  # fmt: skip
+    ) -> "Consumer":
         """Return an iterator over messages under lease, which come as they are put.
 
         Args:
@@ -282,9 +298,14 @@ class QueueManager(Groups, Topics, Settling, Work, Replies):
         """
         wanted = chosen_of_consumer(**selection)
         ticket, stream = self._session.consume(
-            queue, prefetch, bytes_max, in_ms("lease_ms", lease_ms), wanted,
-            (order_of(groups, pinned=True), all_available), auto_renew=auto_renew,
-        )  # fmt: skip
+            queue,
+            prefetch,
+            bytes_max,
+            in_ms("lease_ms", lease_ms),
+            wanted,
+            (order_of(groups, pinned=True), all_available),
+            auto_renew=auto_renew,
+        )
         return Consumer(self._session, ticket, stream)
 
     def unit_of_work(self) -> UnitOfWork:
@@ -292,10 +313,16 @@ class QueueManager(Groups, Topics, Settling, Work, Replies):
         return UnitOfWork(self._session)
 
     async def browse(
-        self, queue: str, limit: int | None = None, *, delayed: bool = False,
-        after: Message | None = None, order: BrowseOrder = "physical", all_available: bool = False,
+        self,
+        queue: str,
+        limit: int | None = None,
+        *,
+        delayed: bool = False,
+        after: Message | None = None,
+        order: BrowseOrder = "physical",
+        all_available: bool = False,
         **selection: Unpack[SelectionOrUid],
-    ) -> AsyncGenerator[Message, None]:  # fmt: skip
+    ) -> AsyncGenerator[Message, None]:
         """Yield messages in their order, at most *limit*, and leave them where they are.
 
         One that cannot be read says so in ``damage``. With *delayed* those that wait for their time

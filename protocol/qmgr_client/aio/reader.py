@@ -58,9 +58,12 @@ class GroupReader:
         return self._state.warning
 
     async def get(
-        self, wait_ms: Duration = 0, unit: UnitOfWork | None = None,
-        all_available: bool | None = None, **selection: Unpack[SelectionOrUid],
-    ) -> Message | None:  # fmt: skip
+        self,
+        wait_ms: Duration = 0,
+        unit: UnitOfWork | None = None,
+        all_available: bool | None = None,
+        **selection: Unpack[SelectionOrUid],
+    ) -> Message | None:
         """Return the next message of the group, or the first of another one, under lease.
 
         None where none comes within *wait_ms*: the reader stays where it is.
@@ -86,9 +89,13 @@ class GroupReader:
             return await self._get(wait_ms, unit, wanted, groups)
 
     async def get_physical(
-        self, wait_ms: Duration = 0, unit: UnitOfWork | None = None, number: int = 0,
-        all_available: bool = False, **selection: Unpack[SelectionOrUid],
-    ) -> Message | None:  # fmt: skip
+        self,
+        wait_ms: Duration = 0,
+        unit: UnitOfWork | None = None,
+        number: int = 0,
+        all_available: bool = False,
+        **selection: Unpack[SelectionOrUid],
+    ) -> Message | None:
         """Return a message by selection alone, under lease; the reader is behind it then.
 
         With *group_id* and *number* that one of the group: so a group is resumed. *all_available*
@@ -105,9 +112,12 @@ class GroupReader:
             )
 
     async def _get(
-        self, wait_ms: Duration, unit: UnitOfWork | None, wanted: tuple[str, bytes, bytes, bytes],
+        self,
+        wait_ms: Duration,
+        unit: UnitOfWork | None,
+        wanted: tuple[str, bytes, bytes, bytes],
         groups: tuple[int, bool, int, int],
-    ) -> Message | None:  # fmt: skip
+    ) -> Message | None:
         if self._is_closed:
             text = f"this reader of {self._queue} is closed: make another with reader()"
             raise RequestError(ErrorCode.CANCELLED, text)
@@ -157,8 +167,10 @@ class GroupReader:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         with suppress(ConnectionEnded):  # And the reader with it.
             await self.close()

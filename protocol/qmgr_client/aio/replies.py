@@ -113,9 +113,12 @@ class Replies:
         self._reply_address: ReplyAddress | None = None
 
     async def request(
-        self, queue: str, body: bytes, timeout_ms: Duration = TIMEOUT_MS,
+        self,
+        queue: str,
+        body: bytes,
+        timeout_ms: Duration = TIMEOUT_MS,
         **options: Unpack[PutOptions],
-    ) -> Message:  # fmt: skip
+    ) -> Message:
         """Put a message and return the reply to it, which is acknowledged already.
 
         Args:

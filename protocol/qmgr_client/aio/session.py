@@ -180,9 +180,16 @@ class Session:
             await future
 
     def consume(
-        self, queue: str, prefetch: int, bytes_max: int, lease_ms: int,
-        selection: tuple[str, bytes, bytes], groups: tuple[int, bool], *, auto_renew: bool = False,
-    ) -> tuple[int, Stream]:  # fmt: skip
+        self,
+        queue: str,
+        prefetch: int,
+        bytes_max: int,
+        lease_ms: int,
+        selection: tuple[str, bytes, bytes],
+        groups: tuple[int, bool],
+        *,
+        auto_renew: bool = False,
+    ) -> tuple[int, Stream]:
         """Open a consumer; return its ticket, and what tells its news."""
         ticket = self.core.consume(
             queue, prefetch, bytes_max, lease_ms, selection, groups, auto_renew=auto_renew

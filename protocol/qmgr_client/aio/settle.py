@@ -40,9 +40,15 @@ class Settling:
         return [await _refusal(future) for future in futures]
 
     async def release(
-        self, message: Message, delay_ms: Duration | None = None, *, failed: bool = True,
-        retry_at: datetime | None = None, reason: str = "", text: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        message: Message,
+        delay_ms: Duration | None = None,
+        *,
+        failed: bool = True,
+        retry_at: datetime | None = None,
+        reason: str = "",
+        text: str = "",
+    ) -> None:
         """Give a message back: it can be had again.
 
         Args:

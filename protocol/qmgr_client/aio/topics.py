@@ -73,11 +73,18 @@ class Topics:
         return await self.put_many(_name_of(topic), items)
 
     def subscribe(
-        self, topic: str, subscription: str = "", *, where: str = "",
-        attributes: SubscriptionAttributes | None = None, retained: bool = True,
-        prefetch: int = 256, lease_ms: Duration = 0, groups: GroupOrder = "physical",
+        self,
+        topic: str,
+        subscription: str = "",
+        *,
+        where: str = "",
+        attributes: SubscriptionAttributes | None = None,
+        retained: bool = True,
+        prefetch: int = 256,
+        lease_ms: Duration = 0,
+        groups: GroupOrder = "physical",
         all_available: bool = False,
-    ) -> Subscription:  # fmt: skip
+    ) -> Subscription:
         """Return what is published to the topics of a filter, for ``async with`` and ``async for``.
 
         Args:
@@ -93,9 +100,15 @@ class Topics:
             prefetch, lease_ms, groups, all_available: as of :meth:`QueueManager.consume`.
         """
         terms = Terms(
-            topic, subscription, where, given(attributes or {}), retained, prefetch,
-            in_ms("lease_ms", lease_ms), (order_of(groups, pinned=True), all_available),
-        )  # fmt: skip
+            topic,
+            subscription,
+            where,
+            given(attributes or {}),
+            retained,
+            prefetch,
+            in_ms("lease_ms", lease_ms),
+            (order_of(groups, pinned=True), all_available),
+        )
         return Subscription(self._session, self._ask, terms)
 
     async def unsubscribe(self, subscription: str) -> Removed:
@@ -124,9 +137,14 @@ class TopicsAdmin(Asker):
     """What an operator asks about topics and subscriptions."""
 
     async def subscription_create(
-        self, topic: str, subscription: str, *, where: str = "", retained: bool = True,
+        self,
+        topic: str,
+        subscription: str,
+        *,
+        where: str = "",
+        retained: bool = True,
         **attributes: Unpack[SubscriptionAttributes],
-    ) -> SubscriptionRow:  # fmt: skip
+    ) -> SubscriptionRow:
         """Define a durable subscription, or a proxy (":NAME@MANAGER"); return its row.
 
         The same again changes nothing.
@@ -198,9 +216,16 @@ class TopicsAdmin(Asker):
                 return
 
     async def republish(
-        self, *, where: str = "", uid: Uid | str | None = None, subscriptions: Sequence[str] = (),
-        rate: int = 0, messages_max: int = 0, drop: bool = False, wait: bool = False,
-    ) -> JobRow:  # fmt: skip
+        self,
+        *,
+        where: str = "",
+        uid: Uid | str | None = None,
+        subscriptions: Sequence[str] = (),
+        rate: int = 0,
+        messages_max: int = 0,
+        drop: bool = False,
+        wait: bool = False,
+    ) -> JobRow:
         """Have what is parked be delivered once more, to those alone for whom it is parked.
 
         Returns the row of the job that does it; without arguments for all that is parked now.

@@ -61,9 +61,11 @@ class UnitOfWork:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if error is not None:
             await self._undone(error)
         elif not self.has_ended:
@@ -166,9 +168,12 @@ class UnitOfWork:
         return found[0] if found else None
 
     async def get_many(
-        self, queue: str, messages_max: int, wait_ms: Duration = 0,
+        self,
+        queue: str,
+        messages_max: int,
+        wait_ms: Duration = 0,
         **selection: Unpack[SelectionOrUid],
-    ) -> list[Message]:  # fmt: skip
+    ) -> list[Message]:
         """Return up to *messages_max* messages, which the commit removes, as soon as there is one.
 
         Raises:

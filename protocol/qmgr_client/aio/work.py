@@ -207,9 +207,13 @@ class _Shift:
 
     def _log(self, message: Message, error: BaseException) -> None:
         logger.warning(
-            "%s: message %s: %s: %s", message.queue, message.uid, type(error).__name__, error,
+            "%s: message %s: %s: %s",
+            message.queue,
+            message.uid,
+            type(error).__name__,
+            error,
             exc_info=error,
-        )  # fmt: skip
+        )
 
 
 async def _cancelled(tasks: "list[asyncio.Task[Any]]") -> None:

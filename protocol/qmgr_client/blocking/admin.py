@@ -76,14 +76,26 @@ class Admin(History, TopicsAdmin):
         return self._call(self._admin.queue_purge(queue, where, messages_max))
 
     def queue_move(
-        self, queue: str, target: str = "", *, where: str = "", messages_max: int = 0,
-        rate: int = 0, copy: bool = False, retries_max: int = 3,
-    ) -> JobRow:  # fmt: skip
+        self,
+        queue: str,
+        target: str = "",
+        *,
+        where: str = "",
+        messages_max: int = 0,
+        rate: int = 0,
+        copy: bool = False,
+        retries_max: int = 3,
+    ) -> JobRow:
         """Have what is on a queue now and not leased moved; return the row of the job; see aio."""
         moving = self._admin.queue_move(
-            queue, target, where=where, messages_max=messages_max, rate=rate, copy=copy,
+            queue,
+            target,
+            where=where,
+            messages_max=messages_max,
+            rate=rate,
+            copy=copy,
             retries_max=retries_max,
-        )  # fmt: skip
+        )
         return self._call(moving)
 
     def job_list(self) -> list[JobRow]:
@@ -99,10 +111,17 @@ class Admin(History, TopicsAdmin):
         return self._call(self._admin.job_cancel(job))
 
     def link_create(
-        self, link: str, addresses: list[str], *, stopped: bool = False, connections: int = 1,
-        ordered: bool = False, fetch: bool = False, routes: Sequence[str] = (),
+        self,
+        link: str,
+        addresses: list[str],
+        *,
+        stopped: bool = False,
+        connections: int = 1,
+        ordered: bool = False,
+        fetch: bool = False,
+        routes: Sequence[str] = (),
         transit: bool = False,
-    ) -> LinkRow:  # fmt: skip
+    ) -> LinkRow:
         """Define a link to the queue manager of that name, and start it unless *stopped*."""
         return self._call(
             self._admin.link_create(
@@ -118,10 +137,16 @@ class Admin(History, TopicsAdmin):
         )
 
     def link_alter(
-        self, link: str, addresses: list[str] | None = None, *, connections: int | None = None,
-        ordered: bool | None = None, fetch: bool | None = None,
-        routes: Sequence[str] | None = None, transit: bool | None = None,
-    ) -> LinkAltered:  # fmt: skip
+        self,
+        link: str,
+        addresses: list[str] | None = None,
+        *,
+        connections: int | None = None,
+        ordered: bool | None = None,
+        fetch: bool | None = None,
+        routes: Sequence[str] | None = None,
+        transit: bool | None = None,
+    ) -> LinkAltered:
         """Give a link other attributes for good; what waits on it stays, and goes on so."""
         return self._call(
             self._admin.link_alter(

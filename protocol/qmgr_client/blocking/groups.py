@@ -31,9 +31,11 @@ class GroupPut:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.close()
 
     @property
@@ -47,9 +49,13 @@ class GroupPut:
         return self._handle.warning
 
     def put(
-        self, body: bytes, last: bool = False, in_group: bool = True,
-        unit: UnitOfWork | None = None, **options: Unpack[PutOptions],
-    ) -> PutResult:  # fmt: skip
+        self,
+        body: bytes,
+        last: bool = False,
+        in_group: bool = True,
+        unit: UnitOfWork | None = None,
+        **options: Unpack[PutOptions],
+    ) -> PutResult:
         """Put the next message of the group, or the first of a new one."""
         return self._call(self._handle.put(body, last, in_group, _aio(unit), **options))
 
@@ -83,9 +89,11 @@ class GroupReader:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._call(self._reader.__aexit__(kind, error, traceback))
 
     @property
@@ -99,16 +107,23 @@ class GroupReader:
         return self._reader.warning
 
     def get(
-        self, wait_ms: Duration = 0, unit: UnitOfWork | None = None,
-        all_available: bool | None = None, **selection: Unpack[SelectionOrUid],
-    ) -> Message | None:  # fmt: skip
+        self,
+        wait_ms: Duration = 0,
+        unit: UnitOfWork | None = None,
+        all_available: bool | None = None,
+        **selection: Unpack[SelectionOrUid],
+    ) -> Message | None:
         """Return the next message of the group, or the first of another one, under lease."""
         return self._call(self._reader.get(wait_ms, _aio(unit), all_available, **selection))
 
     def get_physical(
-        self, wait_ms: Duration = 0, unit: UnitOfWork | None = None, number: int = 0,
-        all_available: bool = False, **selection: Unpack[SelectionOrUid],
-    ) -> Message | None:  # fmt: skip
+        self,
+        wait_ms: Duration = 0,
+        unit: UnitOfWork | None = None,
+        number: int = 0,
+        all_available: bool = False,
+        **selection: Unpack[SelectionOrUid],
+    ) -> Message | None:
         """Return a message by selection alone, under lease; the reader is behind it then."""
         getting = self._reader.get_physical(wait_ms, _aio(unit), number, all_available, **selection)
         return self._call(getting)
@@ -146,10 +161,16 @@ class Groups:
         return GroupReader(self._call, self._call(made()))
 
     def put_group(
-        self, queue: str, items: Iterable[bytes | Outgoing], *, status_queue: str, name: str,
-        batch: int = BATCH_MESSAGES, resume_from: int | None = None,
+        self,
+        queue: str,
+        items: Iterable[bytes | Outgoing],
+        *,
+        status_queue: str,
+        name: str,
+        batch: int = BATCH_MESSAGES,
+        resume_from: int | None = None,
         group_id: GroupId | None = None,
-    ) -> aio.GroupPutDone:  # fmt: skip
+    ) -> aio.GroupPutDone:
         """Put *items* as one group over several units of work, or go on where that broke off.
 
         They are taken from their iterator on this thread, which may call the client.
@@ -158,17 +179,29 @@ class Groups:
 
         async def begin(ask: Ask) -> aio.GroupPutDone:
             return await self._manager.put_group(
-                queue, _asked(ask, iterator, max(batch, 1)), status_queue=status_queue, name=name,
-                batch=batch, resume_from=resume_from, group_id=group_id,
-            )  # fmt: skip
+                queue,
+                _asked(ask, iterator, max(batch, 1)),
+                status_queue=status_queue,
+                name=name,
+                batch=batch,
+                resume_from=resume_from,
+                group_id=group_id,
+            )
 
         return converse(self._call, begin)
 
     def get_group(
-        self, queue: str, handler: Handler, *, status_queue: str, name: str,
-        batch: int = BATCH_MESSAGES, wait_ms: Duration = 0, all_available: bool = True,
+        self,
+        queue: str,
+        handler: Handler,
+        *,
+        status_queue: str,
+        name: str,
+        batch: int = BATCH_MESSAGES,
+        wait_ms: Duration = 0,
+        all_available: bool = True,
         **selection: Unpack[SelectionOrUid],
-    ) -> aio.GroupGot | None:  # fmt: skip
+    ) -> aio.GroupGot | None:
         """Have *handler* do one group over several units of work, or go on where that broke off.
 
         ``handler(message, unit)`` is called on this thread, and may call the client.
@@ -179,9 +212,15 @@ class Groups:
                 await ask(handler, message, UnitOfWork.of(self._call, self._manager, unit))
 
             return await self._manager.get_group(
-                queue, handle, status_queue=status_queue, name=name, batch=batch, wait_ms=wait_ms,
-                all_available=all_available, **selection,
-            )  # fmt: skip
+                queue,
+                handle,
+                status_queue=status_queue,
+                name=name,
+                batch=batch,
+                wait_ms=wait_ms,
+                all_available=all_available,
+                **selection,
+            )
 
         return converse(self._call, begin)
 

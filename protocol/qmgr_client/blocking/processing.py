@@ -27,9 +27,11 @@ class Processing:
         return self._message
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         assert self._processing is not None
         ending = self._processing.__aexit__(kind, error, traceback)
         if error is None:

@@ -31,9 +31,7 @@ from qmgr_client.blocking.topics import Topics
 from qmgr_client.blocking.unit import UnitOfWork
 from qmgr_client.blocking.work import Work
 from qmgr_client.duration import Duration
-from qmgr_client.errors import (
-    ConnectionEnded,
-)
+from qmgr_client.errors import ConnectionEnded
 from qmgr_client.message import Message, checked_messages
 from qmgr_client.outgoing import Outgoing, PutOptions, PutResult, each_outgoing
 from qmgr_client.sansio.core import BYTES_MAX
@@ -44,19 +42,30 @@ Value = TypeVar("Value")
 
 
 def connect(
-    address: str, *, name: str = "", producer_id: bytes | None = None, reconnect: bool = True,
-    wait_ms: Duration | None = 0, give_up_ms: Duration | None = None, coalesce: bool = True,
-) -> "Client":  # fmt: skip
+    address: str,
+    *,
+    name: str = "",
+    producer_id: bytes | None = None,
+    reconnect: bool = True,
+    wait_ms: Duration | None = 0,
+    give_up_ms: Duration | None = None,
+    coalesce: bool = True,
+) -> "Client":
     """Return a client of the queue manager at *address*; ``with``, or ``open``, connects it.
 
     Arguments and errors are those of :func:`qmgr_client.aio.connect`.
     """
     return Client(
         aio.connect(
-            address, name=name, producer_id=producer_id, reconnect=reconnect, wait_ms=wait_ms,
-            give_up_ms=give_up_ms, coalesce=coalesce,
+            address,
+            name=name,
+            producer_id=producer_id,
+            reconnect=reconnect,
+            wait_ms=wait_ms,
+            give_up_ms=give_up_ms,
+            coalesce=coalesce,
         )
-    )  # fmt: skip
+    )
 
 
 class Client(Groups, Topics, Work, Replies):
@@ -79,9 +88,11 @@ class Client(Groups, Topics, Work, Replies):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.close()
 
     @property
@@ -205,33 +216,54 @@ class Client(Groups, Topics, Work, Replies):
     # Getting
 
     def get(
-        self, queue: str, wait_ms: Duration = 0, lease_ms: Duration = 0, messages_max: int = 1,
+        self,
+        queue: str,
+        wait_ms: Duration = 0,
+        lease_ms: Duration = 0,
+        messages_max: int = 1,
         **selection: Unpack[SelectionOrUid],
-    ) -> Message | None:  # fmt: skip
+    ) -> Message | None:
         """Return the next message under lease, or None where none comes within *wait_ms*."""
         getting = self._manager.get(queue, wait_ms, lease_ms, messages_max, **selection)
         return self._call(getting)
 
     def get_many(
-        self, queue: str, messages_max: int, wait_ms: Duration = 0, lease_ms: Duration = 0,
+        self,
+        queue: str,
+        messages_max: int,
+        wait_ms: Duration = 0,
+        lease_ms: Duration = 0,
         **selection: Unpack[SelectionOrUid],
-    ) -> list[Message]:  # fmt: skip
+    ) -> list[Message]:
         """Return up to *messages_max* messages, as soon as there is one."""
         getting = self._manager.get_many(queue, messages_max, wait_ms, lease_ms, **selection)
         return self._call(getting)
 
     def consume(
-        self, queue: str, prefetch: int = 256, lease_ms: Duration = 0, bytes_max: int = BYTES_MAX,
-        *, groups: GroupOrder = "physical", all_available: bool = False, auto_renew: bool = False,
+        self,
+        queue: str,
+        prefetch: int = 256,
+        lease_ms: Duration = 0,
+        bytes_max: int = BYTES_MAX,
+        *,
+        groups: GroupOrder = "physical",
+        all_available: bool = False,
+        auto_renew: bool = False,
         **selection: Unpack[Selection],
-    ) -> "Consumer":  # fmt: skip
+    ) -> "Consumer":
         """Return an iterator over messages under lease, which come as they are put; see aio."""
 
         async def opened() -> aio.Consumer:
             return self._manager.consume(
-                queue, prefetch, lease_ms, bytes_max, groups=groups, all_available=all_available,
-                auto_renew=auto_renew, **selection,
-            )  # fmt: skip
+                queue,
+                prefetch,
+                lease_ms,
+                bytes_max,
+                groups=groups,
+                all_available=all_available,
+                auto_renew=auto_renew,
+                **selection,
+            )
 
         return Consumer(self, self._call(opened()))
 
@@ -248,9 +280,15 @@ class Client(Groups, Topics, Work, Replies):
         return self._call(self._manager.ack_many(checked_messages("ack_many", messages)))
 
     def release(
-        self, message: Message, delay_ms: Duration | None = None, *, failed: bool = True,
-        retry_at: datetime | None = None, reason: str = "", text: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        message: Message,
+        delay_ms: Duration | None = None,
+        *,
+        failed: bool = True,
+        retry_at: datetime | None = None,
+        reason: str = "",
+        text: str = "",
+    ) -> None:
         """Give a message back: it can be had again; see aio."""
         releasing = self._manager.release(
             message, delay_ms, failed=failed, retry_at=retry_at, reason=reason, text=text
@@ -270,15 +308,26 @@ class Client(Groups, Topics, Work, Replies):
         return UnitOfWork(self._call, self._manager)
 
     def browse(
-        self, queue: str, limit: int | None = None, *, delayed: bool = False,
-        after: Message | None = None, order: BrowseOrder = "physical", all_available: bool = False,
+        self,
+        queue: str,
+        limit: int | None = None,
+        *,
+        delayed: bool = False,
+        after: Message | None = None,
+        order: BrowseOrder = "physical",
+        all_available: bool = False,
         **selection: Unpack[SelectionOrUid],
-    ) -> Iterator[Message]:  # fmt: skip
+    ) -> Iterator[Message]:
         """Yield messages in their order, at most *limit*, and leave them there; see aio."""
         messages = self._manager.browse(
-            queue, limit, delayed=delayed, after=after, order=order, all_available=all_available,
+            queue,
+            limit,
+            delayed=delayed,
+            after=after,
+            order=order,
+            all_available=all_available,
             **selection,
-        )  # fmt: skip
+        )
         return pages(self._call, messages)
 
 
@@ -303,9 +352,11 @@ class Consumer:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.cancel()
 
     def cancel(self) -> None:
@@ -318,9 +369,7 @@ async def _next(consumer: aio.Consumer) -> Message | None:
     return await anext(consumer, None)
 
 
-async def _handed_over(
-    submitting: "Coroutine[Any, Any, asyncio.Future[Value]]",
-) -> "Future[Value]":
+async def _handed_over(submitting: "Coroutine[Any, Any, asyncio.Future[Value]]") -> "Future[Value]":
     """Return a future for other threads that has what the loop's own future gets."""
     outer: Future[Value] = Future()
 

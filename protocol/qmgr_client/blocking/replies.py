@@ -18,9 +18,12 @@ class Replies:
     _manager: aio.QueueManager
 
     def request(
-        self, queue: str, body: bytes, timeout_ms: Duration = TIMEOUT_MS,
+        self,
+        queue: str,
+        body: bytes,
+        timeout_ms: Duration = TIMEOUT_MS,
         **options: Unpack[PutOptions],
-    ) -> Message:  # fmt: skip
+    ) -> Message:
         """Put a message and return the reply to it; raises RequestTimeout; see aio."""
         return self._call(self._manager.request(queue, body, timeout_ms, **options))
 

@@ -48,18 +48,32 @@ class Topics:
         )
 
     def subscribe(
-        self, topic: str, subscription: str = "", *, where: str = "",
-        attributes: SubscriptionAttributes | None = None, retained: bool = True,
-        prefetch: int = 256, lease_ms: Duration = 0, groups: GroupOrder = "physical",
+        self,
+        topic: str,
+        subscription: str = "",
+        *,
+        where: str = "",
+        attributes: SubscriptionAttributes | None = None,
+        retained: bool = True,
+        prefetch: int = 256,
+        lease_ms: Duration = 0,
+        groups: GroupOrder = "physical",
         all_available: bool = False,
-    ) -> "Subscription":  # fmt: skip
+    ) -> "Subscription":
         """Return what is published to the topics of a filter, for ``with`` and ``for``; see aio."""
 
         async def made() -> aio.Subscription:
             return self._manager.subscribe(
-                topic, subscription, where=where, attributes=attributes, retained=retained,
-                prefetch=prefetch, lease_ms=lease_ms, groups=groups, all_available=all_available,
-            )  # fmt: skip
+                topic,
+                subscription,
+                where=where,
+                attributes=attributes,
+                retained=retained,
+                prefetch=prefetch,
+                lease_ms=lease_ms,
+                groups=groups,
+                all_available=all_available,
+            )
 
         return Subscription(self._call, self._unless_closed, self._call(made()))
 
@@ -81,9 +95,14 @@ class TopicsAdmin:
     _admin: aio_admin.Admin
 
     def subscription_create(
-        self, topic: str, subscription: str, *, where: str = "", retained: bool = True,
+        self,
+        topic: str,
+        subscription: str,
+        *,
+        where: str = "",
+        retained: bool = True,
         **attributes: Unpack[SubscriptionAttributes],
-    ) -> SubscriptionRow:  # fmt: skip
+    ) -> SubscriptionRow:
         """Define a durable subscription, or a proxy; return its row."""
         creating = self._admin.subscription_create(
             topic, subscription, where=where, retained=retained, **attributes
@@ -126,14 +145,26 @@ class TopicsAdmin:
         return pages(self._call, found)
 
     def republish(
-        self, *, where: str = "", uid: Uid | str | None = None, subscriptions: Sequence[str] = (),
-        rate: int = 0, messages_max: int = 0, drop: bool = False, wait: bool = False,
-    ) -> JobRow:  # fmt: skip
+        self,
+        *,
+        where: str = "",
+        uid: Uid | str | None = None,
+        subscriptions: Sequence[str] = (),
+        rate: int = 0,
+        messages_max: int = 0,
+        drop: bool = False,
+        wait: bool = False,
+    ) -> JobRow:
         """Have what is parked be delivered once more, or dropped; return the job's row; see aio."""
         asking = self._admin.republish(
-            where=where, uid=uid, subscriptions=subscriptions, rate=rate,
-            messages_max=messages_max, drop=drop, wait=wait,
-        )  # fmt: skip
+            where=where,
+            uid=uid,
+            subscriptions=subscriptions,
+            rate=rate,
+            messages_max=messages_max,
+            drop=drop,
+            wait=wait,
+        )
         return self._call(asking)
 
 
@@ -172,9 +203,11 @@ class Subscription:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.cancel()
 
     def cancel(self) -> None:

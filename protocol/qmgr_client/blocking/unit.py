@@ -42,9 +42,11 @@ class UnitOfWork:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         ending = self.begun.__aexit__(kind, error, traceback)
         if error is None:
             self._call(ending)
@@ -80,9 +82,12 @@ class UnitOfWork:
         return self._call(self.begun.get(queue, wait_ms, **selection))
 
     def get_many(
-        self, queue: str, messages_max: int, wait_ms: Duration = 0,
+        self,
+        queue: str,
+        messages_max: int,
+        wait_ms: Duration = 0,
         **selection: Unpack[SelectionOrUid],
-    ) -> list[Message]:  # fmt: skip
+    ) -> list[Message]:
         """Return up to *messages_max* messages, which the commit removes, once there is one."""
         return self._call(self.begun.get_many(queue, messages_max, wait_ms, **selection))
 

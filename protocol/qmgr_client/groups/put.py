@@ -40,9 +40,14 @@ class GroupPutState:
             raise RequestError(ErrorCode.INCOMPLETE_GROUP, text)
 
     def logical(
-        self, new_id: bytes, unit: Unit | None, *, last: bool, persistent: bool,
+        self,
+        new_id: bytes,
+        unit: Unit | None,
+        *,
+        last: bool,
+        persistent: bool,
         is_further: bool = False,
-    ) -> Group:  # fmt: skip
+    ) -> Group:
         """Return what the next message of the group carries; *new_id* where one begins.
 
         A *further* one is put together with the one before, and refused with it.

@@ -18,9 +18,14 @@ class Agenda:
     """Picks from all that waits to be sent, within the windows of the connection."""
 
     def __init__(
-        self, puts: Puts, settles: Settles, requests: Requests, consumers: Consumers,
-        unanswered: Unanswered, units: Units,
-    ) -> None:  # fmt: skip
+        self,
+        puts: Puts,
+        settles: Settles,
+        requests: Requests,
+        consumers: Consumers,
+        unanswered: Unanswered,
+        units: Units,
+    ) -> None:
         self._puts = puts
         self._settles = settles
         self._requests = requests

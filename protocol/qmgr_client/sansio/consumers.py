@@ -62,9 +62,15 @@ class Consumers:
         self._opening += 1
         count, size = consumer.grant()
         return m.Consume(
-            request_id, consumer.queue, count, size, consumer.lease_wanted_ms, *consumer.selection,
-            *consumer.groups, start_later=True,
-        )  # fmt: skip
+            request_id,
+            consumer.queue,
+            count,
+            size,
+            consumer.lease_wanted_ms,
+            *consumer.selection,
+            *consumer.groups,
+            start_later=True,
+        )
 
     def take_credit(self, now_ms: int) -> m.Credit | None:
         """Return credit for a consumer that has half of its own free."""

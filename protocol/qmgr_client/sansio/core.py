@@ -26,12 +26,7 @@ from qmgr_client.sansio.unanswered import Unanswered
 from qmgr_client.sansio.units import Unit, Units
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection, LivenessExpired
-from qmgr_protocol.errors import (
-    ErrorClass,
-    ErrorCode,
-    RemoteProtocolError,
-    class_of,
-)
+from qmgr_protocol.errors import ErrorClass, ErrorCode, RemoteProtocolError, class_of
 from qmgr_protocol.record import Uid
 from qmgr_protocol.states import Side, State
 
@@ -50,9 +45,15 @@ class ClientCore:
     """
 
     def __init__(
-        self, name: str, producer_id: bytes, *, instance: int = 0, coalesce: bool = True,
-        software: str = SOFTWARE, frame_max_bytes: int = FRAME_MAX_BYTES,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        producer_id: bytes,
+        *,
+        instance: int = 0,
+        coalesce: bool = True,
+        software: str = SOFTWARE,
+        frame_max_bytes: int = FRAME_MAX_BYTES,
+    ) -> None:
         """Make a client that is not connected yet.
 
         Args:
@@ -67,9 +68,14 @@ class ClientCore:
         self.welcome = m.Welcome(m.VERSION, "", b"", 0)  # Its defaults, until one has come.
         self.failed: ConnectionEnded | None = None
         self._hello = m.Hello(
-            m.MAGIC, m.VERSION, m.VERSION, "client", name, software=software,
+            m.MAGIC,
+            m.VERSION,
+            m.VERSION,
+            "client",
+            name,
+            software=software,
             frame_max_bytes=frame_max_bytes,
-        )  # fmt: skip
+        )
         self._events: Events = []
         self._connection: Connection | None = None
         self._control: list[bytes] = []  # goes out before all else
@@ -81,9 +87,8 @@ class ClientCore:
         self.consumers = Consumers(self._events)
         self._unanswered = Unanswered(self._settles)
         self._agenda = Agenda(
-            self._puts, self._settles, self._requests, self.consumers, self._unanswered,
-            self._units,
-        )  # fmt: skip
+            self._puts, self._settles, self._requests, self.consumers, self._unanswered, self._units
+        )
         self._answers = Answers(self._puts, self._settles, self._requests, self.consumers)
         self._handlers: dict[type[Any], Callable[[Any, int], None]] = {
             **self._answers.handlers,
@@ -238,10 +243,16 @@ class ClientCore:
             self._unanswered.add(cancel)
 
     def consume(
-        self, queue: str, prefetch: int, bytes_max: int = BYTES_MAX, lease_ms: int = 0,
-        selection: tuple[str, bytes, bytes] = ANY, groups: tuple[int, bool] = (m.PHYSICAL, False),
-        *, auto_renew: bool = False,
-    ) -> int:  # fmt: skip
+        self,
+        queue: str,
+        prefetch: int,
+        bytes_max: int = BYTES_MAX,
+        lease_ms: int = 0,
+        selection: tuple[str, bytes, bytes] = ANY,
+        groups: tuple[int, bool] = (m.PHYSICAL, False),
+        *,
+        auto_renew: bool = False,
+    ) -> int:
         """Take in a consumer; Delivered says that it has messages, ConsumerEnded that it is over.
 
         Raises:

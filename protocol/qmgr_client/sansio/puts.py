@@ -138,9 +138,13 @@ class Puts:
         self._stream = stream
 
     def _resume(
-        self, commit_id: int, ahead: frozenset[int], refusals: list[list[Any]],
-        stamps: list[list[int]], origin: str,
-    ) -> bool:  # fmt: skip
+        self,
+        commit_id: int,
+        ahead: frozenset[int],
+        refusals: list[list[Any]],
+        stamps: list[list[int]],
+        origin: str,
+    ) -> bool:
         """Resolve what is held there; return whether the stream can go on."""
         highest = max(ahead, default=commit_id)
         if max(highest, commit_id) >= self._next_id:

@@ -122,9 +122,12 @@ class Settles:
             return frame
         delay_ms, lease_ms, reason, text = terms
         return frame._replace(
-            unit=unit.number if unit else 0, delay_ms=delay_ms, lease_ms=lease_ms, reason=reason,
+            unit=unit.number if unit else 0,
+            delay_ms=delay_ms,
+            lease_ms=lease_ms,
+            reason=reason,
             text=text,
-        )  # fmt: skip
+        )
 
     def take_empty(self) -> m.Settle | None:
         """Return a frame without handles: its answer tells what the queue manager has taken."""

@@ -74,10 +74,17 @@ class Broker:
     """A queue manager on a store. See the top of this file for how a turn goes."""
 
     def __init__(
-        self, config: Config, boot_: Boot, tx: Transaction, now: Now,
-        facts: Callable[[], dict[str, Any]] = dict, facts_of: ConnectionFacts = no_facts,
-        clock_ns: ClockNs = still, *, is_maintenance: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        config: Config,
+        boot_: Boot,
+        tx: Transaction,
+        now: Now,
+        facts: Callable[[], dict[str, Any]] = dict,
+        facts_of: ConnectionFacts = no_facts,
+        clock_ns: ClockNs = still,
+        *,
+        is_maintenance: bool = False,
+    ) -> None:
         self.context = context = Context(
             config, config.queue_manager.name, boot_.store_id, boot_.number, boot_.salt, clock_ns
         )
@@ -174,10 +181,14 @@ class Broker:
                 return
         self._resumable[session_id] = connection
         self.sessions[connection] = Session(
-            connection, hello.name, hello.store_id,
-            LeaseNumbers(self._secret, session_id, self.context.boot + connection), None,
-            hello.software, self.context.now.ms,
-        )  # fmt: skip
+            connection,
+            hello.name,
+            hello.store_id,
+            LeaseNumbers(self._secret, session_id, self.context.boot + connection),
+            None,
+            hello.software,
+            self.context.now.ms,
+        )
 
     def dialled(self, dial: Dial, connection: int, welcome: m.Welcome) -> None:
         """Take in a connection that a link had dialled."""
@@ -187,9 +198,14 @@ class Broker:
             self.context.close(connection, ErrorCode.CANCELLED, "the link wants it no more")
             return
         session = Session(
-            connection, welcome.name, welcome.store_id, LeaseNumbers(self._secret, b"", 0), path,
-            welcome.software, self.context.now.ms,
-        )  # fmt: skip
+            connection,
+            welcome.name,
+            welcome.store_id,
+            LeaseNumbers(self._secret, b"", 0),
+            path,
+            welcome.software,
+            self.context.now.ms,
+        )
         self.sessions[connection] = session
         found.dialled(path, connection, welcome)
 
@@ -347,9 +363,12 @@ class Broker:
                 context.journal.forget_pending()
             context.working = None
             row = keys.CLOCK_ROW.pack(
-                context.now.ms, context.now.wall_us, context.stamper.last_us,
-                context.turn_number, self.streams.producer_count,
-            )  # fmt: skip
+                context.now.ms,
+                context.now.wall_us,
+                context.stamper.last_us,
+                context.turn_number,
+                self.streams.producer_count,
+            )
             rows.put(context.tx, keys.CLOCK, row)
 
     @property

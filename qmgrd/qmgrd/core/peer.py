@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from qmgr_config.model import FRAME_OVERHEAD_BYTES, Limits
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection
-from qmgr_protocol.errors import (
-    CreditExceeded,
-    ErrorCode,
-    LocalProtocolError,
-    RemoteProtocolError,
-)
+from qmgr_protocol.errors import CreditExceeded, ErrorCode, LocalProtocolError, RemoteProtocolError
 from qmgr_protocol.states import Side, State
 from qmgrd.core.context.context import Dial
 from qmgrd.core.limits.outflow import DELIVER_MAX_BYTES
@@ -43,10 +38,17 @@ class Peer:
     """
 
     def __init__(
-        self, number: int, intake: Intake, limits: Limits, welcome: m.Welcome,
-        tokens: SessionTokens, now_ms: int, *, dial: Dial | None = None,
+        self,
+        number: int,
+        intake: Intake,
+        limits: Limits,
+        welcome: m.Welcome,
+        tokens: SessionTokens,
+        now_ms: int,
+        *,
+        dial: Dial | None = None,
         admit: Admit = lambda hello: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Take over a new connection.
 
         Args:
@@ -88,10 +90,18 @@ class Peer:
         own = self._welcome
         return self._connection.send(
             m.Hello(
-                m.MAGIC, m.VERSION, m.VERSION, "queue-manager", own.name, own.features,
-                own.store_id, own.boot, own.software, own.frame_max_bytes,
+                m.MAGIC,
+                m.VERSION,
+                m.VERSION,
+                "queue-manager",
+                own.name,
+                own.features,
+                own.store_id,
+                own.boot,
+                own.software,
+                own.frame_max_bytes,
             )
-        )  # fmt: skip
+        )
 
     def receive(self, data: bytes, now_ms: int) -> bytes:
         """Take what the peer sent; return what to write at once.
@@ -206,10 +216,7 @@ class Peer:
     def waiting(self) -> dict[str, int]:
         """What of this peer has arrived and is in no turn yet."""
         pending = self._pending
-        return {
-            "waiting": pending.messages + pending.put_messages,
-            "waiting_bytes": pending.bytes,
-        }
+        return {"waiting": pending.messages + pending.put_messages, "waiting_bytes": pending.bytes}
 
     def encode(self, message: m.Message) -> bytes:
         """Return *message* as bytes; nothing where the connection is closing already."""

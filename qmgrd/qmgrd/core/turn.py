@@ -43,11 +43,18 @@ class Turns:
     """
 
     def __init__(
-        self, config: Config, store: Store, now_of: Callable[[Boot], Now], new_id: bytes,
-        new_secret: bytes, facts: Callable[[], dict[str, Any]] = dict,
-        facts_of: ConnectionFacts = no_facts, clock_ns: ClockNs = still, *,
+        self,
+        config: Config,
+        store: Store,
+        now_of: Callable[[Boot], Now],
+        new_id: bytes,
+        new_secret: bytes,
+        facts: Callable[[], dict[str, Any]] = dict,
+        facts_of: ConnectionFacts = no_facts,
+        clock_ns: ClockNs = still,
+        *,
         is_maintenance: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Start a queue manager from *store*, which gets a new boot number.
 
         Args:
@@ -73,9 +80,15 @@ class Turns:
             self.boot = boot(tx, manager.name, new_id, new_secret, is_named=is_named)
             self.tokens = SessionTokens(self.boot.secret, self.boot.salt)
             self.broker = Broker(
-                config, self.boot, tx, now_of(self.boot), facts, facts_of, clock_ns,
+                config,
+                self.boot,
+                tx,
+                now_of(self.boot),
+                facts,
+                facts_of,
+                clock_ns,
                 is_maintenance=is_maintenance,
-            )  # fmt: skip
+            )
         except BaseException as error:
             store.abort()
             failure = store.failure(error)
@@ -84,9 +97,10 @@ class Turns:
             raise
         store.commit()
         self.intake = Intake(
-            settle_handles(config.store), self.broker.context.outflow,
+            settle_handles(config.store),
+            self.broker.context.outflow,
             config.limits.buffers_max_bytes // 2,
-        )  # fmt: skip
+        )
         self.notes = self.broker.take_notes()  # of the start, to be logged
 
     @property

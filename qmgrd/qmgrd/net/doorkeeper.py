@@ -120,9 +120,13 @@ class Doorkeeper:
         goaway = session.peer.goaway
         if goaway is not None and goaway.code not in _ORDERLY:
             self.log.write(
-                "warning", "connection closed", {"from": origin, "code": int(goaway.code)},
-                peer=session.peer.peer_name, why=why, address=session.address,
-            )  # fmt: skip
+                "warning",
+                "connection closed",
+                {"from": origin, "code": int(goaway.code)},
+                peer=session.peer.peer_name,
+                why=why,
+                address=session.address,
+            )
 
     def look(self, now_ms: int) -> None:
         """Turn away whoever has not said hello in time, and sum up what was not logged."""

@@ -88,8 +88,9 @@ class Listener:
 
     def _wait(self, error: OSError) -> None:
         if not self._refused:
-            log.warning("connections wait: the system accepts none", address=self.name,
-                        why=error.strerror)  # fmt: skip
+            log.warning(
+                "connections wait: the system accepts none", address=self.name, why=error.strerror
+            )
         self._refused = True
         self._loop.remove_reader(self._socket)
         self._retry = self._loop.call_later(RETRY_S, self._accept_again)

@@ -30,9 +30,14 @@ class LogLimit:
         self._since_ms = now_ms
 
     def write(
-        self, level: str, event: str, subject: dict[str, Any], *, lines_max: int = LINES_MAX,
+        self,
+        level: str,
+        event: str,
+        subject: dict[str, Any],
+        *,
+        lines_max: int = LINES_MAX,
         **facts: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Log *event* with *subject* and *facts*, or count it if *subject* was logged too often."""
         key = event, *map(str, subject.values())
         known = self._subjects.get(key)

@@ -19,9 +19,17 @@ _HTTP_ANSWER = (
     f"{_TEXT}"
 ).encode()
 _METHODS = (
-    b"GET ", b"HEAD ", b"POST ", b"PUT ", b"DELETE ", b"OPTIONS ", b"PATCH ", b"CONNECT ",
-    b"TRACE ", b"PRI * HTTP",
-)  # fmt: skip
+    b"GET ",
+    b"HEAD ",
+    b"POST ",
+    b"PUT ",
+    b"DELETE ",
+    b"OPTIONS ",
+    b"PATCH ",
+    b"CONNECT ",
+    b"TRACE ",
+    b"PRI * HTTP",
+)
 _TLS_HANDSHAKE = b"\x16\x03"  # the record of a ClientHello, of any version from SSL 3.0 on
 
 

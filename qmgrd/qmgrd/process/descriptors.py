@@ -27,6 +27,8 @@ def raise_limit(listen: Listen) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     if most < wanted:
         log.warning(
-            "too few open files are allowed: connections may have to wait", allowed=most,
-            needed=wanted, do="raise LimitNOFILE, or lower listen.connections_max",
-        )  # fmt: skip
+            "too few open files are allowed: connections may have to wait",
+            allowed=most,
+            needed=wanted,
+            do="raise LimitNOFILE, or lower listen.connections_max",
+        )

@@ -50,8 +50,11 @@ class Recovery:
         try:
             outcome = turns.set_aside(work, why, self._now(), is_mark=False)
         except TurnFailed as failed:
-            log.error("setting aside failed, too; the work is passed over instead",
-                      work=str(work), exc_info=failed)  # fmt: skip
+            log.error(
+                "setting aside failed, too; the work is passed over instead",
+                work=str(work),
+                exc_info=failed,
+            )
             turns = self._start()
             outcome = turns.set_aside(work, why, self._now(), is_mark=True)
         log_all(outcome.notes)

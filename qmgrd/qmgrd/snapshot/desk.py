@@ -25,9 +25,12 @@ class SnapshotDesk:
     """All snapshots of a daemon; on its thread."""
 
     def __init__(
-        self, config: Config, store: LmdbStore, loop: Callable[[], asyncio.AbstractEventLoop],
+        self,
+        config: Config,
+        store: LmdbStore,
+        loop: Callable[[], asyncio.AbstractEventLoop],
         in_turn: InTurn,
-    ) -> None:  # fmt: skip
+    ) -> None:
         data_dir = config.queue_manager.data_dir
         self._loop = loop
         self._in_turn = in_turn

@@ -72,11 +72,13 @@ def facts_in(tx: Transaction) -> dict[str, Any]:
         "bytes": sum(queue["bytes"] for queue in queues),
         "history": _history(tx),
         "queues": queues,
-        "links": [_link(tx, key[1:].decode(), unpack(row))
-                  for key, row in rows.scan(tx, keys.SPACE_LINK)],
-        "inboxes": [_inbox(key[1:], unpack(row))
-                    for key, row in rows.scan(tx, keys.SPACE_LINK_INBOX)],
-    }  # fmt: skip
+        "links": [
+            _link(tx, key[1:].decode(), unpack(row)) for key, row in rows.scan(tx, keys.SPACE_LINK)
+        ],
+        "inboxes": [
+            _inbox(key[1:], unpack(row)) for key, row in rows.scan(tx, keys.SPACE_LINK_INBOX)
+        ],
+    }
 
 
 def _history(tx: Transaction) -> dict[str, int]:
@@ -106,8 +108,11 @@ def _inbox(stream_id: bytes, window: list[Any]) -> dict[str, Any]:
     peer, commit_id, runs, *_ = window
     highest_id = max(ids_of(runs), default=commit_id)
     return {
-        "peer": peer, "stream": stream_id.hex(), "commit_id": commit_id, "highest_id": highest_id,
-    }  # fmt: skip
+        "peer": peer,
+        "stream": stream_id.hex(),
+        "commit_id": commit_id,
+        "highest_id": highest_id,
+    }
 
 
 def _lost(tx: Transaction) -> Lost:
@@ -135,13 +140,15 @@ def _ranges(tx: Transaction, lost: Lost) -> Ranges:
     found: Ranges = {}
     for start, (count, first) in runs.items():
         priority, first_arrival = keys.place(first)
-        found.setdefault(int.from_bytes(start[1:5], "big"), []).append({
-            "lane": start[5],
-            "priority": priority,
-            "messages": count,
-            "first_arrival": first_arrival,
-            "last_arrival": keys.place(ends[start])[1],
-        })  # fmt: skip
+        found.setdefault(int.from_bytes(start[1:5], "big"), []).append(
+            {
+                "lane": start[5],
+                "priority": priority,
+                "messages": count,
+                "first_arrival": first_arrival,
+                "last_arrival": keys.place(ends[start])[1],
+            }
+        )
     return found
 
 

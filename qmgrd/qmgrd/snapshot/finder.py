@@ -176,8 +176,13 @@ def read(directory: str) -> Snapshot:
     except OSError as error:
         raise _unreadable(error) from error
     except (
-        ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError
-    ) as error:  # fmt: skip
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ) as error:
         raise SnapshotUnreadable(
             f"{path}: damaged ({type(error).__name__}: {error}); take the snapshot anew"
         ) from error
@@ -211,9 +216,11 @@ def _text(path: str) -> bytes:
 def _check_formats(directory: str, manifest: dict[str, Any]) -> None:
     """Refuse what another version wrote; of format 1, no record format was told."""
     for what, known in (
-        ("format", FORMATS), ("store_format", (STORE_FORMAT,)), ("lmdb_format", (1,)),
+        ("format", FORMATS),
+        ("store_format", (STORE_FORMAT,)),
+        ("lmdb_format", (1,)),
         ("record_format", (RECORD_FORMAT,)),
-    ):  # fmt: skip
+    ):
         if what == "record_format" and manifest["format"] == 1:
             continue
         if manifest[what] not in known:
@@ -233,21 +240,31 @@ def _check_sum(path: str, manifest: dict[str, Any]) -> None:
 def _snapshot(directory: str, manifest: dict[str, Any]) -> Snapshot:
     queues = tuple(
         QueueInfo(
-            str(row["queue"]), _number(row["queue_id"]), str(row["kind"]),
+            str(row["queue"]),
+            _number(row["queue_id"]),
+            str(row["kind"]),
             tuple(_range(found) for found in row["ranges"]),
             tuple((_number(first), _number(before)) for first, before in row["lost"]),
         )
         for row in manifest["queues"]
-    )  # fmt: skip
+    )
     history = manifest.get("history")
     return Snapshot(
-        directory, _name(manifest["snapshot_id"]), str(manifest["queue_manager"]),
-        _number(manifest["turn"]), _number(manifest["data_bytes"]), _name(manifest["data_sha256"]),
-        queues, _number(manifest["clock_ms"]), _number(manifest["wall_us"]),
-        _name(manifest["store_id"]), _number(manifest["boot"]), _number(manifest["messages"]),
+        directory,
+        _name(manifest["snapshot_id"]),
+        str(manifest["queue_manager"]),
+        _number(manifest["turn"]),
+        _number(manifest["data_bytes"]),
+        _name(manifest["data_sha256"]),
+        queues,
+        _number(manifest["clock_ms"]),
+        _number(manifest["wall_us"]),
+        _name(manifest["store_id"]),
+        _number(manifest["boot"]),
+        _number(manifest["messages"]),
         _number(manifest["format"]),
         history=None if history is None else (_number(history["first"]), _number(history["next"])),
-    )  # fmt: skip
+    )
 
 
 def _range(found: dict[str, Any]) -> Range:

@@ -76,9 +76,12 @@ class Schedule:
         self._next_us = now_us + self._wanted.every_ms * 1000
 
     def answered(
-        self, now_us: int, directory: str, result: dict[str, Any] | RequestError,
+        self,
+        now_us: int,
+        directory: str,
+        result: dict[str, Any] | RequestError,
         after: dict[str, Any],
-    ) -> list[Note]:  # fmt: skip
+    ) -> list[Note]:
         """Take note of what became of a snapshot; return what operators are to be told.
 
         Args:
@@ -100,9 +103,11 @@ class Schedule:
     def _taken(self, now_us: int, directory: str, manifest: dict[str, Any]) -> str:
         self._failures, self._why = 0, ""
         self._last = {
-            "taken_us": manifest["wall_us"], "directory": directory,
-            "messages": manifest["messages"], "data_bytes": manifest["data_bytes"],
-        }  # fmt: skip
+            "taken_us": manifest["wall_us"],
+            "directory": directory,
+            "messages": manifest["messages"],
+            "data_bytes": manifest["data_bytes"],
+        }
         self._next_us = max(manifest["wall_us"] + self._wanted.every_ms * 1000, now_us)
         temporary = self._file.with_name(f"{STATE_FILE}.new")
         try:

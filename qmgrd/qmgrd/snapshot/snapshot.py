@@ -50,10 +50,16 @@ class Snapshotter:
     """
 
     def __init__(
-        self, store: LmdbStore, call_on_loop: Callable[[Callable[[], None]], object],
-        *, reserve_bytes: int = 0, rate_bytes: int = RATE_BYTES, time_max_s: float = TIME_MAX_S,
-        puts_stop_bytes: int = 1 << 63, staging: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        store: LmdbStore,
+        call_on_loop: Callable[[Callable[[], None]], object],
+        *,
+        reserve_bytes: int = 0,
+        rate_bytes: int = RATE_BYTES,
+        time_max_s: float = TIME_MAX_S,
+        puts_stop_bytes: int = 1 << 63,
+        staging: str = "",
+    ) -> None:
         """Make snapshots of *store*.
 
         Args:
@@ -119,10 +125,16 @@ class Snapshotter:
         name = directory.rstrip("/").rpartition("/")[2]
         progress_fd = _progress_file(directory)
         order = Order(
-            directory, f"{name}{PARTIAL}{uuid4().hex[:12]}", turn_number,
-            self._store.space().used_bytes, rate_bytes or self._rate_bytes, self._reserve_bytes,
-            self._staging, keep, progress_fd,
-        )  # fmt: skip
+            directory,
+            f"{name}{PARTIAL}{uuid4().hex[:12]}",
+            turn_number,
+            self._store.space().used_bytes,
+            rate_bytes or self._rate_bytes,
+            self._reserve_bytes,
+            self._staging,
+            keep,
+            progress_fd,
+        )
         try:
             self._begin(order, done)
         except SnapshotFailed:
@@ -243,9 +255,11 @@ def _spawn(order: Order, source_fd: int) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-P", "-m", "qmgrd.snapshot.writer"]
     return subprocess.Popen(
         [*command, json.dumps(order._asdict())],
-        stdin=source_fd, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        stdin=source_fd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         pass_fds=[order.progress_fd],
-    )  # fmt: skip
+    )
 
 
 def _progress_file(directory: str) -> int:

@@ -26,9 +26,14 @@ class ImageReader:
         check_data_file(path)
         try:
             self._env = lmdb.open(
-                os.fsencode(path), subdir=False, readonly=True, lock=False, create=False, max_dbs=0,
+                os.fsencode(path),
+                subdir=False,
+                readonly=True,
+                lock=False,
+                create=False,
+                max_dbs=0,
                 lib_version=0,
-            )  # fmt: skip
+            )
         except lmdb.Error as error:
             raise StoreUnreadable(path, f"LMDB cannot open it: {error}") from error
 

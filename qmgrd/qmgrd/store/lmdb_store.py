@@ -110,9 +110,11 @@ class LmdbTransaction:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._txn.abort()
 
 
@@ -234,9 +236,12 @@ class LmdbStore:
         file_bytes = min(file.st_size, file.st_blocks * 512)  # It may have holes.
         disk = os.fstatvfs(self._fd)
         return Space(
-            used_bytes, self.map_bytes, disk.f_bavail * disk.f_frsize,
-            held_bytes=held * page_bytes, file_free_bytes=max(file_bytes - used_bytes, 0),
-        )  # fmt: skip
+            used_bytes,
+            self.map_bytes,
+            disk.f_bavail * disk.f_frsize,
+            held_bytes=held * page_bytes,
+            file_free_bytes=max(file_bytes - used_bytes, 0),
+        )
 
     def check(self) -> None:
         """Raise StoreReplaced where the path leads to the store's file no more."""
@@ -264,9 +269,12 @@ class Pin:
     """
 
     def __init__(
-        self, env: lmdb.Environment, txn: lmdb.Transaction, data_fd: int,
+        self,
+        env: lmdb.Environment,
+        txn: lmdb.Transaction,
+        data_fd: int,
         give_up: Callable[[], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.give_up = give_up
         self._env = env
         self._txn = txn
@@ -331,9 +339,13 @@ def _environment(path: Path, map_bytes: int) -> lmdb.Environment:
     while True:
         try:
             return lmdb.open(
-                str(path), map_size=map_bytes, max_dbs=0, max_readers=READERS_MAX, lib_version=0,
+                str(path),
+                map_size=map_bytes,
+                max_dbs=0,
+                max_readers=READERS_MAX,
+                lib_version=0,
                 mode=0o600,
-            )  # fmt: skip
+            )
         except lmdb.Error as error:
             if not str(error).endswith(os.strerror(errno.EINTR)):  # It has no number.
                 raise StoreUnreadable(path, f"LMDB cannot open it: {error}") from error

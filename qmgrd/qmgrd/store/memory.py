@@ -57,9 +57,12 @@ class MemoryStore:
         """Return sizes that a test may set."""
         used = sum(map(len, self.rows.values())) if self.map_bytes < 1 << 40 else 0
         return Space(
-            used + self.held_bytes, self.map_bytes, self.disk_free_bytes, self.held_bytes,
+            used + self.held_bytes,
+            self.map_bytes,
+            self.disk_free_bytes,
+            self.held_bytes,
             self.file_free_bytes,
-        )  # fmt: skip
+        )
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value of *key*, or None."""

@@ -63,6 +63,7 @@ def _data_in(directory: Path) -> Path:
             raise StoreUnreadable(data, "not a file")
         return data
     raise StoreUnreadable(
-        directory, f"no store is there: neither store/{DATA_FILE}, as in a data directory, nor "
+        directory,
+        f"no store is there: neither store/{DATA_FILE}, as in a data directory, nor "
         f"{DATA_FILE}, as in a snapshot",
-    )  # fmt: skip
+    )

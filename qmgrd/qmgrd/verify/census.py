@@ -141,10 +141,15 @@ def _queue(tx: Transaction, name: str, row: dict[str, Any]) -> dict[str, Any]:
             priorities[priority] = priorities.get(priority, 0) + 1
     aside = keys.lane(queue_id, keys.LANE_DAMAGED)
     return {
-        "queue": name, "queue_id": queue_id, "kind": row["kind"],
+        "queue": name,
+        "queue_id": queue_id,
+        "kind": row["kind"],
         "depth": counts[keys.LANE_READY] + counts[keys.LANE_GROUPED],
-        "grouped": counts[keys.LANE_GROUPED], "delayed": counts[keys.LANE_DELAYED],
-        "parked": counts[keys.LANE_PARKED], "bytes": size,
-        "priorities": priorities, "oldest_us": oldest_us,
+        "grouped": counts[keys.LANE_GROUPED],
+        "delayed": counts[keys.LANE_DELAYED],
+        "parked": counts[keys.LANE_PARKED],
+        "bytes": size,
+        "priorities": priorities,
+        "oldest_us": oldest_us,
         "set_aside": sum(1 for _ in tx.scan(aside, keys.after(aside))),
-    }  # fmt: skip
+    }

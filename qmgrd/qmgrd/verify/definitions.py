@@ -72,9 +72,10 @@ SPACES = {  # and what their rows are
 KINDS = ("local", "remote", "transmission")  # by what their names are
 STREAMS = (keys.SPACE_PEER, keys.SPACE_PRODUCER, keys.SPACE_LINK_INBOX)
 SEALS = {
-    keys.SPACE_ORIGIN: "seal-origin", keys.SPACE_NOTE: "seal-note",
+    keys.SPACE_ORIGIN: "seal-origin",
+    keys.SPACE_NOTE: "seal-note",
     keys.SPACE_GROUP_ROW: "seal-group",
-}  # fmt: skip
+}
 END = b"\xff" * 64  # behind all keys of a store
 NONSENSE = (FrameMalformed, RequestError, ValueError, TypeError, KeyError, IndexError, struct.error)
 
@@ -117,8 +118,14 @@ def check_definitions(found: Findings, tx: Transaction) -> Defined:
                 "content", keys.NEXT_QUEUE, f"queue {name} has id {queue_id}, the next is {next_id}"
             )
     _check_pairs(found, defined)
-    for space in (keys.SPACE_COUNTERS, keys.SPACE_LINK_OUTBOX, keys.SPACE_TEMPLATE,
-                  keys.SPACE_TOPIC, keys.SPACE_ASIDE, *STREAMS):  # fmt: skip
+    for space in (
+        keys.SPACE_COUNTERS,
+        keys.SPACE_LINK_OUTBOX,
+        keys.SPACE_TEMPLATE,
+        keys.SPACE_TOPIC,
+        keys.SPACE_ASIDE,
+        *STREAMS,
+    ):
         _check_rows(found, tx, space)
     return defined
 

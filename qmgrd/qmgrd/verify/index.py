@@ -28,9 +28,11 @@ def described(key: bytes, queue: str) -> str:
     """Return what message of *queue* lies under *key*, for people."""
     priority, arrival = keys.place(key)
     lanes = {
-        keys.LANE_DAMAGED: ", set aside,", keys.LANE_DELAYED: ", delayed,",
-        keys.LANE_GROUPED: ", in a group,", keys.LANE_PARKED: ", parked,",
-    }  # fmt: skip
+        keys.LANE_DAMAGED: ", set aside,",
+        keys.LANE_DELAYED: ", delayed,",
+        keys.LANE_GROUPED: ", in a group,",
+        keys.LANE_PARKED: ", parked,",
+    }
     return f"message {arrival} of priority {priority}{lanes.get(key[5], '')} on queue {queue}"
 
 

@@ -29,14 +29,19 @@ from qmgrd.verify.schedule import STEP_ROWS, check_schedule
 
 KEY_BYTES = len(keys.message(0, 0, 0, 0))
 BODY_ID_BYTES = 8
-LANES = (
-    keys.LANE_READY, keys.LANE_DELAYED, keys.LANE_GROUPED, keys.LANE_PARKED, keys.LANE_DAMAGED,
-)  # fmt: skip
+LANES = (keys.LANE_READY, keys.LANE_DELAYED, keys.LANE_GROUPED, keys.LANE_PARKED, keys.LANE_DAMAGED)
 OF_A_QUEUE = (
-    keys.SPACE_COUNTERS, keys.SPACE_MESSAGE, keys.SPACE_UID, keys.SPACE_ORIGIN,
-    keys.SPACE_CORRELATION, keys.SPACE_GROUP, keys.SPACE_NOTE, keys.SPACE_GROUP_ROW,
-    keys.SPACE_CHAIN, keys.SPACE_COMPLETE,
-)  # fmt: skip
+    keys.SPACE_COUNTERS,
+    keys.SPACE_MESSAGE,
+    keys.SPACE_UID,
+    keys.SPACE_ORIGIN,
+    keys.SPACE_CORRELATION,
+    keys.SPACE_GROUP,
+    keys.SPACE_NOTE,
+    keys.SPACE_GROUP_ROW,
+    keys.SPACE_CHAIN,
+    keys.SPACE_COMPLETE,
+)
 
 
 @dataclass
@@ -79,9 +84,13 @@ def _queue_ids(tx: Transaction, space: bytes) -> Iterator[int]:
 
 
 def _check_stray(
-    found: Findings, tx: Transaction, space: bytes, queue_id: int, defined: Defined,
+    found: Findings,
+    tx: Transaction,
+    space: bytes,
+    queue_id: int,
+    defined: Defined,
     checked: Checked,
-) -> None:  # fmt: skip
+) -> None:
     """Look at what a queue has that is not defined: it is being removed, or its row is lost."""
     prefix = keys.of_queue(space, queue_id)
     count = 0
@@ -165,9 +174,15 @@ class QueueCheck:
     """The check of one queue."""
 
     def __init__(
-        self, found: Findings, tx: Transaction, queue_id: int, name: str, checked: Checked,
-        index: IndexCheck, lost: list[tuple[int, int]],
-    ) -> None:  # fmt: skip
+        self,
+        found: Findings,
+        tx: Transaction,
+        queue_id: int,
+        name: str,
+        checked: Checked,
+        index: IndexCheck,
+        lost: list[tuple[int, int]],
+    ) -> None:
         """Prepare the check of one queue.
 
         Args:
@@ -290,9 +305,10 @@ class QueueCheck:
         if highest < (timestamp := int.from_bytes(trailer[-8:], "big")):
             known = "nothing" if highest < 0 else str(highest)
             self._found.add(
-                "origin", keys.of_queue(keys.SPACE_ORIGIN, self.id) + trailer[:-8],
+                "origin",
+                keys.of_queue(keys.SPACE_ORIGIN, self.id) + trailer[:-8],
                 f"{self._message(key)} has timestamp {timestamp}, its origin's highest is {known}",
-            )  # fmt: skip
+            )
 
     def _check_counters(self, counters: Counters) -> None:
         """Hold the counters against what was seen. Rot of messages is known to miscount bytes."""
@@ -322,15 +338,15 @@ class QueueCheck:
         there = (seen.volatile, seen.volatile_delayed, seen.volatile_bytes)
         if said != there:
             self._found.add(
-                "volatile", key,
-                f"queue {self.name} counts {_kept(said)}, {_kept(there)} are there",
-            )  # fmt: skip
+                "volatile", key, f"queue {self.name} counts {_kept(said)}, {_kept(there)} are there"
+            )
         elif seen.volatile_from is not None and seen.volatile_from < counters.volatile_from:
             what = f"the first that is not persistent is {seen.volatile_from}"
             self._found.add(
-                "volatile", key,
+                "volatile",
+                key,
                 f"queue {self.name}: {what}, yet none is said to be below {counters.volatile_from}",
-            )  # fmt: skip
+            )
 
     def _check_sums(self, key: bytes, counters: Counters) -> None:
         gone = counters.acked + counters.purged + counters.damaged + counters.expired

@@ -20,12 +20,16 @@ COLUMNS = (
     Column("hour", Kind.TIME, "when it began, in UTC; only whole hours of the history"),
     Column("messages", Kind.COUNT, "in that hour"),
     Column("usual", Kind.NUMBER, "the mean of that hour on all other days"),
-    Column("deviation", Kind.NUMBER, "the standard deviation of these; at least the square root "
-           "of their mean, as counts of what comes by chance have it, and 1"),
+    Column(
+        "deviation",
+        Kind.NUMBER,
+        "the standard deviation of these; at least the square root "
+        "of their mean, as counts of what comes by chance have it, and 1",
+    ),
     Column("days", Kind.COUNT, f"other days; with fewer than {DAYS_MIN} nothing is said"),
     Column("z", Kind.NUMBER, f"how many deviations it is off; {Z_MIN:.0f} or more is unusual"),
     Column("is_unusual", Kind.FLAG, "whether it is so far off, to either side"),
-)  # fmt: skip
+)
 
 
 def anomalies(hourly: DataFrame) -> DataFrame:
@@ -67,8 +71,12 @@ def _counts(hourly: DataFrame) -> DataFrame:
         "queue_manager", F.explode(F.sequence("_first", "_last")).alias("_number")
     )
     queues = numbered.select(*_QUEUE).distinct()
-    whats = F.array(*(F.struct(F.lit(what).alias("what"), F.coalesce(what, F.lit(0))
-                               .alias("messages")) for what in _WHATS))  # fmt: skip
+    whats = F.array(
+        *(
+            F.struct(F.lit(what).alias("what"), F.coalesce(what, F.lit(0)).alias("messages"))
+            for what in _WHATS
+        )
+    )
     return (
         queues.join(hours, ["queue_manager"])
         .join(numbered, [*_QUEUE, "_number"], "left")
@@ -96,9 +104,14 @@ ANOMALIES = Report(
     "hours that are not as that hour is on other days (z-score)",
     ("history",),
     (
-        Part("", "a queue, a count and an hour", COLUMNS,
-             ("-abs(z)", "hour", *_QUEUE, "what"), _title,
-             Plot((*_QUEUE, "what"), ("z",), "deviations off the usual", x="hour", labels_max=4)),
+        Part(
+            "",
+            "a queue, a count and an hour",
+            COLUMNS,
+            ("-abs(z)", "hour", *_QUEUE, "what"),
+            _title,
+            Plot((*_QUEUE, "what"), ("z",), "deviations off the usual", x="hour", labels_max=4),
+        ),
     ),
     _make,
-)  # fmt: skip
+)

@@ -101,10 +101,7 @@ def _make(tables: Frames) -> Frames:
     snapshots = tables["snapshots"]
     republish = latest(tables["republish"], snapshots)
     subscriptions = latest(tables["subscriptions"], snapshots)
-    return {
-        "": by_subscriber(subscriptions, republish, snapshots),
-        "reason": by_reason(republish),
-    }
+    return {"": by_subscriber(subscriptions, republish, snapshots), "reason": by_reason(republish)}
 
 
 BACKLOG = Report(
@@ -112,11 +109,22 @@ BACKLOG = Report(
     "what subscribers failed on and what waits for them, by subscriber and reason",
     ("subscriptions", "republish", "snapshots"),
     (
-        Part("", "a subscription", COLUMNS, ("-parked", "-backlog", *_SUBSCRIBER), _title,
-             Plot(_SUBSCRIBER, ("backlog", "parked"), "publications", is_log=True)),
-        Part("reason", "a subscriber, a code and a reason", REASONS,
-             ("-parked", *_SUBSCRIBER, "code", "reason"), _reason_title,
-             Plot(("subscription", "code", "reason"), ("parked",), "publications parked")),
+        Part(
+            "",
+            "a subscription",
+            COLUMNS,
+            ("-parked", "-backlog", *_SUBSCRIBER),
+            _title,
+            Plot(_SUBSCRIBER, ("backlog", "parked"), "publications", is_log=True),
+        ),
+        Part(
+            "reason",
+            "a subscriber, a code and a reason",
+            REASONS,
+            ("-parked", *_SUBSCRIBER, "code", "reason"),
+            _reason_title,
+            Plot(("subscription", "code", "reason"), ("parked",), "publications parked"),
+        ),
     ),
     _make,
-)  # fmt: skip
+)

@@ -85,12 +85,22 @@ DEAD = Report(
     "dead letters by queue, code and reason: how many, since when, what is new",
     ("deadletters", "snapshots"),
     (
-        Part("", "a queue, a code and a reason", COLUMNS, ("-messages", *_SPOT), _title,
-             Plot(_SPOT[1:], ("messages",), "dead letters")),
-        Part("hourly", "an hour, a queue and a code", HOURLY, ("-messages", "hour", *_SPOT[:3]),
-             _hourly_title,
-             Plot(_SPOT[:3], ("messages",), "dead letters an hour", x="hour",
-                  labels_max=6)),
+        Part(
+            "",
+            "a queue, a code and a reason",
+            COLUMNS,
+            ("-messages", *_SPOT),
+            _title,
+            Plot(_SPOT[1:], ("messages",), "dead letters"),
+        ),
+        Part(
+            "hourly",
+            "an hour, a queue and a code",
+            HOURLY,
+            ("-messages", "hour", *_SPOT[:3]),
+            _hourly_title,
+            Plot(_SPOT[:3], ("messages",), "dead letters an hour", x="hour", labels_max=6),
+        ),
     ),
     _make,
-)  # fmt: skip
+)

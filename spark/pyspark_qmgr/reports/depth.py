@@ -59,9 +59,13 @@ DEPTH = Report(
     ("messages", "snapshots"),
     (
         Part(
-            "", "a queue of a snapshot", COLUMNS, ("-depth", "queue_manager", "queue"), _title,
+            "",
+            "a queue of a snapshot",
+            COLUMNS,
+            ("-depth", "queue_manager", "queue"),
+            _title,
             Plot(("queue_manager", "queue"), ("depth",), "messages", is_log=True),
         ),
     ),
     _make,
-)  # fmt: skip
+)

@@ -56,8 +56,14 @@ DUPLICATES = Report(
     "duplicates: how many puts needed a look, how many were refused",
     ("queues", "snapshots"),
     (
-        Part("", "a queue", COLUMNS, ("-duplicates", "-slow", *_QUEUE), _title,
-             Plot(_QUEUE, ("fast", "slow", "duplicates"), "messages, ever", is_log=True)),
+        Part(
+            "",
+            "a queue",
+            COLUMNS,
+            ("-duplicates", "-slow", *_QUEUE),
+            _title,
+            Plot(_QUEUE, ("fast", "slow", "duplicates"), "messages, ever", is_log=True),
+        ),
     ),
     _make,
-)  # fmt: skip
+)

@@ -25,11 +25,20 @@ INK = "#123456"  # stands for the colour of the text, which the page knows
 COLOURS = ("#2f8fd8", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
 MARKS = "osD^vP"
 _STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none", "text.parse_math": False, "font.size": 8, "axes.edgecolor": INK,
-    "axes.labelcolor": INK, "text.color": INK, "xtick.color": INK, "ytick.color": INK,
-    "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False,
-    "font.family": "sans-serif", "svg.hashsalt": "qmgr",
-}  # fmt: skip
+    "svg.fonttype": "none",
+    "text.parse_math": False,
+    "font.size": 8,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "font.family": "sans-serif",
+    "svg.hashsalt": "qmgr",
+}
 
 
 def svg(part: Part, rows: Sequence[Row], salt: str) -> str:
@@ -103,16 +112,30 @@ def _bars(part: Part, plot: Plot, rows: Sequence[Row]) -> "Figure":
             axes.barh(places, [value or 0 for value in found], color=colour, height=0.7)
         else:
             beside = [place + (number - (len(plot.values) - 1) / 2) * 0.2 for place in places]
-            axes.plot(found, beside, MARKS[number % len(MARKS)], color=colour, markersize=5,
-                      label=_word(name), clip_on=False)  # fmt: skip
+            axes.plot(
+                found,
+                beside,
+                MARKS[number % len(MARKS)],
+                color=colour,
+                markersize=5,
+                label=_word(name),
+                clip_on=False,
+            )
     if len(plot.values) == 1:
         name = plot.values[0]
         for place, row in zip(places, rows, strict=True):
-            axes.annotate(f" {shown.cell(kinds[name], row[name])}", (row[name] or 0, place),
-                          va="center", fontsize=7)  # fmt: skip
+            axes.annotate(
+                f" {shown.cell(kinds[name], row[name])}",
+                (row[name] or 0, place),
+                va="center",
+                fontsize=7,
+            )
     else:
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.5 / (0.3 + BAR_IN * len(rows))),
-                    ncols=len(plot.values))  # fmt: skip
+        axes.legend(
+            loc="upper center",
+            bbox_to_anchor=(0.5, -0.5 / (0.3 + BAR_IN * len(rows))),
+            ncols=len(plot.values),
+        )
         axes.grid(axis="y", color=INK, alpha=0.12)
     axes.set_yticks(list(places), [label_of(plot, row, kinds) for row in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)  # the first on top
@@ -158,9 +181,14 @@ def _lines(part: Part, plot: Plot, rows: Sequence[Row]) -> "Figure":
     for number, (label, points) in enumerate(lines.items()):
         times, values = with_gaps(points, 0 if kinds[name] is Kind.COUNT else math.nan)
         axes.plot(
-            times, values, ".-", color=COLOURS[number % len(COLOURS)], label=label,
-            linewidth=1, markersize=3,
-        )  # fmt: skip
+            times,
+            values,
+            ".-",
+            color=COLOURS[number % len(COLOURS)],
+            label=label,
+            linewidth=1,
+            markersize=3,
+        )
     _scale(plot, rows, axes.yaxis, kinds[name])
     axes.yaxis.set_major_formatter(_ticks(kinds[name]))
     locator: Any = AutoDateLocator()  # type: ignore[no-untyped-call]

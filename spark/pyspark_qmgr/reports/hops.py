@@ -42,7 +42,7 @@ def hops(history: DataFrame) -> DataFrame:
             F.min(F.when(event == "transferred", F.col("peer"))).alias("peer"),
         )
         .where(F.col("taken_at").isNotNull())
-    )  # fmt: skip
+    )
     came = (
         history.where(event.isin(*ENTER))
         .groupBy(F.col("queue_manager").alias("peer"), "message_id")
@@ -54,11 +54,14 @@ def hops(history: DataFrame) -> DataFrame:
         .withColumn("link_ms", ms("taken_at", "put_at"))
     )
     counted = times.groupBy(*_HOP).agg(
-        F.count("*").alias("messages"), F.count("came_at").alias("seen"),
-        *percentiles("hop_ms", "hop"), F.max("hop_ms").alias("hop_max_ms"),
+        F.count("*").alias("messages"),
+        F.count("came_at").alias("seen"),
+        *percentiles("hop_ms", "hop"),
+        F.max("hop_ms").alias("hop_max_ms"),
         F.count_if(F.col("hop_ms") < 0).alias("early"),
-        *percentiles("link_ms", "link"), F.max("link_ms").alias("link_max_ms"),
-    )  # fmt: skip
+        *percentiles("link_ms", "link"),
+        F.max("link_ms").alias("link_max_ms"),
+    )
     return counted.select(*(column.name for column in COLUMNS))
 
 
@@ -83,9 +86,19 @@ HOPS = Report(
     "hop latency: from the put on a link to the put at its other end",
     ("history",),
     (
-        Part("", "a link", COLUMNS, ("-link_p99_ms", *_HOP), _title,
-             Plot(("queue_manager", "peer"), ("link_p50_ms", "link_p95_ms", "link_p99_ms"),
-                  "time until taken over", is_log=True)),
+        Part(
+            "",
+            "a link",
+            COLUMNS,
+            ("-link_p99_ms", *_HOP),
+            _title,
+            Plot(
+                ("queue_manager", "peer"),
+                ("link_p50_ms", "link_p95_ms", "link_p99_ms"),
+                "time until taken over",
+                is_log=True,
+            ),
+        ),
     ),
     _make,
-)  # fmt: skip
+)

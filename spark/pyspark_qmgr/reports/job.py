@@ -49,11 +49,15 @@ def _report(outcome: Outcome, place: Place) -> dict[str, Any]:
         "error": outcome.error or None,
         "took_ms": outcome.took_ms,
         "parts": [
-            {"part": found.part.name, "parquet": place.shown(found.file), "rows": found.rows_total,
-             "title": found.title}
+            {
+                "part": found.part.name,
+                "parquet": place.shown(found.file),
+                "rows": found.rows_total,
+                "title": found.title,
+            }
             for found in outcome.parts
         ],
-    }  # fmt: skip
+    }
 
 
 def found(paths: Iterable[str]) -> list[Snapshot]:

@@ -81,8 +81,9 @@ def rates(history: DataFrame, depths: DataFrame) -> DataFrame:
     queues = counted.groupBy(*_QUEUE).agg(
         *(F.sum(name).alias(name) for name in names),
         (F.max("served") / 60).alias("served_peak_per_s"),
-        F.min("from_at").alias("from_at"), F.max("_until_at").alias("_until_at"),
-    )  # fmt: skip
+        F.min("from_at").alias("from_at"),
+        F.max("_until_at").alias("_until_at"),
+    )
     until = queues.groupBy("queue_manager").agg(F.max("_until_at").alias("until_at"))
     seconds = ms("until_at", "from_at") / 1000
     spare = F.col("served_peak_per_s") - F.col("arrived_per_s")
@@ -93,10 +94,12 @@ def rates(history: DataFrame, depths: DataFrame) -> DataFrame:
         .withColumn("arrived_per_s", ratio("arrived", seconds))
         .withColumn("served_per_s", ratio("served", seconds))
         .withColumn("utilisation", ratio("arrived_per_s", "served_peak_per_s"))
-        .withColumn("drain_ms", F.when(F.col("depth") == 0, F.lit(0.0))
-                    .when(spare > 0, F.col("depth") * 1000 / spare))
+        .withColumn(
+            "drain_ms",
+            F.when(F.col("depth") == 0, F.lit(0.0)).when(spare > 0, F.col("depth") * 1000 / spare),
+        )
         .select(*(column.name for column in COLUMNS))
-    )  # fmt: skip
+    )
 
 
 def _title(rows: Sequence[Row]) -> str:
@@ -130,11 +133,27 @@ RATES = Report(
     "arrivals and service: rates, utilisation, time to drain, by the hour",
     ("history", "messages", "snapshots"),
     (
-        Part("", "a queue", COLUMNS, ("-utilisation", *_QUEUE), _title,
-             Plot(_QUEUE, ("arrived_per_s", "served_per_s", "served_peak_per_s"),
-                  "messages a second", is_log=True)),
-        Part("hourly", "a queue and an hour", HOURLY, ("-arrived", "hour", *_QUEUE), _hourly_title,
-             Plot(_QUEUE, ("arrived",), "messages an hour", x="hour", labels_max=6)),
+        Part(
+            "",
+            "a queue",
+            COLUMNS,
+            ("-utilisation", *_QUEUE),
+            _title,
+            Plot(
+                _QUEUE,
+                ("arrived_per_s", "served_per_s", "served_peak_per_s"),
+                "messages a second",
+                is_log=True,
+            ),
+        ),
+        Part(
+            "hourly",
+            "a queue and an hour",
+            HOURLY,
+            ("-arrived", "hour", *_QUEUE),
+            _hourly_title,
+            Plot(_QUEUE, ("arrived",), "messages an hour", x="hour", labels_max=6),
+        ),
     ),
     _make,
-)  # fmt: skip
+)

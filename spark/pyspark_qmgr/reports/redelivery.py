@@ -122,12 +122,29 @@ REDELIVERY = Report(
     "what comes back after a delivery: by queue, code and client, how often",
     ("history",),
     (
-        Part("", "a queue", COLUMNS, ("-returned", *_QUEUE), _title,
-             Plot(_QUEUE, ("deliveries", "returned"), "deliveries", is_log=True)),
-        Part("code", "a reason and a client", CODES, ("-returned", *_QUEUE, "code", "peer"),
-             _code_title, Plot(("queue", "code"), ("returned",), "deliveries that came back")),
-        Part("histogram", "a queue and a number of returns", HISTOGRAM, (*_QUEUE, "returns"),
-             _histogram_title),
+        Part(
+            "",
+            "a queue",
+            COLUMNS,
+            ("-returned", *_QUEUE),
+            _title,
+            Plot(_QUEUE, ("deliveries", "returned"), "deliveries", is_log=True),
+        ),
+        Part(
+            "code",
+            "a reason and a client",
+            CODES,
+            ("-returned", *_QUEUE, "code", "peer"),
+            _code_title,
+            Plot(("queue", "code"), ("returned",), "deliveries that came back"),
+        ),
+        Part(
+            "histogram",
+            "a queue and a number of returns",
+            HISTOGRAM,
+            (*_QUEUE, "returns"),
+            _histogram_title,
+        ),
     ),
     _make,
-)  # fmt: skip
+)

@@ -20,9 +20,19 @@ ALL = "all"
 REPORTS: dict[str, Report] = {
     report.name: report
     for report in (
-        DEPTH, RATES, LATENCY, HOPS, REDELIVERY, DEAD, SKEW, DUPLICATES, BACKLOG, SIZES, ANOMALIES,
+        DEPTH,
+        RATES,
+        LATENCY,
+        HOPS,
+        REDELIVERY,
+        DEAD,
+        SKEW,
+        DUPLICATES,
+        BACKLOG,
+        SIZES,
+        ANOMALIES,
     )
-}  # fmt: skip
+}
 
 
 class ReportUnknown(ValueError):

@@ -86,9 +86,16 @@ def flag(value: object) -> str:
 
 
 _CELLS: Mapping[Kind, Callable[[Any], str]] = {
-    Kind.TEXT: text, Kind.COUNT: count, Kind.BYTES: size, Kind.MS: duration, Kind.RATE: rate,
-    Kind.SHARE: share, Kind.NUMBER: _digits, Kind.TIME: time, Kind.FLAG: flag,
-}  # fmt: skip
+    Kind.TEXT: text,
+    Kind.COUNT: count,
+    Kind.BYTES: size,
+    Kind.MS: duration,
+    Kind.RATE: rate,
+    Kind.SHARE: share,
+    Kind.NUMBER: _digits,
+    Kind.TIME: time,
+    Kind.FLAG: flag,
+}
 
 
 def cell(kind: Kind, value: Any) -> str:

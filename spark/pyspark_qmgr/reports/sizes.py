@@ -55,11 +55,12 @@ def histogram(messages: DataFrame) -> DataFrame:
     counted = found.agg(F.count("*").alias("messages"), F.sum(size).alias("body_bytes"))
     power = F.expr("shiftleft(1L, _digits)")
     return (
-        counted.withColumn("from_bytes", F.when(F.col("_digits") > 0, F.floor(power / 2))
-                           .otherwise(0))
+        counted.withColumn(
+            "from_bytes", F.when(F.col("_digits") > 0, F.floor(power / 2)).otherwise(0)
+        )
         .withColumn("below_bytes", power)
         .select(*(column.name for column in HISTOGRAM))
-    )  # fmt: skip
+    )
 
 
 def _title(rows: Sequence[Row]) -> str:
@@ -90,11 +91,27 @@ SIZES = Report(
     "sizes of bodies by queue, and how they are spread",
     ("messages", "snapshots"),
     (
-        Part("", "a queue", COLUMNS, ("-body_bytes", *_QUEUE), _title,
-             Plot(_QUEUE, ("body_p50_bytes", "body_p95_bytes", "body_p99_bytes"),
-                  "size of a body", is_log=True)),
-        Part("histogram", "a range of sizes", HISTOGRAM, ("from_bytes",), _histogram_title,
-             Plot(("from_bytes",), ("messages",), "messages", in_order=True, labels_max=64)),
+        Part(
+            "",
+            "a queue",
+            COLUMNS,
+            ("-body_bytes", *_QUEUE),
+            _title,
+            Plot(
+                _QUEUE,
+                ("body_p50_bytes", "body_p95_bytes", "body_p99_bytes"),
+                "size of a body",
+                is_log=True,
+            ),
+        ),
+        Part(
+            "histogram",
+            "a range of sizes",
+            HISTOGRAM,
+            ("from_bytes",),
+            _histogram_title,
+            Plot(("from_bytes",), ("messages",), "messages", in_order=True, labels_max=64),
+        ),
     ),
     _make,
-)  # fmt: skip
+)

@@ -95,10 +95,17 @@ SKEW = Report(
     "message groups: skew, and groups that are incomplete",
     ("groups", "snapshots"),
     (
-        Part("", "a queue with groups", COLUMNS, ("-members", *_QUEUE), _title,
-             Plot(_QUEUE, ("members_mean", "members_max"), "members of a group", is_log=True)),
-        Part("incomplete", "a group", INCOMPLETE, ("-age_ms", *_QUEUE, "group_id"),
-             _incomplete_title),
+        Part(
+            "",
+            "a queue with groups",
+            COLUMNS,
+            ("-members", *_QUEUE),
+            _title,
+            Plot(_QUEUE, ("members_mean", "members_max"), "members of a group", is_log=True),
+        ),
+        Part(
+            "incomplete", "a group", INCOMPLETE, ("-age_ms", *_QUEUE, "group_id"), _incomplete_title
+        ),
     ),
     _make,
-)  # fmt: skip
+)

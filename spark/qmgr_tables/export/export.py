@@ -30,8 +30,14 @@ FORMATS = ("parquet", "delta")
 # Of options, those that say which rows and columns there are; a directory has one set of them.
 _PLAIN = Options(paths=())
 _NOT_KEPT = {
-    "paths", "rows_per_partition", "min_partitions", "verify", "table", "skip_damaged", "staging",
-}  # fmt: skip
+    "paths",
+    "rows_per_partition",
+    "min_partitions",
+    "verify",
+    "table",
+    "skip_damaged",
+    "staging",
+}
 
 Bar = Callable[[int], AbstractContextManager[Callable[[int], object]]]
 
@@ -53,9 +59,14 @@ def no_bar(rows: int) -> AbstractContextManager[Callable[[int], object]]:
 
 
 def export(
-    options: Options, to: str, *, format: str = "parquet", full: bool = False,
-    sizes: Sizes | None = None, bar: Bar = no_bar,
-) -> Exported:  # fmt: skip
+    options: Options,
+    to: str,
+    *,
+    format: str = "parquet",
+    full: bool = False,
+    sizes: Sizes | None = None,
+    bar: Bar = no_bar,
+) -> Exported:
     """Export the rows of a table that are not below *to* yet; return what was written.
 
     Args:
@@ -82,18 +93,28 @@ def export(
 
 
 def write(
-    table: Table, begin: Callable[[Sink], list[Feed]], options: Options, to: str, format: str, *,
-    full: bool = False, sizes: Sizes | None = None, bar: Bar = no_bar,
-) -> Exported:  # fmt: skip
+    table: Table,
+    begin: Callable[[Sink], list[Feed]],
+    options: Options,
+    to: str,
+    format: str,
+    *,
+    full: bool = False,
+    sizes: Sizes | None = None,
+    bar: Bar = no_bar,
+) -> Exported:
     """Write the rows of feeds to *to*; *begin* says which they are, once it is known what is there.
 
     Raises:
         as export.
     """
     header = {
-        "format": FORMAT, "table": table.name, "version": table.version, "full": full,
+        "format": FORMAT,
+        "table": table.name,
+        "version": table.version,
+        "full": full,
         "options": _kept(options),
-    }  # fmt: skip
+    }
     place = f"{to.removesuffix('/')}/{table.name}"
     try:
         _check_format(place, format)

@@ -87,7 +87,7 @@ def _by_queue(
     table: str,
     *,
     full: bool,
-) -> Iterator[Feed]:  # fmt: skip
+) -> Iterator[Feed]:
     """Yield a feed for each queue of which there are runs."""
     column = POSITIONS[table]
     whole: dict[int, dict[tuple[int, int], Run]] = {}  # what the plan cut, put together again
@@ -106,11 +106,15 @@ def _by_queue(
     for queue_id, runs in whole.items():
         several = list(runs.values())
         yield Feed(
-            f"{snapshot.id if full else snapshot.store_id}/{queue_id}", f"{start}{queue_id}",
-            several[0].queue, of, column, max(run.stop for run in several) - 1,
+            f"{snapshot.id if full else snapshot.store_id}/{queue_id}",
+            f"{start}{queue_id}",
+            several[0].queue,
+            of,
+            column,
+            max(run.stop for run in several) - 1,
             partial(_rows_of_runs, read, of, several, column, schema),
             partial(_about, counts.get(queue_id, [])),
-        )  # fmt: skip
+        )
 
 
 def _rows_of_runs(
@@ -141,11 +145,16 @@ def _whole(read: Read, snapshot: Snapshot, shares: list[Any], table: str, *, ful
         rows = partial(_rows_of_shares, read, shares)
         return Feed(snapshot.id, snapshot.id, "", of, "", 0, rows, lambda after: 0)
     return Feed(
-        snapshot.store_id, snapshot.store_id[:8], "", of, column,
+        snapshot.store_id,
+        snapshot.store_id[:8],
+        "",
+        of,
+        column,
         max((share.stop for share in shares), default=0) - 1,
-        partial(_rows_of_spans, read, shares, column), lambda after: 0,
+        partial(_rows_of_spans, read, shares, column),
+        lambda after: 0,
         min((share.first for share in shares), default=0),
-    )  # fmt: skip
+    )
 
 
 def _rows_of_shares(read: Read, shares: list[Any], after: int) -> Iterator[pa.Table]:

@@ -29,9 +29,16 @@ WAIT_MS = 5_000
 
 
 def export_live(
-    options: Options, address: str, cursor: str, to: str, *, format: str = "parquet",
-    sizes: Sizes | None = None, bar: Bar = no_bar, wait_ms: int = WAIT_MS,
-) -> Exported:  # fmt: skip
+    options: Options,
+    address: str,
+    cursor: str,
+    to: str,
+    *,
+    format: str = "parquet",
+    sizes: Sizes | None = None,
+    bar: Bar = no_bar,
+    wait_ms: int = WAIT_MS,
+) -> Exported:
     """Export the history that the queue manager at *address* has and *to* has not.
 
     Args:
@@ -75,9 +82,14 @@ def _feed(
 
     def rows(after: int) -> Iterator[pa.Table]:
         found = RowRange(
-            journal.address, state.queue_manager, state.store_id, max(after, state.first - 1),
-            state.last, wait_ms, skip_lost=False,
-        ).read(options, HISTORY.schema)  # fmt: skip
+            journal.address,
+            state.queue_manager,
+            state.store_id,
+            max(after, state.first - 1),
+            state.last,
+            wait_ms,
+            skip_lost=False,
+        ).read(options, HISTORY.schema)
         return whole_positions((pa.Table.from_batches([batch]) for batch in found), "seq")
 
     def taken(position: int) -> None:
@@ -85,10 +97,25 @@ def _feed(
 
     now_us = time.time_ns() // 1_000
     there = Snapshot(
-        journal.address, "", state.queue_manager, 0, 0, "", (), wall_us=now_us,
+        journal.address,
+        "",
+        state.queue_manager,
+        0,
+        0,
+        "",
+        (),
+        wall_us=now_us,
         store_id=state.store_id,
-    )  # fmt: skip
+    )
     return Feed(
-        state.store_id, state.store_id[:8], "", there, "seq", state.last, rows,
-        lambda after: 0, state.first, taken,
-    )  # fmt: skip
+        state.store_id,
+        state.store_id[:8],
+        "",
+        there,
+        "seq",
+        state.last,
+        rows,
+        lambda after: 0,
+        state.first,
+        taken,
+    )

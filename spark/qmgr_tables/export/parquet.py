@@ -110,10 +110,13 @@ class ParquetSink:
         # A whole table is one file: it is there or it is not.
         size_max = self._sizes.file_bytes if feed.position else UNBOUND
         with pq.ParquetWriter(
-            draft.stream, self._schema.with_metadata(self._metadata(feed)), **self._options,
+            draft.stream,
+            self._schema.with_metadata(self._metadata(feed)),
+            **self._options,
             sorting_columns=[pq.SortingColumn(self._schema.get_field_index(feed.position))]
-            if feed.position else None,
-        ) as writer:  # fmt: skip
+            if feed.position
+            else None,
+        ) as writer:
             while following is not None and (
                 not rows
                 or draft.stream.tell() < size_max
@@ -126,11 +129,20 @@ class ParquetSink:
         size, last = draft.stream.tell(), _position(feed, group, -1)
         name = _name(feed, first, last)
         draft.publish(name)
-        self._append({
-            "key": feed.key, "first": first, "last": last, "file": name, "rows": rows,
-            "bytes": size, "last_id": _id(feed, group), "queue": feed.queue,
-            "queue_manager": feed.snapshot.queue_manager, "snapshot_id": feed.snapshot.id or None,
-        })  # fmt: skip
+        self._append(
+            {
+                "key": feed.key,
+                "first": first,
+                "last": last,
+                "file": name,
+                "rows": rows,
+                "bytes": size,
+                "last_id": _id(feed, group),
+                "queue": feed.queue,
+                "queue_manager": feed.snapshot.queue_manager,
+                "snapshot_id": feed.snapshot.id or None,
+            }
+        )
         feed.taken(last)
         self._count(feed, rows, size)
         return following

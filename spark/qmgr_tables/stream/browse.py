@@ -162,8 +162,10 @@ class Browsing:
                 self._warned.add((url, queue))
                 log.warning(
                     "qmgr: %s: %s is not streamed, it is of kind %s: name local queues",
-                    url, queue, state.others[queue],
-                )  # fmt: skip
+                    url,
+                    queue,
+                    state.others[queue],
+                )
 
     def _begun(self, states: list[tuple[str, Queues]]) -> Offsets:
         """Return what a stream from the latest on has of each store: that it has begun.

@@ -122,5 +122,6 @@ class HistoryFeed(Line):
         """Warn of rows that are passed over, or refuse to."""
         if not self._skip_lost:
             raise DataLost(f"{self.address}: rows {first} to {last} of history: {why}")
-        log.warning("qmgr: %s: rows %d to %d of history passed over: %s",
-                    self.address, first, last, why)  # fmt: skip
+        log.warning(
+            "qmgr: %s: rows %d to %d of history passed over: %s", self.address, first, last, why
+        )

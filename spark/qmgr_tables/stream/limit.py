@@ -40,18 +40,25 @@ def admitted(
         if found[name] > start[name] or not ((rows_most and bytes_most) or is_due):
             continue  # It is not even asked.
         found[name], rows, size = _taken(
-            sizes(name, start[name], ends[name]), start[name], rows_most, bytes_most,
+            sizes(name, start[name], ends[name]),
+            start[name],
+            rows_most,
+            bytes_most,
             is_one_due=is_due,
-        )  # fmt: skip
+        )
         rows_left, bytes_left = max(rows_left - rows, 0), max(bytes_left - size, 0)
         is_one_due = is_one_due and not size
     return found
 
 
 def _taken(
-    sizes: Iterator[tuple[int, int, int]], after: int, rows_max: int, bytes_max: int, *,
+    sizes: Iterator[tuple[int, int, int]],
+    after: int,
+    rows_max: int,
+    bytes_max: int,
+    *,
     is_one_due: bool,
-) -> tuple[int, int, int]:  # fmt: skip
+) -> tuple[int, int, int]:
     """Return the last row that is within both limits, and what all of them come to."""
     position, rows, size = after, 0, 0
     for seq, events, length in sizes:

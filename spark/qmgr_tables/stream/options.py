@@ -29,9 +29,14 @@ from qmgr_tables import options as batch
 from qmgr_tables.options import OptionInvalid, Options
 
 ONLY = (
-    "url", "cursor", "startingOffsets", "maxRowsPerTrigger", "maxBytesPerTrigger",
-    "failOnDataLoss", "waitMs",
-)  # fmt: skip
+    "url",
+    "cursor",
+    "startingOffsets",
+    "maxRowsPerTrigger",
+    "maxBytesPerTrigger",
+    "failOnDataLoss",
+    "waitMs",
+)
 TABLES = ("history", "messages")
 WAIT_MS = 120_000
 WAIT_MAX_MS = 86_400_000

@@ -65,9 +65,14 @@ class QueueFeed(Line):
         return Queues(status["name"], status["store_id"], queues, others)
 
     def pages(
-        self, store_id: str, queue: str, queue_id: int, after: int, until: int,
+        self,
+        store_id: str,
+        queue: str,
+        queue_id: int,
+        after: int,
+        until: int,
         messages_max: int = PAGE_MESSAGES,
-    ) -> Iterator[Page]:  # fmt: skip
+    ) -> Iterator[Page]:
         """Yield what is there of a queue behind *after* up to *until*, in pages.
 
         Nothing where that very queue is not there any more.

@@ -108,11 +108,16 @@ class Journals:
             self._keep(url, state, after)
             found += [
                 RowRange(
-                    url, state.queue_manager, store_id, first - 1, stop - 1,
-                    self._options.wait_ms, self._options.skip_lost,
+                    url,
+                    state.queue_manager,
+                    store_id,
+                    first - 1,
+                    stop - 1,
+                    self._options.wait_ms,
+                    self._options.skip_lost,
                 )
                 for first, stop in cut(after + 1, until + 1, length)
-            ]  # fmt: skip
+            ]
         return found
 
     def commit(self, end: Offsets) -> None:

@@ -25,9 +25,8 @@ def rows_of(page: Page, queue: str, queue_manager: str, options: Options) -> Ite
 
 
 def _row(
-    item: bytes, delay_ms: int | None, wall_us: int, queue: str, whose: rows.Whose,
-    options: Options,
-) -> Row:  # fmt: skip
+    item: bytes, delay_ms: int | None, wall_us: int, queue: str, whose: rows.Whose, options: Options
+) -> Row:
     priority, arrival, _, delivered, failed, state, put_us = DELIVERY.unpack_from(item)
     record, left_ms, note, _ = split(item[DELIVERY_BYTES:], state)
     is_awaited = delay_ms is not None and (left_ms is None or delay_ms < left_ms)
@@ -43,10 +42,15 @@ def _row(
     is_on_its_way = queue == PUBLICATIONS or queue.startswith("@")
     shown = rows.own_priority(fields) if is_on_its_way else priority
     return rows.of_record(
-        fields, (queue, shown, arrival), (*times, not fields.flags & records.FLAG_NOT_PERSISTENT),
+        fields,
+        (queue, shown, arrival),
+        (*times, not fields.flags & records.FLAG_NOT_PERSISTENT),
         (delivered, failed, READY if delay_ms is None else DELAYED),
-        dead_letter.read(note) or {}, "", whose, options,
-    )  # fmt: skip
+        dead_letter.read(note) or {},
+        "",
+        whose,
+        options,
+    )
 
 
 def _later(wall_us: int, ms: int | None) -> int | None:

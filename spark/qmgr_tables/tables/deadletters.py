@@ -38,9 +38,11 @@ def read(share: Share, options: Options, schema: pa.Schema) -> Iterator[pa.Recor
     if not runs:
         return
     anyhow = options._replace(
-        states=_STATES, since_us=None, until_us=None,
+        states=_STATES,
+        since_us=None,
+        until_us=None,
         filters=options.filters._replace(since_us=None, until_us=None),
-    )  # fmt: skip
+    )
     wanted = list(schema)
     known = {column.name: column.type for column in COLUMNS}
     for name in ("dead_code", "dead_at"):
@@ -98,6 +100,13 @@ def _stretches(arrivals: Iterator[int]) -> Iterator[tuple[int, int]]:
 
 
 DEAD_LETTERS = Table(
-    "deadletters", messages.MESSAGES.version, "one row per dead letter", COLUMNS,
-    _plan, read, "dead_at", (*QUEUES, *TIMES), {**OF_QUEUE, "arrival": "arrival"},
-)  # fmt: skip
+    "deadletters",
+    messages.MESSAGES.version,
+    "one row per dead letter",
+    COLUMNS,
+    _plan,
+    read,
+    "dead_at",
+    (*QUEUES, *TIMES),
+    {**OF_QUEUE, "arrival": "arrival"},
+)

@@ -35,28 +35,31 @@ _DUE_AT, _QUEUE_AT, _LANE_AT = 1, 9, 13  # in a key of the schedule
 
 COLUMNS = (
     *texts(
-        ("queue", "the queue that would refuse a message with that UID; subscriptions have no such "
-         "table"),
-        ("target", "on a transmission queue: the destination queue; the same UID may exist once "
-         "for each"),
+        (
+            "queue",
+            "the queue that would refuse a message with that UID; subscriptions have no such table",
+        ),
+        (
+            "target",
+            "on a transmission queue: the destination queue; the same UID may exist once for each",
+        ),
         ("message_id", "the UID: ORIGIN.TIMESTAMP"),
         ("origin", "the creator of the message"),
     ),
-    *longs(("timestamp", "the UID's number at its origin, usually microseconds; null beyond "
-            "2^63"),),
-    *times(("created_at", "the same as a time; null from the year 10000 on"),),
-    *texts(("state", "here (its message is on the queue) or remembered (its message was "
-            "consumed)"),),
+    *longs(("timestamp", "the UID's number at its origin, usually microseconds; null beyond 2^63")),
+    *times(("created_at", "the same as a time; null from the year 10000 on")),
+    *texts(
+        ("state", "here (its message is on the queue) or remembered (its message was consumed)")
+    ),
     *longs(
         ("priority", "the priority of its message"),
         ("arrival", "the position of its message within that priority"),
     ),
-    *times(("until", "when a remembered UID is forgotten, by the queue manager's own clock"),),
-    *longs(("highest", "the highest timestamp of its origin on that queue: see the table "
-            "origins"),),
+    *times(("until", "when a remembered UID is forgotten, by the queue manager's own clock")),
+    *longs(("highest", "the highest timestamp of its origin on that queue: see the table origins")),
     *DAMAGE,
     *SNAPSHOT,
-)  # fmt: skip
+)
 
 
 class Slice(NamedTuple):
@@ -195,9 +198,12 @@ def _remembered(tx: LmdbTransaction, share: Slice) -> Iterator[Uids]:
             prefix = keys.of_queue(keys.SPACE_UID, queue.id)
             kept = [row for row in rows if tx.get(prefix + row[1]) == row[0][_LANE_AT:]]
             yield Uids(
-                queue, False, [uid for _, uid in kept], [key[_LANE_AT:] for key, _ in kept],
+                queue,
+                False,
+                [uid for _, uid in kept],
+                [key[_LANE_AT:] for key, _ in kept],
                 [int.from_bytes(key[_DUE_AT:_QUEUE_AT], "big") for key, _ in kept],
-            )  # fmt: skip
+            )
 
 
 def _queue_and_uid(row: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
@@ -232,6 +238,12 @@ def _last_due(tx: LmdbTransaction, low: int, high: int) -> int:
 
 
 DUPLICATES = Table(
-    "duplicates", 1, "one row per UID in a queue's table of UIDs", COLUMNS, plan, read,
-    takes=QUEUES, pushed=OF_QUEUE,
-)  # fmt: skip
+    "duplicates",
+    1,
+    "one row per UID in a queue's table of UIDs",
+    COLUMNS,
+    plan,
+    read,
+    takes=QUEUES,
+    pushed=OF_QUEUE,
+)

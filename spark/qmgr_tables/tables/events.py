@@ -29,20 +29,24 @@ _OWN = ("event", "count", "manager")
 _READ = ("queue", "arrival", "message_id", "put_at", "body", "queue_manager", "snapshot_id", "turn")
 
 COLUMNS = (
-    *times(("at", "when it was put on the queue of events: at the end of the turn"),),
-    *texts(("event", "what happened, such as queue full"),),
-    *longs(("count", "how often it happened in that turn, with the same facts"),),
-    *texts(("manager", "the queue manager where it happened, even if the event was sent here from "
-            "there"),),
+    *times(("at", "when it was put on the queue of events: at the end of the turn")),
+    *texts(("event", "what happened, such as queue full")),
+    *longs(("count", "how often it happened in that turn, with the same facts")),
+    *texts(
+        (
+            "manager",
+            "the queue manager where it happened, even if the event was sent here from there",
+        )
+    ),
     Column("facts", TEXTS, "what it happened to; numbers and flags as text"),
     *texts(
         ("queue", "the queue that holds the event"),
         ("message_id", "the identity of the event itself"),
     ),
-    *longs(("arrival", "its position on that queue"),),
+    *longs(("arrival", "its position on that queue")),
     *DAMAGE,
     *SNAPSHOT,
-)  # fmt: skip
+)
 _MESSAGES = {column.name: column.type for column in messages.COLUMNS}
 
 
@@ -94,7 +98,13 @@ def _text(value: Any) -> str | None:
 
 
 EVENTS_TABLE = Table(
-    "events", 1, "one row per event on SYSTEM.EVENTS, or on the queues that you select",
-    COLUMNS, _plan, read, "at", (*QUEUES, *TIMES),
+    "events",
+    1,
+    "one row per event on SYSTEM.EVENTS, or on the queues that you select",
+    COLUMNS,
+    _plan,
+    read,
+    "at",
+    (*QUEUES, *TIMES),
     {**OF_QUEUE, "at": "us", "arrival": "arrival"},
-)  # fmt: skip
+)

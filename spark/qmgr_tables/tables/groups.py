@@ -4,17 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from qmgr_protocol.errors import name_of
 from qmgr_tables.options import Options
-from qmgr_tables.table import (
-    DAMAGE,
-    OF_QUEUE,
-    QUEUES,
-    SNAPSHOT,
-    TIMES,
-    flags,
-    longs,
-    texts,
-    times,
-)
+from qmgr_tables.table import DAMAGE, OF_QUEUE, QUEUES, SNAPSHOT, TIMES, flags, longs, texts, times
 from qmgr_tables.tables.whole import Row, table, time_us, unsealed, wall_us
 from qmgrd.core.layout import keys
 from qmgrd.core.queue.group import index as group_index
@@ -28,8 +18,11 @@ COLUMNS = (
     *texts(
         ("queue", "the queue of the group"),
         ("group_id", "its id, in hexadecimal"),
-        ("state", "open (the last message is not known), complete (no message is missing), gap, "
-         "paused or parked (waits because a message failed)"),
+        (
+            "state",
+            "open (the last message is not known), complete (no message is missing), gap, "
+            "paused or parked (waits because a message failed)",
+        ),
     ),
     *longs(
         ("present", "messages of the group on the queue"),
@@ -50,8 +43,8 @@ COLUMNS = (
         ("present_numbers", "the numbers that are present, such as 4-9, 12; up to 100 ranges"),
         ("left_numbers", "the numbers that left, in the same format"),
     ),
-    *longs(("parked_number", "the number of the message that failed, if the group is parked"),),
-    *texts(("parked_code", "why it failed, such as BACKOUT_THRESHOLD_REACHED"),),
+    *longs(("parked_number", "the number of the message that failed, if the group is parked")),
+    *texts(("parked_code", "why it failed, such as BACKOUT_THRESHOLD_REACHED")),
     *times(
         ("first_at", "when its first message arrived"),
         ("changed_at", "when a message last arrived or left, by the queue manager's own clock"),
@@ -62,7 +55,7 @@ COLUMNS = (
     ),
     *DAMAGE,
     *SNAPSHOT,
-)  # fmt: skip
+)
 
 
 def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
@@ -137,6 +130,11 @@ def _texts(runs: list[list[int]]) -> str:
 
 
 GROUPS = table(
-    "groups", "one row per message group of a queue, while the queue remembers the group", COLUMNS,
-    rows_of, time="first_at", takes=(*QUEUES, *TIMES), pushed=OF_QUEUE,
-)  # fmt: skip
+    "groups",
+    "one row per message group of a queue, while the queue remembers the group",
+    COLUMNS,
+    rows_of,
+    time="first_at",
+    takes=(*QUEUES, *TIMES),
+    pushed=OF_QUEUE,
+)

@@ -173,6 +173,14 @@ def _rows(tx: LmdbTransaction, span: Span) -> Iterator[tuple[int, bytes]]:
 
 
 HISTORY = Table(
-    "history", 1, "one row per event in the life of a message", COLUMNS, plan, read, "at",
-    (*QUEUES, *TIMES), {"queue_manager": "managers", "queue": "queues", "at": "us"}, is_past=True,
-)  # fmt: skip
+    "history",
+    1,
+    "one row per event in the life of a message",
+    COLUMNS,
+    plan,
+    read,
+    "at",
+    (*QUEUES, *TIMES),
+    {"queue_manager": "managers", "queue": "queues", "at": "us"},
+    is_past=True,
+)

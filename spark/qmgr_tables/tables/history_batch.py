@@ -93,9 +93,11 @@ _Numbers = tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]
 
 
 def batches(
-    rows: Iterable[tuple[int, bytes]], whose: Whose, schema: pa.Schema = SCHEMA,
+    rows: Iterable[tuple[int, bytes]],
+    whose: Whose,
+    schema: pa.Schema = SCHEMA,
     wants: Wants | None = None,
-) -> Iterator[pa.RecordBatch]:  # fmt: skip
+) -> Iterator[pa.RecordBatch]:
     """Yield the events that stored *rows* tell of, in their order, about BATCH_ROWS at a time.
 
     Args:

@@ -19,35 +19,45 @@ _OWN = ("queue_id", "stopped", "stream", "base_id", "lost", "lost_us")
 COLUMNS = (
     *texts(
         ("peer", "the queue manager at the other end"),
-        ("direction", "out (messages sent from here, over the link of that name) or in (messages "
-         "received from there)"),
+        (
+            "direction",
+            "out (messages sent from here, over the link of that name) or in (messages "
+            "received from there)",
+        ),
         ("state", "out: stopped or started; whether the link is connected is not stored"),
     ),
     *longs(
         ("commit_id", "the id up to which all messages are stored: by the peer (out) or here (in)"),
         ("next_id", "out: the id that the next message gets"),
         ("highest_id", "in: the highest id that is or was held"),
-        ("backlog", "out: messages that wait for the peer's commit; in: messages held beyond a "
-         "gap"),
+        (
+            "backlog",
+            "out: messages that wait for the peer's commit; in: messages held beyond a gap",
+        ),
         ("backlog_bytes", "out: the size of their records"),
         ("transferred", "out: messages that the peer has ever committed"),
-        ("lost", "messages that were committed there (out) or here (in), and lost when a store was "
-         "restored to an older state"),
+        (
+            "lost",
+            "messages that were committed there (out) or here (in), and lost when a store was "
+            "restored to an older state",
+        ),
     ),
-    *times(("lost_at", "when a loss was last detected"),),
+    *times(("lost_at", "when a loss was last detected")),
     *texts(
         ("held_numbers", "in: the ids held beyond a gap, such as 4-9, 12; up to 100 ranges"),
-        ("last_message_id", "the message at the commit id (out) or at the highest id (in); null if "
-         "not known"),
+        (
+            "last_message_id",
+            "the message at the commit id (out) or at the highest id (in); null if not known",
+        ),
         ("queue", "out: the transmission queue"),
         ("stream_id", "in: the id of the stream, in hexadecimal"),
         ("peer_store_id", "the id of the store that the peer's name is bound to, in hexadecimal"),
     ),
-    *flags(("ordered", "out: whether messages are kept in order"),),
-    *texts(("attributes", "out: the link's options, as JSON"),),
+    *flags(("ordered", "out: whether messages are kept in order")),
+    *texts(("attributes", "out: the link's options, as JSON")),
     *DAMAGE,
     *SNAPSHOT,
-)  # fmt: skip
+)
 
 
 def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:

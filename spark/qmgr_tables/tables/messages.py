@@ -12,16 +12,7 @@ from qmgr_tables.columns import Plain
 from qmgr_tables.image import damaged, image
 from qmgr_tables.options import Options
 from qmgr_tables.partition import Run, Share, plan
-from qmgr_tables.table import (
-    OF_QUEUE,
-    QUEUES,
-    STATES,
-    TEXTS,
-    TIME,
-    TIMES,
-    Column,
-    Table,
-)
+from qmgr_tables.table import OF_QUEUE, QUEUES, STATES, TEXTS, TIME, TIMES, Column, Table
 from qmgrd.core.layout import keys
 from qmgrd.snapshot.finder import Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
@@ -46,9 +37,7 @@ COLUMNS = (
     ),
     Column("arrival", pa.int64(), "its position on the queue within its priority"),
     Column(
-        "message_id",
-        pa.string(),
-        "its identity: ORIGIN.TIMESTAMP; null if the record is damaged",
+        "message_id", pa.string(), "its identity: ORIGIN.TIMESTAMP; null if the record is damaged"
     ),
     Column("origin", pa.string(), "the creator of the message"),
     Column(
@@ -114,11 +103,7 @@ COLUMNS = (
         pa.string(),
         "on a transmission queue, the destination queue; for a publication, its topic",
     ),
-    Column(
-        "body",
-        pa.binary(),
-        "null if omitted: includePayload, maxBodyBytes, a damaged record",
-    ),
+    Column("body", pa.binary(), "null if omitted: includePayload, maxBodyBytes, a damaged record"),
     Column("body_bytes", pa.int64(), "the size of the body, even if the body is omitted"),
     Column("queue_manager", pa.string(), "the queue manager of the snapshot"),
     Column("snapshot_id", pa.string(), "the id of the snapshot"),
@@ -172,9 +157,13 @@ def bounds(run: Run) -> tuple[bytes, bytes]:
 
 
 def batches(
-    tx: LmdbTransaction, pairs: list[Pair], counts: list[tuple[Run, int]], snapshot: Snapshot,
-    options: Options, schema: pa.Schema,
-) -> Iterator[pa.RecordBatch]:  # fmt: skip
+    tx: LmdbTransaction,
+    pairs: list[Pair],
+    counts: list[tuple[Run, int]],
+    snapshot: Snapshot,
+    options: Options,
+    schema: pa.Schema,
+) -> Iterator[pa.RecordBatch]:
     """Yield *pairs* as rows of *schema*: the plain ones at once, all others one by one.
 
     Args:
@@ -232,6 +221,13 @@ def bytes_of(row: rows.Row) -> int:
 
 
 MESSAGES = Table(
-    "messages", 1, "one row per message", COLUMNS, plan, read, "put_at", (*QUEUES, *STATES, *TIMES),
+    "messages",
+    1,
+    "one row per message",
+    COLUMNS,
+    plan,
+    read,
+    "put_at",
+    (*QUEUES, *STATES, *TIMES),
     {**OF_QUEUE, "state": "states", "put_at": "us", "arrival": "arrival"},
-)  # fmt: skip
+)

@@ -16,12 +16,17 @@ COLUMNS = (
         ("queue", "the queue that received messages of the origin"),
         ("origin", "the creator of the messages"),
     ),
-    *longs(("highest", "its highest timestamp there: a message above it is new, without a lookup; "
-            "null beyond 2^63"),),
-    *times(("highest_at", "the same as a time; null from the year 10000 on"),),
+    *longs(
+        (
+            "highest",
+            "its highest timestamp there: a message above it is new, without a lookup; "
+            "null beyond 2^63",
+        )
+    ),
+    *times(("highest_at", "the same as a time; null from the year 10000 on")),
     *DAMAGE,
     *SNAPSHOT,
-)  # fmt: skip
+)
 
 
 def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
@@ -41,6 +46,10 @@ def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterat
 
 
 ORIGINS = table(
-    "origins", "one row per origin in a queue's table of origins", COLUMNS, rows_of, takes=QUEUES,
+    "origins",
+    "one row per origin in a queue's table of origins",
+    COLUMNS,
+    rows_of,
+    takes=QUEUES,
     pushed=OF_QUEUE,
-)  # fmt: skip
+)

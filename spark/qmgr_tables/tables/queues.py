@@ -31,9 +31,13 @@ COLUMNS = (
         ("first_arrival", "the lowest position of all waiting messages, whatever their priority"),
         ("last_arrival", "the highest position of all waiting messages"),
     ),
-    *times(("oldest_put_at", "when the oldest of these was put, judged by the first message of "
-            "each priority"),),
-    *texts(("config", "the queue's options, as JSON; missing options have their defaults"),),
+    *times(
+        (
+            "oldest_put_at",
+            "when the oldest of these was put, judged by the first message of each priority",
+        )
+    ),
+    *texts(("config", "the queue's options, as JSON; missing options have their defaults")),
     *longs(
         ("next_arrival", "the position that the next message gets"),
         ("puts", "messages put; the columns puts to missed count over the queue's life"),
@@ -56,15 +60,21 @@ COLUMNS = (
         ("volatile_delayed", "delayed messages that are not persistent"),
         ("volatile_bytes", "bytes of messages that are not persistent"),
         ("volatile_from", "no message that is not persistent has a lower position"),
-        ("maybe_before", "messages at lower positions may have been delivered before the last "
-         "crash"),
+        (
+            "maybe_before",
+            "messages at lower positions may have been delivered before the last crash",
+        ),
     ),
     *DAMAGE,
     *SNAPSHOT,
-)  # fmt: skip
+)
 # Of these the counter may still have what a restart took: the ranges of the snapshot do not.
-_OF_RANGES = {"depth": _READY, "delayed": (keys.LANE_DELAYED,), "parked": (keys.LANE_PARKED,),
-              "set_aside": (keys.LANE_DAMAGED,)}  # fmt: skip
+_OF_RANGES = {
+    "depth": _READY,
+    "delayed": (keys.LANE_DELAYED,),
+    "parked": (keys.LANE_PARKED,),
+    "set_aside": (keys.LANE_DAMAGED,),
+}
 
 
 def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:

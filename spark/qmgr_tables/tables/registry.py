@@ -17,7 +17,17 @@ from qmgr_tables.tables.subscriptions import SUBSCRIPTIONS
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
-        MESSAGES, QUEUES_TABLE, GROUPS, LINKS, DUPLICATES, ORIGINS, SUBSCRIPTIONS, REPUBLISH,
-        DEAD_LETTERS, EVENTS_TABLE, HISTORY, SNAPSHOTS,
+        MESSAGES,
+        QUEUES_TABLE,
+        GROUPS,
+        LINKS,
+        DUPLICATES,
+        ORIGINS,
+        SUBSCRIPTIONS,
+        REPUBLISH,
+        DEAD_LETTERS,
+        EVENTS_TABLE,
+        HISTORY,
+        SNAPSHOTS,
     )
-}  # fmt: skip
+}

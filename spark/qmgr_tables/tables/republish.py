@@ -43,12 +43,12 @@ COLUMNS = (
         ("text", "the text given by that subscriber"),
         ("client", "the client that last failed on it"),
     ),
-    *times(("since", "when it was parked"), ("put_at", "when it was published"),),
-    *flags(("awaited", "whether it is sent as soon as its subscriber is back"),),
-    *longs(("record_bytes", "the size of the publication's record, which is stored once"),),
+    *times(("since", "when it was parked"), ("put_at", "when it was published")),
+    *flags(("awaited", "whether it is sent as soon as its subscriber is back")),
+    *longs(("record_bytes", "the size of the publication's record, which is stored once")),
     *DAMAGE,
     *SNAPSHOT,
-)  # fmt: skip
+)
 
 
 def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
@@ -110,7 +110,11 @@ def _text(value: object) -> str | None:
 
 
 REPUBLISH = table(
-    "republish", "one row per parked publication and subscription that it is parked for", COLUMNS,
-    rows_of, time="since", takes=(*QUEUES, *TIMES),
+    "republish",
+    "one row per parked publication and subscription that it is parked for",
+    COLUMNS,
+    rows_of,
+    time="since",
+    takes=(*QUEUES, *TIMES),
     pushed={**OF_SNAPSHOT, "subscription": "queues"},
-)  # fmt: skip
+)

@@ -14,17 +14,20 @@ from qmgrd.snapshot.finder import Snapshot
 _WAITING = (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED, keys.LANE_PARKED)
 
 COLUMNS = (
-    *texts(("path", "the location of the snapshot"),),
-    *times(("at", "when the turn that it shows ran"),),
+    *texts(("path", "the location of the snapshot")),
+    *times(("at", "when the turn that it shows ran")),
     *longs(
         ("queues", "its number of queues, including subscriptions and transmission queues"),
-        ("messages", "messages on these queues; a publication counts once, and once for each of "
-         "its subscriptions"),
+        (
+            "messages",
+            "messages on these queues; a publication counts once, and once for each of "
+            "its subscriptions",
+        ),
         ("data_bytes", "the size of its data file"),
     ),
     *DAMAGE,
     *SNAPSHOT,
-)  # fmt: skip
+)
 
 
 def plan(snapshots: list[Snapshot], options: Options) -> list[Row]:

@@ -17,10 +17,15 @@ _DYNAMIC = "~"  # the name of one that lives as long as its connection starts so
 
 COLUMNS = (
     *texts(
-        ("subscription", "its name: CLIENT:NAME, :NAME for an administrator, ~LIFE.NUMBER for a "
-         "connection, :NAME@MANAGER for another queue manager"),
-        ("client", "the client that created it; empty for an administrator's, null for a "
-         "connection's own"),
+        (
+            "subscription",
+            "its name: CLIENT:NAME, :NAME for an administrator, ~LIFE.NUMBER for a "
+            "connection, :NAME@MANAGER for another queue manager",
+        ),
+        (
+            "client",
+            "the client that created it; empty for an administrator's, null for a connection's own",
+        ),
         ("topic", "its topic filter, with + and #"),
         ("selector", "its selector for these publications; null if it receives all"),
         ("manager", "the queue manager that its publications are forwarded to over a link"),
@@ -38,11 +43,11 @@ COLUMNS = (
         ("acked", "publications ever consumed"),
         ("first", "the first publication after it was created"),
     ),
-    *times(("used_at", "when it was last used, by the queue manager's own clock"),),
-    *texts(("attributes", "its options, as JSON; missing options have their defaults"),),
+    *times(("used_at", "when it was last used, by the queue manager's own clock")),
+    *texts(("attributes", "its options, as JSON; missing options have their defaults")),
     *DAMAGE,
     *SNAPSHOT,
-)  # fmt: skip
+)
 
 
 def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
@@ -84,6 +89,10 @@ def _row(tx: LmdbTransaction, snapshot: Snapshot, name: str, definition: dict[st
 
 
 SUBSCRIPTIONS = table(
-    "subscriptions", "one row per subscription", COLUMNS, rows_of, takes=QUEUES,
+    "subscriptions",
+    "one row per subscription",
+    COLUMNS,
+    rows_of,
+    takes=QUEUES,
     pushed={**OF_SNAPSHOT, "subscription": "queues"},
-)  # fmt: skip
+)

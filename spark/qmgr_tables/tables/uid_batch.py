@@ -41,12 +41,15 @@ def batch(
     """Return *found* as a batch of that very *schema*."""
     count = len(found.uids)
     columns: dict[str, Any] = {
-        "queue": found.queue.name, "queue_manager": snapshot.queue_manager,
-        "snapshot_id": snapshot.id, "turn": snapshot.turn,
+        "queue": found.queue.name,
+        "queue_manager": snapshot.queue_manager,
+        "snapshot_id": snapshot.id,
+        "turn": snapshot.turn,
         "state": "here" if found.due_ms is None else "remembered",
         "until": None if found.due_ms is None else _walls(found.due_ms, snapshot),
-        **_places(found.places), **_uids(tx, found),
-    }  # fmt: skip
+        **_places(found.places),
+        **_uids(tx, found),
+    }
     arrays = [_array(columns[field.name], field.type, count) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

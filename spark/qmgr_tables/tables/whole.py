@@ -37,9 +37,15 @@ def plan(snapshots: list[Snapshot], options: Options) -> list[Part]:
 
 
 def table(
-    name: str, text: str, columns: tuple[Column, ...], rows_of: RowsOf, *, time: str = "",
-    takes: tuple[str, ...] = (), pushed: Mapping[str, str] = OF_SNAPSHOT,
-) -> Table:  # fmt: skip
+    name: str,
+    text: str,
+    columns: tuple[Column, ...],
+    rows_of: RowsOf,
+    *,
+    time: str = "",
+    takes: tuple[str, ...] = (),
+    pushed: Mapping[str, str] = OF_SNAPSHOT,
+) -> Table:
     """Return a table, of version 1, whose rows come from *rows_of*."""
 
     def read(part: Part, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -50,8 +56,10 @@ def table(
 
 def _rows(snapshot: Snapshot, options: Options, rows_of: RowsOf, time: str) -> Iterator[Row]:
     of = {
-        "queue_manager": snapshot.queue_manager, "snapshot_id": snapshot.id, "turn": snapshot.turn
-    }  # fmt: skip
+        "queue_manager": snapshot.queue_manager,
+        "snapshot_id": snapshot.id,
+        "turn": snapshot.turn,
+    }
     try:
         with image(snapshot).transaction() as tx:
             for row in rows_of(tx, snapshot, options):

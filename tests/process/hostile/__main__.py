@@ -34,10 +34,12 @@ def main() -> int:
     repeats = max(1, round(seconds / ACT_S / len(acts)))
     planted = ("-m", "tests.process.hostile.planted", options.plant)
     plan = Plan(
-        acts=acts * repeats, seconds=seconds / len(acts) / repeats, kinds=kinds,
+        acts=acts * repeats,
+        seconds=seconds / len(acts) / repeats,
+        kinds=kinds,
         limits=Limits(p99_ratio=options.p99_ratio, stall_ms=options.stall_ms),
         program=planted if options.plant else Plan.program,
-    )  # fmt: skip
+    )
     began_s = time.monotonic()
     try:
         result = run(options.dir.resolve(), seed, plan)

@@ -35,14 +35,29 @@ NICE = 19
 PAUSE_S = 0.2
 DEFINED_PER_S = 10**9  # This is no attack.
 KINDS: dict[str, Callable[[Raid], Awaitable[None]]] = {
-    "mute": sockets.mute, "slow": sockets.slow, "storm": sockets.storm, "dead": sockets.dead,
-    "half": frames.half, "malformed": frames.malformed, "flood": floods.flood,
-    "costly": floods.costly, "wildcards": floods.wildcards, "refused": floods.refused,
-    "browsers": readers.browsers, "consumers": readers.consumers, "guess": guessers.guess,
-    "rob": guessers.rob, "liar": liars.liar, "system": deputies.system,
-    "reports": deputies.reports, "stamps": deputies.stamps, "producers": hoarders.producers,
-    "units": hoarders.units, "rows": hoarders.rows, "fill": hoarders.fill,
-}  # fmt: skip
+    "mute": sockets.mute,
+    "slow": sockets.slow,
+    "storm": sockets.storm,
+    "dead": sockets.dead,
+    "half": frames.half,
+    "malformed": frames.malformed,
+    "flood": floods.flood,
+    "costly": floods.costly,
+    "wildcards": floods.wildcards,
+    "refused": floods.refused,
+    "browsers": readers.browsers,
+    "consumers": readers.consumers,
+    "guess": guessers.guess,
+    "rob": guessers.rob,
+    "liar": liars.liar,
+    "system": deputies.system,
+    "reports": deputies.reports,
+    "stamps": deputies.stamps,
+    "producers": hoarders.producers,
+    "units": hoarders.units,
+    "rows": hoarders.rows,
+    "fill": hoarders.fill,
+}
 
 
 async def attack(order: dict[str, Any], pace: Pace) -> dict[str, dict[str, int]]:

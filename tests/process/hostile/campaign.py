@@ -27,9 +27,10 @@ RSS_GUARD_MIB = 1_500  # a daemon beyond is killed, to spare the machine
 EXITS_MAX = 5  # of an act, then it is given up
 DEFINED = {"few": [0, 0, 0], "many": [9_900, 3_000, 1_000], "full": [0, 0, 0]}
 SETTINGS = {
-    "few": {}, "many": {},
+    "few": {},
+    "many": {},
     "full": {"QMGRD_STORE__MAP_BYTES": "16 MiB", "QMGRD_STORE__HIGH_WATER_PERCENT": "90"},
-}  # fmt: skip
+}
 FULL_ONLY, FULL_LIKELY = ("fill",), ("fill", "rows", "producers")
 SHOWN = ("puts", "acked", "depth", "leased", "delayed", "purged", "expired", "dead", "lost")
 QMCTL = str(Path(sys.executable).with_name("qmctl"))
@@ -87,14 +88,17 @@ class Result:
     def broken(self, limits: Limits) -> list[str]:
         """Returns the names of the laws that do not hold."""
         laws = {
-            "lost": self.lost, "doubled": self.doubled, "stolen": self.stolen,
-            "unexpected_exits": self.unexpected_exits, "turns_failed": self.turns_failed,
+            "lost": self.lost,
+            "doubled": self.doubled,
+            "stolen": self.stolen,
+            "unexpected_exits": self.unexpected_exits,
+            "turns_failed": self.turns_failed,
             "verify": self.unsound,
             "rss_max_mib": self.rss_max_mib > limits.rss_mib,
             "p99_ratio": self.p99_ratio > limits.p99_ratio and self.p99_ms > limits.p99_ms,
             "longest_stall_ms": self.longest_stall_ms > limits.stall_ms,
             "operations": not self.operations,
-        }  # fmt: skip
+        }
         return [name for name, is_broken in laws.items() if is_broken]
 
 
@@ -120,8 +124,10 @@ class Act:
         good = Good(self.node.address, self._rng.getrandbits(32), self.watch)
         try:
             async with asyncio.TaskGroup() as tasks:
-                keeping = [tasks.create_task(self.watch.keep_lag()),
-                           tasks.create_task(self._guard())]  # fmt: skip
+                keeping = [
+                    tasks.create_task(self.watch.keep_lag()),
+                    tasks.create_task(self._guard()),
+                ]
                 await self._be_up()
                 self._is_ours = False
                 await self._define(attackers)
@@ -178,8 +184,9 @@ class Act:
                 f"{self.kind} {number}: {'+'.join(kinds)}: "
                 f"p99 {calm_ms:.1f} -> {attack_ms:.1f} ms, "
                 f"longest {self.watch.longest_ms:.0f} ms ({self.watch.longest_what}), "
-                f"RssAnon at most {self.watch.rss_max_mib} MiB", flush=True,
-            )  # fmt: skip
+                f"RssAnon at most {self.watch.rss_max_mib} MiB",
+                flush=True,
+            )
 
     def _choose(self) -> list[str]:
         """Returns the next kinds: each has its turn before one comes again."""
@@ -328,9 +335,12 @@ class GivenUp(Exception):
 
 async def _start_attackers() -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.process.hostile.attackers",
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        "tests.process.hostile.attackers",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
 
 
 def run(directory: Path, seed: int, plan: Plan) -> Result:

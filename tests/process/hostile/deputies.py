@@ -46,12 +46,16 @@ async def reports(raid: Raid) -> None:
     stream = (await enemy.ask(m.ProducerOpen, raid.rng.randbytes(16)))[0]
     for number in range(1, 10_000, 20):
         batch = [
-            record.encode(Fields(
-                b"", envelope={REPLY_TO: raid.rng.choice((*QUEUES, *SYSTEM_QUEUES, "/h/a"))},
-                expiry_ms=raid.rng.choice((1, 50, 300)), flags=FLAG_REPORT_EXPIRY,
-            ))
+            record.encode(
+                Fields(
+                    b"",
+                    envelope={REPLY_TO: raid.rng.choice((*QUEUES, *SYSTEM_QUEUES, "/h/a"))},
+                    expiry_ms=raid.rng.choice((1, 50, 300)),
+                    flags=FLAG_REPORT_EXPIRY,
+                )
+            )
             for _ in range(20)
-        ]  # fmt: skip
+        ]
         await enemy.say(m.Put(stream, number, number - 1, "H.1", batch))
         await enemy.next(m.Committed)
 

@@ -64,9 +64,12 @@ async def wildcards(raid: Raid) -> None:
     topic = "/h/" + "/".join("x" * LEVELS)
     body = record.encode(Fields(b"wild"))
     for first in range(1, 10_000, PUBLICATIONS):
-        await publisher.say(*(
-            m.Put(stream, number, 0, topic, [body]) for number in range(first, first + PUBLICATIONS)
-        ))  # fmt: skip
+        await publisher.say(
+            *(
+                m.Put(stream, number, 0, topic, [body])
+                for number in range(first, first + PUBLICATIONS)
+            )
+        )
         await publisher.listen(1)
         await enemy.listen(1)
 

@@ -64,13 +64,20 @@ class Good:
                 await manager.admin.subscription_create("good/#", f"GOOD:{name}")
         async with asyncio.TaskGroup() as tasks:
             readers = [
-                self._consume("GOOD.WORK"), self._consume("GOOD.WORK"),
-                self._move("GOOD.IN", "GOOD.WORK"), self._move("GOOD.REQUESTS", "GOOD.REPLIES"),
-            ]  # fmt: skip
+                self._consume("GOOD.WORK"),
+                self._consume("GOOD.WORK"),
+                self._move("GOOD.IN", "GOOD.WORK"),
+                self._move("GOOD.REQUESTS", "GOOD.REPLIES"),
+            ]
             readers += [self._subscribe(name) for name in SUBSCRIBERS]
             running = [tasks.create_task(reader) for reader in readers]
-            writers = [self._produce(1), self._produce(2), self._publish(), self._request(),
-                       self._come_and_go()]  # fmt: skip
+            writers = [
+                self._produce(1),
+                self._produce(2),
+                self._publish(),
+                self._request(),
+                self._come_and_go(),
+            ]
             writing = [tasks.create_task(writer) for writer in writers]
             await self.stopping.wait()
             await asyncio.wait(writing, timeout=DRAIN_S)
@@ -147,9 +154,11 @@ class Good:
                 number, mark = self._number(), self._watch.start("put of a request")
                 try:
                     await manager.put(
-                        "GOOD.REQUESTS", _body(number), correlation_id=b"%d" % number,
+                        "GOOD.REQUESTS",
+                        _body(number),
+                        correlation_id=b"%d" % number,
                         reply_to="GOOD.REPLIES",
-                    )  # fmt: skip
+                    )
                 except RequestError:
                     self.refused += 1
                     continue

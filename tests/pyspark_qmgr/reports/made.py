@@ -48,23 +48,43 @@ USUAL: dict[str, dict[str, Any]] = {
     "history": {"queue": "Q", "queue_manager": "QM", "store_id": "st", "snapshot_id": "s"},
     "snapshots": {"queue_manager": "QM", "snapshot_id": "s", "at": START, "turn": 1},
     "deadletters": {
-        "queue": "SYSTEM.DEAD.LETTERS", "dead_queue": "Q", "dead_manager": "QM", "dead_failed": 0,
-        "dead_retries": 0, "body_bytes": 1, "queue_manager": "QM", "snapshot_id": "s",
+        "queue": "SYSTEM.DEAD.LETTERS",
+        "dead_queue": "Q",
+        "dead_manager": "QM",
+        "dead_failed": 0,
+        "dead_retries": 0,
+        "body_bytes": 1,
+        "queue_manager": "QM",
+        "snapshot_id": "s",
     },
     "queues": {
-        "queue": "Q", "puts": 0, "fast": 0, "slow": 0, "duplicates": 0, "refused": 0,
-        "queue_manager": "QM", "snapshot_id": "s",
+        "queue": "Q",
+        "puts": 0,
+        "fast": 0,
+        "slow": 0,
+        "duplicates": 0,
+        "refused": 0,
+        "queue_manager": "QM",
+        "snapshot_id": "s",
     },
     "groups": {"queue": "Q", "missing": 0, "queue_manager": "QM", "snapshot_id": "s"},
     "subscriptions": {
-        "topic": "/#", "suspended": False, "backlog": 0, "missed": 0,
-        "queue_manager": "QM", "snapshot_id": "s",
+        "topic": "/#",
+        "suspended": False,
+        "backlog": 0,
+        "missed": 0,
+        "queue_manager": "QM",
+        "snapshot_id": "s",
     },
     "republish": {
-        "topic": "/a", "republished": 0, "awaited": False, "record_bytes": 1,
-        "queue_manager": "QM", "snapshot_id": "s",
+        "topic": "/a",
+        "republished": 0,
+        "awaited": False,
+        "record_bytes": 1,
+        "queue_manager": "QM",
+        "snapshot_id": "s",
     },
-}  # fmt: skip
+}
 
 
 def at(seconds: float) -> datetime:

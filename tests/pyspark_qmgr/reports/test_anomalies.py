@@ -13,12 +13,15 @@ pytestmark = pytest.mark.spark
 
 def hours(spark: SparkSession, arrived: dict[int, int]) -> DataFrame:
     """What came in each of these hours; in others nothing is written down."""
-    rows = [("QM", "Q", made.START + timedelta(hours=hour), count, 0, 0, 0)
-            for hour, count in arrived.items()]  # fmt: skip
+    rows = [
+        ("QM", "Q", made.START + timedelta(hours=hour), count, 0, 0, 0)
+        for hour, count in arrived.items()
+    ]
     return spark.createDataFrame(
-        rows, "queue_manager string, queue string, hour timestamp, arrived long, served long, "
+        rows,
+        "queue_manager string, queue string, hour timestamp, arrived long, served long, "
         "gone long, returned long",
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.long
@@ -48,8 +51,9 @@ def test_what_is_always_the_same_has_the_deviation_of_chance(spark: SparkSession
     arrived[24 * 2 + 6] = 131
     found = anomalies(hours(spark, arrived)).where("what = 'arrived' AND messages > 100")
     assert made.rows(found, "messages", "usual", "deviation", "is_unusual") == [
-        (120, 100.0, 10.0, False), (131, 100.0, 10.0, True),
-    ]  # fmt: skip
+        (120, 100.0, 10.0, False),
+        (131, 100.0, 10.0, True),
+    ]
 
 
 @pytest.mark.long
@@ -61,8 +65,14 @@ def test_nothing_is_said_of_too_few_days(spark: SparkSession) -> None:
 
 
 def test_title_names_the_hour_or_says_that_none_is_odd() -> None:
-    row = {"queue": "Q", "what": "arrived", "messages": 400, "usual": 24.25, "hour": made.START,
-           "is_unusual": True}  # fmt: skip
+    row = {
+        "queue": "Q",
+        "what": "arrived",
+        "messages": 400,
+        "usual": 24.25,
+        "hour": made.START,
+        "is_unusual": True,
+    }
     title = ANOMALIES.parts[0].title
     said = title([row])
     assert said == "Q: 400 arrived in the hour of 2024-05-06 10:00, where 24 are usual"

@@ -9,16 +9,33 @@ H = 3_600
 
 
 def test_failures_are_told_apart_and_new_ones_found(spark: SparkSession) -> None:
-    letters = made.frame(spark, "deadletters", [
-        {"dead_code": "EXPIRED", "dead_at": made.at(0), "body_bytes": 5, "dead_failed": 2},
-        {"dead_code": "EXPIRED", "dead_at": made.at(99 * H), "queue": "MY.BAD", "dead_retries": 1},
-        {"dead_code": "REJECTED", "dead_at": made.at(90 * H), "dead_reason": "no-amount"},
-        {"dead_code": "REJECTED", "dead_at": made.at(76 * H - 1), "dead_reason": "other"},
-    ])  # fmt: skip
+    letters = made.frame(
+        spark,
+        "deadletters",
+        [
+            {"dead_code": "EXPIRED", "dead_at": made.at(0), "body_bytes": 5, "dead_failed": 2},
+            {
+                "dead_code": "EXPIRED",
+                "dead_at": made.at(99 * H),
+                "queue": "MY.BAD",
+                "dead_retries": 1,
+            },
+            {"dead_code": "REJECTED", "dead_at": made.at(90 * H), "dead_reason": "no-amount"},
+            {"dead_code": "REJECTED", "dead_at": made.at(76 * H - 1), "dead_reason": "other"},
+        ],
+    )
     snapshots = made.frame(spark, "snapshots", [{"at": made.at(100 * H)}])
     found = spots(letters, snapshots)
-    columns = ("dead_code", "dead_reason", "messages", "body_bytes", "lies_on", "retried",
-               "failed_max", "is_new")  # fmt: skip
+    columns = (
+        "dead_code",
+        "dead_reason",
+        "messages",
+        "body_bytes",
+        "lies_on",
+        "retried",
+        "failed_max",
+        "is_new",
+    )
     assert made.rows(found, *columns) == [
         ("EXPIRED", None, 2, 6, 2, 1, 2, False),
         ("REJECTED", "no-amount", 1, 1, 1, 0, 0, True),
@@ -28,14 +45,18 @@ def test_failures_are_told_apart_and_new_ones_found(spark: SparkSession) -> None
 
 
 def test_hours_are_counted(spark: SparkSession) -> None:
-    letters = made.frame(spark, "deadletters", [
-        {"dead_code": "EXPIRED", "dead_at": made.at(at)} for at in (0, H - 1, H)
-    ] + [{"dead_code": "EXPIRED"}])  # fmt: skip
+    letters = made.frame(
+        spark,
+        "deadletters",
+        [{"dead_code": "EXPIRED", "dead_at": made.at(at)} for at in (0, H - 1, H)]
+        + [{"dead_code": "EXPIRED"}],
+    )
     found = hourly(letters)
     start = int(made.START.timestamp())
     assert made.rows(found.selectExpr("unix_seconds(hour)", "messages")) == [
-        (start, 2), (start + H, 1),
-    ]  # fmt: skip
+        (start, 2),
+        (start + H, 1),
+    ]
     assert found.columns == [column.name for column in HOURLY]
 
 

@@ -8,15 +8,28 @@ pytestmark = pytest.mark.spark
 
 
 def test_each_queue_is_counted_by_state_and_its_oldest_found(spark: SparkSession) -> None:
-    messages = made.frame(spark, "messages", [
-        {"put_at": made.at(0), "body_bytes": 10}, {"put_at": made.at(5), "body_bytes": None},
-        {"put_at": made.at(-1), "state": "delayed", "body_bytes": 1},
-        {"queue": "@LON", "state": "transmission", "put_at": made.at(9.5), "body_bytes": 7},
-        {"queue_manager": "LON", "snapshot_id": "t", "put_at": None},
-    ])  # fmt: skip
+    messages = made.frame(
+        spark,
+        "messages",
+        [
+            {"put_at": made.at(0), "body_bytes": 10},
+            {"put_at": made.at(5), "body_bytes": None},
+            {"put_at": made.at(-1), "state": "delayed", "body_bytes": 1},
+            {"queue": "@LON", "state": "transmission", "put_at": made.at(9.5), "body_bytes": 7},
+            {"queue_manager": "LON", "snapshot_id": "t", "put_at": None},
+        ],
+    )
     snapshots = made.frame(spark, "snapshots", [{"at": made.at(10)}])
-    columns = ("queue_manager", "queue", "depth", "ready", "delayed", "transmission", "body_bytes",
-               "oldest_age_ms")  # fmt: skip
+    columns = (
+        "queue_manager",
+        "queue",
+        "depth",
+        "ready",
+        "delayed",
+        "transmission",
+        "body_bytes",
+        "oldest_age_ms",
+    )
     found = depth(messages, snapshots)
     assert made.rows(found, *columns) == [
         ("LON", "Q", 1, 1, 0, 0, 0, None),

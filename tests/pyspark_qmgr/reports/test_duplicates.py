@@ -8,10 +8,17 @@ pytestmark = pytest.mark.spark
 
 
 def test_shares_are_of_what_was_put_and_of_what_was_offered(spark: SparkSession) -> None:
-    found = duplicates(made.frame(spark, "queues", [
-        {"puts": 90, "fast": 81, "slow": 9, "duplicates": 10, "refused": 5},
-        {"queue": "ONLY", "duplicates": 3}, {"queue": "IDLE"},
-    ]))  # fmt: skip
+    found = duplicates(
+        made.frame(
+            spark,
+            "queues",
+            [
+                {"puts": 90, "fast": 81, "slow": 9, "duplicates": 10, "refused": 5},
+                {"queue": "ONLY", "duplicates": 3},
+                {"queue": "IDLE"},
+            ],
+        )
+    )
     assert made.rows(found) == [
         ("QM", "ONLY", 3, 0, 0, None, 0, 3, 1.0, 0),
         ("QM", "Q", 105, 90, 81, 0.9, 9, 10, 0.1, 5),

@@ -29,15 +29,24 @@ def drawn(plot: Plot, rows: list[Row], salt: str = "x") -> str:
 
 def rows(count: int = 3) -> list[Row]:
     return [
-        {"queue": f"Q{n}" if n else HOSTILE, "size": 1 << n, "depth": n * 10, "a_p50_ms": 10.0**n,
-         "a_p99_ms": 20.0 * 10**n, "hour": made.START + timedelta(hours=n * 2)}
+        {
+            "queue": f"Q{n}" if n else HOSTILE,
+            "size": 1 << n,
+            "depth": n * 10,
+            "a_p50_ms": 10.0**n,
+            "a_p99_ms": 20.0 * 10**n,
+            "hour": made.START + timedelta(hours=n * 2),
+        }
         for n in range(count)
-    ]  # fmt: skip
+    ]
 
 
 def words(svg: str) -> list[str]:
-    return ["".join(text.itertext()) for text in ElementTree.fromstring(svg).iter()
-            if text.tag.endswith("text")]  # fmt: skip
+    return [
+        "".join(text.itertext())
+        for text in ElementTree.fromstring(svg).iter()
+        if text.tag.endswith("text")
+    ]
 
 
 @pytest.mark.parametrize("plot", [BARS, POINTS, LINES, HISTOGRAM])
@@ -95,8 +104,9 @@ def test_missing_hours_count_as_nothing() -> None:
     hour = timedelta(hours=1)
     points = [(made.START + 3 * hour, 5.0), (made.START, 2.0)]
     assert figure.with_gaps(points, 0) == (
-        [made.START + n * hour for n in (0, 1, 2, 3)], [2.0, 0, 0, 5.0]
-    )  # fmt: skip
+        [made.START + n * hour for n in (0, 1, 2, 3)],
+        [2.0, 0, 0, 5.0],
+    )
 
 
 def test_long_label_is_cut() -> None:

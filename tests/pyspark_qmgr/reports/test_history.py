@@ -26,8 +26,9 @@ def test_stay_is_told_from_its_put_to_its_end(spark: SparkSession) -> None:
     ]
     found = stays(made.history(spark, events))
     columns = ("arrival", "put_at", "delivered_at", "returns", "left_at", "ended")
-    times = [f"CAST(unix_seconds({name}) AS INT)" if name.endswith("_at") else name
-             for name in columns]  # fmt: skip
+    times = [
+        f"CAST(unix_seconds({name}) AS INT)" if name.endswith("_at") else name for name in columns
+    ]
     start = int(made.START.timestamp())
     assert made.rows(found.selectExpr(*times)) == [
         (1, start, start + 2, 1, start + 6, "settled"),

@@ -27,8 +27,9 @@ def test_waiting_and_work_are_told_apart(spark: SparkSession) -> None:
     events += [{"event": "expired", "at": 1, "arrival": 901, "put_at": made.at(0)}]
     settled = latency.settled(stays(made.history(spark, events)))
     found = latency.by_queue(settled)
-    assert made.rows(found, "messages", "wait_p50_ms", "wait_p95_ms", "wait_p99_ms",
-                     "wait_max_ms") == [(100, 50.0, 95.0, 99.0, 100.0)]  # fmt: skip
+    assert made.rows(
+        found, "messages", "wait_p50_ms", "wait_p95_ms", "wait_p99_ms", "wait_max_ms"
+    ) == [(100, 50.0, 95.0, 99.0, 100.0)]
     assert made.rows(found, "queue_p50_ms", "queue_max_ms", "total_p50_ms", "early") == [
         (550.0, 600.0, 1_550.0, 0)
     ]
@@ -43,8 +44,9 @@ def test_origins_and_hours_are_told_apart(spark: SparkSession) -> None:
     ]
     settled = latency.settled(stays(made.history(spark, events)))
     assert made.rows(latency.by_origin(settled), "origin", "messages", "total_max_ms", "early") == [
-        ("A", 1, 3_000.0, 0), ("B", 2, 3_000.0, 1),
-    ]  # fmt: skip
+        ("A", 1, 3_000.0, 0),
+        ("B", 2, 3_000.0, 1),
+    ]
     hours = latency.by_hour(settled).selectExpr("unix_seconds(hour)", "messages")
     start = int(made.START.timestamp())
     assert made.rows(hours) == [(start, 2), (start + 3_600, 1)]

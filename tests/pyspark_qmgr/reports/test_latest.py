@@ -14,12 +14,20 @@ SNAPSHOTS = [
 
 def test_last_snapshot_of_each_queue_manager_counts(spark: SparkSession) -> None:
     snapshots = made.frame(spark, "snapshots", SNAPSHOTS)
-    messages = made.frame(spark, "messages", [
-        {"snapshot_id": "b", "queue": "OLD"}, {"snapshot_id": "a"}, {"snapshot_id": "a"},
-        {"snapshot_id": "c", "queue_manager": "LON"},
-    ])  # fmt: skip
+    messages = made.frame(
+        spark,
+        "messages",
+        [
+            {"snapshot_id": "b", "queue": "OLD"},
+            {"snapshot_id": "a"},
+            {"snapshot_id": "a"},
+            {"snapshot_id": "c", "queue_manager": "LON"},
+        ],
+    )
     assert made.rows(latest(messages, snapshots), "queue_manager", "snapshot_id", "queue") == [
-        ("LON", "c", "Q"), ("QM", "a", "Q"), ("QM", "a", "Q"),
-    ]  # fmt: skip
+        ("LON", "c", "Q"),
+        ("QM", "a", "Q"),
+        ("QM", "a", "Q"),
+    ]
     assert made.rows(depths(messages, snapshots)) == [("LON", "Q", 1), ("QM", "Q", 2)]
     assert taken(snapshots).columns == ["queue_manager", "snapshot_id", "taken_at"]

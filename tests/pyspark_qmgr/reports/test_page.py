@@ -37,8 +37,15 @@ class Parsed(HTMLParser):
 
 def row(queue: str, depth: int = 3) -> dict[str, object]:
     of = {column.name: None for column in DEPTH.parts[0].columns}
-    return {**of, "queue_manager": "NYC", "queue": queue, "depth": depth, "oldest_age_ms": 61_000.0,
-            "oldest_put_at": made.START, "ready": 1_234}  # fmt: skip
+    return {
+        **of,
+        "queue_manager": "NYC",
+        "queue": queue,
+        "depth": depth,
+        "oldest_age_ms": 61_000.0,
+        "oldest_put_at": made.START,
+        "ready": 1_234,
+    }
 
 
 def made_page(queue: str = "Q", error: str = "", rows_total: int = 1) -> str:

@@ -18,16 +18,32 @@ def handed(
 
 
 def test_queues_messages_and_reasons_are_counted(spark: SparkSession) -> None:
-    history = made.history(spark, [*handed(1, 0), *handed(2, 1), *handed(3, 2, None, "bad"),
-                                   {"event": "put", "at": 0, "queue": "IDLE"}])  # fmt: skip
+    history = made.history(
+        spark,
+        [
+            *handed(1, 0),
+            *handed(2, 1),
+            *handed(3, 2, None, "bad"),
+            {"event": "put", "at": 0, "queue": "IDLE"},
+        ],
+    )
     messages = redelivery.by_message(history)
     found = redelivery.by_queue(messages)
-    assert made.rows(found, "queue", "deliveries", "returned", "returned_share", "messages",
-                     "messages_returned", "returns_max") == [("Q", 6, 3, 0.5, 3, 2, 2)]  # fmt: skip
+    assert made.rows(
+        found,
+        "queue",
+        "deliveries",
+        "returned",
+        "returned_share",
+        "messages",
+        "messages_returned",
+        "returns_max",
+    ) == [("Q", 6, 3, 0.5, 3, 2, 2)]
     codes = redelivery.by_code(history)
     assert made.rows(codes, "code", "peer", "returned", "messages") == [
-        ("LEASE_EXPIRED", "app", 1, 1), (None, "bad", 2, 1),
-    ]  # fmt: skip
+        ("LEASE_EXPIRED", "app", 1, 1),
+        (None, "bad", 2, 1),
+    ]
     first, last = "unix_millis(first_at)", "unix_millis(last_at)"
     start = int(made.START.timestamp()) * 1000
     assert made.rows(codes.where("peer = 'bad'").selectExpr(first, last)) == [

@@ -10,10 +10,16 @@ from tests.pyspark_qmgr.reports import made
 
 EACH = pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
 TYPES = {
-    Kind.TEXT: {"string"}, Kind.COUNT: {"bigint", "int"}, Kind.MS: {"double", "bigint"},
-    Kind.BYTES: {"bigint", "double"}, Kind.RATE: {"double"}, Kind.SHARE: {"double"},
-    Kind.NUMBER: {"double"}, Kind.TIME: {"timestamp"}, Kind.FLAG: {"boolean"},
-}  # fmt: skip
+    Kind.TEXT: {"string"},
+    Kind.COUNT: {"bigint", "int"},
+    Kind.MS: {"double", "bigint"},
+    Kind.BYTES: {"bigint", "double"},
+    Kind.RATE: {"double"},
+    Kind.SHARE: {"double"},
+    Kind.NUMBER: {"double"},
+    Kind.TIME: {"timestamp"},
+    Kind.FLAG: {"boolean"},
+}
 
 
 @EACH

@@ -23,10 +23,15 @@ def tables(spark: SparkSession, **other: DataFrame) -> Mapping[str, DataFrame]:
 def test_rows_are_written_and_the_first_are_shown_in_order(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    messages = made.frame(spark, "messages", [
-        {"queue": f"Q{n}", "put_at": made.at(0), "body_bytes": 1} for n in range(SHOWN_MAX + 9)
-        for _ in range(2 if n == 7 else 1)
-    ])  # fmt: skip
+    messages = made.frame(
+        spark,
+        "messages",
+        [
+            {"queue": f"Q{n}", "put_at": made.at(0), "body_bytes": 1}
+            for n in range(SHOWN_MAX + 9)
+            for _ in range(2 if n == 7 else 1)
+        ],
+    )
     snapshots = made.frame(spark, "snapshots", [{"at": made.at(1.5)}])
     told: list[str] = []
     place = Place(spark, str(tmp_path))
@@ -55,13 +60,18 @@ def test_report_that_fails_leaves_the_others(spark: SparkSession, tmp_path: Path
     assert errors[1:] == ["'nowhere'", ""]
     assert [outcome.parts == () for outcome in outcomes] == [True, True, False]
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "sizes-histogram.parquet", "sizes.parquet",
-    ]  # fmt: skip
+        "sizes-histogram.parquet",
+        "sizes.parquet",
+    ]
 
 
 def test_line_is_drawn_of_those_with_the_most(spark: SparkSession, tmp_path: Path) -> None:
-    events = [{"event": "put", "at": hour * 3_600, "queue": f"Q{n}"}
-              for n in range(9) for hour in range(2) for _ in range(n + 1)]  # fmt: skip
+    events = [
+        {"event": "put", "at": hour * 3_600, "queue": f"Q{n}"}
+        for n in range(9)
+        for hour in range(2)
+        for _ in range(n + 1)
+    ]
     place = Place(spark, str(tmp_path))
     found = tables(spark, history=made.history(spark, events))
     (outcome,) = run(spark, [RATES], found, place)

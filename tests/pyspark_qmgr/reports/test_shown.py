@@ -9,12 +9,23 @@ from pyspark_qmgr.reports.report import Kind
 @pytest.mark.parametrize(
     ("ms", "text"),
     [
-        (0, "0 ms"), (0.001, "0.001 ms"), (1.5, "1.5 ms"), (97.24, "97.2 ms"), (999, "999 ms"),
-        (1_000, "1 s"), (12_345, "12.3 s"), (59_949, "59.9 s"), (59_999, "1 min"),
-        (61_000, "1 min 1 s"), (3_600_000, "1 h"), (90_000_000, "1 d 1 h"),
-        (86_400_000 * 400, "400 d"), (-1.5, "-1.5 ms"), (-120_000, "-2 min"),
+        (0, "0 ms"),
+        (0.001, "0.001 ms"),
+        (1.5, "1.5 ms"),
+        (97.24, "97.2 ms"),
+        (999, "999 ms"),
+        (1_000, "1 s"),
+        (12_345, "12.3 s"),
+        (59_949, "59.9 s"),
+        (59_999, "1 min"),
+        (61_000, "1 min 1 s"),
+        (3_600_000, "1 h"),
+        (90_000_000, "1 d 1 h"),
+        (86_400_000 * 400, "400 d"),
+        (-1.5, "-1.5 ms"),
+        (-120_000, "-2 min"),
     ],
-)  # fmt: skip
+)
 def test_duration(ms: float, text: str) -> None:
     assert shown.duration(ms) == text
 
@@ -22,15 +33,23 @@ def test_duration(ms: float, text: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "value", "text"),
     [
-        (Kind.COUNT, 1_234_567, "1,234,567"), (Kind.BYTES, 512, "512 B"),
-        (Kind.BYTES, 1_536, "1.5 KiB"), (Kind.BYTES, 3 << 40, "3 TiB"),
-        (Kind.RATE, 0.002541, "0.00254/s"), (Kind.RATE, 12_345.6, "12,346/s"),
-        (Kind.SHARE, 0.305, "30.5 %"), (Kind.SHARE, 1.0, "100 %"), (Kind.NUMBER, -2.5, "-2.5"),
-        (Kind.FLAG, False, "no"), (Kind.FLAG, True, "yes"), (Kind.TEXT, "Q", "Q"),
+        (Kind.COUNT, 1_234_567, "1,234,567"),
+        (Kind.BYTES, 512, "512 B"),
+        (Kind.BYTES, 1_536, "1.5 KiB"),
+        (Kind.BYTES, 3 << 40, "3 TiB"),
+        (Kind.RATE, 0.002541, "0.00254/s"),
+        (Kind.RATE, 12_345.6, "12,346/s"),
+        (Kind.SHARE, 0.305, "30.5 %"),
+        (Kind.SHARE, 1.0, "100 %"),
+        (Kind.NUMBER, -2.5, "-2.5"),
+        (Kind.FLAG, False, "no"),
+        (Kind.FLAG, True, "yes"),
+        (Kind.TEXT, "Q", "Q"),
         (Kind.TIME, datetime(2024, 5, 6, 7, 8, 9, 999_999, UTC), "2024-05-06 07:08:09"),
-        (Kind.COUNT, None, ""), (Kind.TEXT, None, ""),
+        (Kind.COUNT, None, ""),
+        (Kind.TEXT, None, ""),
     ],
-)  # fmt: skip
+)
 def test_cell(kind: Kind, value: object, text: str) -> None:
     assert shown.cell(kind, value) == text
 

@@ -11,8 +11,9 @@ pytestmark = pytest.mark.spark
 
 def test_sizes_of_each_queue(spark: SparkSession) -> None:
     sizes = [{"body_bytes": size} for size in (*range(1, 100), 1_000)]
-    messages = made.frame(spark, "messages", [*sizes, {"body_bytes": None},
-                                              {"queue": "E", "body_bytes": 0}])  # fmt: skip
+    messages = made.frame(
+        spark, "messages", [*sizes, {"body_bytes": None}, {"queue": "E", "body_bytes": 0}]
+    )
     found = by_queue(messages)
     assert made.rows(found) == [
         ("QM", "E", 1, 0, 0.0, 0, 0, 0, 0),
@@ -24,8 +25,14 @@ def test_sizes_of_each_queue(spark: SparkSession) -> None:
 @settings(
     max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(st.lists(st.one_of(st.integers(0, 20), st.integers(0, 2**40),
-                          st.integers(0, 40).map(lambda n: 2**n)), max_size=50))  # fmt: skip
+@given(
+    st.lists(
+        st.one_of(
+            st.integers(0, 20), st.integers(0, 2**40), st.integers(0, 40).map(lambda n: 2**n)
+        ),
+        max_size=50,
+    )
+)
 def test_each_body_is_in_the_one_range_that_holds_it(spark: SparkSession, sizes: list[int]) -> None:
     messages = made.frame(spark, "messages", [{"body_bytes": size} for size in sizes])
     found = histogram(messages)

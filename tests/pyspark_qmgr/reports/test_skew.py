@@ -22,8 +22,9 @@ def test_largest_group_is_held_against_the_others(spark: SparkSession) -> None:
 def test_groups_that_wait_for_members_are_listed(spark: SparkSession) -> None:
     found = incomplete(made.frame(spark, "groups", GROUPS))
     assert made.rows(found, "group_id", "state", "members", "missing") == [
-        ("b", "open", 1, 0), ("c", "gap", 2, 3),
-    ]  # fmt: skip
+        ("b", "open", 1, 0),
+        ("c", "gap", 2, 3),
+    ]
     assert found.columns == [column.name for column in INCOMPLETE]
 
 

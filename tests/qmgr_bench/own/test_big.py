@@ -45,8 +45,9 @@ def test_one_in_a_hundred_is_large_and_the_pace_is_kept(
         found = mixed(host, 2 * smalls / RATE_PER_S)
         assert time.monotonic() - start_s > 8 * (smalls - 1) / RATE_PER_S
         assert [(size, one.smalls.count, one.bigs) for size, one in found.items()] == [
-            (0, 2 * smalls, 0), *((size, 2 * smalls, 4) for size in SIZES)
-        ]  # fmt: skip
+            (0, 2 * smalls, 0),
+            *((size, 2 * smalls, 4) for size in SIZES),
+        ]
         assert host.depth(QUEUE) == 8 * smalls + 12
     for one in found.values():
         assert 0 < one.percentile_ms(50) <= one.percentile_ms(99)

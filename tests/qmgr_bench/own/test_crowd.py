@@ -18,9 +18,10 @@ def test_each_subscriber_gets_and_acknowledges_each_publication(tmp_path: Path) 
         assert names == [name_of(0), name_of(1), name_of(2)]
         with Wire(host.address, "put") as put, Wire(host.address, "get") as get:
             load = Load(
-                Plan(10, 60, 50, copies=3), [sender_on(put, DESTINATION)],
+                Plan(10, 60, 50, copies=3),
+                [sender_on(put, DESTINATION)],
                 CrowdReceiver(get, names, 16),
-            )  # fmt: skip
+            )
             outcome = load.run()
         assert (outcome.messages, outcome.put.count, outcome.ack.count) == (150, 50, 150)
         assert host.depth("SYSTEM.PUBLICATIONS") == 0

@@ -8,9 +8,27 @@ from qmgr_bench.own.depth import Millions, StartAt, Starts, start, ten_million
 from qmgr_bench.setting import Setting
 
 MILLIONS = Millions(
-    10_000_000, 90_000, 5 << 30, 900, 700, 1_100, 150_000_000, 90_000_000, 2 << 30,
-    80_000, 90_000, 0.9, 1.1, 1.3, 50_000, 70_000, 80_000, 0.8, 1.2, 1.4,
-)  # fmt: skip
+    10_000_000,
+    90_000,
+    5 << 30,
+    900,
+    700,
+    1_100,
+    150_000_000,
+    90_000_000,
+    2 << 30,
+    80_000,
+    90_000,
+    0.9,
+    1.1,
+    1.3,
+    50_000,
+    70_000,
+    80_000,
+    0.8,
+    1.2,
+    1.4,
+)
 
 
 def test_millions_miss_what_they_miss() -> None:

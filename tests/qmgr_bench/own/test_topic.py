@@ -15,8 +15,10 @@ ONCE = Resent("republish", 1_000, 3, 6, 3, 3, 0, 0, 0, 5, 1)
 AGAIN = Resent("publish again", 1_000, 3, 6, 3, 1_000, 997, 0, 0, 50, 20)
 TOPIC = Topic(
     [FAN, replace(FAN, connections=SHARED), replace(FAN, server="redis")],
-    [References(50, 2_000, 1, 72, 82, 170, 400)], [Matching(10_000, 5_000, 3, 0.5)], [ONCE, AGAIN],
-)  # fmt: skip
+    [References(50, 2_000, 1, 72, 82, 170, 400)],
+    [Matching(10_000, 5_000, 3, 0.5)],
+    [ONCE, AGAIN],
+)
 
 
 def test_targets_are_about_room_matching_and_who_gets_copies() -> None:
@@ -24,9 +26,11 @@ def test_targets_are_about_room_matching_and_who_gets_copies() -> None:
     assert "(published again: 997)" in TOPIC.targets()[3].what
     wrong = Resent("republish", 1_000, 3, 6, 3, 5, 2, 1, 0, 5, 1)
     bad = Topic(
-        TOPIC.fan_out, [replace(TOPIC.references[0], bytes=101)],
-        [replace(TOPIC.matching[0], us=51)], [wrong, AGAIN],
-    )  # fmt: skip
+        TOPIC.fan_out,
+        [replace(TOPIC.references[0], bytes=101)],
+        [replace(TOPIC.matching[0], us=51)],
+        [wrong, AGAIN],
+    )
     assert [target.reached for target in bad.targets()] == [False] * 5
 
 
@@ -34,8 +38,9 @@ def test_bars_are_of_connections_of_their_own() -> None:
     unit, bars = TOPIC.bars()
     assert "deliveries a second" in unit
     assert bars == [
-        ("qmgrd, 10 subscriptions", 50_000, True), ("redis, 10 subscriptions", 50_000, False),
-    ]  # fmt: skip
+        ("qmgrd, 10 subscriptions", 50_000, True),
+        ("redis, 10 subscriptions", 50_000, False),
+    ]
 
 
 @pytest.mark.long

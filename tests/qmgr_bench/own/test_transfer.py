@@ -24,16 +24,23 @@ SETTING = Setting(Path(), 1, 2, 0.5)
 @pytest.mark.parametrize(
     ("leg", "rate", "missed"),
     [
-        (DIRECT, 999, 0), (DIRECT_KIB, 1_000, None), (FAR_OFF, 799, 1), (FAR_OFF_KIB, 799, 2),
-        (FOUR_NARROW, 3_499, 3), (ONE_NARROW, 1_143, 3), (LEGS[2], 1, None),
+        (DIRECT, 999, 0),
+        (DIRECT_KIB, 1_000, None),
+        (FAR_OFF, 799, 1),
+        (FAR_OFF_KIB, 799, 2),
+        (FOUR_NARROW, 3_499, 3),
+        (ONE_NARROW, 1_143, 3),
+        (LEGS[2], 1, None),
     ],
-)  # fmt: skip
+)
 def test_ratios_are_those_of_a_round_and_are_held_against_their_targets(
     leg: Leg, rate: float, missed: int | None
 ) -> None:
     least = dict.fromkeys(LEGS, 1_000.0) | {
-        FAR_OFF: 800.0, FAR_OFF_KIB: 800.0, FOUR_NARROW: 4_000.0,
-    }  # fmt: skip
+        FAR_OFF: 800.0,
+        FAR_OFF_KIB: 800.0,
+        FOUR_NARROW: 4_000.0,
+    }
     rates = least | {leg: rate}
     # The second round is of a disk twice as fast.
     pulls = {leg: [Pull(rate, 1, 2), Pull(rate * 2, 1, 2)] for leg, rate in rates.items()}
@@ -44,8 +51,10 @@ def test_ratios_are_those_of_a_round_and_are_held_against_their_targets(
     )
     direct = found.series[0]
     assert (direct.messages, direct.messages_per_s, direct.cpu_us) == (
-        25_000, rates[DIRECT] * 1.5, 3,
-    )  # fmt: skip
+        25_000,
+        rates[DIRECT] * 1.5,
+        3,
+    )
 
 
 def test_there_and_back_are_joined_by_the_time_that_they_took() -> None:

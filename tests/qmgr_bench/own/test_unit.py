@@ -22,8 +22,9 @@ def test_unit_is_to_be_one_turn_where_the_disk_counts() -> None:
 def test_bars_have_both_ways() -> None:
     _, bars = Units([replace(ONE, inflight=16)]).bars()
     assert [bar[0] for bar in bars] == [
-        "get and put 100, 16 at once", "get and put 100, 16 at once, no unit",
-    ]  # fmt: skip
+        "get and put 100, 16 at once",
+        "get and put 100, 16 at once, no unit",
+    ]
 
 
 @pytest.mark.long

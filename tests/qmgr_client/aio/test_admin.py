@@ -57,9 +57,10 @@ async def test_alteration_tells_what_changed(tmp_path: Path) -> None:
         await manager.admin.queue_create("A", lease_ms=5_000)
         row = await manager.admin.queue_alter("A", lease_ms=None, depth_max=7, put_inhibit=True)
         assert row["changed"] == {
-            "depth_max": [100_000_000, 7], "lease_ms": [5_000, 30_000],
+            "depth_max": [100_000_000, 7],
+            "lease_ms": [5_000, 30_000],
             "put_inhibit": [False, True],
-        }  # fmt: skip
+        }
         assert (row["depth_max"], row["lease_ms"], row["given"]) == (7, 30_000, ["depth_max"])
         with pytest.raises(RequestError) as caught:
             await manager.put("A", b"x")
@@ -190,18 +191,22 @@ ROW = {"job": 7}
             lambda x: x.admin.queue_move(
                 "DEAD", "Q", where="a = 1", messages_max=5, rate=100, copy=True, retries_max=2
             ),
-            MOVE, ROW, ROW,
+            MOVE,
+            ROW,
+            ROW,
         ),
         (lambda x: x.admin.queue_move("DEAD"), m.QueueMove(1, "DEAD", ""), ROW, ROW),
         (
-            lambda x: x.admin.queue_purge("Q", "a = 1", 3), m.QueuePurge(1, "Q", "a = 1", 3),
-            {"messages": 3}, {"messages": 3},
+            lambda x: x.admin.queue_purge("Q", "a = 1", 3),
+            m.QueuePurge(1, "Q", "a = 1", 3),
+            {"messages": 3},
+            {"messages": 3},
         ),
         (lambda x: x.admin.job_list(), m.JobList(1), {"jobs": [ROW]}, [ROW]),
         (lambda x: x.admin.job_show(7), m.JobShow(1, 7), ROW, ROW),
         (lambda x: x.admin.job_cancel(7), m.JobCancel(1, 7), ROW, ROW),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("is_blocking", [False, True])
 async def test_what_is_asked_of_jobs(
     tmp_path: Path, verb: Any, asked: Any, answer: Any, value: Any, is_blocking: bool

@@ -63,9 +63,11 @@ async def browsed(manager: QueueManager, **options: Any) -> list[bytes]:
 
 async def test_browse_says_what_it_wants(tmp_path: Path) -> None:
     browse = await heard_of(
-        tmp_path, m.Browse, lambda manager: browsed(manager, where="a = 1", delayed=True),
+        tmp_path,
+        m.Browse,
+        lambda manager: browsed(manager, where="a = 1", delayed=True),
         {"items": [], "next": None},
-    )  # fmt: skip
+    )
     assert browse == m.Browse(browse.request_id, "Q", where="a = 1", delayed=True)
 
 

@@ -17,9 +17,14 @@ def row(state: str) -> JobRow:
 
 @pytest.mark.parametrize(
     "states",
-    [["done"], ["running", "done"], ["running", "waiting", "running", "failed"],
-     ["running", "cancelled"], ["waiting", "aside"]],
-)  # fmt: skip
+    [
+        ["done"],
+        ["running", "done"],
+        ["running", "waiting", "running", "failed"],
+        ["running", "cancelled"],
+        ["waiting", "aside"],
+    ],
+)
 async def test_job_is_asked_for_until_it_is_over(states: Sequence[str]) -> None:
     answers = iter(states[1:])
 

@@ -29,9 +29,14 @@ async def test_message_goes_there_and_back(tmp_path: Path) -> None:
         assert manager.name == "QM1"
         await manager.admin.queue_create("Q")
         result = await manager.put(
-            "Q", b"apples", priority=7, correlation_id=b"c", headers={"customer": "ann", "kg": 3},
-            reply_to="R", content_type="text/plain",
-        )  # fmt: skip
+            "Q",
+            b"apples",
+            priority=7,
+            correlation_id=b"c",
+            headers={"customer": "ann", "kg": 3},
+            reply_to="R",
+            content_type="text/plain",
+        )
         message = await manager.get("Q")
         assert message is not None
         assert (message.body, message.uid, message.queue) == (b"apples", result.uid, "Q")

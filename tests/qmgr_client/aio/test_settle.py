@@ -19,7 +19,7 @@ MISTAKES: list[tuple[Callable[[QueueManager], Awaitable[Any]], str]] = [
     (lambda q: q.renew([]), "renew needs a message that was got, not list"),  # type: ignore[arg-type]
     (lambda q: q.ack_many(None), "ack_many needs a list of messages, not NoneType"),  # type: ignore[arg-type]
     (lambda q: q.ack_many([None]), "ack_many needs a message that was got, not NoneType"),  # type: ignore[list-item]
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("mistake", "why"), MISTAKES)

@@ -63,9 +63,16 @@ async def test_subscription_asks_for_what_it_was_told(tmp_path: Path) -> None:
         async with connect(listener.address) as manager:
             talk = await greeted
             subscription = manager.subscribe(
-                "flights/+/UA", "B:late", where="late", attributes={"depth_max": 9}, retained=False,
-                prefetch=7, lease_ms=500, groups="pinned", all_available=True,
-            )  # fmt: skip
+                "flights/+/UA",
+                "B:late",
+                where="late",
+                attributes={"depth_max": 9},
+                retained=False,
+                prefetch=7,
+                lease_ms=500,
+                groups="pinned",
+                all_available=True,
+            )
             opening = asyncio.create_task(subscription.open())
             request = await subscribed(talk, "B:late")
             assert request[1:] == ("flights/+/UA", "B:late", "late", {"depth_max": 9}, False)
@@ -173,10 +180,7 @@ async def names(manager: Any) -> list[str]:
 async def test_cancel_ends_one_that_is_not_durable_and_leaves_the_others(tmp_path: Path) -> None:
     """C17."""
     async with serve(tmp_path) as address, connect(address) as manager:
-        async with (
-            manager.subscribe("a/#") as passing,
-            manager.subscribe("a/#", "B:stays"),
-        ):
+        async with manager.subscribe("a/#") as passing, manager.subscribe("a/#", "B:stays"):
             result = await manager.publish("a/b", b"x")
             assert result.subscriptions == 2
             message = await anext(passing)

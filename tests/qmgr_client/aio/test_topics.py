@@ -173,8 +173,9 @@ async def test_what_fails_is_parked_and_sent_once_more_to_its_subscriber_alone(
     lacks = await manager.admin.topic_lacks(row["uid"])
     assert lacks == await manager.admin.topic_lacks(result.uid)
     assert {found["subscription"]: found["state"] for found in lacks["subscriptions"]} == {
-        "BAD:s": "parked", "IDLE:s": "ready",
-    }  # fmt: skip
+        "BAD:s": "parked",
+        "IDLE:s": "ready",
+    }
     async with manager.consume("BAD:s") as consumer:
         await manager.admin.status()  # By now it is open: else nobody would be there to send it to.
         job = await finished(manager, await manager.admin.republish(uid=row["uid"]))
@@ -254,9 +255,7 @@ async def test_list_of_what_is_parked_has_pages(
     assert [row["subscription"] for row in rows] == [f"S:{number}" for number in range(5)]
     assert len(await manager.admin.subscription_list()) == 5
     for number in range(5):
-        await manager.admin.topic_set(
-            f"t/{number}",
-        )
+        await manager.admin.topic_set(f"t/{number}")
     assert len(await manager.admin.topic_list()) == 5
 
 
@@ -290,29 +289,41 @@ ROW = {"job": 7}
     [
         (
             lambda x: x.admin.republish(
-                where="n = 1", uid=UID, subscriptions=("A:s", "B:s"), rate=5, messages_max=9,
+                where="n = 1",
+                uid=UID,
+                subscriptions=("A:s", "B:s"),
+                rate=5,
+                messages_max=9,
                 drop=True,
             ),
-            m.Republish(1, True, encode_uid(UID), "n = 1", ["A:s", "B:s"], 5, 9), ROW, ROW,
+            m.Republish(1, True, encode_uid(UID), "n = 1", ["A:s", "B:s"], 5, 9),
+            ROW,
+            ROW,
         ),
         (lambda x: x.admin.republish(), m.Republish(1), ROW, ROW),
         (
             lambda x: x.admin.subscription_create(
                 "a/+", "B:s", where="n = 1", depth_max=1, retained=False
             ),
-            m.Subscribe(1, "a/+", "B:s", "n = 1", {"depth_max": 1}, False), {}, {},
+            m.Subscribe(1, "a/+", "B:s", "n = 1", {"depth_max": 1}, False),
+            {},
+            {},
         ),
         (
-            lambda x: x.admin.subscription_list("a"), m.SubscriptionList(1, topic="a"),
-            {"subscriptions": [ROW], "next": None}, [ROW],
+            lambda x: x.admin.subscription_list("a"),
+            m.SubscriptionList(1, topic="a"),
+            {"subscriptions": [ROW], "next": None},
+            [ROW],
         ),
         (lambda x: x.admin.topic_lacks(UID), m.TopicLacks(1, encode_uid(UID)), {}, {}),
         (
-            lambda x: x.admin.topic_delete("a", retained=True), m.TopicDelete(1, "a", True),
-            None, None,
+            lambda x: x.admin.topic_delete("a", retained=True),
+            m.TopicDelete(1, "a", True),
+            None,
+            None,
         ),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("is_blocking", [False, True])
 async def test_what_is_asked(
     tmp_path: Path, verb: Any, asked: Any, answer: Any, value: Any, is_blocking: bool

@@ -7,14 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qmgr_client.aio import (
-    Outgoing,
-    PutResult,
-    QueueManager,
-    RequestError,
-    Uid,
-    connect,
-)
+from qmgr_client.aio import Outgoing, PutResult, QueueManager, RequestError, Uid, connect
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from tests.qmgr_client.keeper import Keeper
@@ -22,9 +15,7 @@ from tests.qmgr_client.listener import Listener, kept, listening
 
 
 @asynccontextmanager
-async def working(
-    directory: Path,
-) -> AsyncIterator[tuple[QueueManager, Keeper, Listener]]:
+async def working(directory: Path) -> AsyncIterator[tuple[QueueManager, Keeper, Listener]]:
     """A client of a keeper that has three messages on IN."""
     keeper = Keeper()
     keeper.ready["IN"] = [b"1", b"2", b"3"]

@@ -113,9 +113,7 @@ async def test_stop_finishes_what_is_worked_on_and_gives_the_rest_back(
     assert (message.body, message.redelivered, message.failed) == (b"2", "no", 0)
 
 
-async def test_signals_are_left_alone_if_the_program_has_its_own_way(
-    manager: QueueManager,
-) -> None:
+async def test_signals_are_left_alone_if_the_program_has_its_own_way(manager: QueueManager) -> None:
     hands = Hands()
 
     @worker("Q")

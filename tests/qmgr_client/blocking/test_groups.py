@@ -10,15 +10,7 @@ import pytest
 from qmgr_client.aio import group_put as aio_group_put
 from qmgr_client.aio import groups as aio_groups
 from qmgr_client.aio import reader as aio_reader
-from qmgr_client.blocking import (
-    Client,
-    Group,
-    GroupGot,
-    Message,
-    RequestError,
-    UnitOfWork,
-    connect,
-)
+from qmgr_client.blocking import Client, Group, GroupGot, Message, RequestError, UnitOfWork, connect
 from qmgr_client.blocking.groups import GroupPut, GroupReader, Groups
 from qmgr_protocol.errors import ErrorCode
 from tests.qmgr_client.blocking.test_unit import Kept

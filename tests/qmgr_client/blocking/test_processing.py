@@ -5,13 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from qmgr_client.blocking import (
-    Client,
-    ConnectionEnded,
-    Message,
-    RequestError,
-    connect,
-)
+from qmgr_client.blocking import Client, ConnectionEnded, Message, RequestError, connect
 from qmgr_protocol.errors import ErrorCode
 from tests.qmgr_client.served import Server
 
@@ -44,8 +38,9 @@ def test_exception_releases_with_its_type_and_text(client: Client) -> None:
     message = got(client)
     assert message.failed == 1
     assert (message.attempts[0].reason, message.attempts[0].text) == (
-        "LookupError", "no such customer",
-    )  # fmt: skip
+        "LookupError",
+        "no such customer",
+    )
 
 
 def test_ctrl_c_gives_the_message_back_and_is_no_failure(client: Client) -> None:

@@ -115,9 +115,7 @@ def test_unit_that_is_not_begun_says_so(working: tuple[Client, Keeper]) -> None:
         working[0].unit_of_work().put("OUT", b"x")
 
 
-def test_client_that_is_closed_inside_lets_the_error_go_on(
-    working: tuple[Client, Keeper],
-) -> None:
+def test_client_that_is_closed_inside_lets_the_error_go_on(working: tuple[Client, Keeper]) -> None:
     client, keeper = working
 
     def work() -> None:

@@ -644,8 +644,9 @@ def test_message_in_work_over_a_lost_connection_is_not_handed_out_again() -> Non
     (in_work,) = consuming.take(1)
     leased_again(consuming, 1, 2, 3)
     assert [message.handle for message in consuming.take(9)] == [
-        m.HANDLE.pack(4, 2, 902), m.HANDLE.pack(4, 3, 903),
-    ]  # fmt: skip
+        m.HANDLE.pack(4, 2, 902),
+        m.HANDLE.pack(4, 3, 903),
+    ]
     assert consuming.renewed()[0] == 1, "its lease starts at once: the application has it"
     consuming.ack([in_work])
     (settle,) = consuming.settles()

@@ -128,11 +128,7 @@ def test_goodbye_that_passes_has_the_shell_dial_again(code: int) -> None:
 )
 def test_goodbye_that_stays_ends_everything(code: int) -> None:
     pair = Scripted().connect()
-    tickets = [
-        pair.core.request(0, m.Status),
-        pair.put(),
-        pair.core.consume("Q", 8),
-    ]
+    tickets = [pair.core.request(0, m.Status), pair.put(), pair.core.consume("Q", 8)]
     pair.pump()
     pair.say(m.Goaway(code, "never"))
     assert pair.told(Failed).error.code == code

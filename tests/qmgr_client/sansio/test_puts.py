@@ -299,13 +299,7 @@ def test_refusal_to_open_is_the_result_of_all_that_wait() -> None:
     assert isinstance(pair.done[later], PutResult)
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        m.Committed(7, 3),
-        m.Committed(7, 2, [], [[2, 600, 2]]),
-    ],
-)
+@pytest.mark.parametrize("answer", [m.Committed(7, 3), m.Committed(7, 2, [], [[2, 600, 2]])])
 def test_answer_for_an_id_that_was_never_sent_breaks_the_protocol(answer: m.Committed) -> None:
     pair = started()
     ticket = pair.put()

@@ -199,9 +199,14 @@ def test_release_is_sent_again_with_its_terms() -> None:
 
 @pytest.mark.parametrize(
     "terms",
-    [Terms(delay_ms=-2), Terms(delay_ms=m.DELAY_MAX_MS + 1), Terms(reason="x" * 65),
-     Terms(text="x" * 1_001), Terms(lease_ms=m.LEASE_MAX_MS + 1)],
-)  # fmt: skip
+    [
+        Terms(delay_ms=-2),
+        Terms(delay_ms=m.DELAY_MAX_MS + 1),
+        Terms(reason="x" * 65),
+        Terms(text="x" * 1_001),
+        Terms(lease_ms=m.LEASE_MAX_MS + 1),
+    ],
+)
 def test_terms_beyond_their_limits_are_refused(terms: Terms) -> None:
     pair = Scripted().connect()
     with pytest.raises(RequestError) as caught:

@@ -26,9 +26,15 @@ def test_item_that_is_cut_has_no_member(size: int) -> None:
 
 @pytest.mark.parametrize(
     ("action", "does"),
-    [(m.ACK, False), (m.RENEW, False), (m.RELEASE, True), (m.RETURN, True), (m.UNREAD, True),
-     (m.REJECT, True)],
-)  # fmt: skip
+    [
+        (m.ACK, False),
+        (m.RENEW, False),
+        (m.RELEASE, True),
+        (m.RETURN, True),
+        (m.UNREAD, True),
+        (m.REJECT, True),
+    ],
+)
 def test_message_comes_back_or_is_done(action: int, does: bool) -> None:
     assert comes_back(action) is does
 

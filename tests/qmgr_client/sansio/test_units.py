@@ -413,8 +413,10 @@ def test_outcomes_are_those_of_each_record() -> None:
     value = [[[1, 303, "full"], [9, 303, "beyond"]], [[0, 50, 1], [3, 60, 2**32 - 1]]]
     first, second, third, fourth = outcomes(value, [None, None, own, None], NAME)
     assert (first, third, fourth) == (
-        PutResult(Uid(NAME, 50)), PutResult(own), PutResult(Uid(NAME, 60)),
-    )  # fmt: skip
+        PutResult(Uid(NAME, 50)),
+        PutResult(own),
+        PutResult(Uid(NAME, 60)),
+    )
     assert isinstance(second, RequestError)
     with pytest.raises(FieldInvalid):
         outcomes(None, [None], NAME)

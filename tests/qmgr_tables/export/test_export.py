@@ -34,7 +34,7 @@ from tests.qmgr_tables.exported import (
     rows_read,
     run,
     tree,
-)  # fmt: skip
+)
 from tests.qmgr_tables.snapshots import fill
 from tests.qmgrd.core import harness
 from tests.qmgrd.snapshot.shot import managed
@@ -154,8 +154,9 @@ def test_queue_managers_share_a_directory(
     run(f"{shots[0]},{shots[1]}", tmp_path / "out", format=format)
     found = rows_in(tmp_path / "out/messages", format)
     assert [(row["queue_manager"], row["body"]) for row in found] == [
-        ("LON", b"LON"), ("NYC", b"NYC"),
-    ]  # fmt: skip
+        ("LON", b"LON"),
+        ("NYC", b"NYC"),
+    ]
 
 
 def test_a_store_that_was_put_back_is_seen(tmp_path: Path) -> None:
@@ -184,9 +185,15 @@ def test_options_hold_for_a_directory(snapshot: Path, tmp_path: Path) -> None:
 def test_each_option_is_known_to_hold_or_not() -> None:
     """Of a new one it is to be said, in _NOT_KEPT or here: may the next run have another?"""
     assert set(Options._fields) - _NOT_KEPT == {
-        "queues", "queues_pattern", "include_body", "max_body_bytes", "states", "since_us",
-        "until_us", "filters",
-    }  # fmt: skip
+        "queues",
+        "queues_pattern",
+        "include_body",
+        "max_body_bytes",
+        "states",
+        "since_us",
+        "until_us",
+        "filters",
+    }
 
 
 def test_rows_that_are_not_wanted_are_not_looked_at_again(snapshot: Path, tmp_path: Path) -> None:

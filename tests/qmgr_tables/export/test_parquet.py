@@ -80,8 +80,11 @@ def test_row_groups_rise_by_arrival(tmp_path: Path) -> None:
     for path in found:
         file = pq.ParquetFile(path)
         assert file.metadata.row_group(0).sorting_columns[0].column_index == 2
-        here = [n for at in range(file.num_row_groups)
-                for n in file.read_row_group(at, ["arrival"]).column(0).to_pylist()]  # fmt: skip
+        here = [
+            n
+            for at in range(file.num_row_groups)
+            for n in file.read_row_group(at, ["arrival"]).column(0).to_pylist()
+        ]
         assert path.stem.split("-")[2:] == [str(here[0]), str(here[-1])]
         arrivals += here
     assert arrivals == list(range(1, 301))

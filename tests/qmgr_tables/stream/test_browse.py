@@ -322,9 +322,13 @@ def test_short_ranges_share_a_task_and_long_ones_are_cut(tmp_path: Path) -> None
         start = source.begin()
         end = source.ends(start, wait=False)
         assert ranges(source, start, end) == [
-            [("A", 0, 3)], [("B", 0, 2)], [("C", 0, 3)], [("C", 3, 6)], [("C", 6, 10)],
+            [("A", 0, 3)],
+            [("B", 0, 2)],
+            [("C", 0, 3)],
+            [("C", 3, 6)],
+            [("C", 6, 10)],
             [("D", 0, 1)],
-        ]  # fmt: skip
+        ]
         assert sorted(read(source, start, end)) == [
             (queue, at) for queue, count in counts.items() for at in range(1, count + 1)
         ]

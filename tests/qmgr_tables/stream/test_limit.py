@@ -91,8 +91,10 @@ def test_who_has_no_share_is_not_asked() -> None:
         return sizes(name, after, until)
 
     assert admitted(dict.fromkeys("abc", 0), dict.fromkeys("abc", 9), counted, 20, None) == {
-        "a": 1, "b": 1, "c": 0,
-    }  # fmt: skip
+        "a": 1,
+        "b": 1,
+        "c": 0,
+    }
     assert asked == ["a", "b", "c", "a"]
 
 

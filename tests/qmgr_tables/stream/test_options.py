@@ -18,11 +18,20 @@ def test_defaults() -> None:
 
 
 def test_options_are_spelled_in_any_case() -> None:
-    found = parse({
-        "URL": "nyc:1, /run/qmgrd.sock,unix:/run/b.sock", "Cursor": " lake ", "waitms": "0",
-        "STARTINGOFFSETS": "Latest", "failondataloss": "False", "maxrowspertrigger": "10",
-        "maxBytesPerTrigger": "20", "queues": "A,B", "rowsPerPartition": "7", "TABLE": "history",
-    })  # fmt: skip
+    found = parse(
+        {
+            "URL": "nyc:1, /run/qmgrd.sock,unix:/run/b.sock",
+            "Cursor": " lake ",
+            "waitms": "0",
+            "STARTINGOFFSETS": "Latest",
+            "failondataloss": "False",
+            "maxrowspertrigger": "10",
+            "maxBytesPerTrigger": "20",
+            "queues": "A,B",
+            "rowsPerPartition": "7",
+            "TABLE": "history",
+        }
+    )
     assert found.urls == ("nyc:1", "unix:/run/qmgrd.sock", "unix:/run/b.sock")
     assert (found.from_latest, found.skip_lost, found.wait_ms) == (True, True, 0)
     assert (found.rows_max, found.bytes_max) == (10, 20)
@@ -30,10 +39,18 @@ def test_options_are_spelled_in_any_case() -> None:
 
 
 def test_messages_have_no_cursor_and_what_tables_of_them_take() -> None:
-    found = parse({
-        **MESSAGES, "states": "ready", "includePayload": "false", "MAXBODYBYTES": "9",
-        "queuesPattern": "A.*", "since": "2024-05-01", "minPartitions": "3", "cursor": " ",
-    })  # fmt: skip
+    found = parse(
+        {
+            **MESSAGES,
+            "states": "ready",
+            "includePayload": "false",
+            "MAXBODYBYTES": "9",
+            "queuesPattern": "A.*",
+            "since": "2024-05-01",
+            "minPartitions": "3",
+            "cursor": " ",
+        }
+    )
     assert (found.cursor, found.of.table, found.of.paths) == ("", "messages", ())
     assert (found.of.states, found.of.include_body) == (frozenset({"ready"}), False)
     assert (found.of.max_body_bytes, found.of.min_partitions) == (9, 3)
@@ -72,7 +89,7 @@ def test_snapshots_take_no_cursor() -> None:
         ({**MESSAGES, "path": "/x"}, "options url and path: a stream reads one of them; leave one"),
         ({**MESSAGES, "states": "lost"}, "option states: 'lost' is no state of a message; there"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_named_with_what_to_write(given: dict[str, str], said: str) -> None:
     with pytest.raises(OptionInvalid, match=said) as refused:
         parse(given)

@@ -71,8 +71,10 @@ def test_cursor_keeps_history_from_the_beginning_on(tmp_path: Path) -> None:
         assert source.lasts() == {store: 3}
         found = read(source, {store: 0}, {store: 3}, min_partitions="2")
         assert [(row["seq"], row["event"], row["snapshot_id"]) for row in found] == [
-            (1, "put", None), (2, "put", None), (3, "put", None),
-        ]  # fmt: skip
+            (1, "put", None),
+            (2, "put", None),
+            (3, "put", None),
+        ]
         assert [row["seq"] for row in read(source, {store: 1}, {store: 2})] == [2]
         assert read(source, {store: 3}, {store: 3}) == []
         assert [(seq, events) for seq, events, _ in source.sizes(store, 1, 3)] == [(2, 1), (3, 1)]
@@ -110,8 +112,10 @@ def test_store_that_comes_later_is_begun_before_it_is_read(tmp_path: Path) -> No
         assert source.ends(end, wait=False) == {stores[0]: 2, stores[1]: 3}
         found = read(source, end, {stores[0]: 2, stores[1]: 3})
         assert {(row["store_id"], row["seq"]) for row in found} == {
-            (stores[1], 1), (stores[1], 2), (stores[1], 3),
-        }  # fmt: skip
+            (stores[1], 1),
+            (stores[1], 2),
+            (stores[1], 3),
+        }
 
 
 def test_queue_manager_that_is_away_holds_up_no_other(

@@ -32,8 +32,9 @@ def manager(tmp_path: Path) -> Iterator[Manager]:
 
 def browsed(app: Client, queue: str, **asked: str) -> Rows:
     """The rows of a queue as it is now."""
-    value = app.ask(m.Browse, queue, [0, 0, 0, m.ARRIVAL], 10_000, 1 << 30, "", b"", b"", b"",
-                    False, m.ARRIVAL)  # fmt: skip
+    value = app.ask(
+        m.Browse, queue, [0, 0, 0, m.ARRIVAL], 10_000, 1 << 30, "", b"", b"", b"", False, m.ARRIVAL
+    )
     assert value["next"] is None
     delays = dict(value["delays"])
     of = options.parse({"path": "url", **asked})
@@ -139,8 +140,10 @@ def test_damaged_record_has_what_lies_beside_it(manager: Manager, tmp_path: Path
     expected = photographed(manager, tmp_path / "shot")["Q"]
     assert [row["state"] for row in expected] == ["damaged", "ready", "damaged"]
     # Whether it outlives a restart says the record itself, which nobody can read.
-    assert found == [row | {"persistent": row["persistent"] and known} for row, known in
-                     zip(expected, (None, True, None), strict=True)]  # fmt: skip
+    assert found == [
+        row | {"persistent": row["persistent"] and known}
+        for row, known in zip(expected, (None, True, None), strict=True)
+    ]
     assert browsed(app, "Q", states="damaged") == found[::2]
 
 

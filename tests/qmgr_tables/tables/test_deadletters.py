@@ -21,8 +21,11 @@ def test_only_dead_letters_are_there(snapshot: Path, office: Path) -> None:
     """Not what failed only, nor what is parked."""
     found = rows(f"{snapshot},{office}", table="deadletters")
     assert [(row["queue_manager"], row["dead_queue"]) for row in found] == [
-        ("OFFICE", "FAILS"), ("OFFICE", "FAILS"), ("OFFICE", "FAILS"), ("QM1", "FAILS"),
-    ]  # fmt: skip
+        ("OFFICE", "FAILS"),
+        ("OFFICE", "FAILS"),
+        ("OFFICE", "FAILS"),
+        ("QM1", "FAILS"),
+    ]
     assert {row["queue"] for row in found} == {"SYSTEM.DEAD.LETTERS"}
     assert [row["body"] for row in found] == [b"0", b"1", b"2", b"dead"]
 

@@ -99,9 +99,12 @@ def test_subscriptions_have_none_and_small_queues_are_put_together() -> None:
     shares = plan([shot], Options(("/s",), rows_per_partition=100))
     cut = [([q.name for q in s.queues], s.remembered, s.part, s.parts) for s in shares]
     assert cut == [
-        (["D"], False, 0, 3), (["D"], False, 1, 3), (["D"], False, 2, 3),
-        (["A", "B"], False, 0, 1), (["A", "B", "D"], True, 0, 1),
-    ]  # fmt: skip
+        (["D"], False, 0, 3),
+        (["D"], False, 1, 3),
+        (["D"], False, 2, 3),
+        (["A", "B"], False, 0, 1),
+        (["A", "B", "D"], True, 0, 1),
+    ]
     assert plan([shot], Options(("/s",), queues=frozenset(["C:c"]))) == []
 
 

@@ -36,17 +36,29 @@ def rows(data: list[tuple[int, bytes]], **options: Any) -> list[dict[str, Any]]:
 some = st.none() | st.integers(0, 2**31 - 1)
 happenings = st.builds(
     lambda arrival, priority, origin, timestamp, *rest: (
-        arrival, priority, uid(origin, timestamp), *rest,
+        arrival,
+        priority,
+        uid(origin, timestamp),
+        *rest,
     ),
-    st.integers(1, 2**62), st.integers(0, 9), st.sampled_from([b"", b"A", b"NYC", b"LONG-NAME"]),
-    st.integers(0, 2**64 - 1), st.none() | st.integers(0, 2**40), some, some,
+    st.integers(1, 2**62),
+    st.integers(0, 9),
+    st.sampled_from([b"", b"A", b"NYC", b"LONG-NAME"]),
+    st.integers(0, 2**64 - 1),
     st.none() | st.integers(0, 2**40),
-)  # fmt: skip
+    some,
+    some,
+    st.none() | st.integers(0, 2**40),
+)
 heads = st.tuples(
-    st.sampled_from(range(len(history.EVENTS))), st.integers(AT_US, AT_US + 10**9),
-    st.sampled_from(["Q", "@NYC", "SYSTEM.X"]), st.integers(1, 9), st.sampled_from(["", "app"]),
-    st.sampled_from(["", "DEAD"]), st.sampled_from([0, 410, 9_999]),
-)  # fmt: skip
+    st.sampled_from(range(len(history.EVENTS))),
+    st.integers(AT_US, AT_US + 10**9),
+    st.sampled_from(["Q", "@NYC", "SYSTEM.X"]),
+    st.integers(1, 9),
+    st.sampled_from(["", "app"]),
+    st.sampled_from(["", "DEAD"]),
+    st.sampled_from([0, 410, 9_999]),
+)
 sections = st.builds(Open, heads, st.lists(happenings, min_size=1, max_size=9))
 
 
@@ -72,16 +84,22 @@ def test_columns_say_what_is_told_one_by_one(written: list[list[Open]]) -> None:
 
 
 def test_events_of_a_row_are_numbered_through() -> None:
-    put = Open((history.PUT, AT_US, "Q", 1, "", "", 0), [
-        (arrival, 4, uid(b"QM1", AT_US + arrival), 300, 0, 0, 0) for arrival in range(1, 4)
-    ])  # fmt: skip
-    gone = Open((history.EXPIRED, AT_US + 5, "Q", 1, "", "", ErrorCode.MESSAGE_EXPIRED), [
-        (2, 4, uid(b"QM1", AT_US + 2), 300, 1, 0, 5),
-    ])  # fmt: skip
+    put = Open(
+        (history.PUT, AT_US, "Q", 1, "", "", 0),
+        [(arrival, 4, uid(b"QM1", AT_US + arrival), 300, 0, 0, 0) for arrival in range(1, 4)],
+    )
+    gone = Open(
+        (history.EXPIRED, AT_US + 5, "Q", 1, "", "", ErrorCode.MESSAGE_EXPIRED),
+        [(2, 4, uid(b"QM1", AT_US + 2), 300, 1, 0, 5)],
+    )
     found = rows([(11, row_of(put, gone)), (12, row_of(gone))])
     assert [(row["seq"], row["number"]) for row in found] == [
-        (11, 1), (11, 2), (11, 3), (11, 4), (12, 1),
-    ]  # fmt: skip
+        (11, 1),
+        (11, 2),
+        (11, 3),
+        (11, 4),
+        (12, 1),
+    ]
     assert [row["arrival"] for row in found] == [1, 2, 3, 2, 2]
     assert found[3]["code"] == "MESSAGE_EXPIRED"
     assert found[0]["code"] is None

@@ -23,8 +23,13 @@ def test_queue_shows_what_it_holds_and_counts(office: Path) -> None:
     queue = by(rows(office, table="queues"), "queue")["UIDS"]
     shown = {name: queue[name] for name in ("kind", "depth", "puts", "acked", "fast", "slow")}
     assert shown == {
-        "kind": "local", "depth": 211, "puts": 311, "acked": 100, "fast": 310, "slow": 1
-    }  # fmt: skip
+        "kind": "local",
+        "depth": 211,
+        "puts": 311,
+        "acked": 100,
+        "fast": 310,
+        "slow": 1,
+    }
     assert (queue["duplicates"], queue["first_arrival"], queue["last_arrival"]) == (1, 101, 311)
     assert json.loads(queue["config"]) == {"dedup_retention_ms": 60_000}
     assert queue["damage"] is None
@@ -46,9 +51,10 @@ def test_oldest_is_the_first_of_any_priority(office: Path) -> None:
     assert found["~1-535353535353.1"]["oldest_put_at"] is None
 
 
-@pytest.mark.parametrize(("options", "names"), [
-    ({"queues": "UIDS,IN"}, ["IN", "UIDS"]), ({"queuesPattern": "U.*"}, ["UIDS"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [({"queues": "UIDS,IN"}, ["IN", "UIDS"]), ({"queuesPattern": "U.*"}, ["UIDS"])],
+)
 def test_only_wanted_queues_are_shown(
     office: Path, options: dict[str, str], names: list[str]
 ) -> None:

@@ -45,8 +45,10 @@ def test_each_uid_is_shown(tx: Any, uids: list[tuple[str, int]]) -> None:
         stamp if stamp < 2**63 else None for _, stamp in uids
     ]
     assert all((row["priority"], row["arrival"], row["highest"]) == (4, 3, None) for row in rows)
-    assert all((row["created_at"] is None) == (stamp >= 253_402_300_800_000_000)
-               for row, (_, stamp) in zip(rows, uids, strict=True))  # fmt: skip
+    assert all(
+        (row["created_at"] is None) == (stamp >= 253_402_300_800_000_000)
+        for row, (_, stamp) in zip(rows, uids, strict=True)
+    )
 
 
 def test_targets_stand_before_origins(tx: Any) -> None:

@@ -21,8 +21,9 @@ def test_each_snapshot_is_a_part_with_the_queues_that_are_wanted() -> None:
     shots = [Snapshot(f"/{name}", name, name, 1, 1, "", queues) for name in ("X", "Y")]
     parts = plan(shots, Options(("/",), queues=frozenset("B")))
     assert [(part.snapshot.id, [q.name for q in part.snapshot.queues]) for part in parts] == [
-        ("X", ["B"]), ("Y", ["B"])
-    ]  # fmt: skip
+        ("X", ["B"]),
+        ("Y", ["B"]),
+    ]
 
 
 def test_batches_are_capped_and_lack_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,9 +70,14 @@ def test_group_begins_with_the_names_of_its_commands() -> None:
     app = typer.Typer(callback=shared_options, rich_markup_mode=None)
     seen: list[str] = []
     app.add_typer(
-        group("Things", "More.", ls=command()(lambda call: seen.append("ls")),
-              rm=command()(lambda call: seen.append("rm"))), name="thing",
-    )  # fmt: skip
+        group(
+            "Things",
+            "More.",
+            ls=command()(lambda call: seen.append("ls")),
+            rm=command()(lambda call: seen.append("rm")),
+        ),
+        name="thing",
+    )
     runner = CliRunner()
     text = runner.invoke(app, ["thing", "--help"]).output
     assert "Things: ls, rm.\n\n  More.\n" in text

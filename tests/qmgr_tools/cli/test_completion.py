@@ -42,10 +42,11 @@ def tab(daemon: Daemon, home: dict[str, str]) -> Tab:
 
     def offered(*words: str, **environment: str) -> list[str]:
         done = asked(
-            home | {"QMCTL_CONNECT": daemon.unix, "_QMCTL_COMPLETE": "complete_bash"}
+            home
+            | {"QMCTL_CONNECT": daemon.unix, "_QMCTL_COMPLETE": "complete_bash"}
             | {"COMP_WORDS": "\n".join(["qmctl", *words]), "COMP_CWORD": str(len(words))}
             | environment
-        )  # fmt: skip
+        )
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout.splitlines()
 
@@ -78,9 +79,7 @@ def tab(daemon: Daemon, home: dict[str, str]) -> Tab:
 def test_names_are_those_of_the_daemon(
     words: list[str], kinds: str, tab: Tab, queue: str, way: str
 ) -> None:
-    names = {
-        "local": queue, "remote": f"{queue}@{way}", "transmission": f"@{way}", "link": way,
-    }  # fmt: skip
+    names = {"local": queue, "remote": f"{queue}@{way}", "transmission": f"@{way}", "link": way}
     found = set(tab(*words, "")) & set(names.values())
     assert found == {names[kind] for kind in kinds.split()}
 
@@ -100,9 +99,16 @@ def test_subscriptions_are_offered_where_they_may_stand(
     qm("topic", "set", topic, "--redelivery-limit", "2")
     name = f"{queue}:a"
     ways = (
-        ["get"], ["browse"], ["queue", "show"], ["sub", "show"], ["sub", "alter"], ["sub", "rm"],
-        ["sub", "healthy"], ["topic", "what-lacks"], ["republish", "send", "--to"],
-    )  # fmt: skip
+        ["get"],
+        ["browse"],
+        ["queue", "show"],
+        ["sub", "show"],
+        ["sub", "alter"],
+        ["sub", "rm"],
+        ["sub", "healthy"],
+        ["topic", "what-lacks"],
+        ["republish", "send", "--to"],
+    )
     for words in ways:
         assert name in tab(*words, ""), words
     assert name not in tab("put", "")
@@ -127,8 +133,10 @@ def test_templates_and_values_are_offered(tab: Tab, daemon: Daemon) -> None:
         assert "TAB.*" in tab("template", "show", "TA")
         client.admin.template_delete("TAB.*")
     assert tab("queue", "create", "Q", "--overflow", "") == [
-        "refuse", "discard-oldest", "dead-letter-oldest",
-    ]  # fmt: skip
+        "refuse",
+        "discard-oldest",
+        "dead-letter-oldest",
+    ]
 
 
 def test_open_connections_are_offered_with_their_names(
@@ -205,9 +213,11 @@ def test_daemon_of_the_command_line_is_asked(
     host, _, port = daemon.tcp.rpartition(":")
     assert tab("get", queue, **nowhere) == []
     for where in (
-        ["--context", "here"], ["--context", "=", "here"], ["--data-dir", str(daemon.data_dir)],
+        ["--context", "here"],
+        ["--context", "=", "here"],
+        ["--data-dir", str(daemon.data_dir)],
         ["-c", host, ":", port],
-    ):  # fmt: skip
+    ):
         assert queue in tab(*where, "get", queue, **nowhere), where
     assert queue in tab("get", "-c", host, ":", port, queue, **nowhere)
 
@@ -241,10 +251,14 @@ def test_commands_and_options_need_no_daemon(tab: Tab) -> None:
 @pytest.mark.process
 @pytest.mark.parametrize(
     "words",
-    [["-c", "nowhere", "get", ""], ["--context", "unknown", "get", ""],
-     ["-c", "h", ":", "1", "--context", "b", "get", ""], ["get", "--wait", "soon", "Q"]],
+    [
+        ["-c", "nowhere", "get", ""],
+        ["--context", "unknown", "get", ""],
+        ["-c", "h", ":", "1", "--context", "b", "get", ""],
+        ["get", "--wait", "soon", "Q"],
+    ],
     ids="-".join,
-)  # fmt: skip
+)
 def test_what_cannot_be_is_met_with_silence(words: list[str], tab: Tab) -> None:
     assert tab(*words, QMCTL_CONNECT="unix:/nowhere/qmgrd.sock") == []
 
@@ -264,9 +278,10 @@ def test_damaged_contexts_are_met_with_silence(tab: Tab, home: dict[str, str]) -
 def test_who_does_not_answer_is_not_waited_for(home: dict[str, str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         done = asked(
-            home | {"QMCTL_CONNECT": f"127.0.0.1:{server.getsockname()[1]}"}
+            home
+            | {"QMCTL_CONNECT": f"127.0.0.1:{server.getsockname()[1]}"}
             | {"COMP_WORDS": "qmctl\nget\n", "COMP_CWORD": "2", "_QMCTL_COMPLETE": "complete_bash"}
-        )  # fmt: skip
+        )
     # Had the client given up by itself, it were 0.
     assert (done.returncode, done.stdout, done.stderr) == (OUT_OF_TIME, "", "")
 
@@ -343,8 +358,9 @@ def test_columns_are_offered_to_lists(tab: Tab) -> None:
     nowhere = {"QMCTL_CONNECT": "unix:/nowhere/qmgrd.sock"}
     assert tab("queue", "ls", "--sort", "read", **nowhere) == ["ready"]
     assert tab("queue", "ls", "--columns", "queue,dep", **nowhere) == [
-        "queue,depth", "queue,depth_max",
-    ]  # fmt: skip
+        "queue,depth",
+        "queue,depth_max",
+    ]
     assert "waiting" in tab("link", "ls", "--sort", "wait", **nowhere)
     assert tab("connection", "ls", "--sort", "soft", **nowhere) == ["software"]
 
@@ -391,8 +407,9 @@ def test_bash_is_told_to_offer_files_by_the_script_alone(home: dict[str, str]) -
     """
     done = subprocess.run(["bash", "--norc", "-c", script], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == (
-        "compopt -o default\n0\nready\ncomplete -F _qmctl_completion qmctl\n", "",
-    )  # fmt: skip
+        "compopt -o default\n0\nready\ncomplete -F _qmctl_completion qmctl\n",
+        "",
+    )
 
 
 @pytest.mark.process

@@ -118,9 +118,12 @@ def test_link_is_left_as_it_is(qm: Qmctl, queue: str, way: str) -> None:
     before = qm("link", "show", way, "-o", "json").json
     found = qm("link", "delete", way, "--purge", "--dry-run", "-o", "json").json
     assert found == {
-        "dry_run": True, "link": way, "messages": 1, "bytes": before["waiting_bytes"],
+        "dry_run": True,
+        "link": way,
+        "messages": 1,
+        "bytes": before["waiting_bytes"],
         "in_flight": 0,
-    }  # fmt: skip
+    }
     after = qm("link", "show", way, "-o", "json").json
     assert after | {"down_ms": before["down_ms"]} == before
     assert qm("link", "delete", way, "--purge", "--yes").code == 0

@@ -34,16 +34,16 @@ def test_failure_on_a_terminal_has_paragraphs_that_fit() -> None:
         "error: cannot read x\n  there is no such file\n  give another"
     )
     assert failure.paragraphs(20).splitlines() == [
-        "error: cannot read x", "  there is no such", "  file", "  give another",
-    ]  # fmt: skip
+        "error: cannot read x",
+        "  there is no such",
+        "  file",
+        "  give another",
+    ]
 
 
 @pytest.mark.parametrize(
     ("queue", "remedy"),
-    [
-        ("order", "did you mean ORDERS? see: qmctl queue ls"),
-        ("elsewhere", "see: qmctl queue ls"),
-    ],
+    [("order", "did you mean ORDERS? see: qmctl queue ls"), ("elsewhere", "see: qmctl queue ls")],
 )
 def test_queue_is_looked_for_among_those_that_are(queue: str, remedy: str) -> None:
     assert look_for(queue, ["ORDERS", "FLIGHTS@NYC"]) == remedy

@@ -5,8 +5,11 @@ from qmgr_tools.cli import output
 from qmgr_tools.cli.failure import Exit, Failure
 
 COLUMNS = (
-    output.text("queue"), output.count("ready"), output.size("bytes"), output.duration("lease_ms"),
-)  # fmt: skip
+    output.text("queue"),
+    output.count("ready"),
+    output.size("bytes"),
+    output.duration("lease_ms"),
+)
 ROWS: list[output.Row] = [
     {"queue": "app.a", "ready": 5, "bytes": 2048, "lease_ms": 30_000},
     {"queue": "app.b", "ready": 0, "bytes": 100, "lease_ms": 500},

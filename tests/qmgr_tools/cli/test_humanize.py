@@ -77,10 +77,15 @@ def test_messages_are_counted_in_words(count: int, text: str) -> None:
 @pytest.mark.parametrize(
     ("size_bytes", "text"),
     [
-        (0, "0 B"), (64 * 10**6, "64 MB"), (64 << 20, "64 MiB"), (1_234_567, "1234567 B"),
-        (1 << 50, "1024 TiB"), (10**12, "1 TB"), (2_500_000, "2500 kB"),
+        (0, "0 B"),
+        (64 * 10**6, "64 MB"),
+        (64 << 20, "64 MiB"),
+        (1_234_567, "1234567 B"),
+        (1 << 50, "1024 TiB"),
+        (10**12, "1 TB"),
+        (2_500_000, "2500 kB"),
     ],
-)  # fmt: skip
+)
 def test_size_that_was_set_is_shown_as_it_was_set(size_bytes: int, text: str) -> None:
     assert humane.exact_size(size_bytes) == text
     assert parse_bytes(text) == size_bytes

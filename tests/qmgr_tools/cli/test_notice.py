@@ -79,10 +79,23 @@ def test_json_is_short_for_o_json(qm: Qmctl, queue: str) -> None:
 @pytest.mark.process
 def test_every_list_is_an_array(qm: Qmctl, queue: str) -> None:
     for words in (
-        "queue ls", "link ls", "connection ls", "job ls", "template ls", "aside ls", "sub ls",
-        "topic ls", "republish ls", "context ls", "events", "history ls", "dlq ls",
-        f"browse {queue}", f"group ls {queue}", f"dlq ls --queue {queue}",
-    ):  # fmt: skip
+        "queue ls",
+        "link ls",
+        "connection ls",
+        "job ls",
+        "template ls",
+        "aside ls",
+        "sub ls",
+        "topic ls",
+        "republish ls",
+        "context ls",
+        "events",
+        "history ls",
+        "dlq ls",
+        f"browse {queue}",
+        f"group ls {queue}",
+        f"dlq ls --queue {queue}",
+    ):
         ended = qm(*words.split(), "--json")
         if ended.code == Exit.NOT_FOUND:  # A queue of the system's that was not needed yet.
             continue

@@ -62,9 +62,15 @@ def test_header_has_the_type_that_json_gives_it() -> None:
     said = ["i:=20", "d:=-2.5", "t:=true", "n:=null", 's:="20"', "e:=1e3", "text=:=5", "u=a:=1"]
     found = option.headers(said)
     assert found == {
-        "i": 20, "d": -2.5, "t": True, "n": None, "s": "20", "e": 1000.0, "text": ":=5",
+        "i": 20,
+        "d": -2.5,
+        "t": True,
+        "n": None,
+        "s": "20",
+        "e": 1000.0,
+        "text": ":=5",
         "u": "a:=1",
-    }  # fmt: skip
+    }
     assert type(found["i"]) is int
     assert option.headers([f"most:={2**63 - 1}"]) == {"most": 2**63 - 1}
 
@@ -72,11 +78,23 @@ def test_header_has_the_type_that_json_gives_it() -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        ["a"], ["=1"], ["a=1", "a=2"], ["a=1", "a:=2"], [":=1"], ["a:="], ["a:=red"], ["a:=[1]"],
-        ["a:={}"], ["a:=NaN"], ["a:=-Infinity"], ["a:=1e999"], [f"a:={2**63}"],
-        ["a:=" + "9" * 5_000], ["a:=" + "[" * 100_000],
+        ["a"],
+        ["=1"],
+        ["a=1", "a=2"],
+        ["a=1", "a:=2"],
+        [":=1"],
+        ["a:="],
+        ["a:=red"],
+        ["a:=[1]"],
+        ["a:={}"],
+        ["a:=NaN"],
+        ["a:=-Infinity"],
+        ["a:=1e999"],
+        [f"a:={2**63}"],
+        ["a:=" + "9" * 5_000],
+        ["a:=" + "[" * 100_000],
     ],
-)  # fmt: skip
+)
 def test_header_that_is_none_is_refused(said: list[str]) -> None:
     with pytest.raises(Failure, match="--header") as refusal:
         option.headers(said)
@@ -91,10 +109,20 @@ def test_uid_is_cut_at_its_last_dot() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "x", "x.", ".5", "x.-5", "x.5a", f"x.{TIMESTAMP_MAX + 1}", "o" * 65 + ".1", "x.٣",
-        "ü.1", "a b.1", "A@B.1",
+        "",
+        "x",
+        "x.",
+        ".5",
+        "x.-5",
+        "x.5a",
+        f"x.{TIMESTAMP_MAX + 1}",
+        "o" * 65 + ".1",
+        "x.٣",
+        "ü.1",
+        "a b.1",
+        "A@B.1",
     ],
-)  # fmt: skip
+)
 def test_uid_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(Failure, match="is no UID") as refusal:
         option.uid(text)

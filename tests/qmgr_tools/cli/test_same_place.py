@@ -14,10 +14,14 @@ from tests.qmgr_tools.link.doctor.test_down import ROW as DOWN
     ("text", "told"),
     [
         ("see: qmctl queue ls", "see: qmctl -c a:1 queue ls"),
-        ("qmctl link stop X && qmctl link start X",
-         "qmctl -c a:1 link stop X && qmctl -c a:1 link start X"),
-        ("look with: qmctl job show 5; end it with: qmctl job cancel 5",
-         "look with: qmctl -c a:1 job show 5; end it with: qmctl -c a:1 job cancel 5"),
+        (
+            "qmctl link stop X && qmctl link start X",
+            "qmctl -c a:1 link stop X && qmctl -c a:1 link start X",
+        ),
+        (
+            "look with: qmctl job show 5; end it with: qmctl job cancel 5",
+            "look with: qmctl -c a:1 job show 5; end it with: qmctl -c a:1 job cancel 5",
+        ),
         ("qmctl -c b:2 link ls", "qmctl -c b:2 link ls"),
         ("qmctl link ls --context nyc", "qmctl link ls --context nyc"),
         ("if so, say at NYC: qmctl link delete EWR", "if so, say at NYC: qmctl link delete EWR"),
@@ -25,12 +29,16 @@ from tests.qmgr_tools.link.doctor.test_down import ROW as DOWN
         ('see "qmctl queue --help"', 'see "qmctl queue --help"'),
         ("qmctl store verify DIR", "qmctl store verify DIR"),
         ("start qmgrd, not qmctl", "start qmgrd, not qmctl"),
-        ("qmctl link ls, or qmctl link start N",
-         "qmctl -c a:1 link ls, or qmctl -c a:1 link start N"),
-        ("qmctl queue show Q (or: qmctl -c b:2 status)",
-         "qmctl -c a:1 queue show Q (or: qmctl -c b:2 status)"),
+        (
+            "qmctl link ls, or qmctl link start N",
+            "qmctl -c a:1 link ls, or qmctl -c a:1 link start N",
+        ),
+        (
+            "qmctl queue show Q (or: qmctl -c b:2 status)",
+            "qmctl -c a:1 queue show Q (or: qmctl -c b:2 status)",
+        ),
     ],
-)  # fmt: skip
+)
 def test_command_gets_what_was_given_unless_it_says_where(text: str, told: str) -> None:
     with same_place.given("-c a:1"):
         assert same_place.commands(text) == told

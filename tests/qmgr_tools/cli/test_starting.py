@@ -85,9 +85,10 @@ def test_command_right_behind_the_start_of_a_daemon_finds_it(
     monkeypatch.setenv(starting.ENVIRONMENT, "60s")
     port, data_dir, program = free_port(), tmp_path / "qm", Program()
     where = {
-        "tcp": ["-c", f"127.0.0.1:{port}"], "unix": ["-c", f"unix:{data_dir}/qmgrd.sock"],
+        "tcp": ["-c", f"127.0.0.1:{port}"],
+        "unix": ["-c", f"unix:{data_dir}/qmgrd.sock"],
         "data-dir": ["--data-dir", str(data_dir)],
-    }  # fmt: skip
+    }
     words = ["--data-dir", str(data_dir), "--tcp", f"127.0.0.1:{port}", "--name", "SOON"]
     try:
         program.start([*QMGRD, *words], tmp_path)

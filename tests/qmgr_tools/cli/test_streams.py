@@ -16,10 +16,12 @@ def started(daemon: Daemon) -> Callable[..., Ended]:
 
     def call(*words: str, closes: str = "", **environment: str) -> Ended:
         done = subprocess.run(
-            ["sh", "-c", f'exec "$@" {closes}', "sh", *QMCTL, *words], input=b"",
-            capture_output=True, timeout=30,
+            ["sh", "-c", f'exec "$@" {closes}', "sh", *QMCTL, *words],
+            input=b"",
+            capture_output=True,
+            timeout=30,
             env=os.environ | {"QMCTL_CONNECT": daemon.unix} | environment,
-        )  # fmt: skip
+        )
         encoding = environment.get("PYTHONIOENCODING", "utf-8")
         return Ended(done.returncode, done.stdout.decode(encoding), done.stderr.decode(encoding))
 

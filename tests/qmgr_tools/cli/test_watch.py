@@ -103,8 +103,13 @@ def test_tables_follow_one_another_where_no_terminal_is(queue: str, daemon: Daem
     words = ["queue", "ls", "--where", f"queue={queue}", "--columns", "queue,ready"]
     with watching("-c", daemon.unix, *words, "--watch", FAST) as process:
         assert [line_of(process) for _ in range(6)] == [
-            "QUEUE\tREADY\n", f"{queue}\t0\n", "\n", "QUEUE\tREADY\n", f"{queue}\t0\n", "\n",
-        ]  # fmt: skip
+            "QUEUE\tREADY\n",
+            f"{queue}\t0\n",
+            "\n",
+            "QUEUE\tREADY\n",
+            f"{queue}\t0\n",
+            "\n",
+        ]
 
 
 @pytest.mark.process
@@ -145,8 +150,10 @@ def test_lost_daemon_is_told_and_found_again(own_daemon: Daemon) -> None:
 def test_queue_that_is_deleted_ends_the_watch(qm: Qmctl, queue: str, daemon: Daemon) -> None:
     with subprocess.Popen(
         [*QMCTL, "-c", daemon.unix, "queue", "show", queue, "--watch", FAST, "-o", "json"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
         line_of(process)
         qm("queue", "delete", queue)
         assert process.stderr is not None

@@ -39,8 +39,10 @@ def test_context_is_used_from_then_on(two: Qmctl) -> None:
         "context ewr is the current one: unix:/run/ewr.sock\n"
     )
     assert two("context", "show", "-o", "json").json == {
-        "context": "ewr", "address": "unix:/run/ewr.sock", "source": "qmctl context use",
-    }  # fmt: skip
+        "context": "ewr",
+        "address": "unix:/run/ewr.sock",
+        "source": "qmctl context use",
+    }
     assert two("context", "use", "--none").out == "no context is current\n"
     assert two("context", "show", "-o", "json").json["context"] is None
 
@@ -60,11 +62,15 @@ def test_option_before_the_command_goes_over_the_current_one(two: Qmctl) -> None
 
 @pytest.mark.parametrize(
     "words",
-    [["context", "use", "jfk"], ["context", "delete", "jfk"],
-     ["context", "delete", "jfk", "--dry-run"],
-     ["context", "show", "--context", "jfk"], ["--context", "jfk", "status"]],
+    [
+        ["context", "use", "jfk"],
+        ["context", "delete", "jfk"],
+        ["context", "delete", "jfk", "--dry-run"],
+        ["context", "show", "--context", "jfk"],
+        ["--context", "jfk", "status"],
+    ],
     ids=" ".join,
-)  # fmt: skip
+)
 def test_unknown_one_is_told_with_the_known(words: list[str], two: Qmctl) -> None:
     ended = two(*words)
     assert (ended.code, ended.out) == (3, "")
@@ -80,8 +86,10 @@ def test_other_address_is_refused_unless_it_is_to_replace(two: Qmctl) -> None:
     )
     assert two("context", "create", "nyc", "nyc.example:7470").code == 0
     assert two("context", "create", "nyc", "h:1", "--replace", "-o", "json").json == {
-        "context": "nyc", "address": "h:1", "current": True,
-    }  # fmt: skip
+        "context": "nyc",
+        "address": "h:1",
+        "current": True,
+    }
 
 
 @pytest.mark.parametrize(("name", "address"), [("a b", "h:1"), ("", "h:1"), ("a", "h")])
@@ -93,8 +101,9 @@ def test_what_cannot_be_is_wrong_usage(name: str, address: str, qmctl: Qmctl) ->
 def test_removed_one_is_gone(two: Qmctl) -> None:
     tried = two("context", "delete", "nyc", "--dry-run")
     assert (tried.code, tried.out) == (
-        0, "would delete context nyc, which is nyc.example:7470; nothing is changed\n",
-    )  # fmt: skip
+        0,
+        "would delete context nyc, which is nyc.example:7470; nothing is changed\n",
+    )
     assert two("context", "delete", "nyc").out == (
         "deleted context nyc, which was nyc.example:7470; no context is current now\n"
     )

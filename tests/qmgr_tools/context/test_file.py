@@ -99,10 +99,17 @@ def test_changes_at_the_same_time_are_all_there(environment: dict[str, str]) -> 
 @pytest.mark.parametrize(
     "text",
     [
-        "", "{", "[]", "{}", '{"contexts": []}', '{"contexts": {"a": "h:1"}}',
-        '{"contexts": {"a": {"address": 1}}}', '{"contexts": {}, "current": 1}', "\xff",
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"contexts": []}',
+        '{"contexts": {"a": "h:1"}}',
+        '{"contexts": {"a": {"address": 1}}}',
+        '{"contexts": {}, "current": 1}',
+        "\xff",
     ],
-)  # fmt: skip
+)
 def test_file_of_something_else_is_named(
     text: str, environment: dict[str, str], file: Path
 ) -> None:

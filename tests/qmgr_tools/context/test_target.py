@@ -121,10 +121,12 @@ def test_order_is_option_then_address_then_context_of_the_environment(
 
 @pytest.mark.parametrize(
     ("connect", "environment", "remedy"),
-    [("nyc", {}, "a context? --context nyc"),
-     (None, {ENVIRONMENT: "nyc"}, "a context? --context nyc"),
-     ("jfk", {}, "say HOST:PORT or unix:/PATH")],
-)  # fmt: skip
+    [
+        ("nyc", {}, "a context? --context nyc"),
+        (None, {ENVIRONMENT: "nyc"}, "a context? --context nyc"),
+        ("jfk", {}, "say HOST:PORT or unix:/PATH"),
+    ],
+)
 def test_context_given_as_an_address_is_known(
     connect: str | None, environment: dict[str, str], remedy: str, known: dict[str, str]
 ) -> None:

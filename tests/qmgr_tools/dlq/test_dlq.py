@@ -90,8 +90,9 @@ def test_what_went_back_often_enough_stays(qm: Qmctl, daemon: Daemon, queue: str
     assert [row["dead"]["retries"] for row in rows(qm, bad)] == [1, 1, 1]  # type: ignore[index]
     found = qm(*words, "--dry-run", "-o", "json").json
     assert (found["messages"], found["stay"]) == (
-        0, {"went back 1 time already (--max-retries)": 3},
-    )  # fmt: skip
+        0,
+        {"went back 1 time already (--max-retries)": 3},
+    )
 
 
 def test_those_whose_queue_is_gone_stay_and_are_told_of_before_and_after(

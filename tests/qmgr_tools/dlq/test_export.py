@@ -43,7 +43,8 @@ def test_export_keeps_the_place_in_a_group(qm: Qmctl, queue: str, tmp_path: Path
     assert qm("dlq", "export", str(file), "--where", f"dead_queue = '{queue}'").code == 0
     found = [json.loads(line) for line in file.read_text().splitlines()]
     assert [(row["group"], row["number"], row["last"], row["persistent"]) for row in found] == [
-        ("N1", 1, False, True), ("N1", 2, True, True),
-    ]  # fmt: skip
+        ("N1", 1, False, True),
+        ("N1", 2, True, True),
+    ]
     help_ = qm("dlq", "export", "--help").out
     assert [key for key in found[0] if key not in help_] == []

@@ -16,16 +16,34 @@ REJECTED = int(ErrorCode.MESSAGE_REJECTED)
 
 def message(note: dict[str, object] | None) -> Message:
     return Message(
-        b"body", Uid("QM1", 7), 4, b"", {}, "BAD", 0, 0, 0, 0, b"", 1,
+        b"body",
+        Uid("QM1", 7),
+        4,
+        b"",
+        {},
+        "BAD",
+        0,
+        0,
+        0,
+        0,
+        b"",
+        1,
         note=b"" if note is None else pack(note),
-    )  # fmt: skip
+    )
 
 
 def test_row_and_object_have_what_the_note_says() -> None:
     note = {
-        "code": REJECTED, "reason": "bad", "queue": "ORDERS", "manager": "QM1", "us": 1_000_000,
-        "failed": 2, "delivered": 3, "left_ms": 5, "attempts": [[1, 0, "late", "text", "app"]],
-    }  # fmt: skip
+        "code": REJECTED,
+        "reason": "bad",
+        "queue": "ORDERS",
+        "manager": "QM1",
+        "us": 1_000_000,
+        "failed": 2,
+        "delivered": 3,
+        "left_ms": 5,
+        "attempts": [[1, 0, "late", "text", "app"]],
+    }
     row = dlq_text.as_row(message(note))
     assert (row["origin_queue"], row["code"], row["reason"]) == (
         "ORDERS",
@@ -36,9 +54,14 @@ def test_row_and_object_have_what_the_note_says() -> None:
     found = dlq_text.as_object(message(note))
     assert found["dead"]["time"] == "1970-01-01T00:00:01.000000Z"
     assert found["attempts"] == [
-        {"time": "1970-01-01T00:00:00.000001Z", "code": "", "reason": "late", "text": "text",
-         "client": "app"}
-    ]  # fmt: skip
+        {
+            "time": "1970-01-01T00:00:00.000001Z",
+            "code": "",
+            "reason": "late",
+            "text": "text",
+            "client": "app",
+        }
+    ]
     assert dlq_text.JSON_KEYS.count("left_ms") == 1
 
 

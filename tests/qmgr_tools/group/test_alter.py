@@ -17,20 +17,23 @@ GET = ("--order", "logical", "--body-only")
         (GivenUp(4, 5, 1), "number 4", "1 message becomes a dead letter"),
         (GivenUp(4, 5, 0), "number 4", "1 number never came: refused from then on"),
         (
-            GivenUp(4, 9, 3), "numbers 4 to 8",
+            GivenUp(4, 9, 3),
+            "numbers 4 to 8",
             "3 messages become dead letters, 2 numbers never came: refused from then on",
         ),
         (
-            GivenUp(4, 9, 3, 8), "numbers 4 to 8",
+            GivenUp(4, 9, 3, 8),
+            "numbers 4 to 8",
             "3 messages become dead letters, 2 numbers never came, "
             "the group ends, as 8 is its last, and is forgotten",
         ),
         (
-            GivenUp(8, 9, 1, 8, is_kept=True), "number 8",
+            GivenUp(8, 9, 1, 8, is_kept=True),
+            "number 8",
             "1 message becomes a dead letter, the group ends, as 8 is its last",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_a_skip_gives_up_is_told(given_up: GivenUp, numbers: str, loss: str) -> None:
     assert (given_up.numbers, given_up.loss) == (numbers, loss)
 
@@ -72,9 +75,16 @@ def test_missing_numbers_are_skipped_to_what_is_there(qm: Qmctl, queue: str) -> 
     assert qm("get", queue, *GET).code == 7
     dry = qm("group", "skip", queue, "N1", "--dry-run", "-o", "json").json
     assert dry == {
-        "dry_run": True, "queue": queue, "group": "N1", "group_id": b"N1".ljust(24, b"\0").hex(),
-        "from": 1, "to": 3, "messages": 0, "absent": 2, "ends": False,
-    }  # fmt: skip
+        "dry_run": True,
+        "queue": queue,
+        "group": "N1",
+        "group_id": b"N1".ljust(24, b"\0").hex(),
+        "from": 1,
+        "to": 3,
+        "messages": 0,
+        "absent": 2,
+        "ends": False,
+    }
     assert qm("group", "skip", queue, "N1", "--yes").code == 0
     assert qm("get", queue, *GET).out == "N1-3"
 

@@ -49,8 +49,17 @@ def test_groups_are_listed_with_what_they_lack(qm: Qmctl, flights: str) -> None:
 def test_list_is_a_table(qm: Qmctl, flights: str) -> None:
     head, *lines = qm("group", "ls", flights).out.splitlines()
     assert head.split("\t") == [
-        "GROUP", "STATE", "COUNT", "DELAYED", "LEASED", "NEXT", "LAST", "MISSING", "AGE", "HOLDER",
-    ]  # fmt: skip
+        "GROUP",
+        "STATE",
+        "COUNT",
+        "DELAYED",
+        "LEASED",
+        "NEXT",
+        "LAST",
+        "MISSING",
+        "AGE",
+        "HOLDER",
+    ]
     assert lines[1].split("\t")[:8] == ["N2", "gap", "2", "0", "0", "1", "", "1"]
 
 

@@ -5,11 +5,23 @@ from qmgr_tools.cli import output
 from qmgr_tools.group import row as group_row
 
 ROW = {
-    "group": b"N12345".ljust(24, b"\0").hex(), "state": "gap", "count": 3, "delayed": 1,
-    "leased": 1, "next": 4, "next_is_here": False, "last": 9, "highest": 9, "missing": 2,
-    "holder": "", "first_us": 1_000_000, "age_ms": 61_000, "parked_number": 0, "parked_code": 0,
+    "group": b"N12345".ljust(24, b"\0").hex(),
+    "state": "gap",
+    "count": 3,
+    "delayed": 1,
+    "leased": 1,
+    "next": 4,
+    "next_is_here": False,
+    "last": 9,
+    "highest": 9,
+    "missing": 2,
+    "holder": "",
+    "first_us": 1_000_000,
+    "age_ms": 61_000,
+    "parked_number": 0,
+    "parked_code": 0,
     "closed": False,
-}  # fmt: skip
+}
 
 
 def test_row_is_as_the_help_describes_it() -> None:
@@ -55,9 +67,15 @@ def test_how_a_group_is_told_in_words(changes: dict[str, object], words: str) ->
 
 def test_member_has_its_time_of_put_and_what_is_left_to_it() -> None:
     member = {
-        "number": 4, "last": False, "priority": 5, "arrival": 77, "state": "ready",
-        "delivered": 0, "failed": 0, "put_us": 2_000_000,
-    }  # fmt: skip
+        "number": 4,
+        "last": False,
+        "priority": 5,
+        "arrival": 77,
+        "state": "ready",
+        "delivered": 0,
+        "failed": 0,
+        "put_us": 2_000_000,
+    }
     shown = group_row.member(member)
     assert shown["put_time"] == "1970-01-01T00:00:02.000000Z"
     assert shown["expiry_left_ms"] is None

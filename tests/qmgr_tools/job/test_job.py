@@ -30,8 +30,10 @@ def test_listing_says_what_each_number_is_of(qm: Qmctl, queue: str) -> None:
     head, *lines = qm("job", "ls", "--where", f"queue={queue}").out.splitlines()
     assert head.split("\t")[5:] == ["DONE", "SKIPPED", "STAYED", "ON QUEUE", "TEXT"]
     assert [line.split("\t")[5:9] for line in lines] == [
-        ["1", "0", "0", "2"], ["0", "1", "0", "2"], ["3", "0", "0", "3"],
-    ]  # fmt: skip
+        ["1", "0", "0", "2"],
+        ["0", "1", "0", "2"],
+        ["3", "0", "0", "3"],
+    ]
     purge = qm("job", "ls", "-o", "json", "--where", f"queue={queue}").json[-1]
     assert purge["examined"] == purge["total"] == 3
 

@@ -5,9 +5,16 @@ import pytest
 from qmgr_tools.link import inbound
 
 ROW = {
-    "peer": "EWR", "stream": "0123456789abcdef", "commit_id": 7, "ahead": 0, "duplicates": 2,
-    "blocked_id": 8, "blocked_queue": "NONE", "tries_left": 3, "error": "QUEUE_UNKNOWN: no",
-}  # fmt: skip
+    "peer": "EWR",
+    "stream": "0123456789abcdef",
+    "commit_id": 7,
+    "ahead": 0,
+    "duplicates": 2,
+    "blocked_id": 8,
+    "blocked_queue": "NONE",
+    "tries_left": 3,
+    "error": "QUEUE_UNKNOWN: no",
+}
 
 
 def test_what_is_refused_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -15,8 +22,16 @@ def test_what_is_refused_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     header, row = capsys.readouterr().out.splitlines()
     assert header.split("\t")[4:7] == ["BLOCKED AT", "BOUND FOR", "TRIES LEFT"]
     assert row.split("\t") == [
-        "EWR", "7", "0", "2", "8", "NONE", "3", "01234567…cdef", "QUEUE_UNKNOWN: no",
-    ]  # fmt: skip
+        "EWR",
+        "7",
+        "0",
+        "2",
+        "8",
+        "NONE",
+        "3",
+        "01234567…cdef",
+        "QUEUE_UNKNOWN: no",
+    ]
 
 
 @pytest.mark.parametrize(

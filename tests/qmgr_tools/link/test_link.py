@@ -10,15 +10,52 @@ from tests.qmgr_tools.conftest import Daemon, Qmctl
 
 pytestmark = pytest.mark.process
 KEYS = {
-    "link", "state", "addresses", "error", "waiting", "waiting_bytes", "in_flight", "commit_id",
-    "next_id", "transferred", "resent", "lost", "lost_us", "attempts", "down_ms", "redial_ms",
-    "blocked_ms", "retry_ms", "blocked_uid", "blocked_queue", "blocked_behind", "oldest_ms", "held",
-    "connections", "connections_up", "ordered", "fetch", "routes", "transit", "paths",
-}  # fmt: skip
+    "link",
+    "state",
+    "addresses",
+    "error",
+    "waiting",
+    "waiting_bytes",
+    "in_flight",
+    "commit_id",
+    "next_id",
+    "transferred",
+    "resent",
+    "lost",
+    "lost_us",
+    "attempts",
+    "down_ms",
+    "redial_ms",
+    "blocked_ms",
+    "retry_ms",
+    "blocked_uid",
+    "blocked_queue",
+    "blocked_behind",
+    "oldest_ms",
+    "held",
+    "connections",
+    "connections_up",
+    "ordered",
+    "fetch",
+    "routes",
+    "transit",
+    "paths",
+}
 INBOUND_KEYS = {
-    "peer", "commit_id", "ahead", "duplicates", "stream", "blocked_id", "blocked_queue",
-    "tries_left", "error", "connections", "in_line", "lost", "lost_us",
-}  # fmt: skip
+    "peer",
+    "commit_id",
+    "ahead",
+    "duplicates",
+    "stream",
+    "blocked_id",
+    "blocked_queue",
+    "tries_left",
+    "error",
+    "connections",
+    "in_line",
+    "lost",
+    "lost_us",
+}
 
 
 @pytest.fixture
@@ -227,8 +264,10 @@ def test_wrong_address_is_corrected(at: Qmctl, refused: str, daemon: Daemon) -> 
     changed = {"addresses": [[daemon.tcp], ["h:1", "h:2"]]}
     dry = at("link", "alter", refused, "h:1", "h:2", "--dry-run", "-o", "json")
     assert (dry.json["dry_run"], dry.json["changed"], dry.json["addresses"]) == (
-        True, changed, [daemon.tcp],
-    )  # fmt: skip
+        True,
+        changed,
+        [daemon.tcp],
+    )
     assert at("link", "show", refused, "-o", "json").json["addresses"] == was["addresses"]
     assert at("link", "alter", refused, daemon.tcp).out == "link NYC is so already; it is refused\n"
     assert at("link", "stop", refused).code == 0

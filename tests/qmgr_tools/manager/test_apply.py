@@ -30,8 +30,11 @@ def test_example_is_applied_once(own: Qmctl) -> None:
     ]
     row = own("queue", "show", "APP.ORDERS", "-o", "json").json
     assert (row["depth_max"], row["expiry_action"], row["lease_ms"], row["template"]) == (
-        1_000_000, "dead-letter", 120_000, "APP.*",
-    )  # fmt: skip
+        1_000_000,
+        "dead-letter",
+        120_000,
+        "APP.*",
+    )
     assert own("queue", "show", "SALES", "-o", "json").json["alias_of"] == "APP.ORDERS"
     assert own("apply", "-f", str(EXAMPLE)).out == "0 definitions changed, 8 as they are\n"
 
@@ -92,11 +95,7 @@ def test_prune_leaves_what_holds_messages(own: Qmctl, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("bad", "code", "why"),
     [
-        (
-            "[queues.B]\ndepth_max = 0",
-            2,
-            "queues.B.depth_max: depth max of queue B: 0 is",
-        ),
+        ("[queues.B]\ndepth_max = 0", 2, "queues.B.depth_max: depth max of queue B: 0 is"),
         ("colour = 1", 2, "colour: not known"),
         ('[queues."F@EWR"]', 6, 'queues."F@EWR": there is no link EWR'),
     ],

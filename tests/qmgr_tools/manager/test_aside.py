@@ -30,8 +30,9 @@ def damaged(own_daemon: Daemon, qmctl: Qmctl, monkeypatch: pytest.MonkeyPatch) -
 def test_items_are_listed_retried_and_dropped(damaged: Qmctl) -> None:
     found = damaged("aside", "ls", "-o", "json").json
     assert [(row["number"], row["what"]) for row in found] == [
-        (1, "the definition of topic a"), (2, "the definition of topic b")
-    ]  # fmt: skip
+        (1, "the definition of topic a"),
+        (2, "the definition of topic b"),
+    ]
     assert set(found[0]) == KEYS
     said = damaged("aside", "ls", "--help").out
     assert [key for key in KEYS if key not in said] == []

@@ -6,9 +6,21 @@ from tests.qmgr_tools.conftest import Daemon, Qmctl
 
 pytestmark = pytest.mark.process
 KEYS = {
-    "connection", "kind", "name", "software", "address", "open_ms", "consumers", "gets", "units",
-    "leased", "streams", "waiting", "waiting_bytes", "unsent_bytes",
-}  # fmt: skip
+    "connection",
+    "kind",
+    "name",
+    "software",
+    "address",
+    "open_ms",
+    "consumers",
+    "gets",
+    "units",
+    "leased",
+    "streams",
+    "waiting",
+    "waiting_bytes",
+    "unsent_bytes",
+}
 
 
 def test_list_has_the_documented_keys(qm: Qmctl) -> None:

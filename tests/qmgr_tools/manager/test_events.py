@@ -30,8 +30,9 @@ def following(daemon: Daemon, queue: str, *words: str) -> Iterator[IO[bytes]]:
     """What `events --follow` tells of *queue*, through a pipe."""
     process = subprocess.Popen(
         [*QMCTL, "events", "--follow", "--where", f"queue = '{queue}'", *words],
-        stdout=subprocess.PIPE, env=os.environ | {"QMCTL_CONNECT": daemon.unix},
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        env=os.environ | {"QMCTL_CONNECT": daemon.unix},
+    )
     assert process.stdout is not None
     try:
         yield process.stdout

@@ -8,9 +8,18 @@ from tests.qmgr_tools.conftest import OnTerminal, Qmctl
 
 
 @pytest.mark.parametrize(
-    "said", ["303", "QUEUE_FULL", "queue-full", "Queue Full", "2053", "MQRC_Q_FULL", "mqrc-q-full",
-             "2053 mqrc_q_full"],
-)  # fmt: skip
+    "said",
+    [
+        "303",
+        "QUEUE_FULL",
+        "queue-full",
+        "Queue Full",
+        "2053",
+        "MQRC_Q_FULL",
+        "mqrc-q-full",
+        "2053 mqrc_q_full",
+    ],
+)
 def test_code_goes_by_number_name_and_what_mq_calls_it(said: str) -> None:
     assert find(said) == [ErrorCode.QUEUE_FULL]
 
@@ -50,9 +59,12 @@ def test_what_is_no_code_is_looked_for(said: str, better: str) -> None:
 
 def test_shell_completes_names() -> None:
     assert names("QUEUE_I") == [
-        "QUEUE_IS_REMOTE", "QUEUE_IS_TRANSMISSION", "QUEUE_IN_USE", "QUEUE_IS_SYSTEM",
+        "QUEUE_IS_REMOTE",
+        "QUEUE_IS_TRANSMISSION",
+        "QUEUE_IN_USE",
+        "QUEUE_IS_SYSTEM",
         "QUEUE_IS_SUBSCRIPTION",
-    ]  # fmt: skip
+    ]
     assert names("queue_f") == ["queue_full"]  # The shell wants what goes on as it began.
     assert names("queue-f") == ["queue-full"]
     assert names("4") == []

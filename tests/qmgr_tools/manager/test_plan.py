@@ -6,9 +6,13 @@ from qmgr_tools.manager.plan import conflicts, prunings, steps
 
 def nyc(address: str, connections: int = 1) -> dict[str, Any]:
     return {
-        "addresses": [address], "connections": connections, "ordered": False, "fetch": False,
-        "routes": [], "transit": False,
-    }  # fmt: skip
+        "addresses": [address],
+        "connections": connections,
+        "ordered": False,
+        "fetch": False,
+        "routes": [],
+        "transit": False,
+    }
 
 
 THERE = Definitions(
@@ -62,9 +66,12 @@ def test_queue_that_is_there_by_itself_is_altered_from_the_start() -> None:
 def test_what_is_pruned_goes_in_the_opposite_order_if_it_is_empty() -> None:
     gone, kept = prunings(Definitions(), THERE, {})
     assert [step.words() for step in gone] == [
-        "delete alias S", "delete queue F@NYC", "delete queue Q", "delete template A*",
+        "delete alias S",
+        "delete queue F@NYC",
+        "delete queue Q",
+        "delete template A*",
         "delete link NYC",
-    ]  # fmt: skip
+    ]
     assert kept == []
     gone, kept = prunings(Definitions(), THERE, {"Q": 2, "@NYC": 1})
     assert [step.name for step in gone] == ["S", "F@NYC", "A*"]

@@ -7,11 +7,31 @@ from tests.qmgr_tools.conftest import QMCTL, Daemon, Qmctl
 
 pytestmark = pytest.mark.process
 KEYS = {
-    "name", "software", "pid", "uptime_ms", "cpu_ms", "listening", "store_id", "boot", "turn",
-    "queues", "messages", "leased", "producers", "connections", "jobs", "links", "links_up",
-    "store_used_bytes", "store_map_bytes", "disk_free_bytes", "store_full", "maintenance",
-    "turn_longest_us", "turn_times_us",
-}  # fmt: skip
+    "name",
+    "software",
+    "pid",
+    "uptime_ms",
+    "cpu_ms",
+    "listening",
+    "store_id",
+    "boot",
+    "turn",
+    "queues",
+    "messages",
+    "leased",
+    "producers",
+    "connections",
+    "jobs",
+    "links",
+    "links_up",
+    "store_used_bytes",
+    "store_map_bytes",
+    "disk_free_bytes",
+    "store_full",
+    "maintenance",
+    "turn_longest_us",
+    "turn_times_us",
+}
 
 
 def test_json_has_the_documented_keys(qm: Qmctl, daemon: Daemon) -> None:

@@ -32,8 +32,10 @@ def test_typed_headers_are_selected_as_numbers_and_truths(
     assert bodies(qm, queue, "--where", "delay BETWEEN 15 AND 60 AND late") == ["x"]
     assert bodies(qm, queue, "--where", "text = 20") == []
     assert qm("browse", queue, "-o", "json").json[0]["headers"] == {
-        "delay": 20, "late": True, "text": "20",
-    }  # fmt: skip
+        "delay": 20,
+        "late": True,
+        "text": "20",
+    }
 
 
 def test_delayed_messages_are_apart(qm: Qmctl, queue: str) -> None:

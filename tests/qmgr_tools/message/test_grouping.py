@@ -32,8 +32,10 @@ def test_lines_are_numbered_over_batches_and_the_last_ends_the_group() -> None:
     first = grouping.numbered(lines, 0, is_end=False)
     second = grouping.numbered(lines[:1], 2, is_end=True)
     assert [one.group for one in first + second] == [
-        (TAIL, 5, False), (TAIL, 6, False), (TAIL, 7, True),
-    ]  # fmt: skip
+        (TAIL, 5, False),
+        (TAIL, 6, False),
+        (TAIL, 7, True),
+    ]
     assert [one.body for one in first] == [b"a", b"b"]
     assert grouping.numbered([Outgoing(b"x")], 3, is_end=True) == [Outgoing(b"x")]
     assert grouping.numbered([], 0, is_end=True) == []

@@ -21,23 +21,55 @@ def depth(qm: Qmctl, queue: str) -> tuple[int, int]:
 
 def test_put_tells_the_uid_and_get_has_all_of_it(qm: Qmctl, queue: str) -> None:
     put = qm(
-        "put", queue, "one ton", "--priority", "7", "--correlation-id", "4711", "--header", "a=1",
-        "--header", "b=x=y", "--content-type", "text/plain", "--reply-to", "ANSWERS",
-    )  # fmt: skip
+        "put",
+        queue,
+        "one ton",
+        "--priority",
+        "7",
+        "--correlation-id",
+        "4711",
+        "--header",
+        "a=1",
+        "--header",
+        "b=x=y",
+        "--content-type",
+        "text/plain",
+        "--reply-to",
+        "ANSWERS",
+    )
     assert (put.code, put.err) == (0, "")
     uid = put.out.strip().removeprefix(f"put on {queue}: ")
     assert uid.startswith("QM.")
     got = qm("get", queue, "-o", "json").json
     assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", got.pop("put_time"))
     assert got == {
-        "queue": queue, "uid": uid, "origin": "QM", "timestamp": int(uid[3:]), "priority": 7,
-        "delivered": 0, "failed": 0, "redelivered": "no", "leased": False,
-        "correlation_id": "4711", "reply_to": "ANSWERS", "content_type": "text/plain",
-        "headers": {"a": "1", "b": "x=y"}, "body_bytes": 7, "body": "one ton", "body_base64": None,
-        "damage": "", "expiry_left_ms": None, "delay_ms": 0, "persistent": True,
-        "group": None, "number": None, "last": None, "topic": None, "republished": False,
+        "queue": queue,
+        "uid": uid,
+        "origin": "QM",
+        "timestamp": int(uid[3:]),
+        "priority": 7,
+        "delivered": 0,
+        "failed": 0,
+        "redelivered": "no",
+        "leased": False,
+        "correlation_id": "4711",
+        "reply_to": "ANSWERS",
+        "content_type": "text/plain",
+        "headers": {"a": "1", "b": "x=y"},
+        "body_bytes": 7,
+        "body": "one ton",
+        "body_base64": None,
+        "damage": "",
+        "expiry_left_ms": None,
+        "delay_ms": 0,
+        "persistent": True,
+        "group": None,
+        "number": None,
+        "last": None,
+        "topic": None,
+        "republished": False,
         "sequence_id": None,
-    }  # fmt: skip
+    }
     assert depth(qm, queue) == (0, 0)
 
 
@@ -128,10 +160,12 @@ def test_full_queue_refuses(qm: Qmctl, queue: str) -> None:
     assert ended.code == 6
     assert (ended.json["messages"], ended.json["refused"]) == (2, 2)
     assert json.loads(ended.err)["error"] == {
-        "code": "QUEUE_FULL", "exit_code": 6, "what": f"cannot put 2 of 4 messages on {name}",
+        "code": "QUEUE_FULL",
+        "exit_code": 6,
+        "what": f"cannot put 2 of 4 messages on {name}",
         "why": f"queue {name} holds 2 messages, at most 2 (QUEUE_FULL)",
         "remedy": "get or purge messages, or wait and put again",
-    }  # fmt: skip
+    }
     ended = qm("put", name, "e")
     assert (ended.code, ended.out) == (6, "")
     assert ended.err.startswith(f"error: cannot put on {name} -- queue {name} holds 2 messages")
@@ -177,10 +211,11 @@ def test_too_large_a_message_is_refused(qm: Qmctl, queue: str) -> None:
 def test_get_from_an_empty_queue_has_its_own_code(qm: Qmctl, queue: str) -> None:
     ended = qm("get", queue)
     assert (ended.code, ended.out, ended.err) == (
-        7, "",
+        7,
+        "",
         f"error: got nothing from {queue} -- no message was ready right now -- "
         f"wait longer with --wait; see: qmctl queue show {queue}\n",
-    )  # fmt: skip
+    )
     assert "no message was ready within 50 ms" in qm("get", queue, "--wait", "50 ms").err
     assert qm("get", queue, "--all") == (0, "", "")
 
@@ -199,8 +234,10 @@ def test_queue_has_the_priority_of_what_says_none(qm: Qmctl, queue: str) -> None
     qm("put", queue, "told", "--priority", "4")
     found = qm("browse", queue, "-o", "json").json
     assert [(row["body"], row["priority"]) for row in found] == [
-        ("one", 7), ("of many", 7), ("told", 4),
-    ]  # fmt: skip
+        ("one", 7),
+        ("of many", 7),
+        ("told", 4),
+    ]
 
 
 def test_released_message_stays_and_counts_as_failed(qm: Qmctl, queue: str) -> None:
@@ -217,9 +254,13 @@ def test_message_that_could_not_be_printed_is_given_back(
     qm("put", queue, "x")
     with (
         open("/dev/full", "w") as full,
-        subprocess.Popen([*QMCTL, "-c", daemon.unix, "get", queue], stdout=full,
-                         stderr=subprocess.PIPE, text=True) as process,
-    ):  # fmt: skip
+        subprocess.Popen(
+            [*QMCTL, "-c", daemon.unix, "get", queue],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process,
+    ):
         assert process.stderr is not None
         said = process.stderr.read()
     assert process.returncode == 1
@@ -313,9 +354,14 @@ def test_put_with_a_time_waits_or_is_given_up(qm: Qmctl, queue: str) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["--delay", "1h", "--deliver-at", "2100-01-01T00:00Z"], ["--deliver-at", "soon"],
-     ["--report"], ["--expiry", "1"], ["--delay", "-1s"]],
-)  # fmt: skip
+    [
+        ["--delay", "1h", "--deliver-at", "2100-01-01T00:00Z"],
+        ["--deliver-at", "soon"],
+        ["--report"],
+        ["--expiry", "1"],
+        ["--delay", "-1s"],
+    ],
+)
 def test_put_with_a_time_that_cannot_be_is_wrong_usage(
     words: list[str], qm: Qmctl, queue: str
 ) -> None:

@@ -78,8 +78,9 @@ def test_paused_group_is_named_with_how_to_resume_it(qm: Qmctl, queue: str, orde
     put(qm, queue, "two words", 1)
     qm("group", "pause", queue, "two words")
     assert why(qm, queue, "--order", order, "--group", "two words") == (
-        "group two words is paused", f"have it go on: qmctl group resume {queue} 'two words'"
-    )  # fmt: skip
+        "group two words is paused",
+        f"have it go on: qmctl group resume {queue} 'two words'",
+    )
 
 
 def test_group_of_an_inhibited_queue_is_not_to_blame(qm: Qmctl, queue: str, daemon: Daemon) -> None:

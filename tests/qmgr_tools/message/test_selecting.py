@@ -19,9 +19,15 @@ def test_each_way_to_select_is_passed_on() -> None:
 
 @pytest.mark.parametrize(
     "given",
-    [("x = 1", "c", "", None), ("", "c", "", "QM1.7"), ("", "x" * 65, "", None),
-     ("", "", "00" * 24, None), ("", "", "xy" * 24, None), ("", "", "", "QM1")],
-)  # fmt: skip
+    [
+        ("x = 1", "c", "", None),
+        ("", "c", "", "QM1.7"),
+        ("", "x" * 65, "", None),
+        ("", "", "00" * 24, None),
+        ("", "", "xy" * 24, None),
+        ("", "", "", "QM1"),
+    ],
+)
 def test_what_selects_nothing_is_wrong_usage(given: tuple[str, str, str, str | None]) -> None:
     with pytest.raises(Failure) as caught:
         selecting.chosen(*given)
@@ -59,9 +65,17 @@ def test_get_of_what_is_empty_is_not_of_all_messages(option: str, qm: Qmctl, que
 @pytest.mark.process
 @pytest.mark.parametrize(
     "words",
-    ["browse Q", "move Q X", "copy Q X", "events", "dlq ls", "dlq retry --all", "dlq export F",
-     "dlq drop --all --yes"],
-)  # fmt: skip
+    [
+        "browse Q",
+        "move Q X",
+        "copy Q X",
+        "events",
+        "dlq ls",
+        "dlq retry --all",
+        "dlq export F",
+        "dlq drop --all --yes",
+    ],
+)
 def test_empty_selector_is_refused_by_each_command(words: str, qm: Qmctl) -> None:
     ended = qm(*words.split(), "--where", "")
     assert (ended.code, ended.out) == (2, "")

@@ -17,12 +17,16 @@ QUOTED = (
 @pytest.mark.parametrize(
     ("selector", "words"),
     [
-        ("custmer = 'ann'", "none of 2 messages looked at has a header custmer, did you mean "
-         "customer?"),
+        (
+            "custmer = 'ann'",
+            "none of 2 messages looked at has a header custmer, did you mean customer?",
+        ),
         ("zzz IS NOT NULL", "none of 2 messages looked at has a header zzz"),
         ('customer = "ann"', QUOTED),
-        ('customer = "ann" OR custmer = "ann"', QUOTED + "; none of 2 messages looked at has a "
-         "header custmer, did you mean customer?"),
+        (
+            'customer = "ann" OR custmer = "ann"',
+            QUOTED + "; none of 2 messages looked at has a header custmer, did you mean customer?",
+        ),
         ("customer = 'eve'", ""),
         ("customer LIKE 'a*'", "in LIKE 'a*' the * stands for itself; % stands for any characters"),
         ("customer LIKE 'e%*'", ""),
@@ -32,7 +36,7 @@ QUOTED = (
         ("customer = '", ""),
         ('customer = "it\'s"', QUOTED.replace('"ann"', '"it\'s"').replace("'ann'", "'it''s'")),
     ],
-)  # fmt: skip
+)
 def test_name_that_no_message_has_is_told(selector: str, words: str) -> None:
     assert hint(selector, HEADERS) == words
 
@@ -47,10 +51,13 @@ def test_each_command_that_selects_nothing_says_why(qm: Qmctl, queue: str, daemo
     wrong, told = 'customer = "ann"', "a text is written 'ann'"
     for words in (
         ["browse", queue],
-        ["move", queue, f"{queue}.B"], ["move", queue, f"{queue}.B", "--dry-run"],
-        ["queue", "purge", queue, "--yes"], ["queue", "purge", queue, "--dry-run"],
-        ["dlq", "ls", "--queue", queue], ["dlq", "drop", "--queue", queue, "--yes"],
-    ):  # fmt: skip
+        ["move", queue, f"{queue}.B"],
+        ["move", queue, f"{queue}.B", "--dry-run"],
+        ["queue", "purge", queue, "--yes"],
+        ["queue", "purge", queue, "--dry-run"],
+        ["dlq", "ls", "--queue", queue],
+        ["dlq", "drop", "--queue", queue, "--yes"],
+    ):
         if words[0] == "move":
             qm("queue", "create", f"{queue}.B")
         ended = qm(*words, "--where", wrong)

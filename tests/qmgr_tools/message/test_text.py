@@ -16,9 +16,19 @@ from qmgr_tools.message.text import (
 
 def message(body: bytes, **changed: Any) -> Message:
     plain = Message(
-        body=body, uid=Uid("app", 5), priority=4, correlation_id=b"", envelope={}, queue="Q",
-        delivered=0, failed=0, state=0, put_us=0, handle=b"", queue_id=1,
-    )  # fmt: skip
+        body=body,
+        uid=Uid("app", 5),
+        priority=4,
+        correlation_id=b"",
+        envelope={},
+        queue="Q",
+        delivered=0,
+        failed=0,
+        state=0,
+        put_us=0,
+        handle=b"",
+        queue_id=1,
+    )
     return plain._replace(**changed)
 
 
@@ -37,8 +47,12 @@ def test_message_without_a_uid_has_null() -> None:
 def test_whatever_headers_hold_becomes_json() -> None:
     headers = {"b": b"\xff", "n": 5, "l": [b"x", None], "d": {1: b"y"}, "f": 1.5}
     assert as_object(message(b"", envelope={"headers": headers}))["headers"] == {
-        "b": "\\xff", "n": 5, "l": ["x", None], "d": {"1": "y"}, "f": 1.5,
-    }  # fmt: skip
+        "b": "\\xff",
+        "n": 5,
+        "l": ["x", None],
+        "d": {"1": "y"},
+        "f": 1.5,
+    }
 
 
 def test_binary_correlation_id_is_escaped() -> None:

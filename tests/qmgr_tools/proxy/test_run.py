@@ -98,8 +98,11 @@ def test_target_that_does_not_listen_is_told(qmctl: Qmctl, daemon: Daemon) -> No
 def test_it_ends_by_itself_and_tells_people(qmctl: Qmctl, daemon: Daemon) -> None:
     ended = subprocess.run(
         [*QMCTL, "proxy", "127.0.0.1:0", daemon.tcp, "--duration", "50ms", "--seed", "7"],
-        capture_output=True, text=True, timeout=60, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
     first, last = ended.stdout.splitlines()
     assert f"target {daemon.tcp}  seed 7" in first
     assert last.endswith(" s  ended")

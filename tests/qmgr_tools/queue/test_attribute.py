@@ -18,13 +18,21 @@ def test_each_attribute_has_its_option_and_its_section() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "value"),
     [
-        ("depth_max", "5", 5), ("bytes_max", "2 MiB", 2 << 20), ("lease_ms", "5min", 300_000),
-        ("expiry_max_ms", "0", 0), ("message_max_bytes", "0", 0), ("retry_factor", "1.5", 1.5),
-        ("retry_factor", "2", 2), ("breaker_percent", "50%", 50), ("breaker_percent", "50", 50),
-        ("overflow", "refuse", "refuse"), ("backout_queue", "", ""),
-        ("backout_queue", "A@B", "A@B"), ("priority_default", "9", 9),
+        ("depth_max", "5", 5),
+        ("bytes_max", "2 MiB", 2 << 20),
+        ("lease_ms", "5min", 300_000),
+        ("expiry_max_ms", "0", 0),
+        ("message_max_bytes", "0", 0),
+        ("retry_factor", "1.5", 1.5),
+        ("retry_factor", "2", 2),
+        ("breaker_percent", "50%", 50),
+        ("breaker_percent", "50", 50),
+        ("overflow", "refuse", "refuse"),
+        ("backout_queue", "", ""),
+        ("backout_queue", "A@B", "A@B"),
+        ("priority_default", "9", 9),
     ],
-)  # fmt: skip
+)
 def test_value_is_read_as_people_write_it(name: str, text: str, value: Any) -> None:
     assert parse(name, text) == value
     assert type(parse(name, text)) is type(value)

@@ -27,8 +27,10 @@ def bodies(qm: Qmctl, queue: str) -> list[str]:
 def test_all_are_moved(qm: Qmctl, queue: str, target: str) -> None:
     ended = qm("move", queue, target)
     assert (ended.code, ended.out, ended.err) == (
-        0, f"moved 3 messages from {queue} to {target}\n", "",
-    )  # fmt: skip
+        0,
+        f"moved 3 messages from {queue} to {target}\n",
+        "",
+    )
     assert (bodies(qm, queue), bodies(qm, target)) == ([], ["red", "blue", "red"])
 
 
@@ -60,10 +62,16 @@ def test_dry_run_is_refused_as_the_job_would_be(verb: str, qm: Qmctl, queue: str
     qm("queue", "create", f"{queue}.GONE", "--alias-of", f"{queue}.NONE")
     qm("queue", "create", f"{queue}.ALIAS", "--alias-of", queue)
     for source, target in (
-        (queue, f"{queue}.NONE"), (queue, f"{queue}.GONE"), (queue, f"@{way}"), (queue, queue),
-        (queue, f"{queue}.ALIAS"), (f"{queue}.ALIAS", queue), (f"@{way}", queue),
-        (f"{queue}.GONE", queue), (queue, "no name"),
-    ):  # fmt: skip
+        (queue, f"{queue}.NONE"),
+        (queue, f"{queue}.GONE"),
+        (queue, f"@{way}"),
+        (queue, queue),
+        (queue, f"{queue}.ALIAS"),
+        (f"{queue}.ALIAS", queue),
+        (f"@{way}", queue),
+        (f"{queue}.GONE", queue),
+        (queue, "no name"),
+    ):
         tried, done = (qm(verb, source, target, *dry) for dry in (["--dry-run"], []))
         assert (tried.code, tried.out, tried.err) == (done.code, "", done.err), (source, target)
         assert done.code != 0
@@ -151,9 +159,11 @@ def test_ctrl_c_leaves_it_running_and_says_how_to_go_on(
 ) -> None:
     qm("queue", "alter", target, "--put-inhibit")
     process = subprocess.Popen(
-        [*QMCTL, "move", queue, target], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        [*QMCTL, "move", queue, target],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         env=os.environ | {"QMCTL_CONNECT": daemon.unix},
-    )  # fmt: skip
+    )
     assert process.stderr is not None
     assert b" waits: " in process.stderr.readline()
     process.send_signal(signal.SIGINT)

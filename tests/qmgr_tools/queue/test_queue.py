@@ -51,9 +51,10 @@ def test_creating_it_with_what_is_the_default_anyway_is_told_from_that(
 
 def test_state_of_each_queue_is_listed(qm: Qmctl, queue: str) -> None:
     for name, options in (
-        ("no-puts", ["--put-inhibit"]), ("no-gets", ["--get-inhibit"]),
+        ("no-puts", ["--put-inhibit"]),
+        ("no-gets", ["--get-inhibit"]),
         ("closed", ["--put-inhibit", "--get-inhibit"]),
-    ):  # fmt: skip
+    ):
         qm("queue", "create", f"{queue}.{name}")
         assert qm("queue", "alter", f"{queue}.{name}", *options).code == 0
 
@@ -97,10 +98,11 @@ def test_unknown_queue_is_not_found(words: list[str], qm: Qmctl) -> None:
     verb, *options = words
     ended = qm("queue", verb, "NOWHERE", *options)
     assert (ended.code, ended.out, ended.err) == (
-        3, "",
+        3,
+        "",
         f"error: cannot {verb} queue NOWHERE -- queue NOWHERE does not exist here "
         "(QUEUE_UNKNOWN) -- see: qmctl queue ls\n",
-    )  # fmt: skip
+    )
 
 
 def test_queue_like_the_unknown_one_is_named(qm: Qmctl) -> None:

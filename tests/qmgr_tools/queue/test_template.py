@@ -26,8 +26,10 @@ def test_template_is_in_force_and_shown(qm: Qmctl, queue: str, pattern: str) -> 
     assert (row["depth_max"], row["given"], row["template"]) == (5, [], pattern)
     shown = qm("template", "show", pattern, "-o", "json").json
     assert shown == {
-        "pattern": pattern, "queues": 1, "attributes": {"depth_max": 5, "retry_initial_ms": 1_000},
-    }  # fmt: skip
+        "pattern": pattern,
+        "queues": 1,
+        "attributes": {"depth_max": 5, "retry_initial_ms": 1_000},
+    }
     lines = qm("template", "show", pattern).out.splitlines()
     assert {f"pattern\t{pattern}", "queues\t1", "depth max\t5", "retry initial\t1 s"} <= set(lines)
 
@@ -35,8 +37,9 @@ def test_template_is_in_force_and_shown(qm: Qmctl, queue: str, pattern: str) -> 
 def test_templates_are_listed(qm: Qmctl, pattern: str) -> None:
     where = ["--where", f"pattern={pattern.replace('*', '?')}"]
     assert qm("template", "ls", *where).out.splitlines() == [
-        "PATTERN\tQUEUES\tGIVES", f"{pattern}\t1\tdepth max 5; retry initial 1 s",
-    ]  # fmt: skip
+        "PATTERN\tQUEUES\tGIVES",
+        f"{pattern}\t1\tdepth max 5; retry initial 1 s",
+    ]
     (row,) = qm("template", "ls", *where, "-o", "json").json
     assert row == qm("template", "show", pattern, "-o", "json").json
 

@@ -17,14 +17,27 @@ def test_dry_run_says_who_would_get_what(
     with connect(daemon.unix) as client, client.consume(f"{queue}:a"):
         found = qm(*words, "-o", "json").json
         assert (found["dry_run"], found["messages"], found["awaited"], found["stay"]) == (
-            True, 2, 1, 0,
-        )  # fmt: skip
+            True,
+            2,
+            1,
+            0,
+        )
         assert found["subscriptions"] == [
-            {"subscription": f"{queue}:a", "messages": 2, "bytes": 6, "outcome": "now",
-             "first": parked},
-            {"subscription": f"{queue}:b", "messages": 1, "bytes": 3, "outcome": "on return",
-             "first": parked[:1]},
-        ]  # fmt: skip
+            {
+                "subscription": f"{queue}:a",
+                "messages": 2,
+                "bytes": 6,
+                "outcome": "now",
+                "first": parked,
+            },
+            {
+                "subscription": f"{queue}:b",
+                "messages": 1,
+                "bytes": 3,
+                "outcome": "on return",
+                "first": parked[:1],
+            },
+        ]
         first, head, *lines = qm(*words).out.splitlines()
         assert first == (
             "would send 2 messages; 1 message would wait until its subscriber is back; "
@@ -40,8 +53,9 @@ def test_dry_run_of_a_drop_waits_for_nobody(qm: Qmctl, queue: str, parked: list[
     words = ["republish", "drop", parked[0], "--to", f"{queue}:a", "--to", f"{queue}:b"]
     found = qm(*words, "--dry-run", "-o", "json").json
     assert (found["messages"], [sorted(row) for row in found["subscriptions"]]) == (
-        2, [["bytes", "first", "messages", "subscription"]] * 2,
-    )  # fmt: skip
+        2,
+        [["bytes", "first", "messages", "subscription"]] * 2,
+    )
     assert qm(*words, "--dry-run").out.startswith("would drop 2 messages; nothing is changed\n")
     assert qm("republish", "drop", "QM.1", "--dry-run").code == 3
 

@@ -15,16 +15,18 @@ def test_list_has_each_publication_once_with_its_list(
     where = ["--where", f"topic = '{topic}'"]
     rows = qm("republish", "ls", *where, "-o", "json").json
     assert [(row["uid"], row["subscribers"], row["first"]) for row in rows] == [
-        (parked[0], 2, [f"{queue}:a", f"{queue}:b"]), (parked[1], 1, [f"{queue}:a"]),
-    ]  # fmt: skip
+        (parked[0], 2, [f"{queue}:a", f"{queue}:b"]),
+        (parked[1], 1, [f"{queue}:a"]),
+    ]
     assert (rows[0]["topic"], rows[0]["reason"], rows[0]["body_bytes"]) == (topic, "no-amount", 3)
     help_ = qm("republish", "ls", "--help").out
     assert [key for key in rows[0] if key not in help_] == []
     head, *lines = qm("republish", "ls", *where).out.splitlines()
     assert head == "UID\tTOPIC\tAGE\tSIZE\tSUBSCRIBERS\tFIRST OF THEM\tAWAITED\tREASON"
     assert [line.split("\t")[4:] for line in lines] == [
-        ["2", f"{queue}:a, {queue}:b", "0", "no-amount"], ["1", f"{queue}:a", "0", "no-amount"],
-    ]  # fmt: skip
+        ["2", f"{queue}:a, {queue}:b", "0", "no-amount"],
+        ["1", f"{queue}:a", "0", "no-amount"],
+    ]
     (row,) = qm("republish", "ls", "--subscription", f"{queue}:b", "-o", "json").json
     assert row["first"] == [f"{queue}:b"]
     cut = qm("republish", "ls", *where, "--limit", "1", "--columns", "uid")
@@ -61,10 +63,19 @@ def test_what_nobody_has_parked_is_not_found(qm: Qmctl, topic: str) -> None:
 
 def test_long_list_is_cut_and_the_last_reason_counts() -> None:
     rows = [
-        {"uid": "Q.1", "topic": "t", "subscription": f"B:{n}", "put_us": 0, "bytes": 1,
-         "parked_us": us, "reason": f"r{n}", "text": "", "awaits_return": n == 3}
+        {
+            "uid": "Q.1",
+            "topic": "t",
+            "subscription": f"B:{n}",
+            "put_us": 0,
+            "bytes": 1,
+            "parked_us": us,
+            "reason": f"r{n}",
+            "text": "",
+            "awaits_return": n == 3,
+        }
         for n, us in enumerate((5, 9, 7, 8))
-    ]  # fmt: skip
+    ]
     (found,) = publications(rows)
     assert (found["subscribers"], found["first"]) == (4, ["B:0", "B:1", "B:2"])
     assert (found["awaited"], found["reason"]) == (1, "r1")

@@ -38,8 +38,9 @@ def test_all_that_is_parked_is_sent_to_those_who_are_there(
     assert row["awaited"] == 1
     got = qm("sub", "consume", f"{queue}/#", f"{queue}:b", "--count", "2", "-o", "json").lines
     assert {(one["uid"], one["republished"]) for one in got} == {
-        (parked[0], True), (parked[1], False),
-    }  # fmt: skip
+        (parked[0], True),
+        (parked[1], False),
+    }
     again = qm("republish", "send", *where(topic))
     assert (again.code, again.out) == (0, "nothing that is meant is parked\n")
 

@@ -60,8 +60,10 @@ def test_json_has_the_documented_keys(
     words = ("export", "--path", str(snapshot), "--to", str(tmp_path), "--format", format)
     found = qmctl(*words, "-o", "json").json
     assert {key: found[key] for key in ("to", "format", "full")} == {
-        "to": str(tmp_path), "format": format, "full": False,
-    }  # fmt: skip
+        "to": str(tmp_path),
+        "format": format,
+        "full": False,
+    }
     (table,) = found["tables"]
     assert table["rows"] == sum(row["rows"] for row in table["queues"]) == 2_519
     assert table["files"] == len(list(tmp_path.rglob("*.parquet")))
@@ -146,9 +148,12 @@ def test_a_full_disk_is_told_and_leaves_nothing_half(snapshot: Path, tmp_path: P
     """A limit to the size of files is to Python what a full disk is."""
     words = [*QMCTL, "export", "--path", str(snapshot), "--to", str(tmp_path)]
     limited = subprocess.run(
-        words, capture_output=True, text=True, check=False,
+        words,
+        capture_output=True,
+        text=True,
+        check=False,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, 12_000)),
-    )  # fmt: skip
+    )
     assert limited.returncode == Exit.FAILED
     assert "messages: File too large -- look at that disk, and run it again" in limited.stderr
     assert list(tmp_path.rglob("_partial*")) == []

@@ -51,8 +51,9 @@ def test_follow_tells_of_what_comes(qm: Qmctl, daemon: Daemon, queue: str) -> No
     assert qm("put", queue, "one").code == 0
     process = subprocess.Popen(
         [*QMCTL, "history", "ls", "--follow", "--queue", queue, "-o", "json"],
-        stdout=subprocess.PIPE, env=os.environ | {"QMCTL_CONNECT": daemon.unix},
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        env=os.environ | {"QMCTL_CONNECT": daemon.unix},
+    )
     assert process.stdout is not None
     try:
         assert json.loads(process.stdout.readline())["event"] == "put"

@@ -95,8 +95,10 @@ def test_report_is_made_and_told_of(
     assert "depth: " in ended.out  # The bar told which one runs, and its tasks.
     assert (to / "report.html").read_text().startswith("<!DOCTYPE html>")
     assert sorted(path.name for path in to.iterdir()) == [
-        "depth.parquet", "report.html", "report.json",
-    ]  # fmt: skip
+        "depth.parquet",
+        "report.html",
+        "report.json",
+    ]
 
 
 @pytest.mark.process

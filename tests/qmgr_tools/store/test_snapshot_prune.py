@@ -39,9 +39,10 @@ def test_old_ones_and_leftovers_go(qmctl: Qmctl, three: Path) -> None:
     ended = qmctl("snapshot", "prune", str(three), "--older-than", "30d", "-o", "json")
     assert ended.code == 0
     assert [(row["directory"], row["what"]) for row in ended.json["removed"]] == [
-        (f"{three}/s1", "snapshot"), (f"{three}/s0", "snapshot"),
+        (f"{three}/s1", "snapshot"),
+        (f"{three}/s0", "snapshot"),
         (f"{three}/s3.partial-1", "leftover"),
-    ]  # fmt: skip
+    ]
     assert (ended.json["stay"], ended.json["dry_run"]) == (1, False)
     assert os.listdir(three) == ["s2"]
 

@@ -26,12 +26,13 @@ def test_create_is_done_once(qm: Qmctl, queue: str) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["a/#/b", "B:x"], "TOPIC_INVALID"), (["a", "x"], "NAME_INVALID"),
+        (["a/#/b", "B:x"], "TOPIC_INVALID"),
+        (["a", "x"], "NAME_INVALID"),
         (["a", "B:x", "--overflow", "refuse"], "is not one of discard-newest"),
         (["a", "B:x", "--redelivery-limit", "-1"], "is no whole number"),
         (["a", "B:x", "--where", "("], "SELECTOR_INVALID"),
     ],
-)  # fmt: skip
+)
 def test_what_can_be_no_subscription_is_refused(words: list[str], why: str, qm: Qmctl) -> None:
     ended = qm("sub", "create", *words)
     assert (ended.code, ended.out) == (2, "")

@@ -17,8 +17,9 @@ def test_durable_one_is_made_and_goes_on_where_it_was(qm: Qmctl, queue: str) -> 
         qm("pub", f"{queue}/x", body)
     rows = qm(*words, "--count", "2", "-o", "json").lines
     assert [(row["body"], row["topic"], row["queue"]) for row in rows] == [
-        ("a", f"{queue}/x", name), ("b", f"{queue}/x", name),
-    ]  # fmt: skip
+        ("a", f"{queue}/x", name),
+        ("b", f"{queue}/x", name),
+    ]
     assert qm("sub", "show", name, "-o", "json").json["behind"] == 0
     qm("topic", "rm", f"{queue}/x", "--retained")
 

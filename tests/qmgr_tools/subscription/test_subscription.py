@@ -44,14 +44,25 @@ def test_lag_has_the_worst_first(qm: Qmctl, queue: str, topic: str, parked: list
     """C24: how many are parked is told beside what is not consumed yet."""
     rows = qm("sub", "lag", "--topic", topic, "-o", "json").json
     assert [(row["subscription"], row["behind"], row["parked"]) for row in rows] == [
-        (f"{queue}:b", 2, 1), (f"{queue}:a", 2, 2),
-    ]  # fmt: skip
+        (f"{queue}:b", 2, 1),
+        (f"{queue}:a", 2, 2),
+    ]
     qm("get", f"{queue}:b")
     head, line, _ = qm("sub", "lag", "--topic", topic).out.splitlines()
-    assert head == "\t".join([
-        "SUBSCRIPTION", "STATE", "BEHIND", "READY", "LEASED", "DELAYED", "PARKED", "MISSED",
-        "OLDEST", "CONSUMERS",
-    ])  # fmt: skip
+    assert head == "\t".join(
+        [
+            "SUBSCRIPTION",
+            "STATE",
+            "BEHIND",
+            "READY",
+            "LEASED",
+            "DELAYED",
+            "PARKED",
+            "MISSED",
+            "OLDEST",
+            "CONSUMERS",
+        ]
+    )
     assert line.split("\t")[:8] == [f"{queue}:a", "open", "2", "0", "0", "0", "2", "0"]
 
 
@@ -73,10 +84,10 @@ def test_order_is_by_what_is_behind_then_missed_then_age() -> None:
     rows: list[dict[str, Any]] = [
         {"kind": "subscription", "behind": 1, "missed": 0, "oldest_ms": 5},
         {"kind": "subscription", "behind": 1, "missed": 0, "oldest_ms": 9},
-        {"kind": "proxy", "behind": 9}, {"kind": "subscription", "behind": 1, "missed": 2,
-                                         "oldest_ms": None},
+        {"kind": "proxy", "behind": 9},
+        {"kind": "subscription", "behind": 1, "missed": 2, "oldest_ms": None},
         {"kind": "subscription", "behind": 3, "missed": 0, "oldest_ms": None},
-    ]  # fmt: skip
+    ]
     assert worst_first(rows) == [rows[4], rows[3], rows[1], rows[0]]
 
 
@@ -86,18 +97,31 @@ def test_state_and_age_of_a_row() -> None:
     known = {"depth": 1, "delayed": 2, "parked": 3}
     row = of(known | {"oldest_us": 1_000_000}, 3_000_000)
     assert row == {
-        "depth": 1, "delayed": 2, "parked": 3, "state": "open", "behind": 6,
-        "oldest": "1970-01-01T00:00:01.000000Z", "oldest_ms": 2_000,
-    }  # fmt: skip
+        "depth": 1,
+        "delayed": 2,
+        "parked": 3,
+        "state": "open",
+        "behind": 6,
+        "oldest": "1970-01-01T00:00:01.000000Z",
+        "oldest_ms": 2_000,
+    }
 
 
 def test_lag_is_pleasant_on_a_terminal(on_terminal: OnTerminal, queue: str, topic: str) -> None:
     shown = on_terminal("sub", "lag", "--topic", topic, NO_COLOR="1").out
     lines = re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()
     assert lines[0].split() == [
-        "SUBSCRIPTION", "STATE", "BEHIND", "READY", "LEASED", "DELAYED", "PARKED", "MISSED",
-        "OLDEST", "CONSUMERS",
-    ]  # fmt: skip
+        "SUBSCRIPTION",
+        "STATE",
+        "BEHIND",
+        "READY",
+        "LEASED",
+        "DELAYED",
+        "PARKED",
+        "MISSED",
+        "OLDEST",
+        "CONSUMERS",
+    ]
     assert [line.split()[:3] for line in lines[1:]] == [
         [f"{queue}:{name}", "open", "0"] for name in "ab"
     ]

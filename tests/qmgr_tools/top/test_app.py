@@ -51,10 +51,21 @@ class Top:
         """A second later, queues with so many messages; as many were put."""
         self.time_ms += 1_000
         queues = [
-            {"queue": name, "kind": "local", "queue_id": 1, "ready": count, "depth": count,
-             "puts": count, "delivered": 0, "acked": 0, "leased": 0, "bytes": 0, "consumers": 0}
+            {
+                "queue": name,
+                "kind": "local",
+                "queue_id": 1,
+                "ready": count,
+                "depth": count,
+                "puts": count,
+                "delivered": 0,
+                "acked": 0,
+                "leased": 0,
+                "bytes": 0,
+                "consumers": 0,
+            }
             for name, count in ready.items()
-        ]  # fmt: skip
+        ]
         links = [{"link": "HUB", "state": "up", "transferred": 0, "addresses": ["h:1"]}]
         connections = [{"connection": 8, "name": "billing", "kind": "client"}]
         await self.give(Sample(self.time_ms, STATUS, queues, links, [], connections))
@@ -107,8 +118,14 @@ async def test_rows_come_with_their_rates() -> None:
 
 async def test_views_are_switched_by_number_and_by_tab() -> None:
     async with running() as top:
-        for key, title in (("2", "LINK▲"), ("3", "ID▲"), ("1", "QUEUE"), ("tab", "LINK▲"),
-                           ("shift+tab", "QUEUE"), ("shift+tab", "ID▲")):  # fmt: skip
+        for key, title in (
+            ("2", "LINK▲"),
+            ("3", "ID▲"),
+            ("1", "QUEUE"),
+            ("tab", "LINK▲"),
+            ("shift+tab", "QUEUE"),
+            ("shift+tab", "ID▲"),
+        ):
             await top.press(key)
             assert top.titles.startswith(title)
 

@@ -7,14 +7,27 @@ import pytest
 from qmgr_tools.top.model import TREND_MAX, Frame, Model, Sample, rate
 
 STATUS = {
-    "name": "NYC", "boot": 3, "turn": 100, "cpu_ms": 1_000, "store_used_bytes": 250,
+    "name": "NYC",
+    "boot": 3,
+    "turn": 100,
+    "cpu_ms": 1_000,
+    "store_used_bytes": 250,
     "store_map_bytes": 1_000,
-}  # fmt: skip
+}
 
 
 def queue(name: str = "Q", **told: Any) -> dict[str, Any]:
-    known = {"kind": "local", "queue_id": 1, "depth": 0, "bytes": 0, "puts": 0, "delivered": 0,
-             "acked": 0, "depth_max": 10, "bytes_max": 100}  # fmt: skip
+    known = {
+        "kind": "local",
+        "queue_id": 1,
+        "depth": 0,
+        "bytes": 0,
+        "puts": 0,
+        "delivered": 0,
+        "acked": 0,
+        "depth_max": 10,
+        "bytes_max": 100,
+    }
     return {"queue": name} | known | told
 
 
@@ -37,9 +50,13 @@ def test_rate_is_the_rise_by_the_second() -> None:
 
 @pytest.mark.parametrize(
     ("now", "before", "elapsed_ms"),
-    [({"n": 5}, {}, 1_000), ({}, {"n": 5}, 1_000), ({"n": 4}, {"n": 5}, 1_000),
-     ({"n": 5}, {"n": 5}, 0)],
-)  # fmt: skip
+    [
+        ({"n": 5}, {}, 1_000),
+        ({}, {"n": 5}, 1_000),
+        ({"n": 4}, {"n": 5}, 1_000),
+        ({"n": 5}, {"n": 5}, 0),
+    ],
+)
 def test_rate_that_nobody_knows_is_none(
     now: dict[str, int], before: dict[str, int], elapsed_ms: int
 ) -> None:

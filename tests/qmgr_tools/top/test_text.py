@@ -10,25 +10,51 @@ from qmgr_tools.top.text import HELP, Mood, Page, paint
 from qmgr_tools.top.view import Board
 
 HEAD = {
-    "name": "NYC", "software": "qmgrd/0.1.0", "uptime_ms": 3_665_000, "messages": 12_345,
-    "leased": 7, "store_used_bytes": 1 << 20, "store_map_bytes": 1 << 30, "store_percent": 0.1,
-    "cpu_percent": 12.4, "put_rate": 9_759.0, "get_rate": 4.5, "ack_rate": 0.0, "turn_rate": None,
+    "name": "NYC",
+    "software": "qmgrd/0.1.0",
+    "uptime_ms": 3_665_000,
+    "messages": 12_345,
+    "leased": 7,
+    "store_used_bytes": 1 << 20,
+    "store_map_bytes": 1 << 30,
+    "store_percent": 0.1,
+    "cpu_percent": 12.4,
+    "put_rate": 9_759.0,
+    "get_rate": 4.5,
+    "ack_rate": 0.0,
+    "turn_rate": None,
     "store_full": "",
-}  # fmt: skip
+}
 
 
 def queue(name: str, ready: int, **told: Any) -> dict[str, Any]:
-    known = {"leased": 0, "put_rate": 1.5, "get_rate": None, "ack_rate": 0.0, "bytes": 2_048,
-             "consumers": 1, "state": "open", "trend": (1, 2, 4), "depth_max": 100_000}  # fmt: skip
+    known = {
+        "leased": 0,
+        "put_rate": 1.5,
+        "get_rate": None,
+        "ack_rate": 0.0,
+        "bytes": 2_048,
+        "consumers": 1,
+        "state": "open",
+        "trend": (1, 2, 4),
+        "depth_max": 100_000,
+    }
     return {"queue": name, "ready": ready} | known | told
 
 
 def frame_of(count: int = 3, **head: Any) -> Frame:
     link = {
-        "key": "out LHR", "link": "LHR", "direction": "out", "state": "refused", "waiting": 4,
-        "in_flight": 0, "rate": 0.0, "commit_id": 9, "addresses": ["lhr:7470"],
+        "key": "out LHR",
+        "link": "LHR",
+        "direction": "out",
+        "state": "refused",
+        "waiting": 4,
+        "in_flight": 0,
+        "rate": 0.0,
+        "commit_id": 9,
+        "addresses": ["lhr:7470"],
         "error": "PEER_STORE_CHANGED: " + "another store " * 12,
-    }  # fmt: skip
+    }
     rows = {
         "queues": [queue(f"Q{number:04}", 100_000 - number) for number in range(count)],
         "links": [link],

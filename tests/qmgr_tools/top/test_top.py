@@ -27,8 +27,16 @@ def test_batch_prints_tables_with_rates(qm: Qmctl, queue: str) -> None:
     assert (facts["queue manager"], facts["puts/s"]) == ("QM", "0")
     header, *rows = queues.splitlines()
     assert header.split("\t") == [
-        "QUEUE", "READY", "LEASED", "PUT/S", "GET/S", "ACK/S", "BYTES", "CONS", "STATE",
-    ]  # fmt: skip
+        "QUEUE",
+        "READY",
+        "LEASED",
+        "PUT/S",
+        "GET/S",
+        "ACK/S",
+        "BYTES",
+        "CONS",
+        "STATE",
+    ]
     (own,) = [row.split("\t") for row in rows if row.startswith(f"{queue}\t")]
     assert own[:6] == [queue, "1", "0", "0", "0", "0"]
     assert own[-1] == "open"
@@ -67,9 +75,12 @@ def test_batch_prints_one_view_where_one_is_named(qm: Qmctl) -> None:
 
 @pytest.mark.parametrize(
     ("words", "why"),
-    [([], "no terminal is here"), (["-n", "1"], "--count is for --batch"),
-     (["-o", "json"], "-o json is for --batch")],
-)  # fmt: skip
+    [
+        ([], "no terminal is here"),
+        (["-n", "1"], "--count is for --batch"),
+        (["-o", "json"], "-o json is for --batch"),
+    ],
+)
 def test_screen_where_there_is_none_is_refused(words: list[str], why: str, qm: Qmctl) -> None:
     ended = qm("top", *words)
     assert (ended.code, ended.out) == (2, "")
@@ -110,9 +121,13 @@ def screen(daemon: Daemon) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
     known = {"TERM": "xterm-256color", "QMCTL_CONNECT": daemon.unix}
     environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")} | known
     with subprocess.Popen(
-        [*QMCTL, "top", "-d", "200ms"], stdin=theirs, stdout=theirs, stderr=theirs,
-        env=environment, start_new_session=True,
-    ) as process:  # fmt: skip
+        [*QMCTL, "top", "-d", "200ms"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment,
+        start_new_session=True,
+    ) as process:
         os.close(theirs)
         try:
             yield ours, process
@@ -121,9 +136,7 @@ def screen(daemon: Daemon) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
             os.close(ours)
 
 
-def test_terminal_is_filled_and_left_as_it_was(
-    screen: tuple[int, subprocess.Popen[bytes]],
-) -> None:
+def test_terminal_is_filled_and_left_as_it_was(screen: tuple[int, subprocess.Popen[bytes]]) -> None:
     terminal, process = screen
     shown = b""
     while b"connections" not in shown or b"QM" not in shown:

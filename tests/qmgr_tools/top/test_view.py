@@ -21,8 +21,16 @@ from qmgr_tools.top.view import (
 
 
 def queue(name: str, ready: int | None = 0, **told: Any) -> dict[str, Any]:
-    known = {"leased": 0, "put_rate": 0.0, "get_rate": 0.0, "ack_rate": 0.0, "bytes": 0,
-             "consumers": 0, "state": "open", "trend": (0,)}  # fmt: skip
+    known = {
+        "leased": 0,
+        "put_rate": 0.0,
+        "get_rate": 0.0,
+        "ack_rate": 0.0,
+        "bytes": 0,
+        "consumers": 0,
+        "state": "open",
+        "trend": (0,),
+    }
     return {"queue": name, "ready": ready} | known | told
 
 
@@ -79,8 +87,11 @@ def test_sorting_steps_through_the_columns_that_are_shown() -> None:
 
 
 def test_addresses_can_be_sorted_by() -> None:
-    rows = [{"key": "b", "addresses": ["h:2"]}, {"key": "a", "addresses": []},
-            {"key": "c", "addresses": ["h:1"]}]  # fmt: skip
+    rows = [
+        {"key": "b", "addresses": ["h:2"]},
+        {"key": "a", "addresses": []},
+        {"key": "c", "addresses": ["h:1"]},
+    ]
     assert [row["key"] for row in ordered(rows, "addresses", "key", falls=False)] == ["a", "c", "b"]
 
 
@@ -184,9 +195,16 @@ def test_columns_fill_the_room_and_no_more(view: Any, room: int) -> None:
 def test_queues_of_80_columns_have_what_matters() -> None:
     rows = [queue("billing.invoices", 57_360, bytes=28_000_000, put_rate=1_607.0)]
     assert [column.key for column in fit(QUEUES, rows, 80).columns] == [
-        "queue", "ready", "leased", "put_rate", "get_rate", "ack_rate", "bytes", "consumers",
+        "queue",
+        "ready",
+        "leased",
+        "put_rate",
+        "get_rate",
+        "ack_rate",
+        "bytes",
+        "consumers",
         "state",
-    ]  # fmt: skip
+    ]
 
 
 def test_name_gives_way_before_a_column_does() -> None:
@@ -205,9 +223,20 @@ def test_column_that_nobody_tells_is_not_there() -> None:
 
 
 def test_connections_of_80_columns_tell_what_waits() -> None:
-    row = {"connection": 12, "name": "billing.host7.4711", "kind": "client",
-           "address": "127.0.0.1:33459", "waiting": 0, "waiting_bytes": 0, "unsent_bytes": 0,
-           "leased": 0, "consumers": 0, "gets": 0, "open_ms": 184_000, "software": "x"}  # fmt: skip
+    row = {
+        "connection": 12,
+        "name": "billing.host7.4711",
+        "kind": "client",
+        "address": "127.0.0.1:33459",
+        "waiting": 0,
+        "waiting_bytes": 0,
+        "unsent_bytes": 0,
+        "leased": 0,
+        "consumers": 0,
+        "gets": 0,
+        "open_ms": 184_000,
+        "software": "x",
+    }
     shown = {column.key for column in fit(CONNECTIONS, [row], 80).columns}
     assert {"connection", "name", "waiting", "waiting_bytes", "leased", "open_ms"} <= shown
 

@@ -32,8 +32,10 @@ def test_what_lacks_has_all_that_is_not_consumed(
     new = qm("pub", topic, "new", "-o", "json").json["uid"]
     rows = qm("topic", "what-lacks", name, "-o", "json").json
     assert [(row["uid"], row["state"], row["reason"]) for row in rows] == [
-        (new, "ready", ""), (parked[1], "delayed", ""), (parked[0], "parked", "no-amount"),
-    ]  # fmt: skip
+        (new, "ready", ""),
+        (parked[1], "delayed", ""),
+        (parked[0], "parked", "no-amount"),
+    ]
     help_ = qm("topic", "what-lacks", "--help").out
     assert [key for key in rows[0] if key not in help_] == []
     cut = qm("topic", "what-lacks", name, "--limit", "2", "--columns", "state")

@@ -44,11 +44,13 @@ def test_put_to_a_topic_says_for_how_many(qm: Qmctl, topic: str) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "why"),
     [
-        (["a/+", "x"], 2, "TOPIC_INVALID"), (["a"], 2, "no message is given"),
-        (["a", "x", "--report"], 2, "tells nobody"), (["a", "x", "--uid", "u"], 2, "no UID"),
+        (["a/+", "x"], 2, "TOPIC_INVALID"),
+        (["a"], 2, "no message is given"),
+        (["a", "x", "--report"], 2, "tells nobody"),
+        (["a", "x", "--uid", "u"], 2, "no UID"),
         (["a", "x", "--last"], 2, "needs a group"),
     ],
-)  # fmt: skip
+)
 def test_what_can_be_no_publication_is_refused(
     words: list[str], code: int, why: str, qm: Qmctl
 ) -> None:

@@ -13,17 +13,24 @@ def test_what_is_set_holds_for_all_below(qm: Qmctl, queue: str, topic: str) -> N
     assert (ended.code, ended.out) == (0, told)
     row = qm("topic", "show", topic, "-o", "json").json
     assert row == {
-        "topic": topic, "given": [], "redelivery_limit": 3, "republish": "healthy",
-        "republish_interval_ms": 3_600_000, "put_inhibit": False, "retained": False,
-        "subscriptions": 2, "first_subscriptions": [f"{queue}:a", f"{queue}:b"],
-    }  # fmt: skip
+        "topic": topic,
+        "given": [],
+        "redelivery_limit": 3,
+        "republish": "healthy",
+        "republish_interval_ms": 3_600_000,
+        "put_inhibit": False,
+        "retained": False,
+        "subscriptions": 2,
+        "first_subscriptions": [f"{queue}:a", f"{queue}:b"],
+    }
     help_ = qm("topic", "show", "--help").out
     assert [key for key in row if key not in help_] == []
     # What is not said stays; "default" takes back.
     words = ["topic", "set", queue, "--republish-interval", "2h", "--redelivery-limit", "default"]
     assert qm(*words, "-o", "json").json["changed"] == {
-        "redelivery_limit": [3, 5], "republish_interval_ms": [3_600_000, 7_200_000],
-    }  # fmt: skip
+        "redelivery_limit": [3, 5],
+        "republish_interval_ms": [3_600_000, 7_200_000],
+    }
     assert qm(*words).out == f"set topic {queue}: what is in force stays as it was\n"
     listed = qm("topic", "ls", "--where", f"topic={queue}", "--columns", "republish,given").out
     assert listed == "REPUBLISH\tGIVEN\nhealthy\trepublish, republish interval\n"

@@ -30,21 +30,21 @@ plain_fields = st.builds(
 fields = st.builds(
     Fields,
     body=st.one_of(
-        st.binary(max_size=40), st.integers(PLAIN_MAX - 2, PLAIN_MAX + 80).map(bytes),
+        st.binary(max_size=40),
+        st.integers(PLAIN_MAX - 2, PLAIN_MAX + 80).map(bytes),
         st.just(9_000).map(bytes),
     ),
     priority=st.integers(0, 9),
     correlation_id=st.binary(max_size=3),
     envelope=st.sampled_from([{}, {"h": 1}]),
     uid=st.one_of(
-        st.none(),
-        st.builds(Uid, st.sampled_from(["QM1", "B"]), st.sampled_from([5, WALL_US + 1])),
+        st.none(), st.builds(Uid, st.sampled_from(["QM1", "B"]), st.sampled_from([5, WALL_US + 1]))
     ),
     group=st.one_of(st.none(), st.just((b"g" * 24, 1, False))),
     expiry_ms=st.sampled_from([0, 0, 1]),
     flags=st.sampled_from([0, 1, 2, 3, 4]),
     delay_ms=st.sampled_from([0, 0, 5]),
-)  # fmt: skip
+)
 plain_record = plain_fields.map(records.encode)
 any_record = st.builds(
     lambda record, at: record if at is None else flipped(record, at),

@@ -72,8 +72,12 @@ def _audit_queue(rows: dict[bytes, bytes], queue: Queue, now_ms: int) -> set[byt
             bodies |= {key for key in rows if key.startswith(keys.SPACE_BODY + body_id)}
     assert counters.bytes == size
     grouped = {keys.place(key) for key in _lane(rows, queue, keys.LANE_GROUPED)}
-    _audit_leases(queue, {keys.place(key): entries.decode(value) for key, value in ready.items()},
-                  grouped, now_ms)  # fmt: skip
+    _audit_leases(
+        queue,
+        {keys.place(key): entries.decode(value) for key, value in ready.items()},
+        grouped,
+        now_ms,
+    )
     key = keys.of_queue(keys.SPACE_COUNTERS, queue.id)
     known = Counters.decode(sealed.unseal(key, rows[key]))
     known.delivered = counters.delivered  # A delivery writes nothing,
@@ -107,8 +111,9 @@ def _audit_rows(rows: dict[bytes, bytes], queue: Queue) -> None:
             if not entry.shared:
                 expected.add(queue.origins.index_key(trailer, entry.target.encode()))
             timed = index.timed_keys(queue.id, entry, lane, priority, arrival)
-            expected.update(key for key in timed
-                            if key[:1] != keys.SPACE_DUE or not queue.is_publications)  # fmt: skip
+            expected.update(
+                key for key in timed if key[:1] != keys.SPACE_DUE or not queue.is_publications
+            )
             if lane < keys.LANE_PARKED and lane != keys.LANE_DELAYED and not queue.is_transmission:
                 front = _front(rows, entry)
                 selecting = index.correlation_key(queue.id, front, priority, arrival)
@@ -141,9 +146,11 @@ def _body_id(entry: entries.Entry) -> int:
 
 
 def _audit_leases(
-    queue: Queue, places: dict[tuple[int, int], entries.Entry], grouped: set[tuple[int, int]],
+    queue: Queue,
+    places: dict[tuple[int, int], entries.Entry],
+    grouped: set[tuple[int, int]],
     now_ms: int,
-) -> None:  # fmt: skip
+) -> None:
     for arrival, lease in queue.leases.items():
         assert (lease.priority, arrival) in places, "a lease of a message that is not there"
         assert lease.lessee.leases[arrival] is lease

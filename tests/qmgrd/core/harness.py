@@ -77,9 +77,14 @@ class Manager:
     """A queue manager whose clocks stand still until they are told."""
 
     def __init__(
-        self, store: AnyStore | None = None, /, *, name: str = "QM1", clock_ns: ClockNs = still,
+        self,
+        store: AnyStore | None = None,
+        /,
+        *,
+        name: str = "QM1",
+        clock_ns: ClockNs = still,
         **sections: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         sections["link"] = {"inbound": "any"} | sections.get("link", {})
         self.config = Config.model_validate({"queue_manager": {"name": name}, **sections})
         self.store: Any = MemoryStore() if store is None else store
@@ -106,15 +111,21 @@ class Manager:
 
     def _set_clock(self, boot: Boot) -> Now:
         self._clock = StoreClock(
-            boot.clock_ms, boot.wall_us, self.config.queue_manager.downtime_max_ms, self.mono_ms,
+            boot.clock_ms,
+            boot.wall_us,
+            self.config.queue_manager.downtime_max_ms,
+            self.mono_ms,
             self.wall_us,
-        )  # fmt: skip
+        )
         self.boot = boot
         limits = self.config.limits
         self._welcome = m.Welcome(
-            m.VERSION, self.config.queue_manager.name, boot.store_id, boot.number,
+            m.VERSION,
+            self.config.queue_manager.name,
+            boot.store_id,
+            boot.number,
             frame_max_bytes=limits.frame_max_bytes,
-        )  # fmt: skip
+        )
         return self.now()
 
     def now(self) -> Now:
@@ -172,9 +183,13 @@ class Manager:
         """Return a new connection with its handshake done, of a new session or a resumed one."""
         self._connections += 1
         peer = Peer(
-            self._connections, self.turns.intake, self.config.limits, self._welcome, self.tokens,
+            self._connections,
+            self.turns.intake,
+            self.config.limits,
+            self._welcome,
+            self.tokens,
             self.mono_ms,
-        )  # fmt: skip
+        )
         client = Client(self, peer)
         self.clients[peer.number] = client
         client.send(m.Hello(m.MAGIC, 1, 1, role, name, [], store_id, session=session))

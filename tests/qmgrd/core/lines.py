@@ -25,9 +25,14 @@ class Line:
         self.goaway: m.Goaway | None = None
         manager = lines.manager
         self.peer = Peer(
-            number, manager.turns.intake, manager.config.limits, manager._welcome, manager.tokens,
-            0, dial=dial,
-        )  # fmt: skip
+            number,
+            manager.turns.intake,
+            manager.config.limits,
+            manager._welcome,
+            manager.tokens,
+            0,
+            dial=dial,
+        )
         self.wire = Connection(Side.LISTENER)
         self.wire.receive(self.peer.hello(), 0)
 
@@ -37,9 +42,14 @@ class Line:
         self.lines.turn()
 
     def open(
-        self, commit_id: int = 0, ahead: tuple[int, ...] = (), uid: bytes | None = None,
-        incarnation: int = 1, life: bytes = b"", **welcome: Any,
-    ) -> m.LinkOpen:  # fmt: skip
+        self,
+        commit_id: int = 0,
+        ahead: tuple[int, ...] = (),
+        uid: bytes | None = None,
+        incarnation: int = 1,
+        life: bytes = b"",
+        **welcome: Any,
+    ) -> m.LinkOpen:
         """Say welcome, and what is held of the stream."""
         self.say(m.Welcome(1, "NYC", b"N" * 16, 1, **welcome))
         (opening,) = self.sent

@@ -9,9 +9,14 @@ from tests.qmgrd.core.harness import Client, Manager
 
 COMES = {history.PUT, history.PUBLISHED}
 GOES = {
-    history.SETTLED, history.EXPIRED, history.DEAD_LETTERED, history.TRANSFERRED, history.MOVED,
-    history.REMOVED, history.LOST,
-}  # fmt: skip
+    history.SETTLED,
+    history.EXPIRED,
+    history.DEAD_LETTERED,
+    history.TRANSFERRED,
+    history.MOVED,
+    history.REMOVED,
+    history.LOST,
+}
 
 
 class Told(NamedTuple):
@@ -42,11 +47,25 @@ def tell(seq: int, data: bytes) -> list[Told]:
         for arrival, priority, origin, timestamp, *rest in zip(*columns, strict=True):
             uid = f"{origin}.{timestamp}"
             size, delivered, failed, age_us = rest
-            found.append(Told(
-                history.EVENTS[section.kind], section.queue, arrival, priority, uid, size,
-                delivered, failed, age_us, section.peer, section.target, section.code,
-                section.at_us, seq, section.queue_id,
-            ))  # fmt: skip
+            found.append(
+                Told(
+                    history.EVENTS[section.kind],
+                    section.queue,
+                    arrival,
+                    priority,
+                    uid,
+                    size,
+                    delivered,
+                    failed,
+                    age_us,
+                    section.peer,
+                    section.target,
+                    section.code,
+                    section.at_us,
+                    seq,
+                    section.queue_id,
+                )
+            )
     return found
 
 

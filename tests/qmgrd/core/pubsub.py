@@ -52,9 +52,15 @@ class Hub:
         self.app = self.manager.connect("app")
 
     def subscribe(
-        self, topic: str, name: str = "", *, client: Client | None = None, where: str = "",
-        retained: bool = True, **attributes: Any,
-    ) -> str:  # fmt: skip
+        self,
+        topic: str,
+        name: str = "",
+        *,
+        client: Client | None = None,
+        where: str = "",
+        retained: bool = True,
+        **attributes: Any,
+    ) -> str:
         """Subscribe; return the name of the subscription."""
         row = (client or self.app).ask(m.Subscribe, topic, name, where, attributes, retained)
         return str(row["subscription"])
@@ -113,13 +119,17 @@ class Hub:
         return [row["subscription"] for row in self.parked(**asked)]
 
     def republish(
-        self, *, drop: bool = False, uid: bytes = b"", where: str = "",
-        subscriptions: tuple[str, ...] = (), rate: int = 0, messages_max: int = 0,
-    ) -> dict[str, Any]:  # fmt: skip
+        self,
+        *,
+        drop: bool = False,
+        uid: bytes = b"",
+        where: str = "",
+        subscriptions: tuple[str, ...] = (),
+        rate: int = 0,
+        messages_max: int = 0,
+    ) -> dict[str, Any]:
         """Republish, to the end; return how the job ended."""
-        job = self.app.ask(
-            m.Republish, drop, uid, where, list(subscriptions), rate, messages_max
-        )  # fmt: skip
+        job = self.app.ask(m.Republish, drop, uid, where, list(subscriptions), rate, messages_max)
         self.manager.rest()
         row: dict[str, Any] = self.app.ask(m.JobShow, job["job"])
         return row

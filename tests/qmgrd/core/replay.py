@@ -33,8 +33,11 @@ from tests.sim.store import Change
 Place = tuple[int, int]  # queue id, arrival
 KINDS = {name: kind for kind, name in enumerate(history.EVENTS)}
 _AT_REST = {history.AVAILABLE, history.EXPIRED, history.MOVED, history.TRANSFERRED, history.LOST}
-_BY_LANE = {keys.LANE_DELAYED: history.RETURNED, keys.LANE_PARKED: history.PARKED,
-            keys.LANE_DAMAGED: history.DAMAGED}  # fmt: skip
+_BY_LANE = {
+    keys.LANE_DELAYED: history.RETURNED,
+    keys.LANE_PARKED: history.PARKED,
+    keys.LANE_DAMAGED: history.DAMAGED,
+}
 _FROM_LANE = {keys.LANE_DELAYED: history.AVAILABLE, keys.LANE_PARKED: history.REPUBLISHED}
 _REMOTE = ("remote", "alias", "proxy")
 
@@ -216,9 +219,10 @@ class Replay:
 
     def _judge(self, told: list[Told], messages: Iterable[Change], anew: set[int]) -> None:
         followed = {
-            queue_id for queue_id, known in self.queues.items()
+            queue_id
+            for queue_id, known in self.queues.items()
             if known.accounts and queue_id not in anew
-        }  # fmt: skip
+        }
         before: dict[Place, int] = {}
         after: dict[Place, int] = {}
         for change in messages:
@@ -360,9 +364,10 @@ class Replay:
             if known is None or not known.accounts:
                 continue
             differ = {
-                arrival for arrival in handed[queue.id] ^ set(queue.leases)
+                arrival
+                for arrival in handed[queue.id] ^ set(queue.leases)
                 if (queue.id, arrival) not in unknown
-            }  # fmt: skip
+            }
             fact = f"{self.name}: handed out by history or in fact alone: {sorted(differ)[:9]}"
             require(not differ, "accounts_are_true", f"{fact} of {known}")
 

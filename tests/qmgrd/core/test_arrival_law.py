@@ -116,9 +116,16 @@ class World:
 
 
 STEPS: list[Callable[[World], None]] = [
-    World.put, World.put, World.put_member, World.begin, World.get, World.wait, World.follow,
-    World.follow, World.end,
-]  # fmt: skip
+    World.put,
+    World.put,
+    World.put_member,
+    World.begin,
+    World.get,
+    World.wait,
+    World.follow,
+    World.follow,
+    World.end,
+]
 
 
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(STEPS), min_size=30, max_size=60))

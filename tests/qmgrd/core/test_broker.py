@@ -24,8 +24,10 @@ def test_request_of_an_unknown_operation_is_refused_and_the_connection_stays(app
     app.manager.turn()
     (error,) = app.hear()
     assert (error.request_id, error.code, error.error_class) == (
-        50, ErrorCode.OPERATION_UNKNOWN, ErrorClass.NEVER,
-    )  # fmt: skip
+        50,
+        ErrorCode.OPERATION_UNKNOWN,
+        ErrorClass.NEVER,
+    )
     assert app.goaway is None
     assert app.ask(m.Status)
 

@@ -54,8 +54,10 @@ class Flooded:
             turns += 1
             answers += self.flood.hear()
         what, longest_ms = type(requests[0]).__name__, self.longest_s * 1000
-        print(f"{len(requests)} {what}: longest {longest_ms:.1f} ms of {turns} turns, "
-              f"{self.answers} answers to puts")  # fmt: skip
+        print(
+            f"{len(requests)} {what}: longest {longest_ms:.1f} ms of {turns} turns, "
+            f"{self.answers} answers to puts"
+        )
         assert self.answers >= turns // 2
         assert self.longest_s < TURN_MAX_S
         return answers
@@ -84,7 +86,7 @@ FLOODS: dict[str, list[m.Message]] = {
     "JobList": [m.JobList(n) for n in range(1, 1_001)],
     "unknown": [m.QueueShow(n, f"Q{n}0000000") for n in range(1, 1_001)],
     "alias": [m.QueueCreate(n, f"ALIAS{n}", {"alias_of": "A"}) for n in range(1, 1_001)],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FLOODS)

@@ -258,6 +258,8 @@ def _place(delivery: Delivery) -> Place:
 
 TestGroups = Groups.TestCase
 TestGroups.settings = settings(
-    max_examples=150, stateful_step_count=40, deadline=None,
+    max_examples=150,
+    stateful_step_count=40,
+    deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
-)  # fmt: skip
+)

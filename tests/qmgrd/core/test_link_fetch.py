@@ -145,9 +145,13 @@ def test_link_with_an_address_goes_there_and_not_to_who_comes(app: Client, home:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"frame_max_bytes": 65_535}, {"message_max_bytes": 0}, {"put_window_messages": 0},
-     {"put_window_bytes": 0}],
-)  # fmt: skip
+    [
+        {"frame_max_bytes": 65_535},
+        {"message_max_bytes": 0},
+        {"put_window_messages": 0},
+        {"put_window_bytes": 0},
+    ],
+)
 def test_limits_that_let_nothing_through_break_the_protocol(
     home: Home, changes: dict[str, Any]
 ) -> None:
@@ -198,9 +202,13 @@ def test_dialler_asks_on_each_connection_and_is_sent_to(app: Client) -> None:
         line.say(m.Welcome(1, "NYC", b"N" * 16, 1))
         limits = app.manager.config.limits
         assert line.sent[-1] == m.LinkFetch(
-            2, path, limits.frame_max_bytes, limits.message_max_bytes,
-            limits.put_window_messages, limits.put_window_bytes,
-        )  # fmt: skip
+            2,
+            path,
+            limits.frame_max_bytes,
+            limits.message_max_bytes,
+            limits.put_window_messages,
+            limits.put_window_bytes,
+        )
         line.say(m.Ok(2, None))
     assert [path["fetches"] for path in lines.row["paths"]] == ["yes", "yes"]
     one.sent.clear()

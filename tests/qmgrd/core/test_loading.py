@@ -78,9 +78,10 @@ def test_what_leads_over_a_link_goes_aside_with_it_and_comes_back(app: Client) -
     good = app.manager.scan(keys.SPACE_LINK)
     app = change(app, keys.SPACE_LINK + b"NYC", addresses=7)
     assert aside(app) == [
-        "the definition of link NYC", "the definition of queue @NYC",
+        "the definition of link NYC",
+        "the definition of queue @NYC",
         "the definition of queue ORDERS@NYC",
-    ]  # fmt: skip
+    ]
     names = [row["queue"] for row in app.ask(m.QueueList)["queues"]]
     assert names == ["A", "ALIAS", "B", "SYSTEM.EVENTS"]
     for number in (1, 2, 3):

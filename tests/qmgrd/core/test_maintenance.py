@@ -10,9 +10,8 @@ def maintained(manager: Manager) -> Client:
     """Start *manager* again for an operator; return a client."""
     manager.crash()
     manager.turns = Turns(
-        manager.config, manager.store, manager._set_clock, bytes(16), bytes(32),
-        is_maintenance=True,
-    )  # fmt: skip
+        manager.config, manager.store, manager._set_clock, bytes(16), bytes(32), is_maintenance=True
+    )
     return manager.connect("operator")
 
 

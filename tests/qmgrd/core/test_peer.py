@@ -130,10 +130,18 @@ def test_client_whose_frames_are_too_short_for_a_delivery_is_sent_away() -> None
 
 @pytest.mark.parametrize(
     "data",
-    [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00", b"\0" * 64, b"\xff" * 64,
-     encode([1, "qmgr"]), encode([80, 1]), encode([1, "xxxx", 1, 1, "client", "a"]),
-     encode([1, "qmgr", 2, 9, "client", "a"]), encode([1, "qmgr", 1, 1, "root", "a"])],
-)  # fmt: skip
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00",
+        b"\0" * 64,
+        b"\xff" * 64,
+        encode([1, "qmgr"]),
+        encode([80, 1]),
+        encode([1, "xxxx", 1, 1, "client", "a"]),
+        encode([1, "qmgr", 2, 9, "client", "a"]),
+        encode([1, "qmgr", 1, 1, "root", "a"]),
+    ],
+)
 def test_rubbish_in_place_of_a_hello_is_refused(data: bytes) -> None:
     pair = Pair()
     with pytest.raises(RemoteProtocolError):
@@ -366,9 +374,17 @@ def test_queue_managers_of_the_shipped_examples_can_be_linked() -> None:
         for near in configs:
             peer = Peer(1, Intake(), near.limits, m.Welcome(1, "A", b"A" * 16, 1), TOKENS, 0)
             hello = m.Hello(
-                m.MAGIC, 1, 1, "queue-manager", "B", [], b"B" * 16, 1, "",
+                m.MAGIC,
+                1,
+                1,
+                "queue-manager",
+                "B",
+                [],
+                b"B" * 16,
+                1,
+                "",
                 far.limits.frame_max_bytes,
-            )  # fmt: skip
+            )
             peer.receive(Connection(Side.DIALLER).send(hello), 0)
             assert peer.goaway is None
             assert peer.is_open

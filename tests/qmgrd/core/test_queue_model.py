@@ -187,10 +187,19 @@ class Model:
 
 Operation = Callable[[Model, int], None]
 OPERATIONS: list[Operation] = [
-    *[Model.put] * 3, Model.put_long, Model.put_twice, *[Model.get] * 3, *[Model.ack] * 2,
-    Model.release, Model.settle_late, Model.wait, Model.hang_up, Model.purge, Model.crash,
+    *[Model.put] * 3,
+    Model.put_long,
+    Model.put_twice,
+    *[Model.get] * 3,
+    *[Model.ack] * 2,
+    Model.release,
+    Model.settle_late,
+    Model.wait,
+    Model.hang_up,
+    Model.purge,
+    Model.crash,
     Model.restart,
-]  # fmt: skip
+]
 STEPS = st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 10_000))
 
 

@@ -22,11 +22,14 @@ def equal(name: str, text: str) -> list[str]:
     """Selectors of the messages whose *name* is *text*."""
     quoted = "'" + text.replace("'", "''") + "'"
     return [
-        f"{name} = {quoted}", f"NOT {name} != {quoted}", f"{name} IN ('x', {quoted})",
-        f"{quoted} IN ('x', {name})", f"{name} BETWEEN {quoted} AND {quoted}",
+        f"{name} = {quoted}",
+        f"NOT {name} != {quoted}",
+        f"{name} IN ('x', {quoted})",
+        f"{quoted} IN ('x', {name})",
+        f"{name} BETWEEN {quoted} AND {quoted}",
         f"NOT ({name} < {quoted} OR {name} > {quoted})",
         f"{name} >= {quoted} AND NOT {name} NOT BETWEEN {quoted} AND {quoted}",
-    ]  # fmt: skip
+    ]
 
 
 def of_correlation(text: str) -> Case:
@@ -37,8 +40,10 @@ def of_correlation(text: str) -> Case:
 def of_uid(origin: str, timestamp: int) -> Case:
     uid = records.Uid(origin, timestamp)
     wheres = equal("uid", str(uid)) + equal("JMSMessageID", str(uid))
-    wheres.append(f"origin = '{origin}' AND timestamp % {2**63 - 1} = {timestamp % (2**63 - 1)} "
-                  f"AND timestamp IN ({timestamp})")  # fmt: skip
+    wheres.append(
+        f"origin = '{origin}' AND timestamp % {2**63 - 1} = {timestamp % (2**63 - 1)} "
+        f"AND timestamp IN ({timestamp})"
+    )
     return {"uid": records.encode_uid(uid)}, wheres
 
 
@@ -52,15 +57,18 @@ cases = st.one_of(
     st.sampled_from(GROUPS).map(of_group),
 )
 puts = st.fixed_dictionaries(
-    {"correlation_id": st.sampled_from(CORRELATIONS).map(str.encode),
-     "priority": st.sampled_from((3, 4, 9))},
+    {
+        "correlation_id": st.sampled_from(CORRELATIONS).map(str.encode),
+        "priority": st.sampled_from((3, 4, 9)),
+    },
     optional={
         "uid": st.tuples(st.sampled_from(ORIGINS), TIMESTAMPS),
         "group": st.tuples(st.sampled_from(GROUPS), st.integers(1, 6), st.just(False)),
-        "delay_ms": st.just(60_000), "expiry_ms": st.just(50),
+        "delay_ms": st.just(60_000),
+        "expiry_ms": st.just(50),
         "envelope": st.just({"headers": {"correlation_id": "c", "uid": "O.1", "group_id": "x"}}),
     },
-)  # fmt: skip
+)
 
 
 def filled(fields: list[dict[str, Any]], held: int) -> Client:

@@ -142,8 +142,19 @@ class World:
 
     def step(self) -> None:
         often = [self.publish, self.get, self.settle] * 6 + [self.turn] * 4
-        seldom = [self.subscribe, self.end, self.stop, self.republish, self.republish, self.job,
-                  self.healthy, self.alter, self.wait, self.consume, self.unit]  # fmt: skip
+        seldom = [
+            self.subscribe,
+            self.end,
+            self.stop,
+            self.republish,
+            self.republish,
+            self.job,
+            self.healthy,
+            self.alter,
+            self.wait,
+            self.consume,
+            self.unit,
+        ]
         act = self.chance.choice(often + seldom) if self.names else self.subscribe
         with suppress(RequestError):  # What was meant is gone meanwhile.
             act()

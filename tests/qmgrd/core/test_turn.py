@@ -242,10 +242,18 @@ def test_turn_that_wrote_nothing_costs_no_flush(manager: Manager, app: Client) -
     manager.store.flushes = 0
     consumer = app.consume("Q")
     requests = [
-        m.Status(50), m.QueueList(51), m.QueueShow(52, "Q"), m.Browse(53, "Q"), m.Get(54, "Q"),
-        m.Get(55, "Q", 1, 100), m.Cancel(55), m.Credit(consumer, 1, 1), m.LinkList(56),
-        m.QueueShow(57, "NONE"), m.QueueCreate(58, "Q"),
-    ]  # fmt: skip
+        m.Status(50),
+        m.QueueList(51),
+        m.QueueShow(52, "Q"),
+        m.Browse(53, "Q"),
+        m.Get(54, "Q"),
+        m.Get(55, "Q", 1, 100),
+        m.Cancel(55),
+        m.Credit(consumer, 1, 1),
+        m.LinkList(56),
+        m.QueueShow(57, "NONE"),
+        m.QueueCreate(58, "Q"),
+    ]
     for request in requests:
         app.say(request)
         manager.turn(10)

@@ -51,7 +51,7 @@ async def test_no_such_socket(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "address",
     ["a..b:1", f"{'x' * 64}.example:1", "nul\0host:1", "unix:/nul\0", f"unix:/{'x' * 200}"],
-)  # fmt: skip
+)
 async def test_what_is_no_address_is_told(address: str) -> None:
     """A link's address is only looked at when it is dialled."""
     assert (await dial(address, protocol)).startswith(f"{address}: ")

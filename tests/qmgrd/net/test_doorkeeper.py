@@ -197,8 +197,15 @@ async def test_bad_connections_do_not_fill_the_log(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("origin", "is_bounded"),
-    [("127.0.0.1", False), ("::1", False), ("::ffff:127.0.0.1", False), ("unix", False),
-     ("::1234", True), ("128.0.0.1", True), ("10.0.0.127", True)],
-)  # fmt: skip
+    [
+        ("127.0.0.1", False),
+        ("::1", False),
+        ("::ffff:127.0.0.1", False),
+        ("unix", False),
+        ("::1234", True),
+        ("128.0.0.1", True),
+        ("10.0.0.127", True),
+    ],
+)
 def test_processes_of_this_machine_may_have_all_places(origin: str, is_bounded: bool) -> None:
     assert doorkeeper.is_of_this_machine(origin) is not is_bounded

@@ -17,9 +17,11 @@ from tests.qmgrd.test_daemon import thawed as thawed  # runs around each test
 
 MIB = 1 << 20
 LIMITS = {
-    "frame_max_bytes": MIB, "message_max_bytes": MIB // 2, "put_window_bytes": MIB,
+    "frame_max_bytes": MIB,
+    "message_max_bytes": MIB // 2,
+    "put_window_bytes": MIB,
     "buffers_max_bytes": 4 * MIB,
-}  # fmt: skip
+}
 BOUND = 2 * MIB  # half of that
 
 

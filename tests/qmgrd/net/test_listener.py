@@ -17,8 +17,9 @@ from tests.qmgrd.descriptors import none_left
 
 def config(tmp_path: Path, *tcp: str, unix: str = "off") -> Config:
     sections: dict[str, Any] = {
-        "queue_manager": {"data_dir": tmp_path}, "listen": {"tcp": tcp, "unix": unix}
-    }  # fmt: skip
+        "queue_manager": {"data_dir": tmp_path},
+        "listen": {"tcp": tcp, "unix": unix},
+    }
     return Config.model_validate(sections)
 
 
@@ -207,9 +208,11 @@ async def test_unix_socket_without_a_descriptor_to_look_with_is_told(tmp_path: P
 async def test_host_that_can_have_no_name_is_told(tmp_path: Path) -> None:
     with pytest.raises(ListenFailed, match=r"cannot listen on a\.\.b:7470: .*label empty"):
         await listen(
-            Config.model_validate({
-                "queue_manager": {"data_dir": tmp_path},
-                "listen": {"tcp": ["a..b:7470"], "insecure_listen": True, "unix": "off"},
-            }),
+            Config.model_validate(
+                {
+                    "queue_manager": {"data_dir": tmp_path},
+                    "listen": {"tcp": ["a..b:7470"], "insecure_listen": True, "unix": "off"},
+                }
+            ),
             Closing,
-        )  # fmt: skip
+        )

@@ -16,13 +16,19 @@ def test_first_lines_are_whole_and_the_rest_is_summed() -> None:
         limit.sum_up(PERIOD_MS - 1)
         assert len(logs) == LINES_MAX
         assert logs[0] == {
-            "log_level": "warning", "event": "connection closed", **SUBJECT, "peer": "0"
-        }  # fmt: skip
+            "log_level": "warning",
+            "event": "connection closed",
+            **SUBJECT,
+            "peer": "0",
+        }
         limit.sum_up(PERIOD_MS)
     assert logs[-1] == {
-        "log_level": "warning", "event": "connection closed", **SUBJECT, "more": 990,
+        "log_level": "warning",
+        "event": "connection closed",
+        **SUBJECT,
+        "more": 990,
         "in_ms": PERIOD_MS,
-    }  # fmt: skip
+    }
 
 
 def test_next_period_begins_with_whole_lines_and_sums_nothing_twice() -> None:

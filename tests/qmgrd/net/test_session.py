@@ -80,9 +80,15 @@ class Host:
     def make_peer(self, session: Session, dial: Dial | None = None) -> Peer:
         limits = Limits(heartbeat_ms=100, liveness_ms=300)
         return Peer(
-            1, self.intake, limits, WELCOME, TOKENS, self.clock_ms, dial=dial,
+            1,
+            self.intake,
+            limits,
+            WELCOME,
+            TOKENS,
+            self.clock_ms,
+            dial=dial,
             admit=lambda hello: self.refusal,
-        )  # fmt: skip
+        )
 
 
 class Client:

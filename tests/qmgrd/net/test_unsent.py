@@ -20,9 +20,11 @@ from tests.qmgrd.test_daemon import thawed as thawed  # runs around each test
 
 MIB = 1 << 20
 LIMITS = {
-    "frame_max_bytes": 2 * MIB, "message_max_bytes": MIB, "put_window_bytes": 2 * MIB,
+    "frame_max_bytes": 2 * MIB,
+    "message_max_bytes": MIB,
+    "put_window_bytes": 2 * MIB,
     "buffers_max_bytes": 16 * MIB,
-}  # fmt: skip
+}
 BOUND = 8 * MIB  # half of that
 BODY = bytes(900_000)
 

@@ -21,9 +21,12 @@ print(*resource.getrlimit(resource.RLIMIT_NOFILE))
 def raised(soft: int, hard: int) -> tuple[list[int], str]:
     """Return both limits as a process sets them, and what it logs."""
     done = subprocess.run(
-        [sys.executable, "-c", RAISE], text=True, capture_output=True, check=True,
+        [sys.executable, "-c", RAISE],
+        text=True,
+        capture_output=True,
+        check=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)),
-    )  # fmt: skip
+    )
     *logged, limits = done.stdout.splitlines()
     return [int(number) for number in limits.split()], "\n".join(logged)
 

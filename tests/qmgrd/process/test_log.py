@@ -42,9 +42,13 @@ def written(log: Log, stream: io.StringIO) -> str:
 
 @pytest.mark.parametrize(
     ("format_", "stream", "as_json"),
-    [("auto", io.StringIO, True), ("auto", Terminal, False), ("json", Terminal, True),
-     ("console", io.StringIO, False)],
-)  # fmt: skip
+    [
+        ("auto", io.StringIO, True),
+        ("auto", Terminal, False),
+        ("json", Terminal, True),
+        ("console", io.StringIO, False),
+    ],
+)
 def test_format_is_as_configured(format_: Format, stream: type[io.StringIO], as_json: bool) -> None:
     first = written(Log(format=format_), stream()).splitlines()[0]
     assert first.startswith("{") == as_json

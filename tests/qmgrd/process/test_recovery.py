@@ -34,6 +34,7 @@ def test_work_is_set_aside_by_the_core_that_starts_after_its_second_failure() ->
 def test_failures_that_nothing_cures_end_the_process_if_they_are_many_at_a_time() -> None:
     recovery = recovery_of(Manager())
     assert [recovery.add(failed(None), 0) for _ in range(RECOVERIES_MAX + 1)] == [
-        *[False] * RECOVERIES_MAX, True
-    ]  # fmt: skip
+        *[False] * RECOVERIES_MAX,
+        True,
+    ]
     assert not recovery.add(failed(None), RECENT_MS)

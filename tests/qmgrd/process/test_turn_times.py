@@ -10,8 +10,12 @@ def of(*turns_us: float) -> TurnTimes:
 
 def test_turns_are_counted_below_powers_of_two() -> None:
     assert of(0.5, 1, 1.9, 2, 700, 1_023, 1_024).histogram() == [
-        [1, 1], [2, 2], [4, 1], [1_024, 2], [2_048, 1],
-    ]  # fmt: skip
+        [1, 1],
+        [2, 2],
+        [4, 1],
+        [1_024, 2],
+        [2_048, 1],
+    ]
 
 
 def test_turn_of_a_month_is_in_the_last_class() -> None:

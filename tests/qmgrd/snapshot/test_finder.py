@@ -45,10 +45,15 @@ def test_manifest_is_read(snapshot: Path) -> None:
     assert found.queue_manager == "QM1"
     assert found.id == f"QM1-53535353-1-{found.turn}"
     assert [(queue.name, queue.kind) for queue in found.queues] == [
-        ("@NYC", "transmission"), ("ALL", "local"), ("EMPTY", "local"), ("FAILS", "local"),
-        ("MANY", "local"), ("SYSTEM.DEAD.LETTERS", "local"), ("SYSTEM.EVENTS", "local"),
+        ("@NYC", "transmission"),
+        ("ALL", "local"),
+        ("EMPTY", "local"),
+        ("FAILS", "local"),
+        ("MANY", "local"),
+        ("SYSTEM.DEAD.LETTERS", "local"),
+        ("SYSTEM.EVENTS", "local"),
         ("TIMES", "local"),
-    ]  # fmt: skip
+    ]
     assert found.queues[4].ranges == (Range(0, 4, 2500, 1, 2500),)
     assert (found.clock_ms, found.wall_us) == (5_000, 1_700_000_005_000_000)
 
@@ -56,10 +61,17 @@ def test_manifest_is_read(snapshot: Path) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "{0}", "{0}/*", "{0}/[ab]", "{0}/a,{0}/b", " {0}/a , {0}/b ,", "file://{0}", "file:{0}",
-        "{0}/a,{0}/*", "{0}/a/../b,{0}/a",
+        "{0}",
+        "{0}/*",
+        "{0}/[ab]",
+        "{0}/a,{0}/b",
+        " {0}/a , {0}/b ,",
+        "file://{0}",
+        "file:{0}",
+        "{0}/a,{0}/*",
+        "{0}/a/../b,{0}/a",
     ],
-)  # fmt: skip
+)
 def test_many_snapshots_are_found_each_once(snapshot: Path, tmp_path: Path, path: str) -> None:
     for name in ("a", "b"):
         shutil.copytree(snapshot, tmp_path / name)
@@ -99,9 +111,13 @@ def test_file_system_that_is_not_known_is_named() -> None:
 
 @pytest.mark.parametrize(
     ("name", "known"),
-    [("format", "1 and 2"), ("store_format", str(keys.FORMAT)), ("lmdb_format", "1"),
-     ("record_format", "1")],
-)  # fmt: skip
+    [
+        ("format", "1 and 2"),
+        ("store_format", str(keys.FORMAT)),
+        ("lmdb_format", "1"),
+        ("record_format", "1"),
+    ],
+)
 def test_newer_format_is_refused(copy: Path, name: str, known: str) -> None:
     newer = int(known[-1]) + 1
     change(copy, **{name: newer})
@@ -158,11 +174,19 @@ def test_manifest_that_was_changed_is_refused(copy: Path, said: str, changed: st
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("snapshot_id", "../../tmp/x"), ("snapshot_id", "/tmp/x"), ("snapshot_id", ".."),
-        ("store_id", "a/b"), ("data_sha256", "\n"), ("wall_us", 10**20), ("turn", -1),
-        ("messages", float("inf")), ("clock_ms", float("nan")), ("boot", True), ("queues", 7),
+        ("snapshot_id", "../../tmp/x"),
+        ("snapshot_id", "/tmp/x"),
+        ("snapshot_id", ".."),
+        ("store_id", "a/b"),
+        ("data_sha256", "\n"),
+        ("wall_us", 10**20),
+        ("turn", -1),
+        ("messages", float("inf")),
+        ("clock_ms", float("nan")),
+        ("boot", True),
+        ("queues", 7),
     ],
-)  # fmt: skip
+)
 def test_manifest_that_says_what_cannot_be_is_refused(copy: Path, name: str, value: Any) -> None:
     change(copy, **{name: value})
     assert refusal(copy).startswith(f"{copy}/manifest.json: damaged (")

@@ -128,8 +128,10 @@ def test_what_is_more_than_a_snapshot_stays_whole(add: Add, tmp_path: Path) -> N
     planned = plan([str(tmp_path)], 1, None)
     assert planned.go == []
     assert [why.partition(": ")[0] for why in planned.unreadable] == [
-        f"{tmp_path}/a3", f"{tmp_path}/a2", f"{tmp_path}/a1",
-    ]  # fmt: skip
+        f"{tmp_path}/a3",
+        f"{tmp_path}/a2",
+        f"{tmp_path}/a1",
+    ]
     with pytest.raises(OSError, match="more in it than a snapshot"):
         remove(str(tmp_path / "a1"))
     with pytest.raises(OSError, match="it is a link"):
@@ -164,8 +166,10 @@ def test_thin_removes_what_dead_writers_of_that_queue_manager_left(
         (tmp_path / f"{name}.partial-1" / "data.mdb").touch()
     assert thin(str(tmp_path), "a", 1, f"{tmp_path}/a1", "QM1") == ([], "")
     assert sorted(os.listdir(tmp_path)) == [
-        "QM10-x.partial-1", "QM2-20240501T000000.000Z.partial-1", "a1",
-    ]  # fmt: skip
+        "QM10-x.partial-1",
+        "QM2-20240501T000000.000Z.partial-1",
+        "a1",
+    ]
 
 
 def test_url_is_pruned_too(add: Add) -> None:

@@ -27,18 +27,30 @@ def there() -> list[str]:
 
 @pytest.mark.parametrize(
     ("text", "is_url"),
-    [("s3://b/x", True), ("memory://x", True), ("/a/b", False), ("a:b", False),
-     ("file:///a", False), ("local:///a", False), ("/a/s3://b", False)],
-)  # fmt: skip
+    [
+        ("s3://b/x", True),
+        ("memory://x", True),
+        ("/a/b", False),
+        ("a:b", False),
+        ("file:///a", False),
+        ("local:///a", False),
+        ("/a/s3://b", False),
+    ],
+)
 def test_url_is_what_leads_elsewhere(text: str, is_url: bool) -> None:
     assert remote.is_url(text) == is_url
 
 
 @pytest.mark.parametrize(
     ("text", "path"),
-    [("file:///a/b", "/a/b"), ("file:/a", "/a"), ("local:///a", "/a"), ("/a:b", "/a:b"),
-     ("s3://b/x", "s3://b/x")],
-)  # fmt: skip
+    [
+        ("file:///a/b", "/a/b"),
+        ("file:/a", "/a"),
+        ("local:///a", "/a"),
+        ("/a:b", "/a:b"),
+        ("s3://b/x", "s3://b/x"),
+    ],
+)
 def test_url_of_a_local_file_is_a_path(text: str, path: str) -> None:
     assert remote.local_path(text) == path
 

@@ -104,9 +104,10 @@ def test_trouble_beside_is_told(tmp_path: Path) -> None:
     schedule = Schedule(Snapshots(directory="/backup"), "QM1", tmp_path / "none")
     notes = schedule.answered(NOON_US, FIRST, manifest(NOON_US), {"trouble": "no rights"})
     assert [(note.level, note.event) for note in notes] == [
-        ("info", "snapshot taken"), ("warning", "last snapshot cannot be noted"),
+        ("info", "snapshot taken"),
+        ("warning", "last snapshot cannot be noted"),
         ("warning", "snapshots cannot be pruned"),
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"taken_us": "x"}', "\xff"])

@@ -283,8 +283,12 @@ def test_all_is_synced_before_it_has_its_name(
     monkeypatch.setattr(os, "rename", note_rename)
     manifest_of(manager, tmp_path)
     assert steps == [
-        "snap.partial-1/data.mdb", "snap.partial-1/manifest.json", "snap.partial-1", "rename", ".",
-    ]  # fmt: skip
+        "snap.partial-1/data.mdb",
+        "snap.partial-1/manifest.json",
+        "snap.partial-1",
+        "rename",
+        ".",
+    ]
 
 
 def test_describe_reads_what_was_written(manager: Manager, tmp_path: Path) -> None:

@@ -78,9 +78,11 @@ def test_largest_queue_comes_first(sound: Path) -> None:
 
 def test_damaged_store_is_counted_as_far_as_it_goes(store: Path) -> None:
     stores.change(
-        store, stores.flip(keys.SPACE_QUEUE + b"Q"), stores.flip(stores.ready(3), 1),
+        store,
+        stores.flip(keys.SPACE_QUEUE + b"Q"),
+        stores.flip(stores.ready(3), 1),
         stores.flip(keys.CLOCK),
-    )  # fmt: skip
+    )
     found = census(store)
     there = {queue["queue"] for queue in found["queues"]}
     assert there == {"EMPTY", "LATE", "@NYC", "GROUPS"} | SYSTEM

@@ -37,9 +37,13 @@ DAMAGES: list[tuple[str, bytes, Change]] = [
     ("seal", keys.SPACE_TEMPLATE + b"EMP*", flip(keys.SPACE_TEMPLATE)),
     ("content", keys.SPACE_TEMPLATE + b"a b", put_sealed(keys.SPACE_TEMPLATE + b"a b", b"\x80")),
     ("content", keys.SPACE_TEMPLATE + b"B*", put_sealed(keys.SPACE_TEMPLATE + b"B*", b"\x90")),
-    ("content", keys.SPACE_QUEUE + b"X", put_sealed(
-        keys.SPACE_QUEUE + b"X", pack({"kind": "alias", "queue_id": 0, "alias_of": "@NYC"})
-    )),
+    (
+        "content",
+        keys.SPACE_QUEUE + b"X",
+        put_sealed(
+            keys.SPACE_QUEUE + b"X", pack({"kind": "alias", "queue_id": 0, "alias_of": "@NYC"})
+        ),
+    ),
     ("seal", keys.of_queue(keys.SPACE_COUNTERS, 1), flip(keys.SPACE_COUNTERS, 9)),
     ("seal", OUTBOX, flip(OUTBOX)),
     ("seal", keys.job(9), flip(keys.job(9))),
@@ -49,9 +53,11 @@ DAMAGES: list[tuple[str, bytes, Change]] = [
     ("seal-origin", keys.of_queue(ORIGIN, 1) + b"ELSE", flip(ORIGIN, 3)),
     ("seal-note", keys.note(1, 3), flip(keys.SPACE_NOTE)),
     ("content", keys.note(1, 3), put_sealed(keys.note(1, 3), b"\x90")),
-    ("content", keys.job(9), put_sealed(
-        keys.job(9), pack({"kind": "sweep", "queue_id": 5, "cursor": b"", "first": 1})
-    )),
+    (
+        "content",
+        keys.job(9),
+        put_sealed(keys.job(9), pack({"kind": "sweep", "queue_id": 5, "cursor": b"", "first": 1})),
+    ),
     ("content", keys.SPACE_QUEUE + b"Q", queue_row(kind="remote")),
     ("content", keys.NEXT_QUEUE, edit(keys.NEXT_QUEUE, lambda row: b"\0\0\0\x07")),
     ("content", INBOX, put_sealed(INBOX, b"\xc1")),
@@ -61,7 +67,7 @@ DAMAGES: list[tuple[str, bytes, Change]] = [
     ("content", keys.SECRET, put_sealed(keys.SECRET, b"short")),
     ("missing", keys.CLEAN, delete(keys.CLEAN)),
     ("missing", keys.of_queue(keys.SPACE_COUNTERS, 1), delete(keys.SPACE_COUNTERS)),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("fault", "key", "damage"), DAMAGES)

@@ -1,27 +1,13 @@
 import pytest
 
 from qmgrd.verify.finding import FINDINGS_MAX, MEANINGS, Findings
-from tests.qmgrd.verify import (
-    test_definitions as test_verify_definitions,
-)
-from tests.qmgrd.verify import (
-    test_groups as test_verify_groups,
-)
-from tests.qmgrd.verify import (
-    test_history as test_verify_history,
-)
-from tests.qmgrd.verify import (
-    test_index as test_verify_index,
-)
-from tests.qmgrd.verify import (
-    test_publications as test_verify_publications,
-)
-from tests.qmgrd.verify import (
-    test_queue as test_verify_queue,
-)
-from tests.qmgrd.verify import (
-    test_schedule as test_verify_schedule,
-)
+from tests.qmgrd.verify import test_definitions as test_verify_definitions
+from tests.qmgrd.verify import test_groups as test_verify_groups
+from tests.qmgrd.verify import test_history as test_verify_history
+from tests.qmgrd.verify import test_index as test_verify_index
+from tests.qmgrd.verify import test_publications as test_verify_publications
+from tests.qmgrd.verify import test_queue as test_verify_queue
+from tests.qmgrd.verify import test_schedule as test_verify_schedule
 
 
 def test_finding_says_what_follows_from_it() -> None:

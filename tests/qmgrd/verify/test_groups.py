@@ -97,10 +97,11 @@ DAMAGES: list[tuple[str, bytes, Change]] = [
     ("due-orphan", FORGET, put(FORGET, b"U" * 24)),
     ("due-missing", DUE, having(AWAY, due_ms=7)),
     (
-        "due-missing", DUE,
+        "due-missing",
+        DUE,
         lambda txn: txn.delete(next(key for key, of in stores.rows_in(txn, DUE) if of == AWAY)),
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("fault", "key", "damage"), DAMAGES)

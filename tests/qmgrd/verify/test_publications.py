@@ -109,9 +109,10 @@ def test_sound_store_is_sound_and_counted(sound_topics: Path) -> None:
     assert faults(verdict) == []
     found = census(sound_topics)
     kinds = {kind["kind"] for kind in found["kinds"]}
-    assert {SPACES[space] for space in (
-        keys.SPACE_TOPIC, keys.SPACE_HOLDERS, keys.SPACE_PARKED, keys.SPACE_RETAINED
-    )} <= kinds  # fmt: skip
+    assert {
+        SPACES[space]
+        for space in (keys.SPACE_TOPIC, keys.SPACE_HOLDERS, keys.SPACE_PARKED, keys.SPACE_RETAINED)
+    } <= kinds
     rows = {row["queue"]: row for row in found["queues"]}
     assert (rows["A:a"]["depth"], rows["A:a"]["parked"]) == (1, 1)
 

@@ -65,7 +65,7 @@ DAMAGES: list[tuple[str, bytes, Change]] = [
     ("origin", keys.of_queue(ORIGIN, 1) + b"ELSE", edit(ORIGIN, lambda row: bytes(8))),
     ("window", OUTBOX, put_sealed(OUTBOX, pack([1, None]))),
     ("window", OUTBOX, put_sealed(OUTBOX, pack([99, None]))),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("fault", "key", "damage"), DAMAGES)
@@ -75,9 +75,7 @@ def test_damage_is_found_as_itself_and_once(
     stores.check_found(store, fault, key, damage)
 
 
-def test_what_is_not_persistent_is_counted_until_a_restart_and_then_no_more(
-    tmp_path: Path,
-) -> None:
+def test_what_is_not_persistent_is_counted_until_a_restart_and_then_no_more(tmp_path: Path) -> None:
     flags = records.FLAG_NOT_PERSISTENT
     with managed(tmp_path) as manager:
         app = manager.connect()

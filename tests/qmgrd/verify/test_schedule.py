@@ -49,5 +49,5 @@ def test_what_a_deleted_queue_left_is_no_fault(store: Path) -> None:
         store,
         put(keys.due(DAY_MS, 4, keys.LANE_DELAYED, 4, 1), b""),
         put(keys.due(DAY_MS, 4, keys.LANE_REMEMBERED, 4, 2), b"QM1" + bytes(8)),
-    )  # fmt: skip
+    )
     assert verify(store).findings.kept == []

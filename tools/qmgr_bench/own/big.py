@@ -116,11 +116,14 @@ def _pooled(found: Sequence[Mixed], size_bytes: int, without: Sequence[float]) -
     p99 = [mixed.percentile_ms(99) for mixed in found]
     turns = sum((mixed.turns_below_us for mixed in found), Counter())
     return BigOf(
-        size_bytes, sum(mixed.bigs for mixed in found),
+        size_bytes,
+        sum(mixed.bigs for mixed in found),
         max(mixed.turn_longest_ms for mixed in found),
-        median([mixed.percentile_ms(50) for mixed in found]), median(p99),
-        median_ratio(p99, without), [[*pair] for pair in sorted(turns.items())],
-    )  # fmt: skip
+        median([mixed.percentile_ms(50) for mixed in found]),
+        median(p99),
+        median_ratio(p99, without),
+        [[*pair] for pair in sorted(turns.items())],
+    )
 
 
 def mixed(host: Host, seconds: float) -> dict[int, Mixed]:

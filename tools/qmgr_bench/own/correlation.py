@@ -114,8 +114,9 @@ def growth(times: Mapping[int, Sequence[Burst]], name: str) -> float:
 
 
 def _point(depth: int, bursts: Sequence[Burst]) -> AtDepth:
-    figures = [round(median([getattr(burst, name) for burst in bursts]), 2)
-               for name in Burst._fields]  # fmt: skip
+    figures = [
+        round(median([getattr(burst, name) for burst in bursts]), 2) for name in Burst._fields
+    ]
     hit_us, hit_cpu_us, miss_us, miss_cpu_us = figures
     return AtDepth(depth, hit_us, hit_cpu_us, miss_us, miss_cpu_us, len(bursts) * BURST)
 
@@ -172,10 +173,14 @@ class Asker:
     def _asked(self, numbers: Sequence[int]) -> tuple[float, float, list[m.Message]]:
         """Ask for the messages of *numbers*; return us, us of the daemon, a get, and answers."""
         wire = self._wire
-        frames = b"".join([
-            wire.connection.send(m.Get(wire.next_request(), QUEUE, correlation_id=id_of(number)))
-            for number in numbers
-        ])  # fmt: skip
+        frames = b"".join(
+            [
+                wire.connection.send(
+                    m.Get(wire.next_request(), QUEUE, correlation_id=id_of(number))
+                )
+                for number in numbers
+            ]
+        )
         before_ns, start_ns = self._host.idle_cpu_ns(), time.monotonic_ns()
         wire.sock.sendall(frames)
         answers = [wire.next() for _ in numbers]

@@ -52,16 +52,21 @@ class Millions:
     def targets(self) -> list[Target]:
         """Return what it was to reach."""
         return [
-            at_most("start to the first answer, store not in memory", self.start_ms, START_MAX_MS,
-                    "ms"),
+            at_most(
+                "start to the first answer, store not in memory", self.start_ms, START_MAX_MS, "ms"
+            ),
             at_most("the same after a kill", self.start_killed_ms, START_MAX_MS, "ms"),
-            at_most("resident, without mapped pages (RssAnon)", round(self.anonymous_bytes / MB, 1),
-                    MEMORY_MAX_MB, "MB"),
+            at_most(
+                "resident, without mapped pages (RssAnon)",
+                round(self.anonymous_bytes / MB, 1),
+                MEMORY_MAX_MB,
+                "MB",
+            ),
             at_least("puts, of those on an empty queue", self.put_ratio, 0.85),
             at_most("p50 of a put, to that on an empty queue", self.put_p50_ratio, 1.15),
             at_least("gets, of those from an empty queue", self.get_ratio, 0.85),
             at_most("p50 of an ack, to that on an empty queue", self.ack_p50_ratio, 1.15),
-        ]  # fmt: skip
+        ]
 
     def bars(self) -> tuple[str, Bars]:
         """Return puts and gets as bars."""
@@ -101,12 +106,23 @@ def ten_million(setting: Setting) -> Millions:
         memory = host.memory()
     deep_puts, empty_puts, deep_gets, empty_gets = zip(*pulses, strict=True)
     return Millions(
-        depth, fill_per_s, data_bytes, median(cold), median(warm), median(killed),
-        memory.anonymous_bytes, at_start.anonymous_bytes, memory.file_bytes,
-        median(rates(deep_puts)), median(rates(empty_puts)), *_ratios(deep_puts, empty_puts),
-        cold_gets.messages_per_second, median(rates(deep_gets)), median(rates(empty_gets)),
+        depth,
+        fill_per_s,
+        data_bytes,
+        median(cold),
+        median(warm),
+        median(killed),
+        memory.anonymous_bytes,
+        at_start.anonymous_bytes,
+        memory.file_bytes,
+        median(rates(deep_puts)),
+        median(rates(empty_puts)),
+        *_ratios(deep_puts, empty_puts),
+        cold_gets.messages_per_second,
+        median(rates(deep_gets)),
+        median(rates(empty_gets)),
         *_ratios(deep_gets, empty_gets),
-    )  # fmt: skip
+    )
 
 
 def _round(host: Host, setting: Setting, number: int) -> tuple[Pulse, Pulse, Pulse, Pulse]:

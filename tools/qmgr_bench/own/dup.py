@@ -95,9 +95,8 @@ def dup(setting: Setting) -> Duplicates:
         refused = sum(_put_again(host, depth) for depth in depths)
     series = [_point(depth, times[depth], median(searches[depth])) for depth in depths]
     return Duplicates(
-        series, now_fast - fast, now_lookups - lookups, refused, BURST * len(depths),
-        growth(times),
-    )  # fmt: skip
+        series, now_fast - fast, now_lookups - lookups, refused, BURST * len(depths), growth(times)
+    )
 
 
 def growth(times: Mapping[int, Sequence["Burst"]]) -> float:

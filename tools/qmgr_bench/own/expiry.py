@@ -115,12 +115,18 @@ def expiry(setting: Setting) -> Expired:
     )
     p50 = [one.during.put_ms(50) for one in rounds], [one.beside.put_ms(50) for one in rounds]
     return Expired(
-        messages, round(median([one.swept_per_s for one in rounds])),
+        messages,
+        round(median([one.swept_per_s for one in rounds])),
         max(one.turn_longest_ms for one in rounds),
-        median(put), median(put_else), median_ratio(put, put_else), median_ratio(*p50),
-        median(got), median(got_else), median_ratio(got, got_else),
+        median(put),
+        median(put_else),
+        median_ratio(put, put_else),
+        median_ratio(*p50),
+        median(got),
+        median(got_else),
+        median_ratio(got, got_else),
         round(median([one.fill_per_s for one in rounds])),
-    )  # fmt: skip
+    )
 
 
 def _round(host: Host, messages: int, setting: Setting) -> Round:

@@ -63,12 +63,14 @@ def fan_out(setting: Setting) -> list[FanOut]:
         for count in counts:
             words = f"TOPIC: round {number + 1} of {setting.rounds}, {count:,} subscriptions"
             runs: list[tuple[Key, Callable[[Path, int, Setting], Pulse]]] = [
-                ((OURS, count, EACH), our_run), ((OURS, count, SHARED), our_shared_run),
-            ]  # fmt: skip
+                ((OURS, count, EACH), our_run),
+                ((OURS, count, SHARED), our_shared_run),
+            ]
             runs += [
-                ((fan.name, count, EACH), _PeerRun(fan)) for fan in fans
+                ((fan.name, count, EACH), _PeerRun(fan))
+                for fan in fans
                 if count <= fan.subscriptions_max
-            ]  # fmt: skip
+            ]
             for key, run in runs if number % 2 else reversed(runs):
                 setting.say(f"{words}, {key[0]}")
                 with TemporaryDirectory(prefix="fan-", dir=setting.directory) as made:
@@ -110,9 +112,10 @@ def _ours(directory: Path, count: int, setting: Setting, *, is_shared: bool) -> 
             wire("bench.publisher"), DESTINATION, pool_of(SIZE_BYTES), coalesce=True
         )
         receivers: list[Receiver] = (
-            [CrowdReceiver(wire("bench.crowd"), names, PREFETCH)] if is_shared else
-            [QmgrReceiver(wire(name.replace(":", ".")), name, PREFETCH) for name in names]
-        )  # fmt: skip
+            [CrowdReceiver(wire("bench.crowd"), names, PREFETCH)]
+            if is_shared
+            else [QmgrReceiver(wire(name.replace(":", ".")), name, PREFETCH) for name in names]
+        )
         return _run(setting, count, sender, receivers, lambda: host.cpu_ns() / 1e9)
 
 
@@ -139,9 +142,12 @@ class _PeerRun:
 
 
 def _run(
-    setting: Setting, count: int, sender: Sender, receivers: Sequence[Receiver],
+    setting: Setting,
+    count: int,
+    sender: Sender,
+    receivers: Sequence[Receiver],
     cpu_s: Callable[[], float],
-) -> Pulse:  # fmt: skip
+) -> Pulse:
     os.sync()  # What was written before is not to be flushed in the run.
     publications = publications_of(count, setting)
     plan = Plan(
@@ -168,9 +174,14 @@ def _fan_out(
     rates = [pulse.messages_per_second for pulse in pulses]
     cpus = [max(pulse.server_cpu_us, 0.01) for pulse in pulses]
     return FanOut(
-        *key, publications_of(key[1], setting), median(rates), median(cpus),
+        *key,
+        publications_of(key[1], setting),
+        median(rates),
+        median(cpus),
         median([pulse.generator_cpu_us for pulse in pulses]),
-        median([pulse.generator_share for pulse in pulses]), any(one.is_cut for one in pulses),
+        median([pulse.generator_share for pulse in pulses]),
+        any(one.is_cut for one in pulses),
         median_ratio([pulse.messages_per_second for pulse in ours], rates),
-        median_ratio(cpus, [max(pulse.server_cpu_us, 0.01) for pulse in ours]), about,
-    )  # fmt: skip
+        median_ratio(cpus, [max(pulse.server_cpu_us, 0.01) for pulse in ours]),
+        about,
+    )

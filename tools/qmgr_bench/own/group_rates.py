@@ -111,6 +111,11 @@ def _ran(host: Host, load: Load) -> Pulse:
 def _rate_of(work: str, grouped: Sequence[Pulse], plain: Sequence[Pulse]) -> RateOf:
     cpus = [[pulse.server_cpu_us for pulse in pulses] for pulses in (grouped, plain)]
     return RateOf(
-        work, median(rates(grouped)), median(cpus[0]), median(rates(plain)), median(cpus[1]),
-        median_ratio(rates(grouped), rates(plain)), median_ratio(*cpus),
-    )  # fmt: skip
+        work,
+        median(rates(grouped)),
+        median(cpus[0]),
+        median(rates(plain)),
+        median(cpus[1]),
+        median_ratio(rates(grouped), rates(plain)),
+        median_ratio(*cpus),
+    )

@@ -101,9 +101,11 @@ def _point(depth: int, bursts: Sequence[Burst], searches: Sequence[float]) -> At
 
 
 def _round(
-    hosts: Mapping[int, Host], bursts: dict[int, list[Burst]], searches: dict[int, list[float]],
+    hosts: Mapping[int, Host],
+    bursts: dict[int, list[Burst]],
+    searches: dict[int, list[float]],
     seconds: float,
-) -> None:  # fmt: skip
+) -> None:
     """Add the bursts of a round to each depth, as many as so many *seconds* allow; and a search."""
     with ExitStack() as stack:
         steppers = {
@@ -143,8 +145,10 @@ def other_of(number: int) -> bytes:
 def long_group() -> list[bytes]:
     """Return the members of a group that has no end, one more than a burst has steps."""
     long = group_id("long", 0)
-    return [encode(Fields(BODIES[at], PRIORITY_MAX, group=(long, at + 1, False)))
-            for at in range(BURST + 1)]  # fmt: skip
+    return [
+        encode(Fields(BODIES[at], PRIORITY_MAX, group=(long, at + 1, False)))
+        for at in range(BURST + 1)
+    ]
 
 
 def whole_groups() -> list[bytes]:

@@ -70,10 +70,7 @@ def link(setting: Setting) -> Linked:
     """Measure W1b and W3 at one daemon, then the link, in turns."""
     messages = setting.scaled(MESSAGES)
     puts, gets, preloaded, live = [], [], [], []
-    with (
-        Host(setting.directory / "from", FROM) as source,
-        Host(setting.directory / "to", TO) as to,
-    ):
+    with Host(setting.directory / "from", FROM) as source, Host(setting.directory / "to", TO) as to:
         to.ask(m.QueueCreate, QUEUE)
         to.ask(m.QueueCreate, LOCAL)
         to.ask(m.LinkAllow, FROM)
@@ -90,14 +87,19 @@ def link(setting: Setting) -> Linked:
             to.wait_for_jobs()
     rates = [one.messages_per_second for one in preloaded]
     return Linked(
-        messages, median(rates), median([one.from_cpu_us for one in preloaded]),
-        median([one.to_cpu_us for one in preloaded]), median(puts), median(gets),
+        messages,
+        median(rates),
+        median([one.from_cpu_us for one in preloaded]),
+        median([one.to_cpu_us for one in preloaded]),
+        median(puts),
+        median(gets),
         median([share(*one) for one in zip(rates, puts, gets, strict=True)]),
         median([one.messages_per_second for one in live]),
-        median([one.from_cpu_us for one in live]), median([one.to_cpu_us for one in live]),
+        median([one.from_cpu_us for one in live]),
+        median([one.to_cpu_us for one in live]),
         median([one.end_to_end_p50_ms for one in live]),
         median([one.end_to_end_p99_ms for one in live]),
-    )  # fmt: skip
+    )
 
 
 def share(transferred_per_s: float, put_per_s: float, get_per_s: float) -> float:

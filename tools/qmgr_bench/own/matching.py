@@ -18,9 +18,13 @@ TOPICS_A_ROUND = 5_000
 AIRPORTS, CARRIERS, NUMBERS = 200, 50, 400  # flights/A17/C3/241/late
 TOPICS_MAX = AIRPORTS * CARRIERS * NUMBERS
 SHAPES = (  # as often as they stand here
-    "flights/{a}/{c}/{n}/late", "flights/{a}/+/{n}/late", "flights/+/{c}/{n}/late",
-    "flights/{a}/{c}/#", "flights/{a}/{c}/+/late", "flights/+/{c}/{n}/#",
-)  # fmt: skip
+    "flights/{a}/{c}/{n}/late",
+    "flights/{a}/+/{n}/late",
+    "flights/+/{c}/{n}/late",
+    "flights/{a}/{c}/#",
+    "flights/{a}/{c}/+/late",
+    "flights/+/{c}/{n}/#",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +58,10 @@ def tree_of(count: int, die: random.Random) -> TopicTree[str]:
     tree: TopicTree[str] = TopicTree()
     for number in range(count):
         filter_ = SHAPES[number % len(SHAPES)].format(
-            a=f"A{die.randrange(AIRPORTS)}", c=f"C{die.randrange(CARRIERS)}",
+            a=f"A{die.randrange(AIRPORTS)}",
+            c=f"C{die.randrange(CARRIERS)}",
             n=die.randrange(NUMBERS),
-        )  # fmt: skip
+        )
         tree.add(filter_of(filter_), f"BENCH:s{number}", filter_)
     return tree
 

@@ -55,11 +55,14 @@ def references(setting: Setting) -> References:
     content = (twice.content_bytes - once.content_bytes) / more
     entries = (twice.entries - once.entries) / more
     return References(
-        count, publications, round(entries, 3), round(content, 2),
+        count,
+        publications,
+        round(entries, 3),
+        round(content, 2),
         round(content + NODE_BYTES * entries, 2),
         round((twice.page_bytes - once.page_bytes) / more, 2),
         round(none.content_bytes / publications - content, 1),
-    )  # fmt: skip
+    )
 
 
 def filled(setting: Setting, publications: int, subscriptions: int) -> Held:

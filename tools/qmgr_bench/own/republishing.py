@@ -144,8 +144,9 @@ def _resent(host: Host, way: str, count: int) -> Resent:
         crowd.open()
         publisher = _Publisher(control)
         publisher.publish()
-        crowd.until(lambda: len(crowd.had) == count - FAILING
-                    and crowd.failures == FAILING * (LIMIT + 1))  # fmt: skip
+        crowd.until(
+            lambda: len(crowd.had) == count - FAILING and crowd.failures == FAILING * (LIMIT + 1)
+        )
         listed = len(control.ask(m.RepublishList)["parked"])
         os.sync()  # What was written before is not to be flushed in the run.
         before, failures = crowd.deliveries, crowd.failures
@@ -165,10 +166,18 @@ def _resent(host: Host, way: str, count: int) -> Resent:
         crowd.fence()
         copies = crowd.deliveries - before
         return Resent(
-            way, count, FAILING, failures - FAILING, listed, copies,
-            sum(had - 1 for had in crowd.had.values() if had), count - len(crowd.had),
-            control.ask(m.QueueShow, PUBLICATIONS)["depth"], round(ms, 2), round(cpu_ms, 2),
-        )  # fmt: skip
+            way,
+            count,
+            FAILING,
+            failures - FAILING,
+            listed,
+            copies,
+            sum(had - 1 for had in crowd.had.values() if had),
+            count - len(crowd.had),
+            control.ask(m.QueueShow, PUBLICATIONS)["depth"],
+            round(ms, 2),
+            round(cpu_ms, 2),
+        )
 
 
 class _Publisher:
@@ -196,7 +205,15 @@ def _summary(rounds: Sequence[Resent]) -> Resent:
     """
     worst = max(rounds, key=lambda one: (one.duplicates, one.lacking, one.copies, one.left))
     return Resent(
-        worst.way, worst.subscribers, worst.failing, worst.redeliveries, worst.listed,
-        worst.copies, worst.duplicates, worst.lacking, worst.left,
-        median([one.ms for one in rounds]), median([one.cpu_ms for one in rounds]),
-    )  # fmt: skip
+        worst.way,
+        worst.subscribers,
+        worst.failing,
+        worst.redeliveries,
+        worst.listed,
+        worst.copies,
+        worst.duplicates,
+        worst.lacking,
+        worst.left,
+        median([one.ms for one in rounds]),
+        median([one.cpu_ms for one in rounds]),
+    )

@@ -86,7 +86,11 @@ def run_own(name: str, setting: Setting) -> dict[str, Any]:
         result: Any = OWN_ROWS[name].run(replace(setting, directory=Path(directory)))
     unit, bars = result.bars()
     return {
-        "row": name, "disk_sync_ms": sync_ms, "took_s": round(time.monotonic() - start_s, 1),
+        "row": name,
+        "disk_sync_ms": sync_ms,
+        "took_s": round(time.monotonic() - start_s, 1),
         "targets": [asdict(target) for target in result.targets()],
-        "figures": asdict(result), "unit": unit, "bars": bars,
-    }  # fmt: skip
+        "figures": asdict(result),
+        "unit": unit,
+        "bars": bars,
+    }

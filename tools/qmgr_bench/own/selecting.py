@@ -81,10 +81,15 @@ def select(setting: Setting) -> Selected:
     rates = [one.looked_at_per_s for one in seen]
     rest = [one.rest.messages_per_second for one in seen]
     return Selected(
-        depth, matching, round(median(rates)), round(median([one.cpu_us for one in seen]), 2),
-        max(one.turn_longest_ms for one in seen), median(rest),
-        median([one.rest.server_cpu_us for one in seen]), median_ratio(rates, rest),
-    )  # fmt: skip
+        depth,
+        matching,
+        round(median(rates)),
+        round(median([one.cpu_us for one in seen]), 2),
+        max(one.turn_longest_ms for one in seen),
+        median(rest),
+        median([one.rest.server_cpu_us for one in seen]),
+        median_ratio(rates, rest),
+    )
 
 
 def round_of(host: Host, depth: int, setting: Setting) -> Seen:

@@ -122,12 +122,18 @@ def _summary(found: dict[str, list[Reading]]) -> list[WayOf]:
     for way, readings in found.items():
         beside = found[LEAN_DECODER if way.endswith("no payload") else DECODER]
         wall_us, cpu_us = ([one.wall_us for one in readings], [one.cpu_us for one in readings])
-        ways.append(WayOf(
-            way, readings[0].rows, round(1e6 / median(wall_us)), round(1e6 / median(cpu_us)),
-            median(cpu_us), median([one.worker_cpu_s / one.rows * 1e6 for one in readings]),
-            median_ratio(wall_us, [one.wall_us for one in beside]),
-            median_ratio(cpu_us, [one.cpu_us for one in beside]),
-        ))  # fmt: skip
+        ways.append(
+            WayOf(
+                way,
+                readings[0].rows,
+                round(1e6 / median(wall_us)),
+                round(1e6 / median(cpu_us)),
+                median(cpu_us),
+                median([one.worker_cpu_s / one.rows * 1e6 for one in readings]),
+                median_ratio(wall_us, [one.wall_us for one in beside]),
+                median_ratio(cpu_us, [one.cpu_us for one in beside]),
+            )
+        )
     return ways
 
 

@@ -87,10 +87,16 @@ def postgres(setting: Setting) -> Iterator[tuple[PostgresServer, dict[str, str]]
         setting.directory.chmod(0o755)
     try:
         server.start(directory)
-        yield server, {
-            "url": f"jdbc:postgresql://{server.address}/{USER}?reWriteBatchedInserts=true",
-            "user": USER, "driver": "org.postgresql.Driver", "dbtable": "messages",
-            "fetchsize": FETCH_ROWS, "batchsize": FETCH_ROWS,
-        }  # fmt: skip
+        yield (
+            server,
+            {
+                "url": f"jdbc:postgresql://{server.address}/{USER}?reWriteBatchedInserts=true",
+                "user": USER,
+                "driver": "org.postgresql.Driver",
+                "dbtable": "messages",
+                "fetchsize": FETCH_ROWS,
+                "batchsize": FETCH_ROWS,
+            },
+        )
     finally:
         server.stop()

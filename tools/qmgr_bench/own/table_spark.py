@@ -59,9 +59,13 @@ class Session:
         words = [sys.executable, "-m", "qmgr_bench.own.table_spark", str(cores), jar]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=directory,
+                words,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=directory,
                 text=True,
-            )  # fmt: skip
+            )
 
     def __enter__(self) -> "Session":
         return self

@@ -40,9 +40,11 @@ def ways_of(setting: Setting, one: Session, two: Session, path: Path, rows: int)
         LoadFailed: they do not read the same.
     """
     file, whole, lean, long = (
-        setting.directory / "messages.parquet", snapshot_table(path),
-        snapshot_table(path, **LEAN), snapshot_table(path, **LONG),
-    )  # fmt: skip
+        setting.directory / "messages.parquet",
+        snapshot_table(path),
+        snapshot_table(path, **LEAN),
+        snapshot_table(path, **LONG),
+    )
     in_parquet: Table = ("parquet", {"path": str(file)})
     setting.say("TABLE: the same in Parquet")
     write_parquet(str(path), file)

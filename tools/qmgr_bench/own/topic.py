@@ -29,24 +29,39 @@ class Topic:
         healthy = once.subscribers - once.failing
         what = f"{once.failing} of {once.subscribers:,} failed"
         return [
-            at_most("a publication for one more subscription, keys, values and LMDB's nodes",
-                    self.references[0].bytes, REFERENCE_BYTES, "B"),
-            at_most(f"a new topic among {self.matching[0].subscriptions:,} filters, CPU",
-                    self.matching[0].us, MATCHING_US, "us"),
+            at_most(
+                "a publication for one more subscription, keys, values and LMDB's nodes",
+                self.references[0].bytes,
+                REFERENCE_BYTES,
+                "B",
+            ),
+            at_most(
+                f"a new topic among {self.matching[0].subscriptions:,} filters, CPU",
+                self.matching[0].us,
+                MATCHING_US,
+                "us",
+            ),
             at_most(f"{what}, republished: copies", once.copies, once.failing),
-            at_most(f"{what}, republished: duplicates at the {healthy:,} others (published "
-                    f"again: {again.duplicates:,})", once.duplicates, 0),
+            at_most(
+                f"{what}, republished: duplicates at the {healthy:,} others (published "
+                f"again: {again.duplicates:,})",
+                once.duplicates,
+                0,
+            ),
             at_most("subscribers that never had it", once.lacking, 0),
-        ]  # fmt: skip
+        ]
 
     def bars(self) -> tuple[str, Bars]:
         """Return deliveries a second as bars."""
         return "deliveries a second, each acknowledged, medians", [
-            (f"{one.server}, {one.subscriptions:,} subscriptions", one.deliveries_per_s,
-             one.server == OURS)
+            (
+                f"{one.server}, {one.subscriptions:,} subscriptions",
+                one.deliveries_per_s,
+                one.server == OURS,
+            )
             for one in self.fan_out
             if one.connections == EACH
-        ]  # fmt: skip
+        ]
 
 
 def topic(setting: Setting) -> Topic:

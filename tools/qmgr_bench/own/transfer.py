@@ -57,9 +57,7 @@ FAR_OFF_KIB = Leg("far, 1 KiB", KIB, 25_000, shape=FAR)
 # once, for the time in which nothing came, is then the same part of both.
 ONE_NARROW = Leg("narrow, 1 connection", 16 * KIB, 1_200, shape=NARROW)
 FOUR_NARROW = Leg(f"narrow, {CONNECTIONS} connections", 16 * KIB, 4_800, CONNECTIONS, NARROW)
-LEGS = (
-    DIRECT, DIRECT_KIB, PROXY, PROXY_KIB, FAR_OFF, FAR_OFF_KIB, ONE_NARROW, FOUR_NARROW,
-)  # fmt: skip
+LEGS = (DIRECT, DIRECT_KIB, PROXY, PROXY_KIB, FAR_OFF, FAR_OFF_KIB, ONE_NARROW, FOUR_NARROW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +105,10 @@ class Transfers:
         """Return the rates as bars."""
         bars: Bars = [(one.way, one.messages_per_s, one.connections == 1) for one in self.series]
         return "messages a second, medians", [
-            *bars, ("put and get, halved", self.put_and_get_per_s / 2, False),
+            *bars,
+            ("put and get, halved", self.put_and_get_per_s / 2, False),
             *((f"{one.peer}, {one.size_bytes} B", one.messages_per_s, False) for one in self.peers),
-        ]  # fmt: skip
+        ]
 
 
 def transfer(setting: Setting) -> Transfers:
@@ -120,10 +119,11 @@ def transfer(setting: Setting) -> Transfers:
     with pair(setting.directory) as ends, Network() as network:
         ends.to.ask(m.QueueCreate, LOCAL)
         addresses = {
-            leg: ends.to.address if leg.shape is None
+            leg: ends.to.address
+            if leg.shape is None
             else network.proxy(ends.to.address, leg.shape).address
             for leg in LEGS
-        }  # fmt: skip
+        }
         for number in range(setting.rounds):
             before = put_and_get(ends.to, setting.seconds / 2)
             seen: dict[Leg, list[Pull]] = {leg: [] for leg in LEGS}
@@ -168,21 +168,29 @@ def of_pulls(
     """Return the medians of what was measured in each round."""
     rates = {leg: [one.messages_per_second for one in found] for leg, found in pulls.items()}
     return Transfers(
-        median(both), median_ratio(rates[DIRECT], [one / 2 for one in both]),
+        median(both),
+        median_ratio(rates[DIRECT], [one / 2 for one in both]),
         median_ratio(rates[PROXY], rates[DIRECT]),
         median_ratio(rates[PROXY_KIB], rates[DIRECT_KIB]),
         median_ratio(rates[FAR_OFF], rates[DIRECT]),
         median_ratio(rates[FAR_OFF_KIB], rates[DIRECT_KIB]),
         median_ratio(rates[FAR_OFF], rates[PROXY]),
         median_ratio(rates[FOUR_NARROW], rates[ONE_NARROW]),
-        [_over(leg, found, setting.scaled(leg.messages)) for leg, found in pulls.items()], peers,
-    )  # fmt: skip
+        [_over(leg, found, setting.scaled(leg.messages)) for leg, found in pulls.items()],
+        peers,
+    )
 
 
 def _over(leg: Leg, found: Sequence[Pull], messages: int) -> TransferOver:
     rate = median([one.messages_per_second for one in found])
     return TransferOver(
-        leg.name, leg.size_bytes, leg.connections, messages, rate,
-        round(rate * leg.size_bytes / 1e6, 1), median([one.from_cpu_us for one in found]),
-        median([one.to_cpu_us for one in found]), median([one.cpu_us for one in found]),
-    )  # fmt: skip
+        leg.name,
+        leg.size_bytes,
+        leg.connections,
+        messages,
+        rate,
+        round(rate * leg.size_bytes / 1e6, 1),
+        median([one.from_cpu_us for one in found]),
+        median([one.to_cpu_us for one in found]),
+        median([one.cpu_us for one in found]),
+    )

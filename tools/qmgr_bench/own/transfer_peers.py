@@ -78,14 +78,24 @@ class Peers:
 
 
 def _over(
-    mover: Mover, version: str, size: int, found: Sequence[Pull], ours: Sequence[Pull],
+    mover: Mover,
+    version: str,
+    size: int,
+    found: Sequence[Pull],
+    ours: Sequence[Pull],
     messages: int,
-) -> PeerOver:  # fmt: skip
+) -> PeerOver:
     rates = [one.messages_per_second for one in found]
     return PeerOver(
-        mover.name, version, mover.about, size, messages, median(rates),
-        median([one.from_cpu_us for one in found]), median([one.to_cpu_us for one in found]),
+        mover.name,
+        version,
+        mover.about,
+        size,
+        messages,
+        median(rates),
+        median([one.from_cpu_us for one in found]),
+        median([one.to_cpu_us for one in found]),
         median([one.cpu_us for one in found]),
         median_ratio([one.messages_per_second for one in ours], rates),
         median_ratio([one.cpu_us for one in found], [one.cpu_us for one in ours]),
-    )  # fmt: skip
+    )

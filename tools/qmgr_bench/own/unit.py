@@ -121,8 +121,10 @@ def unit(setting: Setting) -> Units:
     """Measure each kind with and without units, in turns."""
     kinds = [
         Kind(messages, inflight, work)
-        for work in (MOVE, PUT) for messages in SIZES for inflight in INFLIGHTS
-    ]  # fmt: skip
+        for work in (MOVE, PUT)
+        for messages in SIZES
+        for inflight in INFLIGHTS
+    ]
     backlog = max(setting.scaled(BACKLOG), max(SIZES) * max(INFLIGHTS))
     found: dict[Kind, tuple[list[Run], list[Run]]] = {kind: ([], []) for kind in kinds}
     with Host(setting.directory / "unit") as host:
@@ -167,20 +169,32 @@ def _run(done: Done, kind: Kind, cpu_us: float, made: int | None) -> Run:
     if not messages:
         raise LoadFailed(f"no unit was done, {kind.name}: give more SECONDS")
     return Run(
-        messages, done.pieces, done.seconds, done.commit, cpu_us / messages,
-        done.generator_cpu_s * 1e6 / messages, made,
-    )  # fmt: skip
+        messages,
+        done.pieces,
+        done.seconds,
+        done.commit,
+        cpu_us / messages,
+        done.generator_cpu_s * 1e6 / messages,
+        made,
+    )
 
 
 def _unit_of(kind: Kind, units: list[Run], plain: list[Run]) -> UnitOf:
     rates, plain_rates = ([run.messages_per_s for run in runs] for runs in (units, plain))
     return UnitOf(
-        kind.work, kind.messages, kind.inflight, round(median(rates)),
-        round(median(rates) / kind.messages), *_times(units),
-        round(median([run.generator_cpu_us for run in units]), 2), _flushes(units),
-        round(median(plain_rates)), *_times(plain), _flushes(plain),
+        kind.work,
+        kind.messages,
+        kind.inflight,
+        round(median(rates)),
+        round(median(rates) / kind.messages),
+        *_times(units),
+        round(median([run.generator_cpu_us for run in units]), 2),
+        _flushes(units),
+        round(median(plain_rates)),
+        *_times(plain),
+        _flushes(plain),
         median_ratio(rates, plain_rates),
-    )  # fmt: skip
+    )
 
 
 def _times(runs: list[Run]) -> tuple[float, float, float]:

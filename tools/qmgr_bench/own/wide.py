@@ -69,22 +69,39 @@ def c1000(setting: Setting) -> Wide:
             for kind in found if number % 2 else reversed(found):
                 host.ask(m.QueueCreate, QUEUE)
                 found[kind].append(
-                    put_wide(host, connections, setting.seconds) if kind == "wide" else
-                    put(host, QUEUE, setting.seconds, coalesce=kind == "W1b")
-                )  # fmt: skip
+                    put_wide(host, connections, setting.seconds)
+                    if kind == "wide"
+                    else put(host, QUEUE, setting.seconds, coalesce=kind == "W1b")
+                )
                 host.ask(m.QueueDelete, QUEUE, True)
                 host.wait_for_jobs()
     wide, w1b, w1b_1 = (rates(found[kind]) for kind in found)
     p50_ms, p99_ms, p999_ms, server_us, generator_us, generator_share = (
         median([getattr(pulse, name) for pulse in found["wide"]])
-        for name in ("p50_ms", "p99_ms", "p999_ms", "server_cpu_us", "generator_cpu_us",
-                     "generator_share")
-    )  # fmt: skip
+        for name in (
+            "p50_ms",
+            "p99_ms",
+            "p999_ms",
+            "server_cpu_us",
+            "generator_cpu_us",
+            "generator_share",
+        )
+    )
     return Wide(
-        connections, median(wide), median(w1b), median(w1b_1), median_ratio(wide, w1b),
-        median_ratio(wide, w1b_1), p50_ms, p99_ms, p999_ms, server_us, generator_us,
-        round(server_us * median(wide) / 1e6, 2), generator_share,
-    )  # fmt: skip
+        connections,
+        median(wide),
+        median(w1b),
+        median(w1b_1),
+        median_ratio(wide, w1b),
+        median_ratio(wide, w1b_1),
+        p50_ms,
+        p99_ms,
+        p999_ms,
+        server_us,
+        generator_us,
+        round(server_us * median(wide) / 1e6, 2),
+        generator_share,
+    )
 
 
 def put_wide(host: Host, connections: int, seconds: float) -> Pulse:

@@ -27,24 +27,33 @@ if TYPE_CHECKING:
 Connect = Annotated[
     str | None,
     typer.Option(
-        "--connect", "-c", metavar="ADDRESS", show_default=False,
+        "--connect",
+        "-c",
+        metavar="ADDRESS",
+        show_default=False,
         help="Where to: HOST:PORT or unix:/PATH.",
     ),
-]  # fmt: skip
+]
 DataDir = Annotated[
     Path | None,
     typer.Option(
-        "--data-dir", metavar="DIR", show_default=False, autocompletion=completion.files,
+        "--data-dir",
+        metavar="DIR",
+        show_default=False,
+        autocompletion=completion.files,
         help="Or the data directory of a local daemon.",
     ),
-]  # fmt: skip
+]
 Context = Annotated[
     str | None,
     typer.Option(
-        "--context", metavar="NAME", show_default=False, autocompletion=completion.contexts,
+        "--context",
+        metavar="NAME",
+        show_default=False,
+        autocompletion=completion.contexts,
         help="Or a name for it; see: qmctl context --help.",
     ),
-]  # fmt: skip
+]
 Output = Annotated[
     Format | None,
     typer.Option(
@@ -119,15 +128,21 @@ class Call:
         said = (self.connect, self.data_dir, self.context)
         where = other if all(value is None for value in said) else self
         return replace(
-            self, connect=where.connect, data_dir=where.data_dir, context=where.context,
+            self,
+            connect=where.connect,
+            data_dir=where.data_dir,
+            context=where.context,
             output=self.output or other.output,
-        )  # fmt: skip
+        )
 
     @contextmanager
     def client(
-        self, doing: str, known: str = "", give_up_ms: int = GIVE_UP_MS,
+        self,
+        doing: str,
+        known: str = "",
+        give_up_ms: int = GIVE_UP_MS,
         patience_ms: int | None = None,
-    ) -> Iterator["Client"]:  # fmt: skip
+    ) -> Iterator["Client"]:
         """Connect, and turn what goes wrong while *doing* something into a Failure.
 
         Args:
@@ -288,19 +303,26 @@ def group(about: str, more_help: str = "", **commands: Command) -> typer.Typer:
     firsts = (help_text.first_example(found.docstring) for found in commands.values())
     examples = "\n".join(["\b", "Examples:", *filter(None, firsts)])
     app = typer.Typer(
-        cls=help_text.Group, help=f"{first}\n\n{more_help}".rstrip(), epilog=examples,
-        short_help=first, no_args_is_help=True,
-    )  # fmt: skip
+        cls=help_text.Group,
+        help=f"{first}\n\n{more_help}".rstrip(),
+        epilog=examples,
+        short_help=first,
+        no_args_is_help=True,
+    )
     for name, found in commands.items():
         found.add_to(app, name)
     return app
 
 
 def shared_options(
-    ctx: typer.Context, connect: Connect = None, data_dir: DataDir = None,
-    context: Context = None, output: Output = None, as_json: AsJson = False,
+    ctx: typer.Context,
+    connect: Connect = None,
+    data_dir: DataDir = None,
+    context: Context = None,
+    output: Output = None,
+    as_json: AsJson = False,
     version: Version = False,
-) -> None:  # fmt: skip
+) -> None:
     """Take the shared options where they stand before the command."""
     del version  # It has been seen to already.
     ctx.obj = Call(connect, data_dir, _format(output, as_json=as_json), context)
@@ -327,9 +349,10 @@ def confirm(name: str, doing: str, loss: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise usage(
-            f"will not {doing} unasked", f"{loss}, and no terminal is here to confirm it",
+            f"will not {doing} unasked",
+            f"{loss}, and no terminal is here to confirm it",
             "say --yes",
-        )  # fmt: skip
+        )
     print(f"This will {doing}: {loss}.", file=sys.stderr)
     question = f"Type {name} to go on (--yes does not ask)"
     typed = typer.prompt(question, default="", show_default=False, err=True)

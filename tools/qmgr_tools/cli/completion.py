@@ -53,9 +53,22 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 _BREAKS = re.compile("[@:=]+")
 # A name may begin with @ or : behind these; behind anything else it stands within a name.
 _VERBS = {
-    "show", "browse", "delete", "purge", "put", "get", "create", "alter", "move", "copy", "rm",
-    "healthy", "what-lacks", "--to", "--subscription",
-}  # fmt: skip
+    "show",
+    "browse",
+    "delete",
+    "purge",
+    "put",
+    "get",
+    "create",
+    "alter",
+    "move",
+    "copy",
+    "rm",
+    "healthy",
+    "what-lacks",
+    "--to",
+    "--subscription",
+}
 
 _LISTS = {
     "link": "link_show",

@@ -112,9 +112,12 @@ class Failure(Exception):
         what, why, remedy = [*self.parts, "", ""][:3]
         is_known = self.code in ErrorCode.__members__.values()
         return {
-            "code": name_of(self.code) if is_known else None, "exit_code": int(self.exit_code),
-            "what": what, "why": why, "remedy": remedy,
-        }  # fmt: skip
+            "code": name_of(self.code) if is_known else None,
+            "exit_code": int(self.exit_code),
+            "what": what,
+            "why": why,
+            "remedy": remedy,
+        }
 
     def paragraphs(self, width: int) -> str:
         """Return what, why and what to try on lines of their own, none wider if words allow.
@@ -146,9 +149,13 @@ def _wrapped(text: str, width: int, first: str, others: str) -> list[str]:
     from textwrap import wrap  # not for --help
 
     return wrap(
-        text, max(width, WIDTH_MIN), initial_indent=first, subsequent_indent=others,
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
+        text,
+        max(width, WIDTH_MIN),
+        initial_indent=first,
+        subsequent_indent=others,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def usage(what: str, why: str, what_to_try: str = "see the command's --help") -> Failure:
@@ -167,9 +174,8 @@ def refused(doing: str, error: RequestError, better: str = "") -> Failure:
     if error.error_class is ErrorClass.UNKNOWN_OUTCOME and error.code != ErrorCode.INTERNAL_ERROR:
         remedy = "it may have been done all the same: look, before you do it again"
         return Failure(
-            Exit.UNAVAILABLE, f"do not know whether this was done: {doing}", why, remedy,
-            error.code,
-        )  # fmt: skip
+            Exit.UNAVAILABLE, f"do not know whether this was done: {doing}", why, remedy, error.code
+        )
     if error.code != ErrorCode.NAME_INVALID:  # Its text says what a name is, as try_of does.
         remedy = remedy or try_of(error.code)
     return Failure(exit_of(error.code), f"cannot {doing}", why, remedy, error.code)

@@ -48,9 +48,13 @@ Limit = Annotated[
 
 _CONDITION = re.compile(r"\s*([a-z_]+)\s*(!=|<=|>=|=|<|>)\s*(.*?)\s*", re.DOTALL)
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
-    ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 _OPERATORS = f"The operators are {' '.join(_COMPARE)}"
@@ -64,9 +68,14 @@ class Listing:
     """
 
     def __init__(
-        self, known: Sequence[Column], default: Sequence[str], wanted: str | None,
-        where: Sequence[str], sort: str | None, limit: int | None,
-    ) -> None:  # fmt: skip
+        self,
+        known: Sequence[Column],
+        default: Sequence[str],
+        wanted: str | None,
+        where: Sequence[str],
+        sort: str | None,
+        limit: int | None,
+    ) -> None:
         self._columns = columns(wanted, known, default)
         self._asked = known, where, sort, limit
         self.rows([])
@@ -105,9 +114,12 @@ def _column(name: str, known: Sequence[Column]) -> Column:
 
 
 def rows(
-    found: Iterable[Row], known: Sequence[Column], where: Sequence[str], sort: str | None,
+    found: Iterable[Row],
+    known: Sequence[Column],
+    where: Sequence[str],
+    sort: str | None,
     limit: int | None,
-) -> list[Row]:  # fmt: skip
+) -> list[Row]:
     """Return the rows that fit every condition, in the order asked, at most *limit* of them.
 
     Raises:

@@ -6,9 +6,16 @@ from qmgr_config.units import DAY_MS, GIB, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _EXACT = {
-    "B": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB, "TiB": TIB,
-    "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
-}  # fmt: skip
+    "B": 1,
+    "KiB": KIB,
+    "MiB": MIB,
+    "GiB": GIB,
+    "TiB": TIB,
+    "kB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+}
 _STEPS = ((DAY_MS, "d"), (HOUR_MS, "h"), (MINUTE_MS, "min"), (SECOND_MS, "s"))
 US_PER_S = 1_000_000
 

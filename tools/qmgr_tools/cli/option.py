@@ -95,9 +95,10 @@ def moment(text: str) -> datetime:
         found = datetime.fromisoformat(text)
     except ValueError:
         raise usage(
-            f"--deliver-at {text[:80]!r} is no time", "it is not as in 2030-01-31T18:00",
+            f"--deliver-at {text[:80]!r} is no time",
+            "it is not as in 2030-01-31T18:00",
             "add a zone as in 18:00+01:00 or 18:00Z for one elsewhere",
-        ) from None  # fmt: skip
+        ) from None
     return found.astimezone()
 
 
@@ -216,6 +217,7 @@ def uid(text: str) -> Uid:
         if timestamp <= TIMESTAMP_MAX:
             return Uid(origin, timestamp)
     raise usage(
-        f"{text[:80]!r} is no UID", "it is not ORIGIN.TIMESTAMP",
+        f"{text[:80]!r} is no UID",
+        "it is not ORIGIN.TIMESTAMP",
         f"the origin is 1 to {NAME_MAX} of A-Z a-z 0-9 . _ -, the timestamp 0 to {TIMESTAMP_MAX}",
-    )  # fmt: skip
+    )

@@ -26,10 +26,19 @@ NAME_MAX = 64  # characters
 INDENT = 4  # of what stands below a row
 # Of states, of queues and of links.
 STYLES = {
-    "up": "green", "blocked": "yellow", "waiting": "yellow", "refused": "bold red",
-    "full": "bold red", "no puts": "yellow", "no gets": "yellow", "closed": "yellow",
-    "stopped": "dim", "away": "yellow", "no link": "red", "suspended": "yellow",
-}  # fmt: skip
+    "up": "green",
+    "blocked": "yellow",
+    "waiting": "yellow",
+    "refused": "bold red",
+    "full": "bold red",
+    "no puts": "yellow",
+    "no gets": "yellow",
+    "closed": "yellow",
+    "stopped": "dim",
+    "away": "yellow",
+    "no link": "red",
+    "suspended": "yellow",
+}
 
 
 class Format(StrEnum):
@@ -176,9 +185,12 @@ def _part(columns: Sequence[Column], widths: Sequence[int], *, has_header: bool)
     from rich.table import Table  # takes 70 ms
 
     part = Table(
-        box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0),
+        box=None,
+        pad_edge=False,
+        header_style="bold",
+        padding=(0, GAP, 0, 0),
         show_header=has_header,
-    )  # fmt: skip
+    )
     for column, width in zip(columns, widths, strict=True):
         side: Any = "right" if column.is_number else "left"
         part.add_column(column.title, justify=side, width=width, overflow="fold")

@@ -27,9 +27,14 @@ class Preview(NamedTuple):
 
 
 def preview(
-    client: "Client", queue: str, where: str, limit: int = 0,
-    why_stays: "Callable[[Message], str] | None" = None, *, with_delayed: bool = False,
-) -> Preview:  # fmt: skip
+    client: "Client",
+    queue: str,
+    where: str,
+    limit: int = 0,
+    why_stays: "Callable[[Message], str] | None" = None,
+    *,
+    with_delayed: bool = False,
+) -> Preview:
     """Count what *where* selects on *queue*, up to *limit* (0: all); changes nothing.
 
     Args:

@@ -49,10 +49,13 @@ def bar(words: str, total_bytes: int | None) -> Iterator[Progress]:
     from rich.progress import Progress as Bar
 
     columns = [
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[messages]:,}"),
-        TransferSpeedColumn(), TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[messages]:,}"),
+        TransferSpeedColumn(),
+        TimeElapsedColumn(),
         *([] if total_bytes is None else [TimeRemainingColumn()]),
-    ]  # fmt: skip
+    ]
     with Bar(*columns, console=Console(stderr=True), transient=True) as shown:
         yield Progress(shown, shown.add_task(words, total=total_bytes, messages=0))
 

@@ -32,11 +32,14 @@ OPTION = "--watch"
 Watch = Annotated[
     float | None,
     typer.Option(
-        OPTION, metavar="[TIME]", parser=option.seconds, show_default=False,
+        OPTION,
+        metavar="[TIME]",
+        parser=option.seconds,
+        show_default=False,
         autocompletion=completion.of_argument,
         help=f'Again and again until Ctrl-C: every TIME ("5s"; else {EVERY}).',
     ),
-]  # fmt: skip
+]
 Value = TypeVar("Value")
 
 
@@ -71,9 +74,13 @@ class Screen(Protocol):
 
 
 def follow(
-    call: "Call", doing: str, ask: "Callable[[Client], Value]", tell: Callable[[Value], None],
-    known: str = "", as_json: Callable[[Value], Any] = lambda found: found,
-) -> None:  # fmt: skip
+    call: "Call",
+    doing: str,
+    ask: "Callable[[Client], Value]",
+    tell: Callable[[Value], None],
+    known: str = "",
+    as_json: Callable[[Value], Any] = lambda found: found,
+) -> None:
     """Show what *ask* gets: as JSON, or by *tell*; once, or until Ctrl-C if the call watches.
 
     Args:

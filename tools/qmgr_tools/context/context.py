@@ -23,10 +23,12 @@ They lie in $XDG_CONFIG_HOME/qmctl/contexts.json, else in ~/.config.
 Name = Annotated[
     str,
     typer.Argument(
-        metavar="NAME", show_default=False, autocompletion=completion.contexts,
+        metavar="NAME",
+        show_default=False,
+        autocompletion=completion.contexts,
         help=f"1 to {NAME_MAX} of A-Z a-z 0-9 . _ -",
     ),
-]  # fmt: skip
+]
 COLUMNS = (output.text("mark", "CURRENT"), output.text("context"), output.text("address"))
 FACTS = (output.text("context"), output.text("address"), output.text("source", "chosen by"))
 
@@ -41,8 +43,7 @@ def create(
         ),
     ],
     address: Annotated[
-        str,
-        typer.Argument(metavar="ADDRESS", show_default=False, help="HOST:PORT or unix:/PATH."),
+        str, typer.Argument(metavar="ADDRESS", show_default=False, help="HOST:PORT or unix:/PATH.")
     ],
     use: Annotated[bool, typer.Option("--use", help="Make it the current one, too.")] = False,
     replace: Annotated[
@@ -65,9 +66,11 @@ def create(
         before = contexts.addresses.get(name, address)
         if before != address and not replace:
             raise Failure(
-                Exit.REFUSED, f"cannot create context {name}", f"it exists, as {before}",
+                Exit.REFUSED,
+                f"cannot create context {name}",
+                f"it exists, as {before}",
                 "say --replace, or take another name",
-            )  # fmt: skip
+            )
         contexts.addresses[name] = address
         contexts.current = name if use else contexts.current
     is_current = contexts.current == name
@@ -104,14 +107,16 @@ def use(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="NAME", show_default=False, autocompletion=completion.contexts,
+            metavar="NAME",
+            show_default=False,
+            autocompletion=completion.contexts,
             help="A context that there is.",
         ),
     ] = None,
     none: Annotated[
         bool, typer.Option("--none", help=f"No context: {DEFAULT} is the default again.")
     ] = False,
-) -> None:  # fmt: skip
+) -> None:
     """Make a context the current one, to which commands go from now on.
 
     JSON: an object with context, address, current; of --none they are null, null, false.

@@ -31,10 +31,12 @@ dead_failed, dead_delivered, dead_retries, and all that docs/SELECTORS.md has.
 Queue = Annotated[
     str,
     typer.Option(
-        "--queue", metavar="QUEUE", autocompletion=completion.local_queues,
+        "--queue",
+        metavar="QUEUE",
+        autocompletion=completion.local_queues,
         help="Or a backout queue.",
     ),
-]  # fmt: skip
+]
 Uid = Annotated[
     str,
     typer.Argument(
@@ -53,9 +55,13 @@ Limit = Annotated[int, typer.Option(metavar="N", min=1, help="At most so many.")
     SELECTORS + '\n\b\nJSON: an array of objects as of "qmctl browse", with\n' + dlq_text.JSON_KEYS
 )
 def ls(
-    call: Call, queue: Queue = DEAD_LETTERS, where: selecting.Where = "",
-    group: selecting.GroupId = "", columns: filters.Columns = None, limit: Limit = LISTED_MAX,
-) -> None:  # fmt: skip
+    call: Call,
+    queue: Queue = DEAD_LETTERS,
+    where: selecting.Where = "",
+    group: selecting.GroupId = "",
+    columns: filters.Columns = None,
+    limit: Limit = LISTED_MAX,
+) -> None:
     """List the dead letters: what could not be consumed, and why.
 
     Examples:
@@ -90,9 +96,11 @@ def show(call: Call, uid: Uid, queue: Queue = DEAD_LETTERS) -> None:
         found = next(iter(client.browse(queue, 1, uid=wanted)), None)
     if found is None:
         raise Failure(
-            Exit.NOT_FOUND, f"cannot show dead letter {uid}", f"it is not on {queue}",
+            Exit.NOT_FOUND,
+            f"cannot show dead letter {uid}",
+            f"it is not on {queue}",
             "see: qmctl dlq ls",
-        )  # fmt: skip
+        )
     if call.is_json:
         output.document(dlq_text.as_object(found))
     else:
@@ -113,22 +121,29 @@ JSON: the job at its end, as "qmctl job ls" gives it
 """
 )
 def retry(
-    call: Call, uids: Uids = None, queue: Queue = DEAD_LETTERS, where: selecting.Where = "",
-    group: selecting.GroupId = "", all_: All = False,
+    call: Call,
+    uids: Uids = None,
+    queue: Queue = DEAD_LETTERS,
+    where: selecting.Where = "",
+    group: selecting.GroupId = "",
+    all_: All = False,
     to: Annotated[
         str,
         typer.Option(
-            metavar="QUEUE", show_default=False, autocompletion=completion.definitions,
+            metavar="QUEUE",
+            show_default=False,
+            autocompletion=completion.definitions,
             help="Instead of the queue that each comes from.",
         ),
     ] = "",
     max_retries: Annotated[
-        int,
-        typer.Option(metavar="N", min=1, max=65_535, help="What went back so often stays."),
+        int, typer.Option(metavar="N", min=1, max=65_535, help="What went back so often stays.")
     ] = 3,
-    limit: job_run.Limit = 0, rate: job_run.Rate = 0, detach: job_run.Detach = False,
+    limit: job_run.Limit = 0,
+    rate: job_run.Rate = 0,
+    detach: job_run.Detach = False,
     dry: dry_run.DryRun = False,
-) -> None:  # fmt: skip
+) -> None:
     """Send dead letters back to the queues that they come from.
 
     Examples:
@@ -163,9 +178,15 @@ JSON: an object with queue and messages, how many were removed
 """
 )
 def drop(
-    call: Call, uids: Uids = None, queue: Queue = DEAD_LETTERS, where: selecting.Where = "",
-    group: selecting.GroupId = "", all_: All = False, yes: Yes = False, dry: dry_run.DryRun = False,
-) -> None:  # fmt: skip
+    call: Call,
+    uids: Uids = None,
+    queue: Queue = DEAD_LETTERS,
+    where: selecting.Where = "",
+    group: selecting.GroupId = "",
+    all_: All = False,
+    yes: Yes = False,
+    dry: dry_run.DryRun = False,
+) -> None:
     """Remove dead letters for good; asks first. Other messages of the queue stay.
 
     Examples:
@@ -184,9 +205,11 @@ def drop(
                 preview.tell(call, found, {"queue": queue}, words)
                 return
             confirm(
-                queue, f"drop dead letters of {queue}", f"{messages(found.messages)} will be lost",
+                queue,
+                f"drop dead letters of {queue}",
+                f"{messages(found.messages)} will be lost",
                 yes=yes,
-            )  # fmt: skip
+            )
         count = selector_hint.purged(client, queue, selector)
     if call.is_json:
         output.document({"queue": queue, "messages": count})
@@ -216,6 +239,8 @@ def _check_there(client: "Client", queue: str, uids: list[str]) -> None:
         if found is None or found.dead is None:
             why = f"{uid} is not there" if found is None else f"{uid} is no dead letter"
             raise Failure(
-                Exit.NOT_FOUND, f"did nothing to the dead letters of {queue}", why,
+                Exit.NOT_FOUND,
+                f"did nothing to the dead letters of {queue}",
+                why,
                 "see: qmctl dlq ls",
-            )  # fmt: skip
+            )

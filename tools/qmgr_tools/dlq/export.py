@@ -19,9 +19,20 @@ if TYPE_CHECKING:
     from qmgr_client.message import Message
 
 _KEPT = (
-    "uid", "dead", "attempts", "priority", "correlation_id", "group", "number", "last", "reply_to",
-    "content_type", "headers", "persistent", "put_time",
-)  # fmt: skip
+    "uid",
+    "dead",
+    "attempts",
+    "priority",
+    "correlation_id",
+    "group",
+    "number",
+    "last",
+    "reply_to",
+    "content_type",
+    "headers",
+    "persistent",
+    "put_time",
+)
 
 
 @command(
@@ -41,14 +52,16 @@ def export(
     file: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE", show_default=False, autocompletion=completion.files,
+            metavar="FILE",
+            show_default=False,
+            autocompletion=completion.files,
             help="A new file: JSON, a line for each.",
         ),
     ],
     queue: Queue = DEAD_LETTERS,
     where: selecting.Where = "",
     group: selecting.GroupId = "",
-) -> None:  # fmt: skip
+) -> None:
     """Write dead letters to a file, and leave them where they are.
 
     Examples:

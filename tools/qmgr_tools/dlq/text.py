@@ -28,8 +28,16 @@ COLUMNS = (
     output.Column("last", "LAST", output.flag),
 )
 LISTED = (
-    "uid", "origin_queue", "code", "reason", "failed", "delivered", "retries", "age", "body_bytes",
-)  # fmt: skip
+    "uid",
+    "origin_queue",
+    "code",
+    "reason",
+    "failed",
+    "delivered",
+    "retries",
+    "age",
+    "body_bytes",
+)
 FACTS = (
     output.text("origin_queue", "from"),
     output.text("manager"),
@@ -43,9 +51,12 @@ FACTS = (
     output.duration("left_ms", "time left"),
 )
 ATTEMPTS = (
-    output.text("time"), output.text("code"), output.name("reason"), output.name("client"),
+    output.text("time"),
+    output.text("code"),
+    output.name("reason"),
+    output.name("client"),
     output.long_text("text"),
-)  # fmt: skip
+)
 JSON_KEYS = """\
   dead      null for what is none, else an object with
     code, reason, text    why; what its consumer said
@@ -64,10 +75,17 @@ def dead_of(message: "Message") -> dict[str, Any] | None:
     if dead is None:
         return None
     return {
-        "code": dead.code_name, "reason": dead.reason, "text": dead.text, "queue": dead.queue,
-        "manager": dead.manager, "time": humane.rfc3339(dead.us), "failed": dead.failed,
-        "delivered": dead.delivered, "retries": dead.retries, "left_ms": dead.left_ms,
-    }  # fmt: skip
+        "code": dead.code_name,
+        "reason": dead.reason,
+        "text": dead.text,
+        "queue": dead.queue,
+        "manager": dead.manager,
+        "time": humane.rfc3339(dead.us),
+        "failed": dead.failed,
+        "delivered": dead.delivered,
+        "retries": dead.retries,
+        "left_ms": dead.left_ms,
+    }
 
 
 def attempts_of(message: "Message") -> list[dict[str, Any]]:
@@ -103,9 +121,11 @@ def as_row(message: "Message") -> dict[str, Any]:
     age = humane.age(message.dead.us if message.dead else message.put_us, time.time_ns() // 1_000)
     dead |= message_text.place_of(message) | _reason(dead)
     return dead | {
-        "uid": str(message.uid), "origin_queue": dead.get("queue"), "age": age,
+        "uid": str(message.uid),
+        "origin_queue": dead.get("queue"),
+        "age": age,
         "body_bytes": len(message.body),
-    }  # fmt: skip
+    }
 
 
 def show(message: "Message") -> None:

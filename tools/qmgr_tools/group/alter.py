@@ -27,18 +27,25 @@ JSON: the group as it is then, as "qmctl group ls" gives it,
 To = Annotated[
     int | None,
     typer.Option(
-        "--to", metavar="NUMBER", min=1, max=GROUP_NUMBER_MAX, show_default=False,
+        "--to",
+        metavar="NUMBER",
+        min=1,
+        max=GROUP_NUMBER_MAX,
+        show_default=False,
         help="That it is to go on with: all below are given up.",
     ),
-]  # fmt: skip
+]
 Connection = Annotated[
     int | None,
     typer.Option(
-        metavar="ID", min=1, max=2**63 - 1, show_default="any other",
+        metavar="ID",
+        min=1,
+        max=2**63 - 1,
+        show_default="any other",
         autocompletion=completion.connections,
         help='Whose it becomes, as "qmctl connection ls" shows it.',
     ),
-]  # fmt: skip
+]
 
 
 @command(JSON)
@@ -49,9 +56,13 @@ def pause(call: Call, queue: Queue, group: Group) -> None:
       qmctl group pause FLIGHTS N12345
     """
     _alter(
-        call, "pause", ("paused", "was paused already"), queue, group,
+        call,
+        "pause",
+        ("paused", "was paused already"),
+        queue,
+        group,
         lambda client: client.admin.pause_group(queue, group),
-    )  # fmt: skip
+    )
 
 
 @command(JSON)
@@ -64,9 +75,13 @@ def resume(call: Call, queue: Queue, group: Group) -> None:
       qmctl group resume FLIGHTS N12345
     """
     _alter(
-        call, "resume", ("resumed", "was neither paused nor parked"), queue, group,
+        call,
+        "resume",
+        ("resumed", "was neither paused nor parked"),
+        queue,
+        group,
         lambda client: client.admin.resume_group(queue, group),
-    )  # fmt: skip
+    )
 
 
 @command(JSON)
@@ -78,9 +93,13 @@ def reassign(call: Call, queue: Queue, group: Group, connection: Connection = No
       qmctl group reassign FLIGHTS N12345 --connection 17
     """
     _alter(
-        call, "reassign", ("reassigned", ""), queue, group,
+        call,
+        "reassign",
+        ("reassigned", ""),
+        queue,
+        group,
         lambda client: client.admin.reassign_group(queue, group, connection or 0),
-    )  # fmt: skip
+    )
 
 
 @command(
@@ -93,9 +112,13 @@ JSON: the group as it is then, as "qmctl group ls" gives it
 """
 )
 def skip(
-    call: Call, queue: Queue, group: Group, to: To = None, yes: Yes = False,
+    call: Call,
+    queue: Queue,
+    group: Group,
+    to: To = None,
+    yes: Yes = False,
     dry: dry_run.DryRun = False,
-) -> None:  # fmt: skip
+) -> None:
     """Give up what comes next in a group, so that it goes on behind that; asks first.
 
     What is there of it becomes a dead letter. Where it never came, the group goes on with the
@@ -166,17 +189,18 @@ def _ends(now: Mapping[str, Any]) -> str:
 @contextmanager
 def _changing(call: Call, doing: str, queue: str, group: bytes) -> "Iterator[Client]":
     """Connect; where the group is not there, one like it is named."""
-    with (
-        call.client(doing, queue) as client,
-        group_missing.looking(client, doing, queue, group),
-    ):
+    with call.client(doing, queue) as client, group_missing.looking(client, doing, queue, group):
         yield client
 
 
 def _alter(
-    call: Call, verb: str, done: tuple[str, str], queue: str, group: bytes,
+    call: Call,
+    verb: str,
+    done: tuple[str, str],
+    queue: str,
+    group: bytes,
     act: "Callable[[Client], Mapping[str, Any]]",
-) -> None:  # fmt: skip
+) -> None:
     """Do to a group what harms nothing: *act*."""
     doing = f"{verb} group {group_id.shown(group)} of {queue}"
     with _changing(call, doing, queue, group) as client:
@@ -240,9 +264,12 @@ class GivenUp(NamedTuple):
     def as_dict(self) -> dict[str, Any]:
         """Return it for scripts."""
         return {
-            "from": self.first, "to": self.stop, "messages": self.messages, "absent": self.absent,
+            "from": self.first,
+            "to": self.stop,
+            "messages": self.messages,
+            "absent": self.absent,
             "ends": self.ends,
-        }  # fmt: skip
+        }
 
 
 def _given_up(client: "Client", queue: str, group: bytes, to: int) -> GivenUp:

@@ -20,18 +20,22 @@ if TYPE_CHECKING:
 Queue = Annotated[
     str,
     typer.Argument(
-        metavar="QUEUE", show_default=False, autocompletion=completion.local_queues,
+        metavar="QUEUE",
+        show_default=False,
+        autocompletion=completion.local_queues,
         help="The queue that it is on.",
     ),
-]  # fmt: skip
+]
 Group = Annotated[
     bytes,
     typer.Argument(
-        metavar="GROUP", show_default=False, autocompletion=completion.groups,
+        metavar="GROUP",
+        show_default=False,
+        autocompletion=completion.groups,
         parser=option.group,
         help='Its id, as "qmctl group ls" shows it: a text of at most 24 bytes, or 48 digits.',
     ),
-]  # fmt: skip
+]
 State = StrEnum("State", {name.upper(): name for name in group_row.STATES})  # type: ignore[misc]
 States = Annotated[
     list[State] | None,
@@ -49,10 +53,13 @@ Incomplete = Annotated[
 From = Annotated[
     int,
     typer.Option(
-        "--from", metavar="NUMBER", min=1, max=GROUP_NUMBER_MAX,
+        "--from",
+        metavar="NUMBER",
+        min=1,
+        max=GROUP_NUMBER_MAX,
         help="Its messages from this number on.",
     ),
-]  # fmt: skip
+]
 
 COLUMNS = group_row.COLUMNS
 STATES_TEXT = "\n".join(f"  {name:<9} {meaning}" for name, meaning in group_row.STATES.items())
@@ -74,10 +81,15 @@ SHOWN_KEYS = """\
 
 @command(ABOUT + "\b\nJSON: an array of objects with\n" + group_row.JSON_KEYS, watched=True)
 def ls(
-    call: Call, queue: Queue, incomplete: Incomplete = False, state: States = None,
-    columns: filters.Columns = None, where: filters.Where = None, sort: filters.Sort = None,
+    call: Call,
+    queue: Queue,
+    incomplete: Incomplete = False,
+    state: States = None,
+    columns: filters.Columns = None,
+    where: filters.Where = None,
+    sort: filters.Sort = None,
     limit: filters.Limit = None,
-) -> None:  # fmt: skip
+) -> None:
     """List the message groups of a queue, in order of their ids.
 
     Conditions know = != < <= > >=; text fits patterns: --where 'group=N1*'.
@@ -87,9 +99,7 @@ def ls(
       qmctl group ls FLIGHTS --incomplete --sort -age_ms
       qmctl group ls FLIGHTS --state parked --state paused --watch
     """
-    listing = filters.Listing(
-        COLUMNS, group_row.LISTED, columns, where or [], sort, limit
-    )  # fmt: skip
+    listing = filters.Listing(COLUMNS, group_row.LISTED, columns, where or [], sort, limit)
 
     def ask(client: "Client") -> list[output.Row]:
         rows = map(group_row.of, client.admin.groups(queue, incomplete=incomplete))
@@ -130,8 +140,10 @@ def _shown(found: Mapping[str, Any]) -> dict[str, Any]:
 
 def _show(found: Mapping[str, Any]) -> None:
     columns = [
-        *COLUMNS, output.text("waiting_for", "WAITS FOR"), output.text("gaps", "MISSING NUMBERS"),
-    ]  # fmt: skip
+        *COLUMNS,
+        output.text("waiting_for", "WAITS FOR"),
+        output.text("gaps", "MISSING NUMBERS"),
+    ]
     output.facts(
         columns, group_row.facts_of(found) | {"gaps": group_row.gaps_text(found["gaps"]) or None}
     )

@@ -30,8 +30,17 @@ COLUMNS = (
     output.whole("group_id", "GROUP ID"),
 )
 LISTED = (
-    "group", "state", "count", "delayed", "leased", "next", "last", "missing", "age_ms", "holder",
-)  # fmt: skip
+    "group",
+    "state",
+    "count",
+    "delayed",
+    "leased",
+    "next",
+    "last",
+    "missing",
+    "age_ms",
+    "holder",
+)
 STATES = {
     "complete": "all of it is here, from what comes next to its last message",
     "open": "nothing is missing, but its last message has not come",
@@ -73,16 +82,27 @@ def of(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "group": group_id.shown(known),
         "group_id": known.hex(),
-        **{key: row.get(key) for key in (
-            "state", "count", "leased", "delayed", "next", "next_is_here", "last", "highest",
-            "missing", "holder",
-        )},
+        **{
+            key: row.get(key)
+            for key in (
+                "state",
+                "count",
+                "leased",
+                "delayed",
+                "next",
+                "next_is_here",
+                "last",
+                "highest",
+                "missing",
+                "holder",
+            )
+        },
         "first": rfc3339(int(row.get("first_us") or 0)),
         "age_ms": row.get("age_ms"),
         "parked_number": row.get("parked_number", 0),
         "parked_code": name_of(code) if (code := row.get("parked_code")) else None,
         "closed": row.get("closed"),
-    }  # fmt: skip
+    }
 
 
 def facts_of(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,10 +17,14 @@ if TYPE_CHECKING:
 Job = Annotated[
     int,
     typer.Argument(
-        metavar="JOB", min=1, max=2**63 - 1, show_default=False, autocompletion=completion.jobs,
+        metavar="JOB",
+        min=1,
+        max=2**63 - 1,
+        show_default=False,
+        autocompletion=completion.jobs,
         help='Its number, as "qmctl job ls" shows it.',
     ),
-]  # fmt: skip
+]
 COLUMNS = (
     output.count("job"),
     output.text("kind"),
@@ -77,9 +81,12 @@ def with_times(row: Mapping[str, Any]) -> dict[str, Any]:
 
 @command("\b\nJSON: an array of objects with\n" + KEYS, watched=True)
 def ls(
-    call: Call, columns: filters.Columns = None, where: filters.Where = None,
-    sort: filters.Sort = None, limit: filters.Limit = None,
-) -> None:  # fmt: skip
+    call: Call,
+    columns: filters.Columns = None,
+    where: filters.Where = None,
+    sort: filters.Sort = None,
+    limit: filters.Limit = None,
+) -> None:
     """List the jobs, those that ended within the last hour too.
 
     Conditions know = != < <= > >=; text fits patterns: --where 'state=done'.
@@ -90,9 +97,11 @@ def ls(
     """
     listing = filters.Listing(COLUMNS, LISTED, columns, where or [], sort, limit)
     watch.follow(
-        call, "list the jobs",
-        lambda client: listing.rows(map(with_times, client.admin.job_list())), listing.show,
-    )  # fmt: skip
+        call,
+        "list the jobs",
+        lambda client: listing.rows(map(with_times, client.admin.job_list())),
+        listing.show,
+    )
 
 
 @command('JSON: an object, as "qmctl job ls" gives it.', watched=True)

@@ -26,9 +26,14 @@ Limit = Annotated[int, typer.Option(metavar="N", min=0, help="At most so many; 0
 
 
 def run(
-    call: Call, client: "Client", row: Mapping[str, Any], done: str, *, detach: bool,
+    call: Call,
+    client: "Client",
+    row: Mapping[str, Any],
+    done: str,
+    *,
+    detach: bool,
     told: Callable[[Mapping[str, Any]], str] | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Tell how the job of *row* ends, which *done* says in one word, as in "moved".
 
     Args:

@@ -13,17 +13,21 @@ STORE_ID_BYTES = 16
 Sender = Annotated[
     str,
     typer.Argument(
-        metavar="MANAGER", show_default=False, autocompletion=completion.refused,
+        metavar="MANAGER",
+        show_default=False,
+        autocompletion=completion.refused,
         help="The queue manager that sends to here.",
     ),
-]  # fmt: skip
+]
 Allowed = Annotated[
     str,
     typer.Argument(
-        metavar="MANAGER", show_default=False, autocompletion=completion.allowed,
+        metavar="MANAGER",
+        show_default=False,
+        autocompletion=completion.allowed,
         help="The queue manager that sends to here.",
     ),
-]  # fmt: skip
+]
 
 
 @command()

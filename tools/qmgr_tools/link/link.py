@@ -22,17 +22,20 @@ NewName = Annotated[
 Addresses = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="ADDRESS", show_default=False,
+        metavar="ADDRESS",
+        show_default=False,
         help="HOST:PORT or unix:/PATH; of several, each dial tries the next.",
     ),
-]  # fmt: skip
+]
 Name = Annotated[
     str,
     typer.Argument(
-        metavar="MANAGER", show_default=False, autocompletion=completion.links,
+        metavar="MANAGER",
+        show_default=False,
+        autocompletion=completion.links,
         help="The queue manager there.",
     ),
-]  # fmt: skip
+]
 CONNECTIONS_MAX = 16
 KEEP_ORDER = "Keep the order of messages over several connections."
 ACCEPTABLE = {"PEER_STORE_CHANGED", "RESTORED", "PEER_RESTORED", "STORE_DAMAGED"}
@@ -85,9 +88,15 @@ def create(
         raise usage(f"cannot create link {link}", why, "give addresses, or --passive")
     with call.client(f"create link {link}") as client:
         row = client.admin.link_create(
-            link, said, stopped=stopped, connections=connections, ordered=ordered, fetch=fetch,
-            routes=route or [], transit=transit,
-        )  # fmt: skip
+            link,
+            said,
+            stopped=stopped,
+            connections=connections,
+            ordered=ordered,
+            fetch=fetch,
+            routes=route or [],
+            transit=transit,
+        )
     _tell(call, row, f"link {link} is there: {row.get('state')}")
 
 
@@ -102,10 +111,7 @@ def alter(
     connections: Annotated[
         int | None, typer.Option(min=1, max=CONNECTIONS_MAX, help="How many carry it at a time.")
     ] = None,
-    ordered: Annotated[
-        bool | None,
-        typer.Option("--ordered/--unordered", help=KEEP_ORDER),
-    ] = None,
+    ordered: Annotated[bool | None, typer.Option("--ordered/--unordered", help=KEEP_ORDER)] = None,
     fetch: Annotated[
         bool | None,
         typer.Option("--fetch/--no-fetch", help="Ask there for what waits, over what is dialled."),
@@ -138,10 +144,13 @@ def alter(
     """
     said = [checked(address, "ADDRESS") for address in addresses or []]
     given = {
-        "addresses": said or None, "connections": connections, "ordered": ordered, "fetch": fetch,
+        "addresses": said or None,
+        "connections": connections,
+        "ordered": ordered,
+        "fetch": fetch,
         "routes": None if route is None else [name for name in route if name],
         "transit": transit,
-    }  # fmt: skip
+    }
     changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     if not changes:
         why = "no addresses and none of its options are given"

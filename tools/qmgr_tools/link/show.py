@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 Peer = Annotated[
     str,
     typer.Argument(
-        metavar="MANAGER", show_default=False, autocompletion=completion.peers,
+        metavar="MANAGER",
+        show_default=False,
+        autocompletion=completion.peers,
         help="The queue manager there.",
     ),
-]  # fmt: skip
+]
 
 
 def _up_of(paths: Any) -> str:
@@ -61,15 +63,26 @@ COLUMNS = (
 )
 DIRECTIONS = {"out": "links", "in": "inbound", "allowed": "allowed", "refused": "refused"}
 LISTED = (
-    "link", "state", "paths", "waiting", "in_flight", "commit_id", "resent", "addresses", "error",
-)  # fmt: skip
+    "link",
+    "state",
+    "paths",
+    "waiting",
+    "in_flight",
+    "commit_id",
+    "resent",
+    "addresses",
+    "error",
+)
 
 
 @command(watched=True)
 def ls(
-    call: Call, columns: filters.Columns = None, where: filters.Where = None,
-    sort: filters.Sort = None, limit: filters.Limit = None,
-) -> None:  # fmt: skip
+    call: Call,
+    columns: filters.Columns = None,
+    where: filters.Where = None,
+    sort: filters.Sort = None,
+    limit: filters.Limit = None,
+) -> None:
     """List the links that lead from here, those that lead here, and who may open such.
 
     Conditions, order and columns are of those that lead from here; with a condition the others are

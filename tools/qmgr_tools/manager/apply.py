@@ -15,13 +15,16 @@ from qmgr_tools.queue import backout
 File = Annotated[
     Path,
     typer.Option(
-        "--file", "-f", metavar="FILE", show_default=False, autocompletion=completion.files,
+        "--file",
+        "-f",
+        metavar="FILE",
+        show_default=False,
+        autocompletion=completion.files,
         help="The definitions, in TOML.",
     ),
-]  # fmt: skip
+]
 Prune = Annotated[
-    bool,
-    typer.Option("--prune", help="Delete what the file does not name; queues only if empty."),
+    bool, typer.Option("--prune", help="Delete what the file does not name; queues only if empty.")
 ]
 
 
@@ -96,9 +99,10 @@ def dump(call: Call) -> None:
             {
                 "links": found.links,
                 "inbound": {name: {"store_id": of} for name, of in found.inbound.items()},
-                "templates": found.templates, "queues": found.queues,
+                "templates": found.templates,
+                "queues": found.queues,
                 "aliases": found.aliases,
             }
-        )  # fmt: skip
+        )
     else:
         print(definitions.text(found), end="")

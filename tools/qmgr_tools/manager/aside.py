@@ -28,16 +28,24 @@ LISTED = ("number", "kind", "set_aside", "what", "why")
 
 Number = Annotated[
     int,
-    typer.Argument(metavar="NUMBER", min=1, max=2**63 - 1, show_default=False,
-                   help='As "qmctl aside ls" shows it.'),
-]  # fmt: skip
+    typer.Argument(
+        metavar="NUMBER",
+        min=1,
+        max=2**63 - 1,
+        show_default=False,
+        help='As "qmctl aside ls" shows it.',
+    ),
+]
 
 
 @command(watched=True)
 def ls(
-    call: Call, columns: filters.Columns = None, where: filters.Where = None,
-    sort: filters.Sort = None, limit: filters.Limit = None,
-) -> None:  # fmt: skip
+    call: Call,
+    columns: filters.Columns = None,
+    where: filters.Where = None,
+    sort: filters.Sort = None,
+    limit: filters.Limit = None,
+) -> None:
     """List work and rows that are set aside, the oldest first.
 
     Work that fails twice by a bug is set aside, and so is a stored row that
@@ -60,10 +68,11 @@ def ls(
     """
     listing = filters.Listing(COLUMNS, LISTED, columns, where or [], sort, limit)
     watch.follow(
-        call, "list what is set aside",
+        call,
+        "list what is set aside",
         lambda client: listing.rows([_shown(row) for row in client.admin.aside_list()]),
         listing.show,
-    )  # fmt: skip
+    )
 
 
 @command()
@@ -122,6 +131,8 @@ def _find(client: "Client", number: int) -> Mapping[str, Any]:
         if row["number"] == number:
             return row
     raise Failure(
-        Exit.NOT_FOUND, f"cannot drop item {number}", "nothing of that number is set aside",
+        Exit.NOT_FOUND,
+        f"cannot drop item {number}",
+        "nothing of that number is set aside",
         "see: qmctl aside ls",
-    )  # fmt: skip
+    )

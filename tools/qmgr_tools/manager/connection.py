@@ -32,9 +32,12 @@ LISTED = ("connection", "name", "kind", "address", "open_ms", "consumers", "unit
 
 @command(watched=True)
 def ls(
-    call: Call, columns: filters.Columns = None, where: filters.Where = None,
-    sort: filters.Sort = None, limit: filters.Limit = None,
-) -> None:  # fmt: skip
+    call: Call,
+    columns: filters.Columns = None,
+    where: filters.Where = None,
+    sort: filters.Sort = None,
+    limit: filters.Limit = None,
+) -> None:
     """List the open connections, in order of age. This one is among them.
 
     Conditions know = != < <= > >=; text fits patterns: --where 'name=app.*'.
@@ -58,9 +61,11 @@ def ls(
     """
     listing = filters.Listing(COLUMNS, LISTED, columns, where or [], sort, limit)
     watch.follow(
-        call, "list the connections", lambda client: listing.rows(client.admin.connection_list()),
+        call,
+        "list the connections",
+        lambda client: listing.rows(client.admin.connection_list()),
         listing.show,
-    )  # fmt: skip
+    )
 
 
 @command()
@@ -69,13 +74,17 @@ def close(
     connection: Annotated[
         int,
         typer.Argument(
-            metavar="ID", min=1, max=2**63 - 1, show_default=False,
-            autocompletion=completion.connections, help='As "qmctl connection ls" shows it.',
+            metavar="ID",
+            min=1,
+            max=2**63 - 1,
+            show_default=False,
+            autocompletion=completion.connections,
+            help='As "qmctl connection ls" shows it.',
         ),
     ],
     yes: Yes = False,
     dry: dry_run.DryRun = False,
-) -> None:  # fmt: skip
+) -> None:
     """Close a connection; what it has leased comes back. Asks first.
 
     A client is told to stay away, and what it has open fails; a link dials again.
@@ -92,9 +101,11 @@ def close(
         found = {row["connection"]: row for row in client.admin.connection_list()}.get(connection)
         if found is None:
             raise Failure(
-                Exit.NOT_FOUND, f"cannot close connection {connection}",
-                "it is not there, or has ended", "see: qmctl connection ls",
-            )  # fmt: skip
+                Exit.NOT_FOUND,
+                f"cannot close connection {connection}",
+                "it is not there, or has ended",
+                "see: qmctl connection ls",
+            )
         doing = f"close connection {connection} of {found.get('name')}"
         leased = messages(found.get("leased", 0))
         if dry:

@@ -42,8 +42,12 @@ DOTS_MAX = 32  # in a name that is told to be in want of quotes
 FILE_MAX_BYTES = 16 * 1024 * 1024
 TABLES = ("links", "inbound", "templates", "queues", "aliases")
 LINK_DEFAULTS: dict[str, Any] = {
-    "connections": 1, "ordered": False, "fetch": False, "routes": [], "transit": False,
-}  # fmt: skip
+    "connections": 1,
+    "ordered": False,
+    "fetch": False,
+    "routes": [],
+    "transit": False,
+}
 _PARSED = {"ms": parse_ms, "bytes": parse_bytes}
 _OF_TRANSMISSION = ("depth_max", "bytes_max")
 
@@ -289,6 +293,7 @@ def _said(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return attributes as people write them."""
     return {
         name: queue_attribute.value_text(name, value)
-        if QUEUE_ATTRIBUTES[name].quantity in _PARSED else value
+        if QUEUE_ATTRIBUTES[name].quantity in _PARSED
+        else value
         for name, value in given.items()
-    }  # fmt: skip
+    }

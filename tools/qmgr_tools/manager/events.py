@@ -34,12 +34,15 @@ Limit = Annotated[
 ]
 
 
-@command(selecting.HELP + """
+@command(
+    selecting.HELP
+    + """
 \b
 JSON: an array of objects, with --follow one a line, each with
   time, event, count        when; what; how often in that turn
   manager, facts            which queue manager; what else is known, an object
-""")  # fmt: skip
+"""
+)
 def events(
     call: Call, follow: Follow = False, where: selecting.Where = "", limit: Limit = None
 ) -> None:

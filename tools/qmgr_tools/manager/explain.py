@@ -10,9 +10,7 @@ from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import Exit, Failure, exit_of
 
 # What people who come from MQ look for, and is no error here.
-NO_ERROR = {
-    "2033 MQRC_NO_MSG_AVAILABLE": "a get whose wait is over brings no message: exit code 7",
-}
+NO_ERROR = {"2033 MQRC_NO_MSG_AVAILABLE": "a get whose wait is over brings no message: exit code 7"}
 
 FACTS = (
     output.count("code"),
@@ -48,11 +46,13 @@ def explain(
     code: Annotated[
         str | None,
         typer.Argument(
-            metavar="CODE", show_default=False, autocompletion=names,
+            metavar="CODE",
+            show_default=False,
+            autocompletion=names,
             help="303, QUEUE_FULL or queue-full; IBM MQ: 2053 or MQRC_Q_FULL. All without it.",
         ),
     ] = None,
-) -> None:  # fmt: skip
+) -> None:
     """Tell what an error code means, and what to do about it; without one, list all.
 
     No queue manager is needed.

@@ -18,8 +18,15 @@ if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
 _SAID_HERE = (
-    "addresses", "connections", "ordered", "fetch", "routes", "transit", "alias_of", "store_id",
-)  # fmt: skip
+    "addresses",
+    "connections",
+    "ordered",
+    "fetch",
+    "routes",
+    "transit",
+    "alias_of",
+    "store_id",
+)
 _DELETED = {"alias": "queue"}  # as what else it is deleted
 
 
@@ -51,8 +58,11 @@ class Step:
     def row(self) -> dict[str, Any]:
         """Return what it does, for scripts."""
         return {
-            "action": self.action, "kind": self.kind, "name": self.name, "changed": self.changed,
-        }  # fmt: skip
+            "action": self.action,
+            "kind": self.kind,
+            "name": self.name,
+            "changed": self.changed,
+        }
 
 
 def _words(changed: dict[str, list[Any]]) -> Iterator[str]:

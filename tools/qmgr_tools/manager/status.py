@@ -71,10 +71,12 @@ FACTS = (
 Wait = Annotated[
     int,
     typer.Option(
-        metavar="TIME", parser=option.wait, show_default=False,
+        metavar="TIME",
+        parser=option.wait,
+        show_default=False,
         help=f'Until it answers, as in "10s"; {option.WAITS}.',
     ),
-]  # fmt: skip
+]
 
 
 @command(watched=True)

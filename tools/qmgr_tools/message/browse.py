@@ -19,10 +19,12 @@ BROWSED = 20
 Browsed = Annotated[
     str,
     typer.Argument(
-        metavar="QUEUE", show_default=False, autocompletion=completion.browsable_queues,
+        metavar="QUEUE",
+        show_default=False,
+        autocompletion=completion.browsable_queues,
         help="A queue, or @MANAGER for what waits for a link.",
     ),
-]  # fmt: skip
+]
 Limit = Annotated[int, typer.Option(metavar="N", min=1, help="At most so many.")]
 Delayed = Annotated[
     bool, typer.Option("--delayed", help="Those that wait for their time, not those to be got.")
@@ -31,11 +33,17 @@ Delayed = Annotated[
 
 @command(message_text.LISTED_HELP)
 def browse(
-    call: Call, queue: Browsed, limit: Limit = BROWSED, where: selecting.Where = "",
-    correlation_id: selecting.CorrelationId = "", group_id: selecting.GroupId = "",
-    uid: selecting.GivenUid = None, delayed: Delayed = False,
-    order: grouping.Ordered = grouping.Order.PHYSICAL, all_available: grouping.AllAvailable = False,
-) -> None:  # fmt: skip
+    call: Call,
+    queue: Browsed,
+    limit: Limit = BROWSED,
+    where: selecting.Where = "",
+    correlation_id: selecting.CorrelationId = "",
+    group_id: selecting.GroupId = "",
+    uid: selecting.GivenUid = None,
+    delayed: Delayed = False,
+    order: grouping.Ordered = grouping.Order.PHYSICAL,
+    all_available: grouping.AllAvailable = False,
+) -> None:
     """List the next messages of a queue, and leave them where they are.
 
     Examples:
@@ -47,9 +55,13 @@ def browse(
     chosen = selecting.chosen(where, correlation_id, group_id, uid)
     with call.client(f"browse {queue}", queue) as client:
         browsing = client.browse(
-            queue, limit + 1, delayed=delayed, order=order.value, all_available=all_available,
+            queue,
+            limit + 1,
+            delayed=delayed,
+            order=order.value,
+            all_available=all_available,
             **chosen,
-        )  # fmt: skip
+        )
         found, is_cut = first(browsing, limit)
         if not found:
             selector_hint.tell(client, queue, where)

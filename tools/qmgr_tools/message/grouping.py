@@ -27,26 +27,35 @@ class Order(StrEnum):
 PutGroup = Annotated[
     bytes,
     typer.Option(
-        "--group", metavar="GROUP", show_default=False, parser=option.group,
+        "--group",
+        metavar="GROUP",
+        show_default=False,
+        parser=option.group,
         autocompletion=completion.groups,
         help="The group that it belongs to: a text of at most 24 bytes, or 48 digits.",
     ),
-]  # fmt: skip
+]
 PutNumber = Annotated[
     int | None,
     typer.Option(
-        metavar="NUMBER", min=1, max=GROUP_NUMBER_MAX, show_default="1",
+        metavar="NUMBER",
+        min=1,
+        max=GROUP_NUMBER_MAX,
+        show_default="1",
         help="Its number there; of --lines that of the first.",
     ),
-]  # fmt: skip
+]
 Last = Annotated[bool, typer.Option("--last", help="It ends its group; of --lines the last one.")]
 Number = Annotated[
     int | None,
     typer.Option(
-        metavar="NUMBER", min=1, max=GROUP_NUMBER_MAX, show_default=False,
+        metavar="NUMBER",
+        min=1,
+        max=GROUP_NUMBER_MAX,
+        show_default=False,
         help="The one of that number in the group of --group.",
     ),
-]  # fmt: skip
+]
 Ordered = Annotated[
     Order,
     typer.Option(
@@ -97,9 +106,16 @@ def checked(chosen: dict[str, Any], number: int | None) -> None:
 
 @contextmanager
 def getter(
-    client: "Client", queue: str, chosen: dict[str, Any], order: Order, number: int | None, *,
-    all_available: bool, wait_ms: int, lease_ms: int,
-) -> "Iterator[Callable[[int], list[Message]]]":  # fmt: skip
+    client: "Client",
+    queue: str,
+    chosen: dict[str, Any],
+    order: Order,
+    number: int | None,
+    *,
+    all_available: bool,
+    wait_ms: int,
+    lease_ms: int,
+) -> "Iterator[Callable[[int], list[Message]]]":
     """Yield a function that gets up to so many messages more, as soon as there is one.
 
     Args:

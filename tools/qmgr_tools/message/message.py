@@ -30,17 +30,21 @@ AT_A_TIME = 100
 Target = Annotated[
     str,
     typer.Argument(
-        metavar="QUEUE", show_default=False, autocompletion=completion.definitions,
+        metavar="QUEUE",
+        show_default=False,
+        autocompletion=completion.definitions,
         help="NAME; NAME@MANAGER for one of another queue manager; /TOPIC.",
     ),
-]  # fmt: skip
+]
 Source = Annotated[
     str,
     typer.Argument(
-        metavar="QUEUE", show_default=False, autocompletion=completion.local_queues,
+        metavar="QUEUE",
+        show_default=False,
+        autocompletion=completion.local_queues,
         help="A queue of this queue manager, or a subscription.",
     ),
-]  # fmt: skip
+]
 Body = Annotated[
     str | None, typer.Argument(metavar="BODY", show_default=False, help="The message.")
 ]
@@ -62,10 +66,13 @@ Lines = Annotated[
 Priority = Annotated[
     int | None,
     typer.Option(
-        metavar="0-9", min=0, max=PRIORITY_MAX, show_default="the queue's",
+        metavar="0-9",
+        min=0,
+        max=PRIORITY_MAX,
+        show_default="the queue's",
         help=f"{PRIORITY_MAX} is got first.",
     ),
-]  # fmt: skip
+]
 CorrelationId = Annotated[
     str,
     typer.Option(
@@ -75,49 +82,59 @@ CorrelationId = Annotated[
 Header = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="KEY=TEXT", show_default=False,
+        metavar="KEY=TEXT",
+        show_default=False,
         help="Or KEY:=VALUE, of JSON: delay:=20 is a number to selectors, late:=true a truth. "
         "Repeatable.",
     ),
-]  # fmt: skip
+]
 ContentType = Annotated[
     str, typer.Option(metavar="TYPE", show_default=False, help="As in text/plain.")
 ]
 ReplyTo = Annotated[
     str,
     typer.Option(
-        metavar="QUEUE", show_default=False, help="Where an answer is wanted.",
+        metavar="QUEUE",
+        show_default=False,
+        help="Where an answer is wanted.",
         autocompletion=completion.definitions,
     ),
-]  # fmt: skip
+]
 GivenUid = Annotated[
     str | None,
     typer.Option(
-        "--uid", metavar="ORIGIN.TIMESTAMP", show_default=False,
+        "--uid",
+        metavar="ORIGIN.TIMESTAMP",
+        show_default=False,
         help="The message's identity; refused while a message of it is on the queue.",
     ),
-]  # fmt: skip
+]
 Expiry = Annotated[
     int,
     typer.Option(
-        metavar="TIME", parser=option.expiry, show_default="for ever",
+        metavar="TIME",
+        parser=option.expiry,
+        show_default="for ever",
         help='Given up where it is not got within that, as in "1h".',
     ),
-]  # fmt: skip
+]
 Delay = Annotated[
     int,
     typer.Option(
-        metavar="TIME", parser=option.delay, show_default="none",
+        metavar="TIME",
+        parser=option.delay,
+        show_default="none",
         help='Not to be got before that has passed, as in "5min".',
     ),
-]  # fmt: skip
+]
 DeliverAt = Annotated[
     str,
     typer.Option(
-        metavar="ISO-TIME", show_default=False,
+        metavar="ISO-TIME",
+        show_default=False,
         help="Not to be got before; a time here, or with its zone: 2030-01-31T18:00Z.",
     ),
-]  # fmt: skip
+]
 NonPersistent = Annotated[
     bool, typer.Option("--non-persistent", help="Given up where the daemon starts anew.")
 ]
@@ -135,10 +152,12 @@ Wait = Annotated[
 Lease = Annotated[
     int,
     typer.Option(
-        metavar="TIME", parser=option.lease, show_default="the queue's",
+        metavar="TIME",
+        parser=option.lease,
+        show_default="the queue's",
         help=f"How long it may take to print one; {option.LEASE_MAX}.",
     ),
-]  # fmt: skip
+]
 Release = Annotated[
     bool, typer.Option("--release", help="In the end give them back, as failed, unacknowledged.")
 ]
@@ -150,13 +169,27 @@ BodyOnly = Annotated[
 
 @command()
 def put(
-    call: Call, queue: Target, body: Body = None, file: File = None, stdin: Stdin = False,
-    lines: Lines = False, priority: Priority = None, correlation_id: CorrelationId = "",
-    header: Header = None, content_type: ContentType = "", reply_to: ReplyTo = "",
-    uid: GivenUid = None, expiry: Expiry = 0, delay: Delay = 0, deliver_at: DeliverAt = "",
-    non_persistent: NonPersistent = False, report: Report = False,
-    group: grouping.PutGroup = b"", number: grouping.PutNumber = None, last: grouping.Last = False,
-) -> None:  # fmt: skip
+    call: Call,
+    queue: Target,
+    body: Body = None,
+    file: File = None,
+    stdin: Stdin = False,
+    lines: Lines = False,
+    priority: Priority = None,
+    correlation_id: CorrelationId = "",
+    header: Header = None,
+    content_type: ContentType = "",
+    reply_to: ReplyTo = "",
+    uid: GivenUid = None,
+    expiry: Expiry = 0,
+    delay: Delay = 0,
+    deliver_at: DeliverAt = "",
+    non_persistent: NonPersistent = False,
+    report: Report = False,
+    group: grouping.PutGroup = b"",
+    number: grouping.PutNumber = None,
+    last: grouping.Last = False,
+) -> None:
     """Put a message on a queue, or one for each line of a file. What is answered is on disk.
 
     \b
@@ -173,16 +206,24 @@ def put(
       qmctl put FLIGHTS 'off blocks' --group N12345 --number 1
     """
     put_source.check(
-        f"put on {queue}", body is not None, file is not None, stdin=stdin, lines=lines,
+        f"put on {queue}",
+        body is not None,
+        file is not None,
+        stdin=stdin,
+        lines=lines,
         uid=uid is not None,
-    )  # fmt: skip
+    )
     properties: dict[str, Any] = {
-        "priority": priority, "correlation_id": selecting.correlation(correlation_id),
+        "priority": priority,
+        "correlation_id": selecting.correlation(correlation_id),
         "content_type": content_type,
-        "headers": option.headers(header or []), "reply_to": reply_to, "expiry_ms": expiry,
-        "persistent": not non_persistent, "report": report,
+        "headers": option.headers(header or []),
+        "reply_to": reply_to,
+        "expiry_ms": expiry,
+        "persistent": not non_persistent,
+        "report": report,
         "group": grouping.of_put(group, number, last=last),
-    }  # fmt: skip
+    }
     if report and not reply_to:
         raise usage("--report tells nobody", "no queue is named", "name one with --reply-to")
     properties |= _time_of(delay, deliver_at)
@@ -220,10 +261,16 @@ def matched(result: "PutResult") -> str:
 def _report(
     queue: str, messages: int, refusals: int, size_bytes: int, seconds: float, uid: str | None
 ) -> None:
-    output.document({
-        "queue": queue, "messages": messages, "refused": refusals, "bytes": size_bytes,
-        "seconds": round(seconds, 3), "uid": uid,
-    })  # fmt: skip
+    output.document(
+        {
+            "queue": queue,
+            "messages": messages,
+            "refused": refusals,
+            "bytes": size_bytes,
+            "seconds": round(seconds, 3),
+            "uid": uid,
+        }
+    )
 
 
 def _put_lines(call: Call, queue: str, file: Path | None, properties: dict[str, Any]) -> None:
@@ -240,13 +287,22 @@ def _put_lines(call: Call, queue: str, file: Path | None, properties: dict[str, 
 
 @command(message_text.LINES_HELP)
 def get(
-    call: Call, queue: Source, count: Count = 1, all_: All = False, wait: Wait = 0,
-    lease: Lease = 0, release: Release = False, body_only: BodyOnly = False,
-    where: selecting.Where = "", correlation_id: selecting.CorrelationId = "",
-    group_id: selecting.GroupId = "", uid: selecting.GivenUid = None,
-    order: grouping.Ordered = grouping.Order.PHYSICAL, all_available: grouping.AllAvailable = False,
+    call: Call,
+    queue: Source,
+    count: Count = 1,
+    all_: All = False,
+    wait: Wait = 0,
+    lease: Lease = 0,
+    release: Release = False,
+    body_only: BodyOnly = False,
+    where: selecting.Where = "",
+    correlation_id: selecting.CorrelationId = "",
+    group_id: selecting.GroupId = "",
+    uid: selecting.GivenUid = None,
+    order: grouping.Ordered = grouping.Order.PHYSICAL,
+    all_available: grouping.AllAvailable = False,
     number: grouping.Number = None,
-) -> None:  # fmt: skip
+) -> None:
     """Get messages: they are leased, printed, and acknowledged once they are printed.
 
     A message that is acknowledged is gone from the queue. Where none came, the exit code is 7.
@@ -265,10 +321,16 @@ def get(
     with (
         call.client(f"get from {queue}", queue) as client,
         grouping.getter(
-            client, queue, chosen, order, number, all_available=all_available, wait_ms=wait,
+            client,
+            queue,
+            chosen,
+            order,
+            number,
+            all_available=all_available,
+            wait_ms=wait,
             lease_ms=lease,
         ) as get_more,
-    ):  # fmt: skip
+    ):
         held: list[Message] = []
         while left is None or got < left:
             wanted = AT_A_TIME if left is None else min(left - got, AT_A_TIME)

@@ -34,9 +34,10 @@ def failure(client: "Client", queue: str, wait_ms: int, chosen: Mapping[str, Any
     if group is not None and _is_open(row):
         why = _why_of_group(group, queue)
     return Failure(
-        Exit.EMPTY, f"got nothing from {queue}",
+        Exit.EMPTY,
+        f"got nothing from {queue}",
         *(why or _why(row, queue, wait_ms, hint, selects=bool(chosen))),
-    )  # fmt: skip
+    )
 
 
 def _group(client: "Client", queue: str, group: bytes) -> dict[str, Any] | None:

@@ -43,4 +43,4 @@ def _check_printable(came: Sequence["Message"]) -> None:
                 f"its {humane.size(len(message.body))} are not plain text and this is a terminal; "
                 "it is on the queue again",
                 f"send it elsewhere: qmctl get {message.queue} --body-only > FILE",
-            )  # fmt: skip
+            )

@@ -16,24 +16,33 @@ what is known of each, and on its headers by their names: docs/SELECTORS.md.
 Where = Annotated[
     str,
     typer.Option(
-        metavar="SELECTOR", show_default=False, callback=option.given,
+        metavar="SELECTOR",
+        show_default=False,
+        callback=option.given,
         help="Those that fit this condition: docs/SELECTORS.md.",
     ),
-]  # fmt: skip
+]
 CorrelationId = Annotated[
     str,
     typer.Option(
-        metavar="TEXT", show_default=False, callback=option.given,
+        metavar="TEXT",
+        show_default=False,
+        callback=option.given,
         help="Those of that correlation id.",
     ),
-]  # fmt: skip
+]
 GroupId = Annotated[
     str,
     typer.Option(
-        "--group", "--group-id", metavar="GROUP", show_default=False, callback=option.given,
-        autocompletion=completion.groups, help='Those of that group; see "qmctl group ls".',
+        "--group",
+        "--group-id",
+        metavar="GROUP",
+        show_default=False,
+        callback=option.given,
+        autocompletion=completion.groups,
+        help='Those of that group; see "qmctl group ls".',
     ),
-]  # fmt: skip
+]
 GivenUid = Annotated[
     str | None,
     typer.Option(
@@ -49,9 +58,11 @@ def chosen(where: str, correlation_id: str, group_id: str, uid: str | None) -> d
         Failure: USAGE.
     """
     given = {
-        "--where": bool(where), "--correlation-id": bool(correlation_id),
-        "--group": bool(group_id), "--uid": uid is not None,
-    }  # fmt: skip
+        "--where": bool(where),
+        "--correlation-id": bool(correlation_id),
+        "--group": bool(group_id),
+        "--uid": uid is not None,
+    }
     names = [name for name, is_given in given.items() if is_given]
     if len(names) > 1:
         raise usage(f"cannot select by {' and '.join(names)}", "each selects by itself: give one")

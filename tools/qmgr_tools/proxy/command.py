@@ -30,12 +30,16 @@ def _percent(help_: str) -> Any:
 
 @command(local=True)
 def proxy(
-    call: Call, listen: Listen, target: Target,
+    call: Call,
+    listen: Listen,
+    target: Target,
     delay: Annotated[int, _time("Each way takes so much longer.")] = 0,
     rate: Annotated[
         int,
         typer.Option(
-            metavar="SIZE", parser=option.size, show_default=False,
+            metavar="SIZE",
+            parser=option.size,
+            show_default=False,
             help="At most so many bytes a second, each way of each connection.",
         ),
     ] = 0,
@@ -49,12 +53,15 @@ def proxy(
     seed: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=0, max=SEED_MAX, show_default=False,
+            metavar="N",
+            min=0,
+            max=SEED_MAX,
+            show_default=False,
             help="Repeat the chances of an earlier run.",
         ),
     ] = None,
     duration: Annotated[int, _time("End after so long; else Ctrl-C ends it.")] = 0,
-) -> None:  # fmt: skip
+) -> None:
     """Pass connections on to TARGET as a bad network would: late, cut, stalled, damaged.
 
     For tests of applications, and of links. A chunk is what one read brings, up to 256 KiB. Bytes

@@ -226,10 +226,15 @@ class Proxy:
     """
 
     def __init__(
-        self, host: str, port: int, shape: Shape | None = None, ear: Ear | None = None,
-        listen: tuple[str, int] = (HOST, 0), inlet: MakeInlet = lambda connection, way, pipe: pipe,
+        self,
+        host: str,
+        port: int,
+        shape: Shape | None = None,
+        ear: Ear | None = None,
+        listen: tuple[str, int] = (HOST, 0),
+        inlet: MakeInlet = lambda connection, way, pipe: pipe,
         news: News = lambda what, connection: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Pass on to *host*:*port*, once started; *ear* hears all that is read, as it is read.
 
         Args:

@@ -43,9 +43,14 @@ class _Log:
         self._totals: Counter[str] = Counter()
 
     def write(
-        self, what: str, connection: int | None = None, way: Way | None = None,
-        count: int | None = None, of: str = "", facts: Mapping[str, Any] = NOTHING,
-    ) -> None:  # fmt: skip
+        self,
+        what: str,
+        connection: int | None = None,
+        way: Way | None = None,
+        count: int | None = None,
+        of: str = "",
+        facts: Mapping[str, Any] = NOTHING,
+    ) -> None:
         """Print one thing; *of* says what is counted."""
         self._totals[what] += 1
         ms = round((time.monotonic() - self._started_s) * 1_000)
@@ -92,10 +97,13 @@ def _inlet(log: _Log, plan: Plan, connection: ProxyConnection, way: Way, pipe: P
 
 async def _run(log: _Log, plan: Plan) -> None:
     made = Proxy(
-        plan.target.host, plan.target.port, plan.shape, listen=plan.listen,
+        plan.target.host,
+        plan.target.port,
+        plan.shape,
+        listen=plan.listen,
         inlet=lambda connection, way, pipe: _inlet(log, plan, connection, way, pipe),
         news=lambda what, connection: log.write(what, connection.number),
-    )  # fmt: skip
+    )
     try:
         await made.start()
     except OSError as error:
@@ -110,10 +118,12 @@ async def _run(log: _Log, plan: Plan) -> None:
         async with asyncio.TaskGroup() as tasks:
             making = tasks.create_task(
                 proxy_weather.run(
-                    made, plan.weather, plan.seed,
+                    made,
+                    plan.weather,
+                    plan.seed,
                     lambda what, count: log.write(what, count=count, of="connection"),
                 )
-            )  # fmt: skip
+            )
             with suppress(TimeoutError):
                 async with asyncio.timeout(plan.duration_ms / 1000 if plan.duration_ms else None):
                     await ended.wait()

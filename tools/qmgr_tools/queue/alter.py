@@ -16,10 +16,11 @@ from qmgr_tools.queue.queue import COLUMNS, AliasOf, AnyName, with_state
 PutInhibit = Annotated[
     bool | None,
     typer.Option(
-        "--put-inhibit/--no-put-inhibit", help="Refuse puts, or take them again.",
+        "--put-inhibit/--no-put-inhibit",
+        help="Refuse puts, or take them again.",
         show_default=False,
     ),
-]  # fmt: skip
+]
 GetInhibit = Annotated[
     bool | None,
     typer.Option(
@@ -30,9 +31,14 @@ GetInhibit = Annotated[
 
 @command(options=queue_attribute.options(takes_default=True))
 def alter(
-    call: Call, queue: AnyName, put_inhibit: PutInhibit = None, get_inhibit: GetInhibit = None,
-    alias_of: AliasOf = None, dry: dry_run.DryRun = False, **attributes: Any,
-) -> None:  # fmt: skip
+    call: Call,
+    queue: AnyName,
+    put_inhibit: PutInhibit = None,
+    get_inhibit: GetInhibit = None,
+    alias_of: AliasOf = None,
+    dry: dry_run.DryRun = False,
+    **attributes: Any,
+) -> None:
     """Change options of a queue that is in use; in force at once, and over restarts.
 
     The word "default" takes an option back: its template has it then, or the queue manager. A limit
@@ -60,9 +66,10 @@ def alter(
     changes = queue_attribute.given(attributes | inhibits | {"alias_of": alias_of})
     if not changes:
         raise usage(
-            f"nothing is to be altered on queue {queue}", "no option says what",
+            f"nothing is to be altered on queue {queue}",
+            "no option says what",
             "as in: --depth-max 5000, --put-inhibit; see --help",
-        )  # fmt: skip
+        )
     with call.client(f"alter queue {queue}", queue) as client:
         if dry:
             row: Mapping[str, Any] = _altered(queue, client.admin.queue_show(queue), changes)

@@ -61,13 +61,23 @@ PANELS: dict[str, dict[str, str]] = {
 Panels: TypeAlias = Mapping[str, Mapping[str, str]]
 Attributes: TypeAlias = Mapping[str, Attribute]  # of queues, of subscriptions, of topics
 _METAVARS = {
-    "messages": "N", "bytes": "SIZE", "ms": "TIME", "count": "N", "percent": "N", "factor": "X",
-    "queue": "QUEUE", "choice": "WORD",
-}  # fmt: skip
+    "messages": "N",
+    "bytes": "SIZE",
+    "ms": "TIME",
+    "count": "N",
+    "percent": "N",
+    "factor": "X",
+    "queue": "QUEUE",
+    "choice": "WORD",
+}
 _SAID: dict[str, Callable[[Any], str]] = {
-    "messages": "{:,}".format, "bytes": humane.exact_size, "ms": ms_text, "count": "{:,}".format,
-    "percent": "{}".format, "factor": "{:g}".format,
-}  # fmt: skip
+    "messages": "{:,}".format,
+    "bytes": humane.exact_size,
+    "ms": ms_text,
+    "count": "{:,}".format,
+    "percent": "{}".format,
+    "factor": "{:g}".format,
+}
 
 
 def option_name(name: str) -> str:
@@ -97,9 +107,13 @@ def column(name: str, attributes: Attributes = QUEUE_ATTRIBUTES) -> output.Colum
     """Return the column of the attribute *name*."""
     quantity, title = attributes[name].quantity, said(name).upper()
     makers: dict[str, Callable[[str, str], output.Column]] = {
-        "bytes": output.exact_size, "ms": output.exact_duration, "messages": output.count,
-        "count": output.count, "percent": output.count, "factor": output.count,
-    }  # fmt: skip
+        "bytes": output.exact_size,
+        "ms": output.exact_duration,
+        "messages": output.count,
+        "count": output.count,
+        "percent": output.count,
+        "factor": output.count,
+    }
     if quantity == "flag":
         return output.Column(name, title, output.flag)
     return makers.get(quantity, output.text)(name, title)
@@ -157,12 +171,14 @@ def options(
     """
     return tuple(
         inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=None,
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
             annotation=_annotation(name, attributes, about, panel, takes_default),
         )
         for panel, names in panels.items()
         for name, about in names.items()
-    )  # fmt: skip
+    )
 
 
 def _annotation(
@@ -185,11 +201,14 @@ def _annotation(
     elif known.is_number:
         span = f" ({' to '.join(map(_SAID[known.quantity], (max(known.low, 0), known.high)))})"
     taken = typer.Option(
-        word, help=f"{about}{span}.", rich_help_panel=panel, show_default=False,
+        word,
+        help=f"{about}{span}.",
+        rich_help_panel=panel,
+        show_default=False,
         metavar=_METAVARS[known.quantity],
         parser=option.or_default(read) if takes_default else read,
         autocompletion=_completion(known),
-    )  # fmt: skip
+    )
     return Annotated[Any, taken]
 
 

@@ -15,17 +15,21 @@ if TYPE_CHECKING:
 Source = Annotated[
     str,
     typer.Argument(
-        metavar="FROM", show_default=False, autocompletion=completion.local_queues,
+        metavar="FROM",
+        show_default=False,
+        autocompletion=completion.local_queues,
         help="A queue of this queue manager.",
     ),
-]  # fmt: skip
+]
 Target = Annotated[
     str,
     typer.Argument(
-        metavar="TO", show_default=False, autocompletion=completion.definitions,
+        metavar="TO",
+        show_default=False,
+        autocompletion=completion.definitions,
         help="NAME, or NAME@MANAGER for one of another queue manager.",
     ),
-]  # fmt: skip
+]
 MORE_HELP = (
     selecting.HELP
     + """
@@ -42,10 +46,15 @@ JSON: the job at its end, as "qmctl job ls" gives it
 
 @command(MORE_HELP)
 def move(
-    call: Call, source: Source, target: Target, where: selecting.Where = "",
-    limit: job_run.Limit = 0, rate: job_run.Rate = 0, detach: job_run.Detach = False,
+    call: Call,
+    source: Source,
+    target: Target,
+    where: selecting.Where = "",
+    limit: job_run.Limit = 0,
+    rate: job_run.Rate = 0,
+    detach: job_run.Detach = False,
     dry: dry_run.DryRun = False,
-) -> None:  # fmt: skip
+) -> None:
     """Move messages from a queue to another, in their order, each with its UID.
 
     Examples:
@@ -58,10 +67,15 @@ def move(
 
 @command(MORE_HELP)
 def copy(
-    call: Call, source: Source, target: Target, where: selecting.Where = "",
-    limit: job_run.Limit = 0, rate: job_run.Rate = 0, detach: job_run.Detach = False,
+    call: Call,
+    source: Source,
+    target: Target,
+    where: selecting.Where = "",
+    limit: job_run.Limit = 0,
+    rate: job_run.Rate = 0,
+    detach: job_run.Detach = False,
     dry: dry_run.DryRun = False,
-) -> None:  # fmt: skip
+) -> None:
     """Copy messages of a queue to another, each with its UID; those there already are skipped.
 
     Examples:
@@ -72,9 +86,17 @@ def copy(
 
 
 def _start(
-    call: Call, source: str, target: str, where: str, limit: int, rate: int, *, detach: bool,
-    dry: bool, is_copy: bool,
-) -> None:  # fmt: skip
+    call: Call,
+    source: str,
+    target: str,
+    where: str,
+    limit: int,
+    rate: int,
+    *,
+    detach: bool,
+    dry: bool,
+    is_copy: bool,
+) -> None:
     verb, done = ("copy", "copied") if is_copy else ("move", "moved")
     with call.client(f"{verb} from {source} to {target}", source) as client:
         if dry:

@@ -31,10 +31,12 @@ Name = Annotated[
 AnyName = Annotated[
     str,
     typer.Argument(
-        metavar="QUEUE", show_default=False, autocompletion=completion.queues,
+        metavar="QUEUE",
+        show_default=False,
+        autocompletion=completion.queues,
         help="Its name; @MANAGER is what waits for a link.",
     ),
-]  # fmt: skip
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 COLUMNS = (
@@ -88,10 +90,12 @@ WAY = (output.text("waits_on", "messages wait on"), output.text("link"))
 AliasOf = Annotated[
     str | None,
     typer.Option(
-        metavar="QUEUE", show_default=False, autocompletion=completion.definitions,
+        metavar="QUEUE",
+        show_default=False,
+        autocompletion=completion.definitions,
         help="The queue for which it is another name.",
     ),
-]  # fmt: skip
+]
 
 
 @command(options=queue_attribute.options(takes_default=False))
@@ -100,13 +104,15 @@ def create(
     queue: Annotated[
         str,
         typer.Argument(
-            metavar="QUEUE", show_default=False, autocompletion=completion.new_queues,
+            metavar="QUEUE",
+            show_default=False,
+            autocompletion=completion.new_queues,
             help="NAME, or NAME@MANAGER.",
         ),
     ],
     alias_of: AliasOf = None,
     **attributes: Any,
-) -> None:  # fmt: skip
+) -> None:
     """Create a queue; what exists already, just so, is left as it is.
 
     A name is 1 to 64 of A-Z a-z 0-9 . _ -. What is put on NAME@MANAGER goes over the link to that
@@ -162,9 +168,11 @@ def _exists(queue: str, row: Mapping[str, Any], asked: Mapping[str, Any]) -> Fai
         or (column.key in asked and row.get(column.key) != asked[column.key])
     ]
     return Failure(
-        Exit.REFUSED, f"cannot create queue {queue}", f"it exists: {'; '.join(whys)}",
+        Exit.REFUSED,
+        f"cannot create queue {queue}",
+        f"it exists: {'; '.join(whys)}",
         f"give it others with: qmctl queue alter {queue}{queue_attribute.options_text(asked)}",
-    )  # fmt: skip
+    )
 
 
 def with_state(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,12 +182,15 @@ def with_state(row: Mapping[str, Any]) -> dict[str, Any]:
 
 @command(watched=True)
 def ls(
-    call: Call, columns: filters.Columns = None, where: filters.Where = None,
-    sort: filters.Sort = None, limit: filters.Limit = None,
+    call: Call,
+    columns: filters.Columns = None,
+    where: filters.Where = None,
+    sort: filters.Sort = None,
+    limit: filters.Limit = None,
     system: Annotated[
         bool, typer.Option("--system", help="The queue manager's own, too: SYSTEM.*")
     ] = False,
-) -> None:  # fmt: skip
+) -> None:
     """List the queues, in order of name.
 
     Conditions know = != < <= > >=; text fits patterns: --where 'queue=app.*'.
@@ -193,9 +204,11 @@ def ls(
     """
     listing = filters.Listing(COLUMNS, LISTED, columns, where or [], sort, limit)
     watch.follow(
-        call, "list the queues",
-        lambda client: listing.rows(map(with_state, _listed(client, system))), listing.show,
-    )  # fmt: skip
+        call,
+        "list the queues",
+        lambda client: listing.rows(map(with_state, _listed(client, system))),
+        listing.show,
+    )
 
 
 def _listed(client: "Client", system: bool) -> Sequence[Mapping[str, Any]]:
@@ -315,9 +328,11 @@ def delete(
             raise Failure(Exit.REFUSED, f"cannot delete queue {queue}", why, remedy)
         if depth and not purge:
             raise Failure(
-                Exit.REFUSED, f"cannot delete queue {queue}", f"it holds {messages(depth)}",
+                Exit.REFUSED,
+                f"cannot delete queue {queue}",
+                f"it holds {messages(depth)}",
                 "get them, or delete it with --purge",
-            )  # fmt: skip
+            )
         rows = client.admin.queue_list()
         aliases = [one["queue"] for one in rows if one.get("alias_of") == queue]
         if dry:
@@ -342,9 +357,12 @@ def _note_aliases(call: Call, aliases: list[str], leads: str) -> None:
 
 @command()
 def purge(
-    call: Call, queue: Name, where: selecting.Where = "", yes: Yes = False,
+    call: Call,
+    queue: Name,
+    where: selecting.Where = "",
+    yes: Yes = False,
     dry: dry_run.DryRun = False,
-) -> None:  # fmt: skip
+) -> None:
     """Remove the messages that are on a queue now and not leased; asks first.
 
     Delayed messages, too. With --where those that it selects.

@@ -7,9 +7,7 @@ OPEN = "open"
 BREAKER = "breaker"  # too much fails: delivery pauses, or one message is tried
 CLOSED = "closed"  # the breaker that hands messages out
 # By whether puts and gets are inhibited.
-_INHIBITED = {
-    (True, False): "no puts", (False, True): "no gets", (True, True): "closed",
-}  # fmt: skip
+_INHIBITED = {(True, False): "no puts", (False, True): "no gets", (True, True): "closed"}
 
 
 def of(row: Mapping[str, Any]) -> str:

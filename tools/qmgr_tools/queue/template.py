@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 Pattern = Annotated[
     str,
     typer.Argument(
-        metavar="PATTERN", show_default=False, autocompletion=completion.templates,
+        metavar="PATTERN",
+        show_default=False,
+        autocompletion=completion.templates,
         help="What names hold, and * for any run of it: 'APP.*'.",
     ),
-]  # fmt: skip
+]
 FLAT = (output.text("pattern"), output.count("queues"))
 COLUMNS = (*FLAT, *queue_attribute.COLUMNS)
 LISTED = ("pattern", "queues", "gives")
@@ -41,9 +43,12 @@ def _gives(row: Mapping[str, Any]) -> dict[str, Any]:
 
 @command()
 def ls(
-    call: Call, columns: filters.Columns = None, where: filters.Where = None,
-    sort: filters.Sort = None, limit: filters.Limit = None,
-) -> None:  # fmt: skip
+    call: Call,
+    columns: filters.Columns = None,
+    where: filters.Where = None,
+    sort: filters.Sort = None,
+    limit: filters.Limit = None,
+) -> None:
     """List the templates, in order of their patterns.
 
     JSON: an array of objects: the templates, as "qmctl template show" gives them.
@@ -94,9 +99,11 @@ def _found(client: "Client", pattern: str) -> Mapping[str, Any]:
         if row["pattern"] == pattern:
             return row
     raise Failure(
-        Exit.NOT_FOUND, f"cannot show template {pattern}", f"there is no template {pattern}",
+        Exit.NOT_FOUND,
+        f"cannot show template {pattern}",
+        f"there is no template {pattern}",
         "see: qmctl template ls",
-    )  # fmt: skip
+    )
 
 
 @command(options=queue_attribute.options(takes_default=False))

@@ -16,9 +16,12 @@ NOW, ON_RETURN, NO_ROOM = "now", "on return", "no room"
 FIRST = 3  # UIDs of each
 SHOWN_MAX = 100  # subscriptions, for people
 COLUMNS = (
-    output.whole("subscription"), output.count("messages"), output.size("bytes"),
-    output.text("outcome", "SENT"), output.Column("first", "FIRST OF THEM", output.listed),
-)  # fmt: skip
+    output.whole("subscription"),
+    output.count("messages"),
+    output.size("bytes"),
+    output.text("outcome", "SENT"),
+    output.Column("first", "FIRST OF THEM", output.listed),
+)
 
 
 class Preview(NamedTuple):
@@ -31,9 +34,14 @@ class Preview(NamedTuple):
 
 
 def preview(
-    client: "Client", uid: str | None, where: str, names: list[str], limit: int = 0, *,
+    client: "Client",
+    uid: str | None,
+    where: str,
+    names: list[str],
+    limit: int = 0,
+    *,
     is_drop: bool = False,
-) -> Preview:  # fmt: skip
+) -> Preview:
     """Tell what a job on what is parked would do, up to *limit* that go (0: all); changes nothing.
 
     Args:
@@ -48,9 +56,10 @@ def preview(
             name, size = parked["subscription"], parked["bytes"]
             outcome = NOW if is_drop else subscribers.outcome(name)
             counts[outcome] += 1
-            row = rows.setdefault((name, outcome), {
-                "subscription": name, "messages": 0, "bytes": 0, "outcome": outcome, "first": [],
-            })  # fmt: skip
+            row = rows.setdefault(
+                (name, outcome),
+                {"subscription": name, "messages": 0, "bytes": 0, "outcome": outcome, "first": []},
+            )
             row["messages"] += 1
             row["bytes"] += size
             row["first"] += [parked["uid"]] * (len(row["first"]) < FIRST)

@@ -37,32 +37,53 @@ Uid = Annotated[
 Subscription = Annotated[
     str,
     typer.Option(
-        "--subscription", "--to", metavar="NAME", show_default=False, callback=option.given,
-        autocompletion=completion.subscriptions, help="What is parked for that one.",
+        "--subscription",
+        "--to",
+        metavar="NAME",
+        show_default=False,
+        callback=option.given,
+        autocompletion=completion.subscriptions,
+        help="What is parked for that one.",
     ),
-]  # fmt: skip
+]
 Limit = Annotated[int, typer.Option(metavar="N", min=1, help="At most so many publications.")]
 COLUMNS = (
-    output.whole("uid"), output.text("topic"), output.text("age"),
-    output.size("body_bytes", "SIZE"), output.count("subscribers"),
-    output.name("first", "FIRST OF THEM"), output.count("awaited"),
-    output.name("reason", is_long=True), output.name("text", is_long=True),
-    output.text("put_time", "PUBLISHED"), output.text("parked"),
-)  # fmt: skip
+    output.whole("uid"),
+    output.text("topic"),
+    output.text("age"),
+    output.size("body_bytes", "SIZE"),
+    output.count("subscribers"),
+    output.name("first", "FIRST OF THEM"),
+    output.count("awaited"),
+    output.name("reason", is_long=True),
+    output.name("text", is_long=True),
+    output.text("put_time", "PUBLISHED"),
+    output.text("parked"),
+)
 LISTED = ("uid", "topic", "age", "body_bytes", "subscribers", "first", "awaited", "reason")
 FACTS = (
-    output.text("uid"), output.text("topic"), output.text("published"),
-    output.size("body_bytes", "size"), output.count("subscribers"),
-)  # fmt: skip
+    output.text("uid"),
+    output.text("topic"),
+    output.text("published"),
+    output.size("body_bytes", "size"),
+    output.count("subscribers"),
+)
 SUBSCRIBERS = (
-    output.whole("subscription"), output.text("parked"), output.count("failed"),
-    output.count("delivered"), output.count("republished"),
+    output.whole("subscription"),
+    output.text("parked"),
+    output.count("failed"),
+    output.count("delivered"),
+    output.count("republished"),
     output.Column("awaits_return", "AWAITED", output.flag),
-)  # fmt: skip
+)
 ATTEMPTS = (
-    output.whole("subscription"), output.text("time"), output.text("code"), output.name("reason"),
-    output.name("client"), output.long_text("text"),
-)  # fmt: skip
+    output.whole("subscription"),
+    output.text("time"),
+    output.text("code"),
+    output.name("reason"),
+    output.name("client"),
+    output.long_text("text"),
+)
 
 
 @command(
@@ -78,9 +99,12 @@ JSON: an array of objects with
 """
 )
 def ls(
-    call: Call, subscription: Subscription = "", where: selecting.Where = "",
-    columns: filters.Columns = None, limit: Limit = LISTED_MAX,
-) -> None:  # fmt: skip
+    call: Call,
+    subscription: Subscription = "",
+    where: selecting.Where = "",
+    columns: filters.Columns = None,
+    limit: Limit = LISTED_MAX,
+) -> None:
     """List what is parked: each publication once, with how many are on its list.
 
     A publication is parked for those who gave it back more often than their redelivery limit; all
@@ -118,10 +142,15 @@ def publications(parked: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]
             names += [row["subscription"]] * (count <= FIRST)
             last = row if not last or _parked_us(row) >= _parked_us(last) else last
         yield {
-            "uid": uid, "topic": last["topic"], "put_time": humane.rfc3339(last["put_us"]),
-            "body_bytes": last["bytes"], "subscribers": count, "first": names, "awaited": awaited,
+            "uid": uid,
+            "topic": last["topic"],
+            "put_time": humane.rfc3339(last["put_us"]),
+            "body_bytes": last["bytes"],
+            "subscribers": count,
+            "first": names,
+            "awaited": awaited,
             **_why(last),
-        }  # fmt: skip
+        }
 
 
 def _parked_us(row: Mapping[str, Any]) -> int:
@@ -174,10 +203,13 @@ def show(call: Call, uid: Uid) -> None:
         body = _body(client, wanted)
     first = rows[0]
     found = {
-        "uid": uid, "topic": first["topic"], "put_time": humane.rfc3339(first["put_us"]),
-        "body_bytes": first["bytes"], **message_text.body_of(body),
+        "uid": uid,
+        "topic": first["topic"],
+        "put_time": humane.rfc3339(first["put_us"]),
+        "body_bytes": first["bytes"],
+        **message_text.body_of(body),
         "subscribers": list(map(_subscriber, rows)),
-    }  # fmt: skip
+    }
     if call.is_json:
         output.document(found)
     else:
@@ -219,14 +251,21 @@ def not_parked(doing: str, uid: str) -> Failure:
 def _subscriber(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return who is on a list as the help describes it."""
     return {
-        "subscription": row["subscription"], **_why(row), "failed": row["failed"],
-        "delivered": row["delivered"], "code": row["code"], "republished": row["republished"],
+        "subscription": row["subscription"],
+        **_why(row),
+        "failed": row["failed"],
+        "delivered": row["delivered"],
+        "code": row["code"],
+        "republished": row["republished"],
         "awaits_return": row["awaits_return"],
         "attempts": [
             {
-                "time": humane.rfc3339(us), "code": name_of(code) if code else "",
-                "reason": reason, "text": text, "client": client,
+                "time": humane.rfc3339(us),
+                "code": name_of(code) if code else "",
+                "reason": reason,
+                "text": text,
+                "client": client,
             }
             for us, code, reason, text, client in row["attempts"]
         ],
-    }  # fmt: skip
+    }

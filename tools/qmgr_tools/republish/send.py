@@ -27,11 +27,14 @@ Uid = Annotated[
 To = Annotated[
     list[str] | None,
     typer.Option(
-        "--to", "--subscription", metavar="NAME", show_default=False,
+        "--to",
+        "--subscription",
+        metavar="NAME",
+        show_default=False,
         autocompletion=completion.subscriptions,
         help="What is parked for that subscription alone. Repeatable.",
     ),
-]  # fmt: skip
+]
 Max = Annotated[
     int, typer.Option("--max", "--limit", metavar="N", min=0, help="At most so many; 0 = all.")
 ]
@@ -55,9 +58,15 @@ wait for their subscriber's return, stayed had no room
 """
 )
 def send(
-    call: Call, uid: Uid = None, where: selecting.Where = "", to: To = None, rate: job_run.Rate = 0,
-    max_: Max = 0, detach: job_run.Detach = False, dry: dry_run.DryRun = False,
-) -> None:  # fmt: skip
+    call: Call,
+    uid: Uid = None,
+    where: selecting.Where = "",
+    to: To = None,
+    rate: job_run.Rate = 0,
+    max_: Max = 0,
+    detach: job_run.Detach = False,
+    dry: dry_run.DryRun = False,
+) -> None:
     """Deliver what is parked once more, to those alone who are on its list.
 
     Who has had a publication gets nothing. It keeps its UID, is marked as republished, and its
@@ -77,9 +86,12 @@ def send(
             republish_preview.tell(call, found)
             return
         row = client.admin.republish(
-            where=where, uid=None if uid is None else option.uid(uid), subscriptions=names,
-            rate=rate, messages_max=max_,
-        )  # fmt: skip
+            where=where,
+            uid=None if uid is None else option.uid(uid),
+            subscriptions=names,
+            rate=rate,
+            messages_max=max_,
+        )
         job_run.run(call, client, row, "sent", detach=detach, told=_told_sent)
 
 
@@ -94,9 +106,16 @@ JSON: the job at its end, as "qmctl job ls" gives it
 """
 )
 def drop(
-    call: Call, uid: Uid = None, where: selecting.Where = "", to: To = None, rate: job_run.Rate = 0,
-    max_: Max = 0, detach: job_run.Detach = False, yes: Yes = False, dry: dry_run.DryRun = False,
-) -> None:  # fmt: skip
+    call: Call,
+    uid: Uid = None,
+    where: selecting.Where = "",
+    to: To = None,
+    rate: job_run.Rate = 0,
+    max_: Max = 0,
+    detach: job_run.Detach = False,
+    yes: Yes = False,
+    dry: dry_run.DryRun = False,
+) -> None:
     """Forget what is parked, for good; asks first.
 
     Once nobody is on the list of a publication, that is gone.
@@ -119,9 +138,13 @@ def drop(
             if found.now:
                 confirm(word, "drop what is parked", loss, yes=yes)
         row = client.admin.republish(
-            where=where, uid=None if uid is None else option.uid(uid), subscriptions=names,
-            rate=rate, messages_max=max_, drop=True,
-        )  # fmt: skip
+            where=where,
+            uid=None if uid is None else option.uid(uid),
+            subscriptions=names,
+            rate=rate,
+            messages_max=max_,
+            drop=True,
+        )
         job_run.run(call, client, row, "dropped", detach=detach, told=_told_dropped)
 
 

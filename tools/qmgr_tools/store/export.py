@@ -51,38 +51,50 @@ def tables(incomplete: str) -> list[str]:
 Paths = Annotated[
     list[str] | None,
     typer.Option(
-        "--path", metavar="SNAPSHOT", show_default=False, autocompletion=completion.files,
+        "--path",
+        metavar="SNAPSHOT",
+        show_default=False,
+        autocompletion=completion.files,
         help="A snapshot, a directory of them or a pattern; may be repeated.",
     ),
-]  # fmt: skip
+]
 To = Annotated[
     str,
     typer.Option(
-        metavar="DIR", show_default=False, autocompletion=completion.files,
+        metavar="DIR",
+        show_default=False,
+        autocompletion=completion.files,
         help="A directory, or a URL that fsspec (Parquet) or deltalake reaches.",
     ),
-]  # fmt: skip
+]
 Url = Annotated[
     str,
     typer.Option(
-        "--url", metavar="ADDRESS", show_default=False,
+        "--url",
+        metavar="ADDRESS",
+        show_default=False,
         help="In place of --path: history of a queue manager that runs.",
     ),
-]  # fmt: skip
+]
 Cursor = Annotated[
     str,
     typer.Option(
-        "--cursor", metavar="NAME", show_default=False,
+        "--cursor",
+        metavar="NAME",
+        show_default=False,
         help="With --url: the export cursor that keeps what is not exported.",
     ),
-]  # fmt: skip
+]
 TableNames = Annotated[
     list[str] | None,
     typer.Option(
-        "--table", metavar="TABLE", autocompletion=tables, show_default=False,
+        "--table",
+        metavar="TABLE",
+        autocompletion=tables,
+        show_default=False,
         help="Which table; may be repeated. Without it messages.",
     ),
-]  # fmt: skip
+]
 Full = Annotated[
     bool, typer.Option("--full", help="Each snapshot whole, not what is new in it alone.")
 ]
@@ -92,24 +104,27 @@ Queues = Annotated[
 Pattern = Annotated[
     str,
     typer.Option(
-        metavar="REGEX", show_default=False,
+        metavar="REGEX",
+        show_default=False,
         help="Queues whose whole name matches a regular expression.",
     ),
-]  # fmt: skip
+]
 States = Annotated[
     str,
     typer.Option(
-        metavar="STATES", show_default=False,
+        metavar="STATES",
+        show_default=False,
         help="Messages that are ready, delayed, transmission, parked, ...",
     ),
-]  # fmt: skip
+]
 Since = Annotated[
     str,
     typer.Option(
-        metavar="TIME", show_default=False,
+        metavar="TIME",
+        show_default=False,
         help="Rows from then on: 2026-05-01, 2026-05-01T12:30:00Z.",
     ),
-]  # fmt: skip
+]
 Until = Annotated[str, typer.Option(metavar="TIME", show_default=False, help="Rows before then.")]
 OnDamaged = Annotated[
     Damaged,
@@ -180,9 +195,9 @@ def export(
     names = table or ["history" if url else "messages"]
     found = [_export(where, name, given) for name in names]
     if call.is_json:
-        output.document({
-            "to": to, "format": format.value, "full": full, "tables": [_row(one) for one in found],
-        })  # fmt: skip
+        output.document(
+            {"to": to, "format": format.value, "full": full, "tables": [_row(one) for one in found]}
+        )
         return
     _tell(found, to)
 
@@ -213,9 +228,13 @@ def _row(one: "Exported") -> dict[str, Any]:
     queues = [part._asdict() for part in one.written]
     totals = {key: sum(part[key] for part in queues) for key in ("rows", "bytes", "files")}
     return {
-        "table": one.table, "path": one.path, "snapshots": one.snapshots, "skipped": one.skipped,
-        **totals, "queues": queues,
-    }  # fmt: skip
+        "table": one.table,
+        "path": one.path,
+        "snapshots": one.snapshots,
+        "skipped": one.skipped,
+        **totals,
+        "queues": queues,
+    }
 
 
 class Where(NamedTuple):
@@ -235,19 +254,22 @@ def _check(where: Where, table: list[str] | None) -> None:
     too_much = where.url and (where.full or table not in (None, ["history"]))
     if bool(where.snapshots) == bool(where.url) or too_much:
         raise usage(
-            what, "--path is needed, or --url, which has history alone",
+            what,
+            "--path is needed, or --url, which has history alone",
             "name a snapshot, or the address of a queue manager, with no --table and no --full",
-        )  # fmt: skip
+        )
     if where.cursor and not where.url:
         raise usage(
-            what, "--cursor goes with --url: snapshots keep none",
+            what,
+            "--cursor goes with --url: snapshots keep none",
             "leave it out, or name a queue manager that runs: --url ADDRESS",
-        )  # fmt: skip
+        )
     if where.url and not where.cursor:
         raise usage(
-            what, "--cursor is missing: it keeps what is not exported yet",
+            what,
+            "--cursor is missing: it keeps what is not exported yet",
             "name one that no other export uses: --cursor lake",
-        )  # fmt: skip
+        )
 
 
 def _export(where: Where, table: str, given: dict[str, str]) -> "Exported":

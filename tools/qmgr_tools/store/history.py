@@ -24,31 +24,43 @@ Event = StrEnum("Event", {name: name for name in history.EVENTS})  # type: ignor
 Queues = Annotated[
     list[str] | None,
     typer.Option(
-        "--queue", "-q", metavar="QUEUE", show_default=False, autocompletion=completion.queues,
+        "--queue",
+        "-q",
+        metavar="QUEUE",
+        show_default=False,
+        autocompletion=completion.queues,
         help="Of this queue or subscription only; repeatable.",
     ),
-]  # fmt: skip
+]
 Events = Annotated[
     list[Event] | None,
     typer.Option(
-        "--event", "-e", metavar="EVENT", show_default=False,
+        "--event",
+        "-e",
+        metavar="EVENT",
+        show_default=False,
         help="Events of this kind only; repeatable.",
     ),
-]  # fmt: skip
+]
 Uid = Annotated[
     str,
     typer.Option(
-        "--uid", metavar="ORIGIN.TIMESTAMP", show_default=False,
+        "--uid",
+        metavar="ORIGIN.TIMESTAMP",
+        show_default=False,
         help="Of the message of that identity only.",
     ),
-]  # fmt: skip
+]
 After = Annotated[
     int,
     typer.Option(
-        "--after", metavar="ROW", min=0, show_default=False,
+        "--after",
+        metavar="ROW",
+        min=0,
+        show_default=False,
         help="Begin behind this row; else with the oldest that is kept.",
     ),
-]  # fmt: skip
+]
 Limit = Annotated[
     int | None, typer.Option(metavar="N", min=1, show_default=False, help="Only the last N.")
 ]
@@ -91,7 +103,9 @@ restart), damaged.
 """
 
 
-@command(EVENTS_TEXT + """
+@command(
+    EVENTS_TEXT
+    + """
 \b
 JSON: an array of objects, with --follow one a line, each with
   time, event, queue, queue_id  when; what; where
@@ -100,11 +114,17 @@ JSON: an array of objects, with --follow one a line, each with
   age_ms                        since it was put there
   peer, target, code            who had it; where it went; why; or null
   row                           in which row of history it stands
-""")  # fmt: skip
+"""
+)
 def ls(
-    call: Call, queue: Queues = None, event: Events = None, uid: Uid = "", after: After = 0,
-    limit: Limit = None, follow: Follow = False,
-) -> None:  # fmt: skip
+    call: Call,
+    queue: Queues = None,
+    event: Events = None,
+    uid: Uid = "",
+    after: After = 0,
+    limit: Limit = None,
+    follow: Follow = False,
+) -> None:
     """Show what happened to messages of queues that keep accounts.
 
     A queue does with: qmctl queue alter QUEUE --accounting on. What all export cursors have had is
@@ -145,7 +165,7 @@ JSON: an object with
   cursors                     an array: cursor, position (its last row),
                               waiting (rows behind it), lost, created_us,
                               committed_us
-""")  # fmt: skip
+""")
 def show(call: Call) -> None:
     """Show how much history there is, and how far exports are.
 
@@ -163,9 +183,10 @@ def show(call: Call) -> None:
     output.facts(STATE, found)
     if found["cursors"]:
         print()
-        output.table(CURSORS, [
-            row | {"committed": humane.rfc3339(row["committed_us"])} for row in found["cursors"]
-        ])  # fmt: skip
+        output.table(
+            CURSORS,
+            [row | {"committed": humane.rfc3339(row["committed_us"])} for row in found["cursors"]],
+        )
     else:
         output.flush()
         output.note("no export cursor: rows are kept up to the limits")
@@ -175,7 +196,7 @@ def show(call: Call) -> None:
 \b
 JSON: an object with
   cursor   which one is forgotten
-""")  # fmt: skip
+""")
 def forget(call: Call, cursor: Cursor) -> None:
     """Forget an export cursor: nothing is kept for it any more.
 
@@ -210,18 +231,26 @@ def _rows(stored: "HistoryRow") -> Iterator[dict[str, Any]]:
     """Yield what a stored row tells, a message at a time."""
     for section in stored.sections:
         columns = [history.values(column, section.messages) for column in section[8:]]
-        for (
-            arrival, priority, origin, timestamp, size, delivered, failed, age_us
-        ) in zip(*columns, strict=True):  # fmt: skip
+        for arrival, priority, origin, timestamp, size, delivered, failed, age_us in zip(
+            *columns, strict=True
+        ):
             yield {
-                "time": humane.rfc3339(section.at_us), "event": history.EVENTS[section.kind],
-                "queue": section.queue, "queue_id": section.queue_id,
+                "time": humane.rfc3339(section.at_us),
+                "event": history.EVENTS[section.kind],
+                "queue": section.queue,
+                "queue_id": section.queue_id,
                 "uid": None if origin is None else f"{origin}.{timestamp}",
-                "arrival": arrival, "priority": priority, "bytes": size, "delivered": delivered,
-                "failed": failed, "age_ms": None if age_us is None else age_us // 1_000,
-                "peer": section.peer or None, "target": section.target or None,
-                "code": name_of(section.code) if section.code else None, "row": stored.seq,
-            }  # fmt: skip
+                "arrival": arrival,
+                "priority": priority,
+                "bytes": size,
+                "delivered": delivered,
+                "failed": failed,
+                "age_ms": None if age_us is None else age_us // 1_000,
+                "peer": section.peer or None,
+                "target": section.target or None,
+                "code": name_of(section.code) if section.code else None,
+                "row": stored.seq,
+            }
 
 
 def _why_none(client: "Client", queues: set[str]) -> str:

@@ -35,21 +35,26 @@ def report(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="NAME...", show_default=False,
+            metavar="NAME...",
+            show_default=False,
             help="Reports; all: each there is; ls, or none: list them.",
         ),
     ] = None,
     path: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="SNAPSHOTS", show_default=False, autocompletion=completion.files,
+            metavar="SNAPSHOTS",
+            show_default=False,
+            autocompletion=completion.files,
             help="A snapshot, a directory of them or a pattern; may be repeated.",
         ),
     ] = None,
     to: Annotated[
         str | None,
         typer.Option(
-            metavar="DIR", show_default=False, autocompletion=completion.files,
+            metavar="DIR",
+            show_default=False,
+            autocompletion=completion.files,
             help="Where the reports go: a directory, or a URI that Spark can write to.",
         ),
     ] = None,
@@ -60,7 +65,7 @@ def report(
         str | None,
         typer.Option(metavar="URL", show_default=False, help="Or a cluster: spark://HOST:PORT."),
     ] = None,
-) -> None:  # fmt: skip
+) -> None:
     """Make reports of snapshots: depth, rates, latency, dead letters and more.
 
     Each becomes DIR/NAME.parquet (with parts of it in DIR/NAME-PART.parquet), and all of them one
@@ -121,9 +126,13 @@ def _list(call: Call) -> None:
 
 
 def _make(
-    asked: list[Any], path: list[str], to: str, options: dict[str, str], cores: int,
+    asked: list[Any],
+    path: list[str],
+    to: str,
+    options: dict[str, str],
+    cores: int,
     master: str | None,
-) -> "Made":  # fmt: skip
+) -> "Made":
     from pyspark_qmgr.reports import job
     from pyspark_qmgr.reports.watch import watched
     from pyspark_qmgr.session import cluster_session, local_session

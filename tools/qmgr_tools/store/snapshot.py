@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 ASK_EVERY_S = 0.25
 RATE_MIN = 64 << 10  # as snapshots.rate_bytes has it
 PHASES = {
-    "starting": "begins", "writing": "is written", "counting": "is counted",
+    "starting": "begins",
+    "writing": "is written",
+    "counting": "is counted",
     "uploading": "is uploaded",
-}  # fmt: skip
+}
 
 FACTS = (
     output.text("snapshot_id", "snapshot"),
@@ -56,10 +58,12 @@ def rate_of(text: str | int) -> int:
 Rate = Annotated[
     int,
     typer.Option(
-        metavar="SIZE", parser=rate_of, show_default=False,
+        metavar="SIZE",
+        parser=rate_of,
+        show_default=False,
         help='The most to write in a second, as in "20 MiB"; at least 64 KiB.',
     ),
-]  # fmt: skip
+]
 
 
 @command()

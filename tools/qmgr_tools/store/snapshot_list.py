@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 Places = Annotated[
     list[str],
     typer.Argument(
-        metavar="DIR", show_default=False, autocompletion=completion.files,
+        metavar="DIR",
+        show_default=False,
+        autocompletion=completion.files,
         help="Snapshots, directories of them, patterns, URLs.",
     ),
-]  # fmt: skip
+]
 BAR_BYTES_MIN = 64 << 20
 
 
@@ -95,12 +97,19 @@ def found_in(places: list[str]) -> list[str]:
 def facts(snapshot: "Snapshot") -> dict[str, Any]:
     """Return the row of a snapshot that can be read."""
     return {
-        "directory": snapshot.directory, "state": "sound", "why": "",
-        "snapshot_id": snapshot.id, "queue_manager": snapshot.queue_manager,
-        "store_id": snapshot.store_id, "boot": snapshot.boot, "turn": snapshot.turn,
-        "created_us": snapshot.wall_us, "messages": snapshot.messages,
-        "data_bytes": snapshot.data_bytes, "format": snapshot.format,
-    }  # fmt: skip
+        "directory": snapshot.directory,
+        "state": "sound",
+        "why": "",
+        "snapshot_id": snapshot.id,
+        "queue_manager": snapshot.queue_manager,
+        "store_id": snapshot.store_id,
+        "boot": snapshot.boot,
+        "turn": snapshot.turn,
+        "created_us": snapshot.wall_us,
+        "messages": snapshot.messages,
+        "data_bytes": snapshot.data_bytes,
+        "format": snapshot.format,
+    }
 
 
 def _row(directory: str) -> dict[str, Any]:
@@ -122,9 +131,11 @@ def _end(rows: list[dict[str, Any]]) -> None:
     damaged = [row["directory"] for row in rows if row["state"] != "sound"]
     if damaged:
         raise Failure(
-            Exit.FAILED, f"{len(damaged)} of {humane.counted(len(rows), 'snapshot')} is damaged",
-            ", ".join(damaged), "take it anew, or copy it once more",
-        )  # fmt: skip
+            Exit.FAILED,
+            f"{len(damaged)} of {humane.counted(len(rows), 'snapshot')} is damaged",
+            ", ".join(damaged),
+            "take it anew, or copy it once more",
+        )
 
 
 @command(local=True)

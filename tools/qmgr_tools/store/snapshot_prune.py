@@ -26,17 +26,22 @@ GONE = (
 Keep = Annotated[
     int | None,
     typer.Option(
-        metavar="N", min=1, max=KEEP_MAX, show_default=False,
+        metavar="N",
+        min=1,
+        max=KEEP_MAX,
+        show_default=False,
         help="The N newest of each queue manager stay.",
     ),
-]  # fmt: skip
+]
 OlderThan = Annotated[
     int | None,
     typer.Option(
-        metavar="TIME", parser=option.time_ms, show_default=False,
+        metavar="TIME",
+        parser=option.time_ms,
+        show_default=False,
         help='What is younger stays, as in "30d".',
     ),
-]  # fmt: skip
+]
 
 
 @command(local=True)

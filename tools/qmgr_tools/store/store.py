@@ -15,10 +15,12 @@ from qmgr_tools.cli.failure import Exit, Failure
 Directory = Annotated[
     Path,
     typer.Argument(
-        metavar="DIR", show_default=False, autocompletion=completion.files,
+        metavar="DIR",
+        show_default=False,
+        autocompletion=completion.files,
         help="A data directory whose daemon is stopped, or a snapshot.",
     ),
-]  # fmt: skip
+]
 PROGRESS_ROWS_MIN = 100_000
 PROGRESS_BYTES_MIN = 256 << 20
 
@@ -124,9 +126,11 @@ def verify(
     if total:
         what = ", ".join(f"{count} {fault}" for fault, count in counts.items())
         raise Failure(
-            Exit.FAILED, f"{verdict.data} is damaged", what,
+            Exit.FAILED,
+            f"{verdict.data} is damaged",
+            what,
             "restore it from a snapshot where a finding says so; else see what it means",
-        )  # fmt: skip
+        )
     if not call.is_json:
         output.say(
             f"sound: {humane.counted(verdict.rows, 'row')}, {humane.messages(verdict.messages)}"

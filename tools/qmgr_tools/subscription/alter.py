@@ -26,10 +26,12 @@ if TYPE_CHECKING:
 Filter = Annotated[
     str,
     typer.Argument(
-        metavar="FILTER", show_default=False, autocompletion=completion.topics,
+        metavar="FILTER",
+        show_default=False,
+        autocompletion=completion.topics,
         help="flights/JFK/UA; + is any one level, # at the end all that follow.",
     ),
-]  # fmt: skip
+]
 Retained = Annotated[
     bool,
     typer.Option(
@@ -45,16 +47,20 @@ COLUMNS = (
 
 @command(selecting.HELP, options=subscription_attribute.options(takes_default=False))
 def create(
-    call: Call, filter_: Filter,
+    call: Call,
+    filter_: Filter,
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", show_default=False,
+            metavar="NAME",
+            show_default=False,
             help="CLIENT:NAME; :NAME is no client's; :NAME@MANAGER leads over a link.",
         ),
     ],
-    where: selecting.Where = "", retained: Retained = True, **attributes: Any,
-) -> None:  # fmt: skip
+    where: selecting.Where = "",
+    retained: Retained = True,
+    **attributes: Any,
+) -> None:
     """Create a durable subscription; what exists already, just so, is left as it is.
 
     It gets what is published from now on to the topics that its filter has, and keeps it until
@@ -97,9 +103,12 @@ def _is_there(client: "Client", name: str) -> bool:
 
 @command(options=subscription_attribute.options(takes_default=True))
 def alter(
-    call: Call, name: Name, get_inhibit: GetInhibit = None, dry: dry_run.DryRun = False,
+    call: Call,
+    name: Name,
+    get_inhibit: GetInhibit = None,
+    dry: dry_run.DryRun = False,
     **attributes: Any,
-) -> None:  # fmt: skip
+) -> None:
     """Change options of a subscription that is in use; in force at once, and over restarts.
 
     The word "default" takes an option back: its topic has it then, or the queue manager. Filter and
@@ -119,9 +128,10 @@ def alter(
     changes = queue_attribute.given(attributes | {"get_inhibit": get_inhibit})
     if not changes:
         raise usage(
-            f"nothing is to be altered on subscription {name}", "no option says what",
+            f"nothing is to be altered on subscription {name}",
+            "no option says what",
             "as in: --redelivery-limit 10; see --help",
-        )  # fmt: skip
+        )
     with call.client(f"alter subscription {name}") as client:
         row = subscription.found(client, name)
         if dry:

@@ -16,21 +16,28 @@ from qmgr_tools.topic import name as topic_name
 Name = Annotated[
     str,
     typer.Argument(
-        metavar="NAME", show_default=False, autocompletion=completion.subscriptions,
+        metavar="NAME",
+        show_default=False,
+        autocompletion=completion.subscriptions,
         help="A durable subscription, made where it is not there: CLIENT:NAME.",
     ),
-]  # fmt: skip
+]
 Count = Annotated[
-    int | None,
-    typer.Option(metavar="N", min=1, show_default="all", help="End after so many."),
+    int | None, typer.Option(metavar="N", min=1, show_default="all", help="End after so many.")
 ]
 
 
 @command(message_text.LINES_HELP)
 def consume(
-    call: Call, filter_: Filter, name: Name = "", count: Count = None, where: selecting.Where = "",
-    retained: Retained = True, lease: message.Lease = 0, body_only: message.BodyOnly = False,
-) -> None:  # fmt: skip
+    call: Call,
+    filter_: Filter,
+    name: Name = "",
+    count: Count = None,
+    where: selecting.Where = "",
+    retained: Retained = True,
+    lease: message.Lease = 0,
+    body_only: message.BodyOnly = False,
+) -> None:
     """Print what is published, as it comes, until Ctrl-C; each is acknowledged once it is printed.
 
     Without a NAME by a subscription that lives as long as this does, so nothing is taken from
@@ -50,10 +57,14 @@ def consume(
     with (
         call.client(doing) as client,
         client.subscribe(
-            topic, topic_name.subscription(name) if name else "", where=where, retained=retained,
-            prefetch=count or 256, lease_ms=lease,
+            topic,
+            topic_name.subscription(name) if name else "",
+            where=where,
+            retained=retained,
+            prefetch=count or 256,
+            lease_ms=lease,
         ) as subscription,
-    ):  # fmt: skip
+    ):
         topic_name.note_wildcards(topic)
         if count is None:
             output.note(f"{subscription.name} is subscribed to {topic}; Ctrl-C ends this")

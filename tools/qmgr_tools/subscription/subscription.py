@@ -23,17 +23,22 @@ if TYPE_CHECKING:
 Name = Annotated[
     str,
     typer.Argument(
-        metavar="NAME", show_default=False, autocompletion=completion.subscriptions,
+        metavar="NAME",
+        show_default=False,
+        autocompletion=completion.subscriptions,
         help='Its name, as "qmctl sub ls" shows it.',
     ),
-]  # fmt: skip
+]
 OfTopic = Annotated[
     str,
     typer.Option(
-        "--topic", metavar="TOPIC", show_default=False, autocompletion=completion.topics,
+        "--topic",
+        metavar="TOPIC",
+        show_default=False,
+        autocompletion=completion.topics,
         help="Those alone whose filter has that topic.",
     ),
-]  # fmt: skip
+]
 SUSPENDED = "suspended"
 COLUMNS = (
     output.whole("subscription"),
@@ -78,19 +83,39 @@ COLUMNS = (
     output.text("manager"),
 )
 LISTED = (
-    "subscription", "topic", "state", "ready", "leased", "delayed", "parked", "consumers", "acked",
-)  # fmt: skip
+    "subscription",
+    "topic",
+    "state",
+    "ready",
+    "leased",
+    "delayed",
+    "parked",
+    "consumers",
+    "acked",
+)
 LAG = (
-    "subscription", "state", "behind", "ready", "leased", "delayed", "parked", "missed",
-    "oldest_ms", "consumers",
-)  # fmt: skip
+    "subscription",
+    "state",
+    "behind",
+    "ready",
+    "leased",
+    "delayed",
+    "parked",
+    "missed",
+    "oldest_ms",
+    "consumers",
+)
 
 
 @command(watched=True)
 def ls(
-    call: Call, topic: OfTopic = "", columns: filters.Columns = None, where: filters.Where = None,
-    sort: filters.Sort = None, limit: filters.Limit = None,
-) -> None:  # fmt: skip
+    call: Call,
+    topic: OfTopic = "",
+    columns: filters.Columns = None,
+    where: filters.Where = None,
+    sort: filters.Sort = None,
+    limit: filters.Limit = None,
+) -> None:
     """List the subscriptions, in order of name: ~... live and die with their connections.
 
     Conditions know = != < <= > >=; text fits patterns: --where 'topic=flights/*'.
@@ -104,12 +129,13 @@ def ls(
     """
     listing = filters.Listing(COLUMNS, LISTED, columns, where or [], sort, limit)
     watch.follow(
-        call, "list the subscriptions",
+        call,
+        "list the subscriptions",
         lambda client: listing.rows(
             map(of, client.admin.subscription_list(topic_name.bare(topic)))
         ),
         listing.show,
-    )  # fmt: skip
+    )
 
 
 @command(watched=True)
@@ -157,9 +183,13 @@ def show(call: Call, name: Name) -> None:
 
 @command(watched=True)
 def lag(
-    call: Call, topic: OfTopic = "", columns: filters.Columns = None, where: filters.Where = None,
-    sort: filters.Sort = None, limit: filters.Limit = None,
-) -> None:  # fmt: skip
+    call: Call,
+    topic: OfTopic = "",
+    columns: filters.Columns = None,
+    where: filters.Where = None,
+    sort: filters.Sort = None,
+    limit: filters.Limit = None,
+) -> None:
     """Tell what each subscription has not consumed yet; the one most behind comes first.
 
     A proxy is left out: what is for it waits for its link.
@@ -184,10 +214,7 @@ def lag(
 def worst_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of subscriptions, but for proxies, those most behind first."""
     known = [row for row in rows if row["kind"] != "proxy"]
-    return sorted(
-        known,
-        key=lambda row: (-row["behind"], -row["missed"], -(row["oldest_ms"] or 0)),
-    )
+    return sorted(known, key=lambda row: (-row["behind"], -row["missed"], -(row["oldest_ms"] or 0)))
 
 
 def of(row: Mapping[str, Any], now_us: int = 0) -> dict[str, Any]:
@@ -245,6 +272,7 @@ def check_no_queue(name: str) -> None:
     """Raise where *name*, which a queue is to have, is that of a subscription."""
     if ":" in name:
         raise usage(
-            f"cannot create queue {name}", "a name with a colon is that of a subscription",
+            f"cannot create queue {name}",
+            "a name with a colon is that of a subscription",
             f"make it with: qmctl sub create FILTER {name}",
-        )  # fmt: skip
+        )

@@ -78,19 +78,26 @@ class TopApp(App[None]):
     """
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q", "quit"), Binding("ctrl+c,ctrl+q", "quit", priority=True),
+        Binding("q", "quit"),
+        Binding("ctrl+c,ctrl+q", "quit", priority=True),
         *(Binding(str(n), f"view('{name}')") for n, name in enumerate(VIEWS, 1)),
         Binding("tab", "step_view(1)", priority=True),
         Binding("shift+tab", "step_view(-1)", priority=True),
-        Binding("up,k", "move(-1)"), Binding("down,j", "move(1)"),
-        Binding("pageup", "page(-1)"), Binding("pagedown", "page(1)"),
-        Binding("home,g", "move(-1000000000)"), Binding("end,G", "move(1000000000)"),
+        Binding("up,k", "move(-1)"),
+        Binding("down,j", "move(1)"),
+        Binding("pageup", "page(-1)"),
+        Binding("pagedown", "page(1)"),
+        Binding("home,g", "move(-1000000000)"),
+        Binding("end,G", "move(1000000000)"),
         Binding("less_than_sign,left", "sort(-1)"),
         Binding("greater_than_sign,right", "sort(1)"),
-        Binding("r", "reverse"), Binding("p,space", "pause"), Binding("slash", "filter"),
-        Binding("enter", "detail"), Binding("escape", "put_away"),
+        Binding("r", "reverse"),
+        Binding("p,space", "pause"),
+        Binding("slash", "filter"),
+        Binding("enter", "detail"),
+        Binding("escape", "put_away"),
         Binding("question_mark,h", "help"),
-    ]  # fmt: skip
+    ]
 
     def __init__(self, source: Source, delay_s: float, view: str = "queues") -> None:
         super().__init__()

@@ -79,11 +79,17 @@ async def _connections(manager: QueueManager) -> Sequence[Mapping[str, Any]]:
 
 
 def sample_of(
-    status: Mapping[str, Any], queues: Sequence[Mapping[str, Any]], links: Mapping[str, Any],
+    status: Mapping[str, Any],
+    queues: Sequence[Mapping[str, Any]],
+    links: Mapping[str, Any],
     connections: Sequence[Mapping[str, Any]],
-) -> Sample:  # fmt: skip
+) -> Sample:
     """Return what was told as a sample of now."""
     return Sample(
-        time.monotonic_ns() // 1_000_000, status, queues, links["links"],
-        links.get("inbound", []), connections,
-    )  # fmt: skip
+        time.monotonic_ns() // 1_000_000,
+        status,
+        queues,
+        links["links"],
+        links.get("inbound", []),
+        connections,
+    )

@@ -116,12 +116,15 @@ def _links(sample: Sample, before: Sample, elapsed_ms: int) -> Rows:
         state = "up" if told.get("blocked_id") is None else "blocked"
         rows.append(
             {
-                **told, "link": told["peer"], "direction": "in",
+                **told,
+                "link": told["peer"],
+                "direction": "in",
                 "state": "away" if peer is None else state,
                 "addresses": [] if peer is None else [peer.get("address", "")],
-                "rate": rate(told, was, "commit_id", elapsed_ms), "key": f"in {told['stream']}",
+                "rate": rate(told, was, "commit_id", elapsed_ms),
+                "key": f"in {told['stream']}",
             }
-        )  # fmt: skip
+        )
     return rows
 
 

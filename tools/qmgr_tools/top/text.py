@@ -35,9 +35,15 @@ from qmgr_tools.top.view import (
 TABLE_MIN, DETAIL_MAX = 4, 18  # lines
 FALLS, RISES = "▼", "▲"
 KEYS = (
-    ("1 2 3", "view"), ("/", "filter"), ("< >", "sort"), ("r", "reverse"), ("p", "pause"),
-    ("enter", "detail"), ("?", "help"), ("q", "quit"),
-)  # fmt: skip
+    ("1 2 3", "view"),
+    ("/", "filter"),
+    ("< >", "sort"),
+    ("r", "reverse"),
+    ("p", "pause"),
+    ("enter", "detail"),
+    ("?", "help"),
+    ("q", "quit"),
+)
 FILTER_KEYS = (("enter", "keeps it"), ("escape", "drops it"), ("", "as in: ord, or ready>0"))
 KEYS_GAP = 2
 HELP = """\

@@ -38,8 +38,12 @@ def top(
     delay: Annotated[
         float,
         typer.Option(
-            "--delay", "-d", metavar="TIME", parser=option.seconds,
-            help='Between two looks, as in "10s"; at least 100 ms.', show_default="2s",
+            "--delay",
+            "-d",
+            metavar="TIME",
+            parser=option.seconds,
+            help='Between two looks, as in "10s"; at least 100 ms.',
+            show_default="2s",
         ),
     ] = 2.0,
     batch: Annotated[
@@ -48,11 +52,15 @@ def top(
     count: Annotated[
         int | None,
         typer.Option(
-            "--count", "-n", metavar="COUNT", min=1, show_default=False,
+            "--count",
+            "-n",
+            metavar="COUNT",
+            min=1,
+            show_default=False,
             help="With --batch: print so often, then end; else once.",
         ),
     ] = None,
-) -> None:  # fmt: skip
+) -> None:
     """Watch queues, links and connections: who is busy, what piles up.
 
     On a terminal: 1, 2, 3 or tab change the view, < > and r the order, / filters, p holds the

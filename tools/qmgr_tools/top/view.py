@@ -81,43 +81,78 @@ class View:
 
 
 QUEUES = View(
-    "queues", "queue",
+    "queues",
+    "queue",
     (
-        output.text("queue"), count("ready", "READY"), count("leased", "LEASED"),
-        rate("put_rate", "PUT/S"), rate("get_rate", "GET/S"), rate("ack_rate", "ACK/S"),
-        output.size("bytes"), output.duration("oldest_ms", "OLDEST"), count("consumers", "CONS"),
-        output.text("state"), Column(TREND, "DEPTH"),
+        output.text("queue"),
+        count("ready", "READY"),
+        count("leased", "LEASED"),
+        rate("put_rate", "PUT/S"),
+        rate("get_rate", "GET/S"),
+        rate("ack_rate", "ACK/S"),
+        output.size("bytes"),
+        output.duration("oldest_ms", "OLDEST"),
+        count("consumers", "CONS"),
+        output.text("state"),
+        Column(TREND, "DEPTH"),
     ),
-    "ready", (TREND, "oldest_ms", "bytes", "consumers", "leased", "ack_rate", "get_rate"),
-    TREND, frozenset({"oldest_ms"}),
-)  # fmt: skip
+    "ready",
+    (TREND, "oldest_ms", "bytes", "consumers", "leased", "ack_rate", "get_rate"),
+    TREND,
+    frozenset({"oldest_ms"}),
+)
 LINKS = View(
-    "links", "key",
+    "links",
+    "key",
     (
-        output.text("link"), output.text("direction", "DIR"), output.text("state"),
-        count("waiting", "BACKLOG"), output.size("waiting_bytes", "BYTES"),
-        count("in_flight", "FLIGHT"), rate("rate", "MSG/S"), count("commit_id", "COMMIT"),
-        output.duration("down_ms", "DOWN FOR"), output.duration("redial_ms", "DIALS IN"),
-        Column("addresses", "PEER", output.listed), output.text("error", "LAST ERROR"),
+        output.text("link"),
+        output.text("direction", "DIR"),
+        output.text("state"),
+        count("waiting", "BACKLOG"),
+        output.size("waiting_bytes", "BYTES"),
+        count("in_flight", "FLIGHT"),
+        rate("rate", "MSG/S"),
+        count("commit_id", "COMMIT"),
+        output.duration("down_ms", "DOWN FOR"),
+        output.duration("redial_ms", "DIALS IN"),
+        Column("addresses", "PEER", output.listed),
+        output.text("error", "LAST ERROR"),
     ),
     "link",
-    ("waiting_bytes", "redial_ms", "addresses", "direction", "in_flight", "commit_id", "error",
-     "down_ms"),
-    "error", frozenset({"down_ms", "redial_ms", "error"}),
-)  # fmt: skip
-CONNECTIONS = View(
-    "connections", "connection",
     (
-        output.count("connection", "ID"), output.name("name"), output.text("kind"),
-        output.name("address"), count("waiting", "WAITING"), output.size("waiting_bytes", "BYTES"),
-        output.size("unsent_bytes", "UNSENT"), count("leased", "LEASED"),
-        count("consumers", "CONS"), count("gets", "GETS"),
-        output.duration("open_ms", "OPEN FOR"), output.name("software"),
+        "waiting_bytes",
+        "redial_ms",
+        "addresses",
+        "direction",
+        "in_flight",
+        "commit_id",
+        "error",
+        "down_ms",
+    ),
+    "error",
+    frozenset({"down_ms", "redial_ms", "error"}),
+)
+CONNECTIONS = View(
+    "connections",
+    "connection",
+    (
+        output.count("connection", "ID"),
+        output.name("name"),
+        output.text("kind"),
+        output.name("address"),
+        count("waiting", "WAITING"),
+        output.size("waiting_bytes", "BYTES"),
+        output.size("unsent_bytes", "UNSENT"),
+        count("leased", "LEASED"),
+        count("consumers", "CONS"),
+        count("gets", "GETS"),
+        output.duration("open_ms", "OPEN FOR"),
+        output.name("software"),
     ),
     "connection",
     ("software", "gets", "unsent_bytes", "kind", "address", "waiting_bytes", "open_ms"),
     "software",
-)  # fmt: skip
+)
 VIEWS = {view.name: view for view in (QUEUES, LINKS, CONNECTIONS)}
 
 
@@ -148,8 +183,10 @@ class Board:
         key, falls = self.sort
         return ordered(
             [row for row in frame.rows.get(self.view.name, []) if fits(row)],
-            key, self.view.key, falls=falls,
-        )  # fmt: skip
+            key,
+            self.view.key,
+            falls=falls,
+        )
 
     def show(self, name: str) -> None:
         """Switch to another view."""

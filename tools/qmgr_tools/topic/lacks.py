@@ -28,14 +28,22 @@ Uid = Annotated[
 ]
 Limit = Annotated[int, typer.Option(metavar="N", min=1, help="At most so many.")]
 SUBSCRIPTIONS = (
-    output.whole("subscription"), output.text("state"), output.count("delivered"),
+    output.whole("subscription"),
+    output.text("state"),
+    output.count("delivered"),
     output.count("failed"),
-)  # fmt: skip
+)
 COLUMNS = (
-    output.whole("uid"), output.text("topic"), output.text("state"), output.text("age"),
-    output.size("body_bytes", "SIZE"), output.count("delivered"), output.count("failed"),
-    output.name("reason", is_long=True), output.text("put_time", "PUBLISHED"),
-)  # fmt: skip
+    output.whole("uid"),
+    output.text("topic"),
+    output.text("state"),
+    output.text("age"),
+    output.size("body_bytes", "SIZE"),
+    output.count("delivered"),
+    output.count("failed"),
+    output.name("reason", is_long=True),
+    output.text("put_time", "PUBLISHED"),
+)
 LISTED = ("uid", "topic", "state", "age", "body_bytes", "delivered", "failed", "reason")
 
 
@@ -96,19 +104,29 @@ def _lacking(client: "Client", name: str, limit: int) -> Iterator[dict[str, Any]
             yield _row(message, delayed=delayed)
     for row in client.admin.republish_list(subscription=name):
         yield {
-            "uid": row["uid"], "topic": row["topic"], "state": "parked",
-            **_published(row["put_us"]), "body_bytes": row["bytes"],
-            "delivered": row["delivered"], "failed": row["failed"], "reason": row["reason"],
-        }  # fmt: skip
+            "uid": row["uid"],
+            "topic": row["topic"],
+            "state": "parked",
+            **_published(row["put_us"]),
+            "body_bytes": row["bytes"],
+            "delivered": row["delivered"],
+            "failed": row["failed"],
+            "reason": row["reason"],
+        }
 
 
 def _row(message: "Message", *, delayed: bool) -> dict[str, Any]:
     state = "delayed" if delayed else "leased" if message.leased else "ready"
     return {
-        "uid": str(message.uid), "topic": message.topic, "state": state,
-        **_published(message.put_us), "body_bytes": len(message.body),
-        "delivered": message.delivered, "failed": message.failed, "reason": "",
-    }  # fmt: skip
+        "uid": str(message.uid),
+        "topic": message.topic,
+        "state": state,
+        **_published(message.put_us),
+        "body_bytes": len(message.body),
+        "delivered": message.delivered,
+        "failed": message.failed,
+        "reason": "",
+    }
 
 
 def _published(us: int) -> dict[str, str]:

@@ -18,10 +18,12 @@ from qmgr_tools.topic import name as topic_name
 Topic = Annotated[
     str,
     typer.Argument(
-        metavar="TOPIC", show_default=False, autocompletion=completion.topics,
+        metavar="TOPIC",
+        show_default=False,
+        autocompletion=completion.topics,
         help="Levels with / between them: flights/JFK/UA.",
     ),
-]  # fmt: skip
+]
 Retain = Annotated[
     bool,
     typer.Option(
@@ -32,14 +34,26 @@ Retain = Annotated[
 
 @command()
 def pub(
-    call: Call, topic: Topic, body: message.Body = None, file: message.File = None,
-    stdin: message.Stdin = False, lines: message.Lines = False, retain: Retain = False,
-    priority: message.Priority = None, correlation_id: message.CorrelationId = "",
-    header: message.Header = None, content_type: message.ContentType = "",
-    reply_to: message.ReplyTo = "", uid: message.GivenUid = None, expiry: message.Expiry = 0,
-    non_persistent: message.NonPersistent = False, report: message.Report = False,
-    group: grouping.PutGroup = b"", number: grouping.PutNumber = None, last: grouping.Last = False,
-) -> None:  # fmt: skip
+    call: Call,
+    topic: Topic,
+    body: message.Body = None,
+    file: message.File = None,
+    stdin: message.Stdin = False,
+    lines: message.Lines = False,
+    retain: Retain = False,
+    priority: message.Priority = None,
+    correlation_id: message.CorrelationId = "",
+    header: message.Header = None,
+    content_type: message.ContentType = "",
+    reply_to: message.ReplyTo = "",
+    uid: message.GivenUid = None,
+    expiry: message.Expiry = 0,
+    non_persistent: message.NonPersistent = False,
+    report: message.Report = False,
+    group: grouping.PutGroup = b"",
+    number: grouping.PutNumber = None,
+    last: grouping.Last = False,
+) -> None:
     """Publish a message, or one for each line of a file. What is answered is on disk.
 
     It goes to all who have subscribed to the topic by now, see: qmctl topic show. Where nobody has,
@@ -60,17 +74,27 @@ def pub(
     """
     topic = topic_name.bare(topic)
     put_source.check(
-        f"publish to {topic}", body is not None, file is not None, stdin=stdin, lines=lines,
+        f"publish to {topic}",
+        body is not None,
+        file is not None,
+        stdin=stdin,
+        lines=lines,
         uid=uid is not None,
-    )  # fmt: skip
+    )
     if report and not reply_to:
         raise usage("--report tells nobody", "no queue is named", "name one with --reply-to")
     properties: dict[str, Any] = {
-        "priority": priority, "correlation_id": selecting.correlation(correlation_id),
-        "content_type": content_type, "headers": option.headers(header or []),
-        "reply_to": reply_to, "expiry_ms": expiry, "persistent": not non_persistent,
-        "report": report, "retained": retain, "group": grouping.of_put(group, number, last=last),
-    }  # fmt: skip
+        "priority": priority,
+        "correlation_id": selecting.correlation(correlation_id),
+        "content_type": content_type,
+        "headers": option.headers(header or []),
+        "reply_to": reply_to,
+        "expiry_ms": expiry,
+        "persistent": not non_persistent,
+        "report": report,
+        "retained": retain,
+        "group": grouping.of_put(group, number, last=last),
+    }
     if lines:
         _publish_lines(call, topic, file, properties)
         return
@@ -88,10 +112,17 @@ def _publish_one(call: Call, topic: str, data: bytes, properties: dict[str, Any]
         output.say(f"published to {topic}: {known}{message.matched(result)}")
         return
     seconds = round(time.monotonic() - started_s, 3)
-    output.document({
-        "topic": topic, "messages": 1, "refused": 0, "bytes": len(data), "seconds": seconds,
-        "subscriptions": result.subscriptions, "uid": stored,
-    })  # fmt: skip
+    output.document(
+        {
+            "topic": topic,
+            "messages": 1,
+            "refused": 0,
+            "bytes": len(data),
+            "seconds": seconds,
+            "subscriptions": result.subscriptions,
+            "uid": stored,
+        }
+    )
 
 
 def _publish_lines(call: Call, topic: str, file: Path | None, properties: dict[str, Any]) -> None:
@@ -99,11 +130,17 @@ def _publish_lines(call: Call, topic: str, file: Path | None, properties: dict[s
     stored = done.messages - len(done.refusals)
     fits = next(iter(done.subscriptions)) if len(done.subscriptions) == 1 else None
     if call.is_json:
-        output.document({
-            "topic": topic, "messages": stored, "refused": len(done.refusals),
-            "bytes": done.size_bytes, "seconds": round(done.seconds, 3), "subscriptions": fits,
-            "uid": None,
-        })  # fmt: skip
+        output.document(
+            {
+                "topic": topic,
+                "messages": stored,
+                "refused": len(done.refusals),
+                "bytes": done.size_bytes,
+                "seconds": round(done.seconds, 3),
+                "subscriptions": fits,
+                "uid": None,
+            }
+        )
     else:
         each = "" if fits is None else f", each for {humane.counted(fits, 'subscription')}"
         output.say(f"published to {topic}: {messages(stored)}{each}{done.rate}")

@@ -19,17 +19,19 @@ if TYPE_CHECKING:
 Topic = Annotated[
     str,
     typer.Argument(
-        metavar="TOPIC", show_default=False, autocompletion=completion.topics,
+        metavar="TOPIC",
+        show_default=False,
+        autocompletion=completion.topics,
         help="Levels with / between them: flights/JFK.",
     ),
-]  # fmt: skip
+]
 PANELS = {
     "Attributes": {
         "redelivery_limit": "How often what fails comes again before it is parked",
         "republish": "When what is parked is sent once more",
         "republish_interval_ms": "How often by schedule",
         "put_inhibit": "Refuse what is published, or not",
-    },
+    }
 }
 ATTRIBUTES = tuple(queue_attribute.column(name, TOPIC_ATTRIBUTES) for name in TOPIC_ATTRIBUTES)
 COLUMNS = (
@@ -40,16 +42,17 @@ COLUMNS = (
     output.count("subscriptions"),
     output.Column("first_subscriptions", "FIRST OF THEM", output.listed),
 )
-LISTED = (
-    "topic", "redelivery_limit", "republish", "put_inhibit", "retained", "given",
-)  # fmt: skip
+LISTED = ("topic", "redelivery_limit", "republish", "put_inhibit", "retained", "given")
 
 
 @command(watched=True)
 def ls(
-    call: Call, columns: filters.Columns = None, where: filters.Where = None,
-    sort: filters.Sort = None, limit: filters.Limit = None,
-) -> None:  # fmt: skip
+    call: Call,
+    columns: filters.Columns = None,
+    where: filters.Where = None,
+    sort: filters.Sort = None,
+    limit: filters.Limit = None,
+) -> None:
     """List the topics for which something is set, or that retained a publication.
 
     All others have what the topic above them has. GIVEN is what is set for the topic itself.
@@ -124,9 +127,10 @@ def set_(call: Call, topic: Topic, **attributes: Any) -> None:
     changes = queue_attribute.given(attributes)
     if not changes:
         raise usage(
-            f"nothing is to be set for topic {topic}", "no option says what",
+            f"nothing is to be set for topic {topic}",
+            "no option says what",
             "as in: --redelivery-limit 3; see --help",
-        )  # fmt: skip
+        )
     topic = topic_name.bare(topic)
     with call.client(f"set topic {topic}") as client:
         before: Mapping[str, Any] = client.admin.topic_show(topic)
@@ -147,11 +151,12 @@ def set_(call: Call, topic: Topic, **attributes: Any) -> None:
 
 @command()
 def rm(
-    call: Call, topic: Topic,
+    call: Call,
+    topic: Topic,
     retained: Annotated[
         bool, typer.Option("--retained", help="The publication that it retained, instead.")
     ] = False,
-) -> None:  # fmt: skip
+) -> None:
     """Forget what is set for a topic: it has what the one above has; or what it retained.
 
     JSON: an object with topic and retained, whether that is what is forgotten.

@@ -24,9 +24,13 @@ _OF_NOUN = {
     "topic": TOPIC_ATTRIBUTES,
 }
 _SAID: dict[Quantity, Callable[[Any], str]] = {
-    "messages": "{:,}".format, "bytes": bytes_text, "ms": ms_text, "count": "{:,}".format,
-    "percent": "{} %".format, "factor": "{:g}".format,
-}  # fmt: skip
+    "messages": "{:,}".format,
+    "bytes": bytes_text,
+    "ms": ms_text,
+    "count": "{:,}".format,
+    "percent": "{} %".format,
+    "factor": "{:g}".format,
+}
 
 
 def check(noun: str, name: str, attribute: str, value: Any) -> None:

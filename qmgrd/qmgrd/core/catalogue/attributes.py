@@ -15,13 +15,7 @@ from qmgrd.core.layout.bounds import Bounds
 _KNOWN = {
     "local": (*QUEUE_ATTRIBUTES, *INHIBITS),
     "transmission": ("depth_max", "bytes_max", "accounting", *INHIBITS),
-    "publications": (
-        "depth_max",
-        "bytes_max",
-        "dedup_retention_ms",
-        "accounting",
-        "put_inhibit",
-    ),
+    "publications": ("depth_max", "bytes_max", "dedup_retention_ms", "accounting", "put_inhibit"),
     "subscription": (*SUBSCRIPTION_ATTRIBUTES, "get_inhibit"),
     "proxy": (),
     "remote": ("put_inhibit",),

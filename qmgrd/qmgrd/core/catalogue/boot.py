@@ -59,9 +59,17 @@ def boot(
     if len(secret) != SECRET_BYTES:  # The store is new, or an older version wrote it.
         rows.put(tx, keys.SECRET, secret := new_secret)
     return Boot(
-        store_id, number, clock_ms, wall_us, stamp_us, turn_number, producers, unclean, new_id,
+        store_id,
+        number,
+        clock_ms,
+        wall_us,
+        stamp_us,
+        turn_number,
+        producers,
+        unclean,
+        new_id,
         secret,
-    )  # fmt: skip
+    )
 
 
 def _found(tx: Transaction, name: str, store_id: bytes) -> None:

@@ -289,11 +289,17 @@ class Catalogue:
         queue_id, is_subscription = row["queue_id"], row["kind"] == "subscription"
         counters = Counters.read(self._context.tx, queue_id, name)
         return Queue(
-            queue_id, name, self._bounds(name, row), counters, self._context.ids,
+            queue_id,
+            name,
+            self._bounds(name, row),
+            counters,
+            self._context.ids,
             self._context.schedule,
-            is_transmission=row["kind"] in ("transmission", "publications"), unclean=unclean,
-            holders=self.holders if is_subscription else None, journal=self._context.journal,
-        )  # fmt: skip
+            is_transmission=row["kind"] in ("transmission", "publications"),
+            unclean=unclean,
+            holders=self.holders if is_subscription else None,
+            journal=self._context.journal,
+        )
 
     def _bounds(self, name: str, row: dict[str, Any]) -> Bounds:
         """Return what the queue of that *row* is held to, and keep in mind by which template."""

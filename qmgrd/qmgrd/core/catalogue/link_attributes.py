@@ -11,8 +11,12 @@ ADDRESSES_MAX = 16
 CONNECTIONS_MAX = 16
 # Of one that was not given them; addresses have none.
 DEFAULTS: dict[str, Any] = {
-    "connections": 1, "ordered": False, "fetch": False, "routes": [], "transit": False,
-}  # fmt: skip
+    "connections": 1,
+    "ordered": False,
+    "fetch": False,
+    "routes": [],
+    "transit": False,
+}
 ROUTES_MAX = 100
 ANY = "*"  # a route to whom no other leads
 ALTERABLE = ("addresses", *DEFAULTS)

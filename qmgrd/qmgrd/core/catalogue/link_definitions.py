@@ -18,10 +18,14 @@ from qmgrd.core.limits.amount import amount
 from qmgrd.core.link.link import Link, LinkState
 
 # Why a link is refused that may go on with its peer as a new stream.
-ACCEPTABLE = frozenset({
-    ErrorCode.PEER_STORE_CHANGED, ErrorCode.RESTORED, ErrorCode.PEER_RESTORED,
-    ErrorCode.STORE_DAMAGED,
-})  # fmt: skip
+ACCEPTABLE = frozenset(
+    {
+        ErrorCode.PEER_STORE_CHANGED,
+        ErrorCode.RESTORED,
+        ErrorCode.PEER_RESTORED,
+        ErrorCode.STORE_DAMAGED,
+    }
+)
 
 
 class LinkDefinitions:

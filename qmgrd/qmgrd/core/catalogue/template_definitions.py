@@ -97,6 +97,4 @@ class TemplateDefinitions:
 
 def describe(template: Template, queues: int) -> dict[str, Any]:
     """Return a template's row."""
-    return {
-        "pattern": template.pattern, "attributes": template.attributes, "queues": queues,
-    }  # fmt: skip
+    return {"pattern": template.pattern, "attributes": template.attributes, "queues": queues}

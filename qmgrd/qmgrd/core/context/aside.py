@@ -37,9 +37,14 @@ class Item(NamedTuple):
     def describe(self) -> dict[str, Any]:
         """Return the item for people and scripts."""
         return {
-            "number": self.number, "kind": self.work.kind, "key": self.work.shown_key,
-            "what": self.what, "why": self.why, "set_aside_us": self.us, "bytes": len(self.row),
-        }  # fmt: skip
+            "number": self.number,
+            "kind": self.work.kind,
+            "key": self.work.shown_key,
+            "what": self.what,
+            "why": self.why,
+            "set_aside_us": self.us,
+            "bytes": len(self.row),
+        }
 
 
 class Aside:
@@ -66,8 +71,12 @@ class Aside:
                 self._keep(item_of(number, unpack(row)))
             except rows.NONSENSE as error:
                 context.tx.delete(key)
-                context.note("error", "deleted an unreadable item of what is set aside",
-                             number=number, why=str(error))  # fmt: skip
+                context.note(
+                    "error",
+                    "deleted an unreadable item of what is set aside",
+                    number=number,
+                    why=str(error),
+                )
 
     def _keep(self, item: Item) -> None:
         self.items[item.number] = item
@@ -84,15 +93,23 @@ class Aside:
         rows.put(context.tx, keys.aside(item.number), stored)
         context.wrote = True
         facts: dict[str, Any] = {
-            "number": item.number, "kind": work.kind, "what": what, "why": item.why,
-        }  # fmt: skip
+            "number": item.number,
+            "kind": work.kind,
+            "what": what,
+            "why": item.why,
+        }
         context.note("error", "set aside", **facts, hint="see: qmctl aside ls")
         context.event("set aside", **facts)
         while len(self.items) > ITEMS_MAX:
             oldest = next(iter(self.items.values()))
             self.remove(context, oldest.number)
-            context.note("error", "deleted the oldest item of what is set aside",
-                         number=oldest.number, what=oldest.what, limit=ITEMS_MAX)  # fmt: skip
+            context.note(
+                "error",
+                "deleted the oldest item of what is set aside",
+                number=oldest.number,
+                what=oldest.what,
+                limit=ITEMS_MAX,
+            )
 
     def move(self, context: "Context", kind: str, key: bytes, why: str) -> None:
         """Move the row under *key* into an item, if there is one."""

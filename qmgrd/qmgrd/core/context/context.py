@@ -107,9 +107,12 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def ring(
-        self, now_ms: int, count: int, budget: Budget = ENDLESS,
+        self,
+        now_ms: int,
+        count: int,
+        budget: Budget = ENDLESS,
         begin: Callable[[str, str], bool] = lambda kind, key: True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Make at most *count* of the calls that are due, and one at least.
 
         What they set, and what *budget* has no time for, waits for the next turn.
@@ -155,9 +158,14 @@ class Context:
     now: Now
 
     def __init__(
-        self, config: Config, name: str, store_id: bytes, boot: int, salt: bytes = b"",
+        self,
+        config: Config,
+        name: str,
+        store_id: bytes,
+        boot: int,
+        salt: bytes = b"",
         clock_ns: ClockNs = still,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.config = config
         self.name = name
         self.store_id = store_id

@@ -31,9 +31,13 @@ STUCK_MAX = 8  # so many have no place as dead letters: then no others are tried
 
 
 def put(
-    context: Context, dead_letters: "DeadLetters", queue: Queue, batch: list[bytes],
-    target: str = "", extras: dict[int, Any] | None = None,
-) -> Put:  # fmt: skip
+    context: Context,
+    dead_letters: "DeadLetters",
+    queue: Queue,
+    batch: list[bytes],
+    target: str = "",
+    extras: dict[int, Any] | None = None,
+) -> Put:
     """Append the records of *batch* that can be, as :meth:`Queue.put`, having room made for them.
 
     Of a batch that is larger than the queue may be, the later ones push out the earlier.

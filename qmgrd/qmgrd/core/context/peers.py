@@ -291,9 +291,13 @@ class LinkPeers:
         except rows.RowDamaged as damaged:
             found, error = LinkPeer(is_allowed=True), damaged.text
         return {
-            "peer": name, "allowed": found.is_allowed, "store_id": found.store_id.hex(),
-            "allowed_us": found.allowed_us, "seen_us": found.seen_us, "error": error,
-        }  # fmt: skip
+            "peer": name,
+            "allowed": found.is_allowed,
+            "store_id": found.store_id.hex(),
+            "allowed_us": found.allowed_us,
+            "seen_us": found.seen_us,
+            "error": error,
+        }
 
     def allowed(self, rows_max: int) -> list[dict[str, Any]]:
         """Returns the rows of up to *rows_max* queue managers that may open links to here."""
@@ -311,8 +315,11 @@ class LinkPeers:
         """Returns who was refused since the daemon started, the latest first."""
         return [
             {
-                "peer": name, "store_id": refused.store_id.hex(), "code": name_of(refused.code),
-                "count": refused.count, "last_us": refused.last_us,
+                "peer": name,
+                "store_id": refused.store_id.hex(),
+                "code": name_of(refused.code),
+                "count": refused.count,
+                "last_us": refused.last_us,
             }
             for name, refused in reversed(self.refused.items())
-        ]  # fmt: skip
+        ]

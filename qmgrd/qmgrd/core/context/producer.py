@@ -53,10 +53,17 @@ class Producer:
         refused = [
             [code, runs_of(i for i, x in self.refused.items() if x == code)] for code in codes
         ]
-        row: bytes = pack([
-            self.inbox.commit_id, self.used_ms, self.seen, ahead, refused, self.instance,
-            self.stamps,
-        ])  # fmt: skip
+        row: bytes = pack(
+            [
+                self.inbox.commit_id,
+                self.used_ms,
+                self.seen,
+                ahead,
+                refused,
+                self.instance,
+                self.stamps,
+            ]
+        )
         return row
 
     def note_seen(self, seen: int) -> None:

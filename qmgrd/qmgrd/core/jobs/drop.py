@@ -14,10 +14,17 @@ from qmgrd.core.queue.queue import Queue
 
 # All that a queue has, but for its rows in the schedule, which find nothing when they are due.
 _OF_A_QUEUE = (
-    keys.SPACE_COUNTERS, keys.SPACE_MESSAGE, keys.SPACE_UID, keys.SPACE_ORIGIN,
-    keys.SPACE_CORRELATION, keys.SPACE_GROUP, keys.SPACE_NOTE, keys.SPACE_GROUP_ROW,
-    keys.SPACE_CHAIN, keys.SPACE_COMPLETE,
-)  # fmt: skip
+    keys.SPACE_COUNTERS,
+    keys.SPACE_MESSAGE,
+    keys.SPACE_UID,
+    keys.SPACE_ORIGIN,
+    keys.SPACE_CORRELATION,
+    keys.SPACE_GROUP,
+    keys.SPACE_NOTE,
+    keys.SPACE_GROUP_ROW,
+    keys.SPACE_CHAIN,
+    keys.SPACE_COMPLETE,
+)
 
 
 def facts_of(queue: Queue) -> dict[str, Any]:

@@ -60,9 +60,14 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
 
 
 def _end(
-    context: Context, catalogue: Catalogue, job: Job, queue: Queue, row: GroupRow, key: bytes,
+    context: Context,
+    catalogue: Catalogue,
+    job: Job,
+    queue: Queue,
+    row: GroupRow,
+    key: bytes,
     position: bytes,
-) -> Step | None:  # fmt: skip
+) -> Step | None:
     """Have a member leave; return why it is to be tried again, or None."""
     number, arrival = int.from_bytes(key[-4:], "big"), int.from_bytes(position[2:], "big")
     if arrival in queue.leases:

@@ -17,8 +17,12 @@ def refresh_groups(context: Context, jobs: Jobs) -> None:
         if queue.refresh_groups(context.tx, context.now):
             context.awake(queue)
         for group_id in queue.groups.restored:
-            context.note("error", "what was stored of a group made no sense: counted anew",
-                         queue=queue.name, group=shown(group_id))  # fmt: skip
+            context.note(
+                "error",
+                "what was stored of a group made no sense: counted anew",
+                queue=queue.name,
+                group=shown(group_id),
+            )
         queue.groups.restored.clear()
         for group_id in list(queue.groups.ripe):
             jobs.end_group(queue, group_id)

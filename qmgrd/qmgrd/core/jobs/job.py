@@ -29,15 +29,36 @@ KINDS = (*CANCELLABLE, "drop", "sweep", "retention", "origins", "group", "watch"
 NEEDED = ("drop", "sweep")  # of which something would stay in the store, and count as it should not
 ASIDE = "aside"
 _SHOWN = (
-    "kind", "state", "queue", "target", "where", "messages_max", "rate", "retries_max", "examined",
-    "done", "skipped", "stayed", "total", "started_us", "ended_us", "text", "by",
-)  # fmt: skip
+    "kind",
+    "state",
+    "queue",
+    "target",
+    "where",
+    "messages_max",
+    "rate",
+    "retries_max",
+    "examined",
+    "done",
+    "skipped",
+    "stayed",
+    "total",
+    "started_us",
+    "ended_us",
+    "text",
+    "by",
+)
 
 STATES = ("running", "waiting", ASIDE, "done", "cancelled", "failed")
 _FACTS = {  # Types of those that not every job has.
-    "accounts": bool, "holds": bool, "at": int, "first": int, "lane": int, "arrival": int,
-    "interval": int, "subscriptions": list,
-}  # fmt: skip
+    "accounts": bool,
+    "holds": bool,
+    "at": int,
+    "first": int,
+    "lane": int,
+    "arrival": int,
+    "interval": int,
+    "subscriptions": list,
+}
 
 
 class Step(NamedTuple):
@@ -98,13 +119,31 @@ class Job:
 def new_row(kind: str, started_us: int, facts: dict[str, Any]) -> dict[str, Any]:
     """Return the row of a job of that *kind* which begins."""
     row: dict[str, Any] = {
-        "kind": kind, "state": "running", "text": "", "cursor": b"",
-        "queue": "", "queue_id": 0, "target": "", "where": "",
-        "messages_max": 0, "rate": 0, "retries_max": 0, "before": 0,
-        "examined": 0, "done": 0, "skipped": 0, "stayed": 0, "total": 0,
-        "group": b"", "again": False, "whys": {}, "by": "",
-        "started_us": started_us, "ended_us": 0, "ended_ms": 0,
-    }  # fmt: skip
+        "kind": kind,
+        "state": "running",
+        "text": "",
+        "cursor": b"",
+        "queue": "",
+        "queue_id": 0,
+        "target": "",
+        "where": "",
+        "messages_max": 0,
+        "rate": 0,
+        "retries_max": 0,
+        "before": 0,
+        "examined": 0,
+        "done": 0,
+        "skipped": 0,
+        "stayed": 0,
+        "total": 0,
+        "group": b"",
+        "again": False,
+        "whys": {},
+        "by": "",
+        "started_us": started_us,
+        "ended_us": 0,
+        "ended_ms": 0,
+    }
     return row | facts
 
 

@@ -48,10 +48,15 @@ ENDED_MAX = 100
 ENDED_KEPT_MS = 3_600_000
 _Work = Callable[[Context, Catalogue, Job], Step]
 _WORK: dict[str, _Work] = {
-    "purge": purge.step, "drop": drop.step, "sweep": lost.step,
-    "origins": origin_eviction.step, "group": group_end.step, "retained": retained.step,
-    **dict.fromkeys(MOVES, move.step), **dict.fromkeys(REPUBLISHES, republish.step),
-}  # fmt: skip
+    "purge": purge.step,
+    "drop": drop.step,
+    "sweep": lost.step,
+    "origins": origin_eviction.step,
+    "group": group_end.step,
+    "retained": retained.step,
+    **dict.fromkeys(MOVES, move.step),
+    **dict.fromkeys(REPUBLISHES, republish.step),
+}
 
 
 class Jobs:

@@ -90,9 +90,11 @@ class _Move:
         row, place = self._job.row, self._target()
         left = self._quota()
         found, last = next_rows(
-            self._context, self._job, keys.lane(self._source.id, row.get("lane", keys.LANE_READY)),
+            self._context,
+            self._job,
+            keys.lane(self._source.id, row.get("lane", keys.LANE_READY)),
             self._selector,
-        )  # fmt: skip
+        )
         end = row["cursor"]
         for key, value in found:
             if not left:

@@ -106,9 +106,13 @@ def _is_meant(
 
 
 def _one(
-    context: Context, catalogue: Catalogue, job: Job, queue: Queue, found: Parked,
+    context: Context,
+    catalogue: Catalogue,
+    job: Job,
+    queue: Queue,
+    found: Parked,
     selector: Selector | None,
-) -> bool:  # fmt: skip
+) -> bool:
     """Do what is to be done with what is parked; return whether it went."""
     value = context.tx.get(found.key)
     if value is None:

@@ -48,8 +48,17 @@ _FLAGS = IN_ROWS | NOTED | VOLATILE | DELAYED | SHARED | REPUBLISHED | AWAITED
 VALUE_MAX_BYTES = 4_000
 COUNT_MAX = 0xFFFF
 HEAD = struct.Struct(">BBBBHHQQQ")
-HEAD_FIELDS = ("version", "flags", "hops", "target_length", "delivered", "failed", "put_us",
-               "expires_ms", "due_ms")  # fmt: skip
+HEAD_FIELDS = (
+    "version",
+    "flags",
+    "hops",
+    "target_length",
+    "delivered",
+    "failed",
+    "put_us",
+    "expires_ms",
+    "due_ms",
+)
 HEAD_BYTES = HEAD.size
 # A stamped record up to this follows the head; behind a target there is room for its name.
 INLINE_MAX_BYTES = VALUE_MAX_BYTES - HEAD_BYTES - 64
@@ -115,8 +124,9 @@ def decode(value: bytes) -> Entry:
     if value[:1] == b"\x03":
         return _decode_short(value)
     try:
-        (version, flags, hops, target_length, delivered, failed, put_us, expires_ms,
-         due_ms) = HEAD.unpack_from(value)  # fmt: skip
+        (version, flags, hops, target_length, delivered, failed, put_us, expires_ms, due_ms) = (
+            HEAD.unpack_from(value)
+        )
         start = HEAD_BYTES + target_length
         target = value[HEAD_BYTES:start].decode() if target_length else ""
     except (struct.error, UnicodeDecodeError):
@@ -143,9 +153,16 @@ def encode(entry: Entry) -> bytes:
         return _SHORT.pack(SHORT, entry.flags, entry.put_us) + entry.rest
     target = entry.target.encode()
     head = HEAD.pack(
-        VERSION, entry.flags, entry.hops, len(target), entry.delivered, entry.failed,
-        entry.put_us, entry.expires_ms, entry.due_ms,
-    )  # fmt: skip
+        VERSION,
+        entry.flags,
+        entry.hops,
+        len(target),
+        entry.delivered,
+        entry.failed,
+        entry.put_us,
+        entry.expires_ms,
+        entry.due_ms,
+    )
     return head + target + entry.rest
 
 

@@ -78,9 +78,18 @@ class RowSenseless(RowDamaged):
 
 # What making sense of a row may raise that has none.
 NONSENSE = (
-    FrameMalformed, RequestError, ValueError, TypeError, KeyError, IndexError, AttributeError,
-    ArithmeticError, AssertionError, RecursionError, struct.error,
-)  # fmt: skip
+    FrameMalformed,
+    RequestError,
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    AttributeError,
+    ArithmeticError,
+    AssertionError,
+    RecursionError,
+    struct.error,
+)
 
 
 @contextmanager

@@ -22,9 +22,15 @@ class Schedule:
         self.next_ms = None if first is None else due_of(first[0])
 
     def add(
-        self, tx: Transaction, due_ms: int, queue_id: int, lane: int, priority: int, arrival: int,
+        self,
+        tx: Transaction,
+        due_ms: int,
+        queue_id: int,
+        lane: int,
+        priority: int,
+        arrival: int,
         value: bytes = b"",
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Have that place of a queue looked at, at *due_ms*."""
         tx.put(keys.due(due_ms, queue_id, lane, priority, arrival), value)
         if self.next_ms is None or due_ms < self.next_ms:

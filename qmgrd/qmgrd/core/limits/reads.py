@@ -11,11 +11,23 @@ _SHORT: frozenset[type[Any]] = frozenset(
 # Their answers may be up to a frame long, so they wait while there is no room for that.
 LONG: frozenset[type[Any]] = frozenset(
     {
-        m.Browse, m.HistoryRead, m.QueueList, m.TemplateList, m.LinkList, m.JobList, m.GroupList,
-        m.GroupShow, m.SubscriptionList, m.TopicList, m.TopicShow, m.TopicLacks, m.RepublishList,
-        m.ConnectionList, m.AsideList,
+        m.Browse,
+        m.HistoryRead,
+        m.QueueList,
+        m.TemplateList,
+        m.LinkList,
+        m.JobList,
+        m.GroupList,
+        m.GroupShow,
+        m.SubscriptionList,
+        m.TopicList,
+        m.TopicShow,
+        m.TopicLacks,
+        m.RepublishList,
+        m.ConnectionList,
+        m.AsideList,
     }
-)  # fmt: skip
+)
 
 READS = LONG | _SHORT
 

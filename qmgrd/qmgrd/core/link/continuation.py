@@ -25,9 +25,14 @@ from qmgrd.core.link.outbox import LinkOutbox
 
 
 def check(
-    peer: str, outbox: LinkOutbox, since_id: int, commit_id: int, held_to: int, uid: bytes | None,
+    peer: str,
+    outbox: LinkOutbox,
+    since_id: int,
+    commit_id: int,
+    held_to: int,
+    uid: bytes | None,
     life: bytes,
-) -> None:  # fmt: skip
+) -> None:
     """Raise RequestError where the peer's window is not of the stream of *outbox*.
 
     Args:

@@ -71,19 +71,32 @@ class LinkInbox:
     def encode(self) -> bytes:
         """Return the stored row."""
         inbox = self.inbox
-        row: bytes = pack([
-            self.peer, inbox.commit_id, runs_of(inbox.ahead), self.highest_uid, self.highest_life,
-            self.lost, self.lost_us,
-        ])  # fmt: skip
+        row: bytes = pack(
+            [
+                self.peer,
+                inbox.commit_id,
+                runs_of(inbox.ahead),
+                self.highest_uid,
+                self.highest_life,
+                self.lost,
+                self.lost_us,
+            ]
+        )
         return row
 
     def opened(self, stream: int, window: int, lost: int = 0) -> list[object]:
         """Return the value that answers a LinkOpen."""
         commit_id, ahead = self.inbox.commit_id, sorted(self.inbox.ahead)
         return [
-            stream, commit_id, ahead, self.highest_uid, window, self.incarnation, lost,
+            stream,
+            commit_id,
+            ahead,
+            self.highest_uid,
+            window,
+            self.incarnation,
+            lost,
             self.highest_life,
-        ]  # fmt: skip
+        ]
 
     def begin_at(self, lowest_id: int) -> int:
         """Take all ids below *lowest_id* as held; return how many were not."""
@@ -133,9 +146,13 @@ class LinkInbox:
         self.is_draining = False
 
     def receive(
-        self, context: Context, dead_letters: "DeadLetters", queue: Queue, put: m.Put,
+        self,
+        context: Context,
+        dead_letters: "DeadLetters",
+        queue: Queue,
+        put: m.Put,
         target: str = "",
-    ) -> Put:  # fmt: skip
+    ) -> Put:
         """Store what of *put* is new, and return what became of that.
 
         Args:
@@ -270,9 +287,15 @@ def load(tx: Transaction, stream_id: bytes, window: int) -> LinkInbox | None:
             number(value, "a number of the window")
         ahead = stored_ids(runs)
     return LinkInbox(
-        stream_id, peer, Inbox(window, commit_id, ahead), max(ahead, default=commit_id), uid, life,
-        lost=lost, lost_us=lost_us,
-    )  # fmt: skip
+        stream_id,
+        peer,
+        Inbox(window, commit_id, ahead),
+        max(ahead, default=commit_id),
+        uid,
+        life,
+        lost=lost,
+        lost_us=lost_us,
+    )
 
 
 def unstamped(put: m.Put) -> RequestError | None:

@@ -163,8 +163,9 @@ class Link:
         if self.held_by in (LinkState.STOPPED, LinkState.REFUSED):
             raise RequestError(
                 ErrorCode.LINK_DOWN,
-                f"link {self.name} of {self._context.name} is {self.state.value}", 1_000,
-            )  # fmt: skip
+                f"link {self.name} of {self._context.name} is {self.state.value}",
+                1_000,
+            )
 
     def fetched(self, session: "Session", wanted: m.LinkFetch) -> None:
         """Send over a connection that the peer has dialled, too, for as long as it lasts."""
@@ -175,11 +176,15 @@ class Link:
         path = session.path = Path(self, index, self._context, is_fetched=True)
         self.paths.append(path)
         welcome = m.Welcome(
-            m.VERSION, session.name, session.store_id, 0,
-            frame_max_bytes=wanted.frame_max_bytes, message_max_bytes=wanted.message_max_bytes,
+            m.VERSION,
+            session.name,
+            session.store_id,
+            0,
+            frame_max_bytes=wanted.frame_max_bytes,
+            message_max_bytes=wanted.message_max_bytes,
             put_window_messages=wanted.put_window_messages,
             put_window_bytes=wanted.put_window_bytes,
-        )  # fmt: skip
+        )
         address = f"{session.name} dialled"
         path.opening(session.connection, address, welcome, self.outbox.commit_id)
         self._open(path)
@@ -209,9 +214,15 @@ class Link:
         base_id, next_id = self.row.get("base_id", 1), self.queue.counters.next_arrival
         ordered, life = self.row.get("ordered", False), self._context.life
         opening = m.LinkOpen(
-            OPEN_REQUEST, self.stream_id, base_id, next_id, life, path.index, ordered,
+            OPEN_REQUEST,
+            self.stream_id,
+            base_id,
+            next_id,
+            life,
+            path.index,
+            ordered,
             path.since_commit_id + 1,
-        )  # fmt: skip
+        )
         self._context.send(path.connection, opening)
         self.watch.set()
 

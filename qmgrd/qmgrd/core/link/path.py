@@ -190,10 +190,14 @@ class Path:
         self._context.send(
             self.connection,
             m.LinkFetch(
-                FETCH_REQUEST, self.index, limits.frame_max_bytes, limits.message_max_bytes,
-                limits.put_window_messages, limits.put_window_bytes,
+                FETCH_REQUEST,
+                self.index,
+                limits.frame_max_bytes,
+                limits.message_max_bytes,
+                limits.put_window_messages,
+                limits.put_window_bytes,
             ),
-        )  # fmt: skip
+        )
 
     def fetch_answered(self, error: str) -> None:
         """Take note that the peer sends, or why not; then ask again after a while.

@@ -56,10 +56,18 @@ def carry(
             context.event("publication missed", subscription=subscription.name, why="damaged")
             continue
         prepared = Prepared(
-            record, trailer, False, verdict, publication.front[6], entry.put_us,
-            entry.expires_ms, entry.due_ms,
-            bool(publication.front[7] & records.FLAG_NOT_PERSISTENT), bound_for, note,
-        )  # fmt: skip
+            record,
+            trailer,
+            False,
+            verdict,
+            publication.front[6],
+            entry.put_us,
+            entry.expires_ms,
+            entry.due_ms,
+            bool(publication.front[7] & records.FLAG_NOT_PERSISTENT),
+            bound_for,
+            note,
+        )
         context.rows += append(queue, context.tx, prepared, queue.next_arrival())
         context.touch(queue)
 

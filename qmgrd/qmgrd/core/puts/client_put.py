@@ -19,9 +19,8 @@ Stored: TypeAlias = tuple[Queue, str, Put]
 
 
 def store(
-    context: Context, catalogue: Catalogue, dead_letters: DeadLetters, name: str,
-    batch: list[bytes],
-) -> Stored:  # fmt: skip
+    context: Context, catalogue: Catalogue, dead_letters: DeadLetters, name: str, batch: list[bytes]
+) -> Stored:
     """Put *batch* on the queue or topic *name*; refusals are counted and told to operators.
 
     Raises:

@@ -52,18 +52,24 @@ def publication_of(context: Context, arrival: int, value: bytes) -> Publication 
         return None
     size = entries.record_bytes(entry)
     is_plain = (
-        not entry.flags & ~_PLAIN_FLAGS and not (entry.expires_ms or entry.due_ms)
+        not entry.flags & ~_PLAIN_FLAGS
+        and not (entry.expires_ms or entry.due_ms)
         and not (front[records.CORRELATION_LENGTH_AT] or front[records.GROUP_FLAGS_AT])
         and not front[7] & records.FLAG_NOT_PERSISTENT
-    )  # fmt: skip
+    )
     reference = entries.reference(entry.put_us, size, trailer)
     return Publication(arrival, entry, front, trailer, size, reference, is_plain)
 
 
 def give(
-    context: Context, catalogue: "Catalogue", dead_letters: "DeadLetters",
-    subscription: Subscription, part: list[Publication], *, is_late: bool = False,
-) -> None:  # fmt: skip
+    context: Context,
+    catalogue: "Catalogue",
+    dead_letters: "DeadLetters",
+    subscription: Subscription,
+    part: list[Publication],
+    *,
+    is_late: bool = False,
+) -> None:
     """Have *subscription* hold what of *part* is for it.
 
     Args:
@@ -93,9 +99,12 @@ def give(
 
 
 def _give_each(
-    context: Context, catalogue: "Catalogue", dead_letters: "DeadLetters",
-    subscription: Subscription, part: list[Publication],
-) -> None:  # fmt: skip
+    context: Context,
+    catalogue: "Catalogue",
+    dead_letters: "DeadLetters",
+    subscription: Subscription,
+    part: list[Publication],
+) -> None:
     """Have *subscription* hold those of *part* that it has room for."""
     queue = subscription.queue
     assert queue is not None, "proxies have no queue"
@@ -146,9 +155,16 @@ def add(context: Context, catalogue: "Catalogue", queue: Queue, publication: Pub
     if front[7] & records.FLAG_NOT_PERSISTENT:
         flags |= entries.VOLATILE
     reference = entries.Entry(
-        flags, 0, 0, 0, entry.put_us, expires_ms, entry.due_ms, "",
+        flags,
+        0,
+        0,
+        0,
+        entry.put_us,
+        expires_ms,
+        entry.due_ms,
+        "",
         entries.rest_of_reference(size, trailer),
-    )  # fmt: skip
+    )
     priority = front[6]
     if front[7] & records.FLAG_PRIORITY_OF_QUEUE:
         priority = queue.bounds.priority_default

@@ -41,9 +41,14 @@ class Page(NamedTuple):
 
 
 def browse(
-    queue: "Queue", tx: Transaction, now: Now, found: Iterator[Found], count: int, bytes_max: int,
+    queue: "Queue",
+    tx: Transaction,
+    now: Now,
+    found: Iterator[Found],
+    count: int,
+    bytes_max: int,
     selector: Selector | None = None,
-) -> Page:  # fmt: skip
+) -> Page:
     """Return up to *count* of the messages *found* as delivery items.
 
     At most *bytes_max* of records, and what a frame may hold of all that comes with them.
@@ -98,9 +103,14 @@ def placed(found: Iterator[tuple[bytes, bytes]]) -> Iterator[Found]:
 
 
 def _item(
-    queue: "Queue", tx: Transaction, now: Now, entry: entries.Entry, record: bytes, priority: int,
+    queue: "Queue",
+    tx: Transaction,
+    now: Now,
+    entry: entries.Entry,
+    record: bytes,
+    priority: int,
     arrival: int,
-) -> bytes:  # fmt: skip
+) -> bytes:
     state = state_of(entry.delivered, arrival, queue.counters.maybe_before)
     if arrival in queue.leases:
         state |= STATE_LEASED

@@ -26,13 +26,25 @@ class Facts:
     """
 
     __slots__ = (
-        "_envelope", "_extra", "_head", "_record", "delivered", "failed", "priority", "put_us",
-    )  # fmt: skip
+        "_envelope",
+        "_extra",
+        "_head",
+        "_record",
+        "delivered",
+        "failed",
+        "priority",
+        "put_us",
+    )
 
     def __init__(
-        self, record: bytes, priority: int, delivered: int, failed: int, put_us: int,
+        self,
+        record: bytes,
+        priority: int,
+        delivered: int,
+        failed: int,
+        put_us: int,
         extra: Mapping[str, Any] = _NOTHING,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._record = record
         self._extra = extra
         self._head: records.Head | None = None

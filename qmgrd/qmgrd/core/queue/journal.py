@@ -58,8 +58,9 @@ class Cursor:
 
     def row(self) -> dict[str, int]:
         """Return what is stored and shown of it."""
-        return {name: getattr(self, name) for name in ("position", "created_us", "committed_us",
-                                                       "lost")}  # fmt: skip
+        return {
+            name: getattr(self, name) for name in ("position", "created_us", "committed_us", "lost")
+        }
 
 
 class Row(NamedTuple):
@@ -290,9 +291,15 @@ class Account:
         self._queue_id = queue_id
 
     def put(
-        self, kind: int, stored: list[tuple[bytes, bytes]], arrival: int, origin: bytes,
-        timestamp: int, front_bytes: int, target: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        kind: int,
+        stored: list[tuple[bytes, bytes]],
+        arrival: int,
+        origin: bytes,
+        timestamp: int,
+        front_bytes: int,
+        target: str = "",
+    ) -> None:
         """Note a batch of new entries, whose arrivals and timestamps rise by one from these on.
 
         Args:
@@ -309,8 +316,10 @@ class Account:
             origin.decode(),
             tuple(range(timestamp, timestamp + count)),
             tuple([len(value) - front_bytes for _, value in stored]),
-            0, 0, 0,
-        )  # fmt: skip
+            0,
+            0,
+            0,
+        )
         self._journal.add(self._head(kind, "", target), count, columns)
 
     def _head(self, kind: int, peer: str, target: str = "", code: int = 0) -> history.Head:
@@ -338,30 +347,46 @@ class Account:
             self._add(history.SETTLED, client, leases[start : start + history.MESSAGES_MAX])
 
     def _add(
-        self, kind: int, client: str, leases: Iterable[Lease], delivered: Any = None,
-        failed: Any = None, ages: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        kind: int,
+        client: str,
+        leases: Iterable[Lease],
+        delivered: Any = None,
+        failed: Any = None,
+        ages: Any = None,
+    ) -> None:
         _, _, _, priorities, arrivals, sizes, _, index_keys, _ = zip(*leases, strict=True)
         origins, timestamps = history.uids(index_keys, _TRAILER_AT)
         columns = arrivals, priorities, origins, timestamps, sizes, delivered, failed, ages
         self._journal.add(self._head(kind, client), len(arrivals), columns)
 
     def entry(
-        self, kind: int, key: bytes, entry: entries.Entry, *, peer: str = "", target: str = "",
+        self,
+        kind: int,
+        key: bytes,
+        entry: entries.Entry,
+        *,
+        peer: str = "",
+        target: str = "",
         code: int = 0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Note what happens to one message, whose entry lies or lay under *key*."""
         known, arrival = keys.place(key)
         is_read = entry.flags != entries.UNREADABLE
         priority: int | None = known
         if self._is_sent:
             priority = _priority_of(entry.rest) if is_read and not entry.in_rows else None
-        self._journal.open(self._head(kind, peer, target, code)).append((
-            arrival, priority, entries.uid_trailer(entry) if is_read else bytes(8),
-            entries.record_bytes(entry) if is_read else None,
-            entry.delivered if is_read else None, entry.failed if is_read else None,
-            max(self._journal.now.wall_us - entry.put_us, 0) if is_read else None,
-        ))  # fmt: skip
+        self._journal.open(self._head(kind, peer, target, code)).append(
+            (
+                arrival,
+                priority,
+                entries.uid_trailer(entry) if is_read else bytes(8),
+                entries.record_bytes(entry) if is_read else None,
+                entry.delivered if is_read else None,
+                entry.failed if is_read else None,
+                max(self._journal.now.wall_us - entry.put_us, 0) if is_read else None,
+            )
+        )
 
 
 @lru_cache(maxsize=history.MESSAGES_MAX)
@@ -378,7 +403,10 @@ def _priority_of(record: bytes) -> int | None:
 def facts_of(journal: Journal) -> dict[str, Any]:
     """Return what is shown of *journal*."""
     return {
-        "first": journal.first, "next": journal.next, "bytes": journal.bytes,
-        "bytes_max": journal.limit_bytes, "age_max_ms": journal.age_max_ms,
+        "first": journal.first,
+        "next": journal.next,
+        "bytes": journal.bytes,
+        "bytes_max": journal.limit_bytes,
+        "age_max_ms": journal.age_max_ms,
         "dropped": journal.dropped,
-    }  # fmt: skip
+    }

@@ -25,9 +25,14 @@ ROWS_OF_A_PUT = 2  # the entry and its UID
 
 
 def add(
-    queue: "Queue", tx: Transaction, entry: entries.Entry, front: bytes, trailer: bytes,
-    priority: int, arrival: int,
-) -> int:  # fmt: skip
+    queue: "Queue",
+    tx: Transaction,
+    entry: entries.Entry,
+    front: bytes,
+    trailer: bytes,
+    priority: int,
+    arrival: int,
+) -> int:
     """Store *entry* with all rows that lead to it; return how many rows that took.
 
     Args:

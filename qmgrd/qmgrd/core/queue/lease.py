@@ -43,13 +43,26 @@ class Lessee:
     """
 
     __slots__ = (
-        "client", "is_started", "is_unit", "lease_ms", "leases", "numbers", "queue", "timer_set",
-    )  # fmt: skip
+        "client",
+        "is_started",
+        "is_unit",
+        "lease_ms",
+        "leases",
+        "numbers",
+        "queue",
+        "timer_set",
+    )
 
     def __init__(
-        self, queue: "Queue", numbers: LeaseNumbers, client: str = "", lease_ms: int = 0, *,
-        is_unit: bool = False, is_started: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        queue: "Queue",
+        numbers: LeaseNumbers,
+        client: str = "",
+        lease_ms: int = 0,
+        *,
+        is_unit: bool = False,
+        is_started: bool = True,
+    ) -> None:
         self.queue = queue
         self.numbers = numbers  # of its connection
         self.lease_ms = lease_ms
@@ -90,12 +103,20 @@ class Consumer:
         "selector",
         "timer",
         "wait_over",
-    )  # fmt: skip
+    )
 
     def __init__(
-        self, connection: int, request_id: int, lessee: Lessee, messages: int, bytes_: int, *,
-        is_get: bool = False, selector: "Selector | None" = None, prefix: bytes = b"",
-    ) -> None:  # fmt: skip
+        self,
+        connection: int,
+        request_id: int,
+        lessee: Lessee,
+        messages: int,
+        bytes_: int,
+        *,
+        is_get: bool = False,
+        selector: "Selector | None" = None,
+        prefix: bytes = b"",
+    ) -> None:
         self.connection = connection
         self.request_id = request_id
         self.queue = lessee.queue

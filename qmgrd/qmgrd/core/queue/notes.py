@@ -33,8 +33,19 @@ HOPS_MAX = 16
 NAME_MAX = 64
 NOTE_MAX_BYTES = 32 * 1024
 Note = dict[str, Any]
-_OWN = ("code", "reason", "text", "queue", "manager", "us", "failed", "delivered", "retries",
-        "left_ms", "turn")  # fmt: skip
+_OWN = (
+    "code",
+    "reason",
+    "text",
+    "queue",
+    "manager",
+    "us",
+    "failed",
+    "delivered",
+    "retries",
+    "left_ms",
+    "turn",
+)
 
 
 class Cause(NamedTuple):

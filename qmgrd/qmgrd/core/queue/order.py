@@ -19,10 +19,14 @@ Rows = Iterator[tuple[bytes, bytes]]
 
 def behind(queue: "Queue", tx: Transaction, priority: int, arrival: int) -> Rows:
     """Yield keys and entries of what can be got, from that place on, down to the least priority."""
-    return _merged(queue, tx, *(
-        (keys.message(queue.id, lane, priority, arrival), keys.after(keys.lane(queue.id, lane)))
-        for lane in keys.LANES_READY
-    ))  # fmt: skip
+    return _merged(
+        queue,
+        tx,
+        *(
+            (keys.message(queue.id, lane, priority, arrival), keys.after(keys.lane(queue.id, lane)))
+            for lane in keys.LANES_READY
+        ),
+    )
 
 
 def of_priority(
@@ -31,10 +35,11 @@ def of_priority(
     """Yield the same of one priority, from an arrival on in each lane."""
     ready, grouped = queue.prefixes[priority], queue.grouped_prefixes[priority]
     return _merged(
-        queue, tx,
+        queue,
+        tx,
         (ready + arrival.to_bytes(8, "big"), keys.after(ready)),
         (grouped + grouped_arrival.to_bytes(8, "big"), keys.after(grouped)),
-    )  # fmt: skip
+    )
 
 
 def by_arrival(queue: "Queue", tx: Transaction, arrival: int) -> Rows:

@@ -68,10 +68,15 @@ class Prepared(NamedTuple):
 
 
 def put(
-    queue: "Queue", tx: Transaction, now: Now, stamper: Stamper, batch: list[bytes],
-    message_max_bytes: int, target: str = "",
+    queue: "Queue",
+    tx: Transaction,
+    now: Now,
+    stamper: Stamper,
+    batch: list[bytes],
+    message_max_bytes: int,
+    target: str = "",
     extras: Mapping[int, Mapping[str, Any]] = _NO_EXTRAS_AT_ALL,
-) -> Put:  # fmt: skip
+) -> Put:
     """Append the records of *batch* that can be; tell of the others why not.
 
     Args:
@@ -108,9 +113,14 @@ def put(
 
 
 def _put_run(
-    queue: "Queue", tx: Transaction, now: Now, stamper: Stamper, batch: list[bytes],
-    plain_max: int, bound_for: bytes,
-) -> tuple[int, int]:  # fmt: skip
+    queue: "Queue",
+    tx: Transaction,
+    now: Now,
+    stamper: Stamper,
+    batch: list[bytes],
+    plain_max: int,
+    bound_for: bytes,
+) -> tuple[int, int]:
     """Append the records that *batch* begins with in a tight loop, if they are for one."""
     if looks_plain(queue, batch[0]):
         return _put_plain(queue, tx, now, stamper, batch, plain_max, bound_for)
@@ -120,9 +130,14 @@ def _put_run(
 
 
 def _put_plain(
-    queue: "Queue", tx: Transaction, now: Now, stamper: Stamper, batch: list[bytes],
-    plain_max: int, bound_for: bytes,
-) -> tuple[int, int]:  # fmt: skip
+    queue: "Queue",
+    tx: Transaction,
+    now: Now,
+    stamper: Stamper,
+    batch: list[bytes],
+    plain_max: int,
+    bound_for: bytes,
+) -> tuple[int, int]:
     """Append the plain records that *batch* begins with; return their number, and their rows'."""
     rows: list[tuple[bytes, bytes]] = []
     uids: list[tuple[bytes, bytes]] = []
@@ -154,9 +169,14 @@ def _put_plain(
         counters.fast += count
         if queue.account is not None:
             queue.account.put(
-                kind_of(queue), rows, arrival - count, stamper.origin, stamper.last_us - count + 1,
-                len(head), bound_for.decode(),
-            )  # fmt: skip
+                kind_of(queue),
+                rows,
+                arrival - count,
+                stamper.origin,
+                stamper.last_us - count + 1,
+                len(head),
+                bound_for.decode(),
+            )
     return count, lane.ROWS_OF_A_PUT * count + indexed
 
 
@@ -221,20 +241,38 @@ def prepare_plain(
     head = entries.encode_head(now.wall_us, bound_for)
     found = [
         Prepared(
-            b"".join((stamp, rest, trailer)), trailer, True, Verdict.FAST,
-            keys.PRIORITY_TOP - prefix[-1], now.wall_us, 0, 0, False, bound_for, b"", head,
+            b"".join((stamp, rest, trailer)),
+            trailer,
+            True,
+            Verdict.FAST,
+            keys.PRIORITY_TOP - prefix[-1],
+            now.wall_us,
+            0,
+            0,
+            False,
+            bound_for,
+            b"",
+            head,
         )
         for prefix, stamp, rest, trailer, _ in _plain(queue, stamper, batch, plain_max)
-    ]  # fmt: skip
+    ]
     stamper.last_us += len(found)
     return found
 
 
 def prepare(
-    queue: "Queue", tx: Transaction, now: Now, stamper: Stamper, record: bytes,
-    message_max_bytes: int, bound_for: bytes, extra: Mapping[str, Any] = _NO_EXTRAS, *,
-    is_held: bool = False, is_moved: bool = False,
-) -> Prepared:  # fmt: skip
+    queue: "Queue",
+    tx: Transaction,
+    now: Now,
+    stamper: Stamper,
+    record: bytes,
+    message_max_bytes: int,
+    bound_for: bytes,
+    extra: Mapping[str, Any] = _NO_EXTRAS,
+    *,
+    is_held: bool = False,
+    is_moved: bool = False,
+) -> Prepared:
     """Return *record* ready to be appended; nothing is written.
 
     Args:
@@ -261,13 +299,20 @@ def prepare(
     if is_new:
         record = records.stamp_encoded(record, trailer)
     return Prepared(
-        record, trailer, is_new, verdict, queue.priority_of(found), now.wall_us,
+        record,
+        trailer,
+        is_new,
+        verdict,
+        queue.priority_of(found),
+        now.wall_us,
         _expires_ms(queue, now, _told_ms(extra, EXTRA_EXPIRY_MS, found.expiry_ms)),
         now.ms + min(delay_ms, records.DELAY_MAX_MS) if delay_ms else 0,
         # A publication is there for as long as somebody has it: it is copies that are lost.
-        bool(found.flags & records.FLAG_NOT_PERSISTENT) and not queue.is_publications, bound_for,
-        notes.checked(extra.get(EXTRA_NOTE, b"")), member=member,
-    )  # fmt: skip
+        bool(found.flags & records.FLAG_NOT_PERSISTENT) and not queue.is_publications,
+        bound_for,
+        notes.checked(extra.get(EXTRA_NOTE, b"")),
+        member=member,
+    )
 
 
 def member_of(queue: "Queue", tx: Transaction, record: bytes, head: records.Head) -> Member | None:
@@ -310,9 +355,16 @@ def append(queue: "Queue", tx: Transaction, prepared: Prepared, arrival: int) ->
         flags |= entries.NOTED
         notes.write(tx, queue.id, arrival, prepared.note)
     entry = entries.Entry(
-        flags, 0, 0, 0, prepared.put_us, prepared.expires_ms, prepared.ready_ms,
-        prepared.target.decode(), rest,
-    )  # fmt: skip
+        flags,
+        0,
+        0,
+        0,
+        prepared.put_us,
+        prepared.expires_ms,
+        prepared.ready_ms,
+        prepared.target.decode(),
+        rest,
+    )
     rows = lane.add(queue, tx, entry, record, trailer, prepared.priority, arrival)
     queue.came(kind_of(queue), prepared.priority, arrival, entry, entry.target)
     queue.origins.raise_to(tx, trailer[:-8], int.from_bytes(trailer[-8:], "big"))
@@ -362,9 +414,14 @@ def _note_held(queue: "Queue", key: bytes, value: bytes) -> None:
 
 
 def _identify(
-    queue: "Queue", tx: Transaction, now: Now, stamper: Stamper, record: bytes, head: records.Head,
+    queue: "Queue",
+    tx: Transaction,
+    now: Now,
+    stamper: Stamper,
+    record: bytes,
+    head: records.Head,
     bound_for: bytes,
-) -> tuple[bytes, Verdict]:  # fmt: skip
+) -> tuple[bytes, Verdict]:
     """Return the encoded UID under which *record* may be put, and how that was found out.
 
     Raises:

@@ -51,10 +51,19 @@ class Queue:
     """
 
     def __init__(
-        self, queue_id: int, name: str, bounds: Bounds, counters: Counters, ids: Ids,
-        schedule: Schedule, *, is_transmission: bool = False, unclean: bool = False,
-        holders: Holders | None = None, journal: Journal | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        queue_id: int,
+        name: str,
+        bounds: Bounds,
+        counters: Counters,
+        ids: Ids,
+        schedule: Schedule,
+        *,
+        is_transmission: bool = False,
+        unclean: bool = False,
+        holders: Holders | None = None,
+        journal: Journal | None = None,
+    ) -> None:
         self.id, self.name = queue_id, name
         self.counters = counters
         self.is_transmission = is_transmission  # also of publications: in one order, not got
@@ -192,9 +201,15 @@ class Queue:
         return arrival
 
     def put(
-        self, tx: Transaction, now: Now, stamper: Stamper, batch: list[bytes],
-        message_max_bytes: int, target: str = "", extras: dict[int, Any] | None = None,
-    ) -> Put:  # fmt: skip
+        self,
+        tx: Transaction,
+        now: Now,
+        stamper: Stamper,
+        batch: list[bytes],
+        message_max_bytes: int,
+        target: str = "",
+        extras: dict[int, Any] | None = None,
+    ) -> Put:
         """Append the records of *batch* that can be; tell of the others why not."""
         return put(self, tx, now, stamper, batch, message_max_bytes, target, extras or {})
 
@@ -225,9 +240,15 @@ class Queue:
         self.sought |= dict.fromkeys(self.seeking)
 
     def happened(
-        self, kind: int, key: bytes, entry: Entry, *, peer: str = "", target: str = "",
+        self,
+        kind: int,
+        key: bytes,
+        entry: Entry,
+        *,
+        peer: str = "",
+        target: str = "",
         code: int = 0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Keep in the history what happens to the message under *key*, if there is to be one."""
         if self.account is not None:
             self.account.entry(kind, key, entry, peer=peer, target=target, code=code)

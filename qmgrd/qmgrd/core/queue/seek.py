@@ -99,9 +99,14 @@ def passed(queue: "Queue", consumer: Consumer, key: bytes, behind: bytes) -> Non
 
 
 def _wanted(
-    queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, key: bytes, value: bytes,
+    queue: "Queue",
+    tx: Transaction,
+    now: Now,
+    consumer: Consumer,
+    key: bytes,
+    value: bytes,
     damaged: list[tuple[bytes, bytes]],
-) -> entries.Sound | None:  # fmt: skip
+) -> entries.Sound | None:
     """Return the message under *key* if it can be had, and is selected."""
     sound = entries.open_sound(tx, value)
     if sound is None:
@@ -153,9 +158,16 @@ def lease(
     priority, arrival = keys.place(key)
     number = consumer.lessee.numbers.next(queue.id, arrival, checksum)
     leased = Lease(
-        number, consumer.lessee, now.ms + consumer.lease_ms, priority, arrival, len(record), key,
-        queue.origins.index_key(trailer), is_plain=False,
-    )  # fmt: skip
+        number,
+        consumer.lessee,
+        now.ms + consumer.lease_ms,
+        priority,
+        arrival,
+        len(record),
+        key,
+        queue.origins.index_key(trailer),
+        is_plain=False,
+    )
     queue.leases[arrival] = consumer.lessee.leases[arrival] = leased
     state = state_of(entry.delivered, arrival, queue.counters.maybe_before) | more
     head = DELIVERY.pack(

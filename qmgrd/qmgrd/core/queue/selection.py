@@ -32,9 +32,13 @@ ALL = Selection()
 
 
 def selection(
-    queue: "Queue", where: str, correlation_id: bytes, group_id: bytes, uid: bytes = b"",
+    queue: "Queue",
+    where: str,
+    correlation_id: bytes,
+    group_id: bytes,
+    uid: bytes = b"",
     number: int = 0,
-) -> Selection:  # fmt: skip
+) -> Selection:
     """Return what a request selects on *queue*; with *number* one member of a group.
 
     Raises:
@@ -44,9 +48,16 @@ def selection(
         raise RequestError(ErrorCode.VALUE_INVALID, f"number {number} is of no group: say which")
     if not (where or correlation_id or group_id or uid):
         return ALL
-    given = [name for name, value in (
-        ("where", where), ("correlation_id", correlation_id), ("group_id", group_id), ("uid", uid),
-    ) if value]  # fmt: skip
+    given = [
+        name
+        for name, value in (
+            ("where", where),
+            ("correlation_id", correlation_id),
+            ("group_id", group_id),
+            ("uid", uid),
+        )
+        if value
+    ]
     if len(given) > 1:
         raise RequestError(
             ErrorCode.VALUE_INVALID, f"select by one of {' and '.join(given)}, not by both"
@@ -99,9 +110,13 @@ def compiled(where: str) -> Selector:
 
 
 def is_selected(
-    selector: Selector | None, queue: "Queue", tx: Transaction, key: bytes, entry: entries.Entry,
+    selector: Selector | None,
+    queue: "Queue",
+    tx: Transaction,
+    key: bytes,
+    entry: entries.Entry,
     record: bytes,
-) -> bool:  # fmt: skip
+) -> bool:
     """Return whether the message under *key* is one that *selector* matches; None matches all."""
     if selector is None:
         return True

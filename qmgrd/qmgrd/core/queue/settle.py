@@ -41,8 +41,12 @@ def ack_all(
     size = 0
     for at, (priority, arrival, number) in enumerate(HANDLE.iter_unpack(handles)):
         lease = leases.get(arrival)
-        if (lease is None or lease.number != number or lease.lessee.numbers is not numbers
-                or not (lease.is_plain and is_forgetful)):  # fmt: skip
+        if (
+            lease is None
+            or lease.number != number
+            or lease.lessee.numbers is not numbers
+            or not (lease.is_plain and is_forgetful)
+        ):
             if code := _ack(queue, tx, now, lease, priority, arrival, number, numbers):
                 exceptions.append((at, int(code)))
             continue
@@ -94,9 +98,15 @@ def _count(
 
 
 def _ack(
-    queue: "Queue", tx: Transaction, now: Now, lease: Lease | None, priority: int, arrival: int,
-    number: int, numbers: LeaseNumbers,
-) -> int:  # fmt: skip
+    queue: "Queue",
+    tx: Transaction,
+    now: Now,
+    lease: Lease | None,
+    priority: int,
+    arrival: int,
+    number: int,
+    numbers: LeaseNumbers,
+) -> int:
     """Remove a message for good; return 0, or the code that says why not.
 
     If the message is gone, this is an ack that was sent again: success. If its lease is over and
@@ -144,9 +154,15 @@ def _consume(
 
 
 def come_back(
-    queue: "Queue", tx: Transaction, lease: Lease, *, delivered: bool = True, failed: bool = False,
-    ready_ms: int = 0, note: bytes = b"",
-) -> list[Lease]:  # fmt: skip
+    queue: "Queue",
+    tx: Transaction,
+    lease: Lease,
+    *,
+    delivered: bool = True,
+    failed: bool = False,
+    ready_ms: int = 0,
+    note: bytes = b"",
+) -> list[Lease]:
     """End *lease* and let its message be had again in its old place, its counts raised.
 
     Returns:

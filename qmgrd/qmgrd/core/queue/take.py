@@ -62,9 +62,16 @@ def take(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
 
 
 def scan_ready(
-    queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: int, items: list[bytes],
-    size: int, damaged: list[tuple[bytes, bytes]], stop: bytes,
-) -> tuple[int, bool]:  # fmt: skip
+    queue: "Queue",
+    tx: Transaction,
+    now: Now,
+    consumer: Consumer,
+    count: int,
+    items: list[bytes],
+    size: int,
+    damaged: list[tuple[bytes, bytes]],
+    stop: bytes,
+) -> tuple[int, bool]:
     """Add to *items* what can be had of the ready lane before the key *stop*.
 
     Counts neither credit nor deliveries. What is *damaged* is to be set aside.
@@ -82,9 +89,17 @@ def scan_ready(
 
 
 def _scan(
-    queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: int, priority: int,
-    items: list[bytes], size: int, damaged: list[tuple[bytes, bytes]], stop: bytes,
-) -> tuple[int, int]:  # fmt: skip
+    queue: "Queue",
+    tx: Transaction,
+    now: Now,
+    consumer: Consumer,
+    count: int,
+    priority: int,
+    items: list[bytes],
+    size: int,
+    damaged: list[tuple[bytes, bytes]],
+    stop: bytes,
+) -> tuple[int, int]:
     """Add what can be had from *priority* on; return all bytes, and the next one, -1 or FULL."""
     heads, leases, lessee = queue.heads, queue.leases, consumer.lessee
     own, until_ms, numbers = lessee.leases, now.ms + consumer.lease_ms, lessee.numbers
@@ -101,11 +116,29 @@ def _scan(
         if arrival in leases:
             continue
         length, more, tail = len(value), 0, b""
-        (flags, target, delivered, failed, put_us, expires, due_ms, checksum, origin, correlation,
-         group, envelope, body) = unpack(value) if length > _LEAST_BYTES else _NO_HEADS  # fmt: skip
-        if (flags or target or group or expires
-                or length != _LEAST_BYTES + correlation + envelope + body + origin
-                or crc32(value[_SUMMED_AT:]) != checksum):  # fmt: skip
+        (
+            flags,
+            target,
+            delivered,
+            failed,
+            put_us,
+            expires,
+            due_ms,
+            checksum,
+            origin,
+            correlation,
+            group,
+            envelope,
+            body,
+        ) = unpack(value) if length > _LEAST_BYTES else _NO_HEADS
+        if (
+            flags
+            or target
+            or group
+            or expires
+            or length != _LEAST_BYTES + correlation + envelope + body + origin
+            or crc32(value[_SUMMED_AT:]) != checksum
+        ):
             if _is_left(value, consumer, items, room - size):
                 heads[found] = arrival  # As below, without reading it.
                 return size, FULL
@@ -151,9 +184,14 @@ class _Opened(NamedTuple):
 
 
 def _open(
-    queue: "Queue", tx: Transaction, now: Now, arrival: int, key: bytes, value: bytes,
+    queue: "Queue",
+    tx: Transaction,
+    now: Now,
+    arrival: int,
+    key: bytes,
+    value: bytes,
     damaged: list[tuple[bytes, bytes]],
-) -> _Opened | None:  # fmt: skip
+) -> _Opened | None:
     """Return what is to be known of a message that is not plain.
 
     None of what cannot be had: it is *damaged*, expired, or gone with a restart.
@@ -163,9 +201,14 @@ def _open(
         if held is not None and value.endswith(held.trailer):
             counts = 0, 0, int.from_bytes(value[2:10], "big")
             return _Opened(
-                counts, held.record, held.trailer, held.checksum, STATE_TOPIC, held.topic,
+                counts,
+                held.record,
+                held.trailer,
+                held.checksum,
+                STATE_TOPIC,
+                held.topic,
                 held.is_plain,
-            )  # fmt: skip
+            )
     sound = entries.open_sound(tx, value)
     if sound is None:
         damaged.append((key, value))

@@ -72,9 +72,12 @@ class GroupAdmin:
     def group_alter(self, session: Session, message: m.GroupAlter) -> None:
         """Intervene in a group."""
         actions = {
-            "pause": self._pause, "resume": self._resume, "skip": self._skip,
-            "reassign": self._reassign, "close": self._close,
-        }  # fmt: skip
+            "pause": self._pause,
+            "resume": self._resume,
+            "skip": self._skip,
+            "reassign": self._reassign,
+            "close": self._close,
+        }
         action = actions.get(message.action)
         if action is None:
             raise RequestError(
@@ -146,9 +149,7 @@ class GroupAdmin:
             "closed": row.is_closed,
         }
 
-    def _members(
-        self, queue: Queue, group_id: bytes, row: GroupRow, first: int
-    ) -> dict[str, Any]:  # fmt: skip
+    def _members(self, queue: Queue, group_id: bytes, row: GroupRow, first: int) -> dict[str, Any]:
         tx = self._context.tx
         prefix = group_index.prefix_of(queue.id, group_id)
         start = keys.group(queue.id, group_id, max(first, 1))
@@ -171,9 +172,11 @@ class GroupAdmin:
         self._context.count_read(2 * len(members), 0)
         first_gaps = gaps if first <= row.due else self._first_gap(queue, group_id, row) or gaps
         return {
-            "members": members, "next_number": further, "gaps": gaps,
+            "members": members,
+            "next_number": further,
+            "gaps": gaps,
             "waiting_for": _waiting_for(row, first_gaps),
-        }  # fmt: skip
+        }
 
     def _first_gap(self, queue: Queue, group_id: bytes, row: GroupRow) -> list[list[int]]:
         """Return the first gap, if it is among the first MEMBERS_MAX: the group stops there."""
@@ -189,7 +192,7 @@ class GroupAdmin:
 
     def _from_due(
         self, queue: Queue, group_id: bytes, row: GroupRow
-    ) -> Iterator[tuple[bytes, bytes]]:  # fmt: skip
+    ) -> Iterator[tuple[bytes, bytes]]:
         """Yield key and position of the members from the one that is due on."""
         start = keys.group(queue.id, group_id, row.due)
         prefix = group_index.prefix_of(queue.id, group_id)
@@ -317,9 +320,12 @@ _SKIPPED = Cause(
     int(ErrorCode.MESSAGE_REJECTED), "skipped", "by an operator", told="skipped by an operator"
 )
 _DONE = {
-    "pause": "paused", "resume": "resumed", "skip": "skipped", "reassign": "reassigned",
+    "pause": "paused",
+    "resume": "resumed",
+    "skip": "skipped",
+    "reassign": "reassigned",
     "close": "closed",
-}  # fmt: skip
+}
 
 
 def _check_pending(queue: Queue, group_id: bytes, above: int, below: int) -> None:

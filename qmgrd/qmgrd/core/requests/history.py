@@ -34,9 +34,9 @@ class HistoryAdmin:
         """Answer where the journal stands."""
         journal = self._journal
         cursors = [self._row(name) for name in sorted(journal.cursors)]
-        self._ok(session, message.request_id, self._identity() | facts_of(journal) | {
-            "cursors": cursors,
-        })  # fmt: skip
+        self._ok(
+            session, message.request_id, self._identity() | facts_of(journal) | {"cursors": cursors}
+        )
 
     def cursor_commit(self, session: Session, message: m.CursorCommit) -> None:
         """Move a cursor on, or make it."""
@@ -72,9 +72,11 @@ class HistoryAdmin:
     def _identity(self) -> dict[str, Any]:
         context, journal = self._context, self._journal
         return {
-            "manager": context.name, "store_id": context.store_id.hex(),
-            "first": journal.first, "next": journal.next,
-        }  # fmt: skip
+            "manager": context.name,
+            "store_id": context.store_id.hex(),
+            "first": journal.first,
+            "next": journal.next,
+        }
 
     def _row(self, name: str) -> dict[str, Any]:
         """Return a cursor for people and scripts."""

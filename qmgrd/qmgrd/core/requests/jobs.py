@@ -30,9 +30,11 @@ class JobAdmin:
         """Remove what is there now and not leased; the answer comes when it is done."""
         queue, wanted = self._source(message.queue, message.where, "a purge would leave holes")
         job = self._jobs.start(
-            "purge", **_facts(queue, queue.counters.delayed), where=message.where,
+            "purge",
+            **_facts(queue, queue.counters.delayed),
+            where=message.where,
             messages_max=message.messages_max,
-        )  # fmt: skip
+        )
         job.wanted = wanted
         job.waiting = (session.connection, message.request_id)
 
@@ -47,9 +49,14 @@ class JobAdmin:
         if message.target:
             self._check_target(queue, message.target)
         job = self._jobs.start(
-            kind, **_facts(queue), target=message.target, where=message.where,
-            messages_max=message.messages_max, rate=message.rate, retries_max=message.retries_max,
-        )  # fmt: skip
+            kind,
+            **_facts(queue),
+            target=message.target,
+            where=message.where,
+            messages_max=message.messages_max,
+            rate=message.rate,
+            retries_max=message.retries_max,
+        )
         job.wanted = wanted
         self._ok(session, message.request_id, job.describe())
 
@@ -135,6 +142,8 @@ def _facts(queue: Queue, delayed: int = 0) -> dict[str, Any]:
         delayed: how many delayed messages it is about, too.
     """
     return {
-        "queue": queue.name, "queue_id": queue.id, "before": queue.counters.next_arrival,
+        "queue": queue.name,
+        "queue_id": queue.id,
+        "before": queue.counters.next_arrival,
         "total": queue.counters.depth + delayed,
-    }  # fmt: skip
+    }

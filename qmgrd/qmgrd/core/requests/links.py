@@ -88,10 +88,13 @@ class LinkAdmin:
         allowed = peers.allowed(ALLOWED_MAX)
         self._context.count_read(len(links) + len(inbound) + len(allowed), 0)
         value = {
-            "links": links, "inbound": inbound, "inbound_count": count,
-            "allowed": allowed, "allowed_count": peers.allowed_count,
+            "links": links,
+            "inbound": inbound,
+            "inbound_count": count,
+            "allowed": allowed,
+            "allowed_count": peers.allowed_count,
             "refused": peers.refusals(),
-        }  # fmt: skip
+        }
         self._ok(session, message.request_id, value)
 
     def link_show(self, session: Session, message: m.LinkShow) -> None:

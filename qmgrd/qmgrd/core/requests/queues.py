@@ -31,9 +31,14 @@ class Admin:
     """Answers administrative requests. Holds no state of its own."""
 
     def __init__(
-        self, context: Context, catalogue: Catalogue, jobs: Jobs, delivery: Delivery,
-        streams: Streams, facts: Callable[[], dict[str, Any]],
-    ) -> None:  # fmt: skip
+        self,
+        context: Context,
+        catalogue: Catalogue,
+        jobs: Jobs,
+        delivery: Delivery,
+        streams: Streams,
+        facts: Callable[[], dict[str, Any]],
+    ) -> None:
         self._context = context
         self._catalogue = catalogue
         self._jobs = jobs
@@ -191,18 +196,27 @@ class Admin:
         if message.all_available and message.order == m.PHYSICAL:
             found = group_browse.all_there(queue, context.tx, found)
         page = browse.browse(
-            queue, context.tx, context.now, found, message.messages_max, message.bytes_max,
+            queue,
+            context.tx,
+            context.now,
+            found,
+            message.messages_max,
+            message.bytes_max,
             wanted.selector,
-        )  # fmt: skip
+        )
         context.count_read(page.looked_at, sum(map(len, page.items)))
         further = page.next
         if further is not None and message.group_id:
             place = further[0], further[1]
             further = [*further, browse.number_at(queue, context.tx, place)]
         value = {
-            "items": page.items, "next": further, "delays": page.delays, "queue_id": queue.id,
-            "store_id": context.store_id.hex(), "wall_us": context.now.wall_us,
-        }  # fmt: skip
+            "items": page.items,
+            "next": further,
+            "delays": page.delays,
+            "queue_id": queue.id,
+            "store_id": context.store_id.hex(),
+            "wall_us": context.now.wall_us,
+        }
         self._ok(session, message.request_id, value)
 
     def _check_ordered(self, message: m.Browse, *, is_selecting: bool) -> None:

@@ -100,11 +100,15 @@ def in_words(broker: "Broker", work: Work) -> str:
 
 
 _PHRASES = {
-    "link": "sending over link {}", "subscription": "the end of subscription {}",
+    "link": "sending over link {}",
+    "subscription": "the end of subscription {}",
     "unused": "the end of {}, which nobody uses",
-    "fan-out": "handing out publications, batch and queue id {}", "publication": "publication {}",
-    "timer": "timer {}", "events": "writing {}", "history": "writing {}",
-}  # fmt: skip
+    "fan-out": "handing out publications, batch and queue id {}",
+    "publication": "publication {}",
+    "timer": "timer {}",
+    "events": "writing {}",
+    "history": "writing {}",
+}
 
 
 def retry(broker: "Broker", number: int) -> tuple[Item, str]:

@@ -32,9 +32,11 @@ from qmgrd.core.sessions.subscriptions import Subscriptions
 LOOKED_AT_MAX = 5_000  # of what is parked, for one page
 FIRST_SHOWN = 20  # subscriptions of a topic
 _LANES = {
-    keys.LANE_READY: "ready", keys.LANE_GROUPED: "ready", keys.LANE_DELAYED: "delayed",
+    keys.LANE_READY: "ready",
+    keys.LANE_GROUPED: "ready",
+    keys.LANE_DELAYED: "delayed",
     keys.LANE_PARKED: "parked",
-}  # fmt: skip
+}
 
 
 class TopicAdmin:
@@ -55,9 +57,13 @@ class TopicAdmin:
     def subscribe(self, session: Session, message: m.Subscribe) -> None:
         """Subscribe to topics."""
         found = self._subscriptions.subscribe(
-            session, message.topic, message.subscription, message.where, message.attributes,
+            session,
+            message.topic,
+            message.subscription,
+            message.where,
+            message.attributes,
             retained=message.retained,
-        )  # fmt: skip
+        )
         self._ok(session, message.request_id, self._row(found))
 
     def unsubscribe(self, session: Session, message: m.Unsubscribe) -> None:
@@ -165,10 +171,14 @@ class TopicAdmin:
             key, value = place
             entry, lane = entries.decode(value), key[keys.POSITION_AT]
             state = "leased" if arrival in queue.leases else _LANES.get(lane, "damaged")
-            rows.append({
-                "subscription": subscription.name, "state": state, "delivered": entry.delivered,
-                "failed": entry.failed,
-            })  # fmt: skip
+            rows.append(
+                {
+                    "subscription": subscription.name,
+                    "state": state,
+                    "delivered": entry.delivered,
+                    "failed": entry.failed,
+                }
+            )
         value_ = {"uid": _uid(message.uid), "topic": topic, "subscriptions": rows}
         self._ok(session, message.request_id, value_)
 
@@ -198,8 +208,11 @@ class TopicAdmin:
         if front and not front[7] & records.FLAG_PRIORITY_OF_QUEUE:
             priorities = range(front[6], front[6] + 1)
         counters = queue.counters
-        count = {keys.LANE_DELAYED: counters.delayed, keys.LANE_PARKED: counters.parked,
-                 keys.LANE_DAMAGED: counters.damaged}  # fmt: skip
+        count = {
+            keys.LANE_DELAYED: counters.delayed,
+            keys.LANE_PARKED: counters.parked,
+            keys.LANE_DAMAGED: counters.damaged,
+        }
         for lane in (*_LANES, keys.LANE_DAMAGED):
             for priority in priorities if count.get(lane, counters.depth) else ():
                 key = keys.message(queue.id, lane, min(priority, keys.PRIORITY_TOP), arrival)
@@ -255,13 +268,19 @@ class TopicAdmin:
         return {
             "uid": _uid(entries.uid_trailer(entry)),
             "topic": entries.publication(context.tx, entry).target,
-            "subscription": queue.name, "bytes": facts.head().body_length,
-            "put_us": entry.put_us, "parked_us": known["dead_us"], "failed": entry.failed,
-            "delivered": entry.delivered, "code": known["dead_code"],
-            "reason": known["dead_reason"], "text": known["dead_text"],
-            "republished": known["dead_retries"], "attempts": note.get("attempts", []),
+            "subscription": queue.name,
+            "bytes": facts.head().body_length,
+            "put_us": entry.put_us,
+            "parked_us": known["dead_us"],
+            "failed": entry.failed,
+            "delivered": entry.delivered,
+            "code": known["dead_code"],
+            "reason": known["dead_reason"],
+            "text": known["dead_text"],
+            "republished": known["dead_retries"],
+            "attempts": note.get("attempts", []),
             "awaits_return": bool(entry.flags & entries.AWAITED),
-        }  # fmt: skip
+        }
 
     def republish(self, session: Session, message: m.Republish) -> None:
         """Have what is parked be sent once more, or dropped, by a job."""
@@ -274,10 +293,15 @@ class TopicAdmin:
         asked = (self._topics.subscriptions[name].queue for name in names)
         total = sum(queue.counters.parked for queue in asked if queue is not None)
         job = self._jobs.start(
-            "republish-drop" if message.drop else "republish", where=message.where,
-            arrival=arrival, subscriptions=message.subscriptions, rate=message.rate,
-            messages_max=message.messages_max, by=session.name, total=total,
-        )  # fmt: skip
+            "republish-drop" if message.drop else "republish",
+            where=message.where,
+            arrival=arrival,
+            subscriptions=message.subscriptions,
+            rate=message.rate,
+            messages_max=message.messages_max,
+            by=session.name,
+            total=total,
+        )
         self._context.note(
             "info", "republish asked for", job=job.id, by=session.name, drop=message.drop
         )

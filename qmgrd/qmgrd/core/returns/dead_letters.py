@@ -34,10 +34,15 @@ from qmgrd.core.returns import parked
 from qmgrd.core.returns.transfer import Place, transfer
 
 UNKNOWN = "?"  # where a copy came from that has no note
-_FAILURES = frozenset({
-    ErrorCode.BACKOUT_THRESHOLD_REACHED, ErrorCode.DELIVERY_LIMIT_REACHED,
-    ErrorCode.MESSAGE_REJECTED, ErrorCode.GROUP_FAILED, ErrorCode.REDELIVERY_LIMIT_EXCEEDED,
-})  # fmt: skip
+_FAILURES = frozenset(
+    {
+        ErrorCode.BACKOUT_THRESHOLD_REACHED,
+        ErrorCode.DELIVERY_LIMIT_REACHED,
+        ErrorCode.MESSAGE_REJECTED,
+        ErrorCode.GROUP_FAILED,
+        ErrorCode.REDELIVERY_LIMIT_EXCEEDED,
+    }
+)
 
 
 class DeadLetters:
@@ -84,9 +89,15 @@ class DeadLetters:
                 return name
             overflow.make_room(self._context, self, place.queue, 1, entries.record_bytes(entry))
             if transfer(
-                self._context, queue, key, value, place, expires_ms=0, note=notes.encode(note),
+                self._context,
+                queue,
+                key,
+                value,
+                place,
+                expires_ms=0,
+                note=notes.encode(note),
                 for_good=cause.code != ErrorCode.MESSAGE_EXPIRED,
-            ):  # fmt: skip
+            ):
                 self._gone(queue, key, entry, name, cause)
                 return name
         self._context.event("dead letter has no place", queue=queue.name, why=cause.why)
@@ -139,9 +150,16 @@ class DeadLetters:
         context.touch(queue)
         limit = queue.longest(context.config.limits.message_max_bytes)
         prepared = prepare(
-            queue, context.tx, context.now, context.stamper, record, limit, b"", extra,
+            queue,
+            context.tx,
+            context.now,
+            context.stamper,
+            record,
+            limit,
+            b"",
+            extra,
             is_moved=True,
-        )  # fmt: skip
+        )
         left_ms = extra.get(EXTRA_EXPIRY_MS, records.check(record).expiry_ms)
         header = header | ({"left_ms": left_ms} if left_ms else {})
         before = notes.decode(prepared.note)
@@ -189,9 +207,7 @@ class DeadLetters:
             return None
         return None if place.queue is source else place
 
-    def _note(
-        self, queue: Queue, entry: entries.Entry, arrival: int, cause: Cause
-    ) -> notes.Note:  # fmt: skip
+    def _note(self, queue: Queue, entry: entries.Entry, arrival: int, cause: Cause) -> notes.Note:
         context = self._context
         note = notes.read(context.tx, queue.id, arrival) if entry.noted else {}
         now_us = context.now.wall_us
@@ -200,11 +216,15 @@ class DeadLetters:
                 note, now_us, cause.failure, cause.reason, cause.text, cause.client
             )
         note |= {
-            "code": int(cause.code), "reason": cause.reason, "text": cause.text,
-            "queue": queue.name, "manager": context.name, "us": now_us,
+            "code": int(cause.code),
+            "reason": cause.reason,
+            "text": cause.text,
+            "queue": queue.name,
+            "manager": context.name,
+            "us": now_us,
             "failed": entries.raised(entry.failed, cause.failed),
             "delivered": entries.raised(entry.delivered, cause.delivered),
-        }  # fmt: skip
+        }
         if cause.code == ErrorCode.MESSAGE_EXPIRED:
             note.pop("left_ms", None)
         elif entry.expires_ms:  # Else what a dead letter had left that fails once more.

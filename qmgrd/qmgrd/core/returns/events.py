@@ -19,10 +19,15 @@ if TYPE_CHECKING:
 
 EVENTS_PER_TURN = 100
 # What happens to events themselves is no event: each would have another come about.
-_OF_THE_QUEUE_ITSELF = frozenset({
-    "message expired", "message dead-lettered", "dead letter has no place", "queue overflowed",
-    "queue full",
-})  # fmt: skip
+_OF_THE_QUEUE_ITSELF = frozenset(
+    {
+        "message expired",
+        "message dead-lettered",
+        "dead letter has no place",
+        "queue overflowed",
+        "queue full",
+    }
+)
 
 
 def tell(context: Context, catalogue: Catalogue, dead_letters: "DeadLetters") -> None:

@@ -28,17 +28,18 @@ _KEPT = ("attempts", "retries", "left_ms")  # of its note, once it was sent agai
 
 
 def park(
-    context: Context, queue: Queue, key: bytes, value: bytes, entry: entries.Entry,
-    note: notes.Note,
-) -> None:  # fmt: skip
+    context: Context, queue: Queue, key: bytes, value: bytes, entry: entries.Entry, note: notes.Note
+) -> None:
     """Put the message under *key* of a subscription on the list of those who failed on it."""
     tx, (priority, arrival) = context.tx, keys.place(key)
     lane.unlink(queue, tx, key, value)
     flags = (entry.flags | entries.NOTED) & ~(entries.VOLATILE | entries.REPUBLISHED)
     parked = entry._replace(
-        flags=flags, due_ms=entry.expires_ms,
-        failed=note.get("failed", entry.failed), delivered=note.get("delivered", entry.delivered),
-    )  # fmt: skip
+        flags=flags,
+        due_ms=entry.expires_ms,
+        failed=note.get("failed", entry.failed),
+        delivered=note.get("delivered", entry.delivered),
+    )
     tx.put(keys.message(queue.id, keys.LANE_PARKED, priority, arrival), entries.encode(parked))
     if parked.due_ms:
         queue.schedule.add(tx, parked.due_ms, queue.id, keys.LANE_PARKED, priority, arrival)

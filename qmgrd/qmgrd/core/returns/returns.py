@@ -120,11 +120,14 @@ class Returns:
                 return
             delay_ms = max(delay_ms, STUCK_MS)
         behind = settle.come_back(
-            queue, context.tx, lease, failed=how.failed,
+            queue,
+            context.tx,
+            lease,
+            failed=how.failed,
             delivered=_counts(queue.bounds, entry, how),
             ready_ms=context.now.ms + delay_ms if delay_ms else 0,
             note=self._note(queue, entry, lease, how),
-        )  # fmt: skip
+        )
         self.later((one for one in behind if not one.lessee.is_unit), TAKEN_BACK)
 
     def _park(self, queue: Queue, lease: Lease, entry: entries.Entry, code: int) -> bool:

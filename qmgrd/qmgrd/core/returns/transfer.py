@@ -34,9 +34,16 @@ class Copied(Enum):
 
 
 def transfer(
-    context: Context, source: Queue, key: bytes, value: bytes, place: Place, *, expires_ms: int,
-    note: bytes, for_good: bool = True,
-) -> bool:  # fmt: skip
+    context: Context,
+    source: Queue,
+    key: bytes,
+    value: bytes,
+    place: Place,
+    *,
+    expires_ms: int,
+    note: bytes,
+    for_good: bool = True,
+) -> bool:
     """Move the message under *key* of *source*; return whether *place* took it.
 
     Whoever calls counts why it left *source*, and ends its lease. Of a group *place* goes on where
@@ -92,9 +99,15 @@ def _inherit(tx: Transaction, source: Queue, queue: Queue, front: bytes) -> None
 
 
 def copy(
-    context: Context, source: Queue, key: bytes, value: bytes, place: Place, *, expires_ms: int,
+    context: Context,
+    source: Queue,
+    key: bytes,
+    value: bytes,
+    place: Place,
+    *,
+    expires_ms: int,
     note: bytes,
-) -> Copied:  # fmt: skip
+) -> Copied:
     """Put the message under *key* of *source*, which stays there, on *place*, too.
 
     Of a group *place* goes on where *source* is.
@@ -136,9 +149,14 @@ def _is_remembered(context: Context, place: Place, entry: entries.Entry) -> bool
 
 
 def _arrive(
-    context: Context, place: Place, entry: entries.Entry, front: bytes, priority: int,
-    verdict: Verdict, note: bytes,
-) -> None:  # fmt: skip
+    context: Context,
+    place: Place,
+    entry: entries.Entry,
+    front: bytes,
+    priority: int,
+    verdict: Verdict,
+    note: bytes,
+) -> None:
     """Store *entry* as a new arrival at *place*."""
     tx, queue, trailer = context.tx, place.queue, entries.uid_trailer(entry)
     arrival = queue.next_arrival()

@@ -123,9 +123,11 @@ def not_between(value: Expression, low: Expression, high: Expression) -> Conditi
 
 
 def within(
-    value: Expression, texts: frozenset[str], numbers: frozenset[Number],
+    value: Expression,
+    texts: frozenset[str],
+    numbers: frozenset[Number],
     facts: Sequence[Expression] = (),
-) -> Condition:  # fmt: skip
+) -> Condition:
     """Return whether *value* equals one of *texts*, *numbers* and *facts*.
 
     If it equals none of them and one of *facts* is NULL, that is UNKNOWN.

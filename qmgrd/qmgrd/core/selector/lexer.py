@@ -61,8 +61,7 @@ def tokenize(text: str) -> list[Token]:
     """
     if len(text) > TEXT_MAX:
         raise RequestError(
-            ErrorCode.SELECTOR_INVALID,
-            f"a selector of {len(text)} characters, at most {TEXT_MAX}",
+            ErrorCode.SELECTOR_INVALID, f"a selector of {len(text)} characters, at most {TEXT_MAX}"
         )
     tokens: list[Token] = []
     offset = 0

@@ -23,9 +23,12 @@ class Connections:
     """Answers what is asked about connections. Holds no state of its own."""
 
     def __init__(
-        self, context: Context, sessions: dict[int, Session], facts: ConnectionFacts,
+        self,
+        context: Context,
+        sessions: dict[int, Session],
+        facts: ConnectionFacts,
         closed: Callable[[int, str], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._context = context
         self._sessions = sessions
         self._facts = facts

@@ -35,9 +35,12 @@ class Delivery:
     """
 
     def __init__(
-        self, context: Context, catalogue: Catalogue, sessions: dict[int, Session],
+        self,
+        context: Context,
+        catalogue: Catalogue,
+        sessions: dict[int, Session],
         settlements: Settlements,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._context = context
         self._catalogue = catalogue
         self._sessions = sessions
@@ -59,8 +62,14 @@ class Delivery:
         lease_ms = message.lease_ms or queue.bounds.lease_ms
         wanted = selection(queue, message.where, message.correlation_id, message.group_id)
         lessee = session.lessee(queue, lease_ms, is_started=not message.start_later)
-        consumer = _consumer(session, message.request_id, lessee, message.messages,
-                             min(message.bytes, CREDIT_MAX_BYTES), wanted)  # fmt: skip
+        consumer = _consumer(
+            session,
+            message.request_id,
+            lessee,
+            message.messages,
+            min(message.bytes, CREDIT_MAX_BYTES),
+            wanted,
+        )
         consumer.order, consumer.all_available = message.order, message.all_available
         consumer.reader = self._readers.of_consumer(session, queue, message.order)
         consumer.owns_reader = True
@@ -83,13 +92,24 @@ class Delivery:
             raise get_inhibited(queue.name)
         deadline_ms = self._context.now.ms + message.wait_ms
         wanted = selection(
-            queue, message.where, message.correlation_id, message.group_id, message.uid,
+            queue,
+            message.where,
+            message.correlation_id,
+            message.group_id,
+            message.uid,
             message.number,
-        )  # fmt: skip
+        )
         reader = self._reader_of(session, queue, message)
         lessee = session.lessee(queue, message.lease_ms or queue.bounds.lease_ms)
-        consumer = _consumer(session, message.request_id, lessee, message.messages_max,
-                             message.bytes_max, wanted, is_get=True)  # fmt: skip
+        consumer = _consumer(
+            session,
+            message.request_id,
+            lessee,
+            message.messages_max,
+            message.bytes_max,
+            wanted,
+            is_get=True,
+        )
         consumer.order, consumer.all_available = message.order, message.all_available
         consumer.reader, consumer.owns_reader = reader, not message.reader
         self._join(session, consumer)
@@ -305,10 +325,22 @@ class Delivery:
 
 
 def _consumer(
-    session: Session, request_id: int, lessee: Lessee, messages: int, bytes_: int,
-    wanted: Selection, *, is_get: bool = False,
-) -> Consumer:  # fmt: skip
+    session: Session,
+    request_id: int,
+    lessee: Lessee,
+    messages: int,
+    bytes_: int,
+    wanted: Selection,
+    *,
+    is_get: bool = False,
+) -> Consumer:
     return Consumer(
-        session.connection, request_id, lessee, messages, bytes_, is_get=is_get,
-        selector=wanted.selector, prefix=wanted.prefix,
-    )  # fmt: skip
+        session.connection,
+        request_id,
+        lessee,
+        messages,
+        bytes_,
+        is_get=is_get,
+        selector=wanted.selector,
+        prefix=wanted.prefix,
+    )

@@ -70,9 +70,16 @@ class Pending:
     """What one connection has waiting. The counts are what its credit is held against."""
 
     __slots__ = (
-        "arrivals", "bytes", "closed", "connection", "is_link", "messages", "put_bytes",
-        "put_messages", "used_ns",
-    )  # fmt: skip
+        "arrivals",
+        "bytes",
+        "closed",
+        "connection",
+        "is_link",
+        "messages",
+        "put_bytes",
+        "put_messages",
+        "used_ns",
+    )
 
     def __init__(self, connection: int) -> None:
         self.connection = connection
@@ -105,9 +112,11 @@ class Intake:
     """
 
     def __init__(
-        self, handles_max: int = SETTLE_HANDLES, outflow: Outflow | None = None,
+        self,
+        handles_max: int = SETTLE_HANDLES,
+        outflow: Outflow | None = None,
         bytes_max: int = 64 * 1024 * 1024,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Make an empty one.
 
         Args:

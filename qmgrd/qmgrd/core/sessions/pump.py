@@ -30,9 +30,11 @@ class Pump:
     """
 
     def __init__(
-        self, context: Context, settlements: Settlements,
+        self,
+        context: Context,
+        settlements: Settlements,
         end: Callable[[Consumer, m.Message | None], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._context = context
         self._settlements = settlements
         self._end = end

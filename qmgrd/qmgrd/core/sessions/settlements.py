@@ -154,9 +154,11 @@ class Settlements:
         for lessee in session.holders():
             if lessee.leases:
                 self._context.event(
-                    "consumer lost", len(lessee.leases), queue=lessee.queue.name,
+                    "consumer lost",
+                    len(lessee.leases),
+                    queue=lessee.queue.name,
                     client=session.name,
-                )  # fmt: skip
+                )
         for lessee in session.lessees.values():
             leases = list(lessee.leases.values())
             if lessee.is_started:

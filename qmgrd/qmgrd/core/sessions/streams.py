@@ -3,11 +3,7 @@
 from collections.abc import Sequence
 
 from qmgr_protocol import messages as m
-from qmgr_protocol.errors import (
-    ErrorCode,
-    FieldInvalid,
-    RequestError,
-)
+from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context import committed, producer
 from qmgrd.core.context.context import Context
@@ -32,9 +28,13 @@ class Streams:
     """
 
     def __init__(
-        self, context: Context, catalogue: Catalogue, jobs: Jobs, units: Units,
+        self,
+        context: Context,
+        catalogue: Catalogue,
+        jobs: Jobs,
+        units: Units,
         dead_letters: DeadLetters,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._context = context
         self._units = units
         self._dead_letters = dead_letters
@@ -172,9 +172,8 @@ class Streams:
         sender.inbox.receive_all([seq_id])
 
     def _store(
-        self, name: str, batch: list[bytes], sender: Producer, answers: Answers,
-        ids: Sequence[int],
-    ) -> list[tuple[int, RequestError]]:  # fmt: skip
+        self, name: str, batch: list[bytes], sender: Producer, answers: Answers, ids: Sequence[int]
+    ) -> list[tuple[int, RequestError]]:
         """Put *batch* on the queue of that name; return which records were refused, and why."""
         try:
             queue, target, done = client_put.store(
@@ -195,9 +194,12 @@ class Streams:
         return done.refused
 
     def _tell_matches(
-        self, answers: Answers, ids: Sequence[int], topic: str,
+        self,
+        answers: Answers,
+        ids: Sequence[int],
+        topic: str,
         refused: list[tuple[int, RequestError]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Have a publisher know how many subscriptions each of its publications fits."""
         if refused:
             left_out = {index for index, _ in refused}
@@ -226,9 +228,10 @@ class Streams:
         holder = self._holders.get(sender.producer_id)
         if holder is not None and holder.answers:  # It put something in this turn.
             self._context.close(
-                holder.connection, ErrorCode.CREDIT_EXCEEDED,
+                holder.connection,
+                ErrorCode.CREDIT_EXCEEDED,
                 f"{len(sender.refused)} refused puts are not marked as seen, and the store is full",
-            )  # fmt: skip
+            )
 
     def answer(self, session: Session) -> None:
         """Answer the puts of *session* in this turn: one message for each stream."""

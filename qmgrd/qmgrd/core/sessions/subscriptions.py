@@ -72,9 +72,15 @@ class Subscriptions:
         return found
 
     def subscribe(
-        self, session: Session, topic: str, name: str, where: str, given: dict[str, Any], *,
+        self,
+        session: Session,
+        topic: str,
+        name: str,
+        where: str,
+        given: dict[str, Any],
+        *,
         retained: bool,
-    ) -> Subscription:  # fmt: skip
+    ) -> Subscription:
         """Return the subscription *name*, made if it is not there; or one with a name of its own.
 
         Raises:
@@ -124,9 +130,11 @@ class Subscriptions:
         row = attributes.stored(given) | {
             "kind": "proxy" if is_proxy else "subscription",
             "queue_id": 0 if is_proxy else catalogue.next_queue_id(),
-            "topic": topic, "where": where, "first": publications.counters.next_arrival,
+            "topic": topic,
+            "where": where,
+            "first": publications.counters.next_arrival,
             "used_ms": context.now.ms,
-        }  # fmt: skip
+        }
         catalogue.store_queue(name, row)
         found = self._topics.subscriptions[name]
         if found.queue is not None:
@@ -230,9 +238,14 @@ class Subscriptions:
         if any(x.row["target"] == why and x.row["queue_id"] == queue.id for x in running):
             return None  # One for who is back is about what awaited it then.
         return self._jobs.start(
-            "republish", queue=found.name, queue_id=queue.id, target=why, by=by,
-            subscriptions=[found.name], total=queue.counters.parked,
-        )  # fmt: skip
+            "republish",
+            queue=found.name,
+            queue_id=queue.id,
+            target=why,
+            by=by,
+            subscriptions=[found.name],
+            total=queue.counters.parked,
+        )
 
     def look_after_schedule(self, changed: set[int]) -> None:
         """Have what is parked be sent in turn, if the topics of some have it so, from now on.

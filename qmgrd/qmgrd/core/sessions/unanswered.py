@@ -12,9 +12,11 @@ from qmgr_protocol import layout
 from qmgr_protocol import messages as m
 
 _ANSWERS = frozenset({m.Ok, m.Error, m.Deliver, m.Ended})
-_REQUESTS = frozenset(
-    kind for kind in layout.NUMBERS if kind._fields[:1] == ("request_id",)
-) - {*_ANSWERS, m.Credit, m.Cancel}  # fmt: skip
+_REQUESTS = frozenset(kind for kind in layout.NUMBERS if kind._fields[:1] == ("request_id",)) - {
+    *_ANSWERS,
+    m.Credit,
+    m.Cancel,
+}
 
 
 class Unanswered:

@@ -25,16 +25,30 @@ from qmgrd.core.context.context import Context
 from qmgrd.core.link.inbox import LinkInbox
 from qmgrd.core.returns.dead_letters import DeadLetters
 
-GIVEN_UP = frozenset({
-    ErrorCode.QUEUE_UNKNOWN, ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_BYTES_FULL,
-    ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.QUEUE_IS_REMOTE, ErrorCode.QUEUE_IS_TRANSMISSION,
-    ErrorCode.NAME_INVALID, ErrorCode.TRANSFER_REFUSED, ErrorCode.GROUP_NUMBER_TAKEN,
-    ErrorCode.GROUP_ENDED, ErrorCode.QUEUE_IS_SUBSCRIPTION, ErrorCode.TOPIC_INVALID,
-})  # fmt: skip
-HOPELESS = frozenset({
-    ErrorCode.GROUP_NUMBER_TAKEN, ErrorCode.GROUP_ENDED, ErrorCode.ROUTE_LOOP,
-    ErrorCode.QUEUE_IS_SYSTEM,
-})  # fmt: skip
+GIVEN_UP = frozenset(
+    {
+        ErrorCode.QUEUE_UNKNOWN,
+        ErrorCode.QUEUE_FULL,
+        ErrorCode.QUEUE_BYTES_FULL,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.QUEUE_IS_REMOTE,
+        ErrorCode.QUEUE_IS_TRANSMISSION,
+        ErrorCode.NAME_INVALID,
+        ErrorCode.TRANSFER_REFUSED,
+        ErrorCode.GROUP_NUMBER_TAKEN,
+        ErrorCode.GROUP_ENDED,
+        ErrorCode.QUEUE_IS_SUBSCRIPTION,
+        ErrorCode.TOPIC_INVALID,
+    }
+)
+HOPELESS = frozenset(
+    {
+        ErrorCode.GROUP_NUMBER_TAKEN,
+        ErrorCode.GROUP_ENDED,
+        ErrorCode.ROUTE_LOOP,
+        ErrorCode.QUEUE_IS_SYSTEM,
+    }
+)
 STREAMS_MAX = 1_000  # of which something is known: not of the one that was refused longest ago
 
 
@@ -103,9 +117,15 @@ class Undeliverable:
     def _header(self, queue: str, error: RequestError, times: int) -> dict[str, Any]:
         context = self._context
         return {
-            "code": int(error.code), "reason": "", "text": error.text, "queue": queue,
-            "manager": context.name, "us": context.now.wall_us, "failed": times, "delivered": 0,
-        }  # fmt: skip
+            "code": int(error.code),
+            "reason": "",
+            "text": error.text,
+            "queue": queue,
+            "manager": context.name,
+            "us": context.now.wall_us,
+            "failed": times,
+            "delivered": 0,
+        }
 
     def forget_held(self, stream: LinkInbox) -> None:
         """Forget what of *stream* is stored by now, gone at its sender, or given up."""

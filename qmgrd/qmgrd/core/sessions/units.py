@@ -146,9 +146,15 @@ class Units:
         if context.store_full:
             raise RequestError(ErrorCode.STORE_FULL, context.store_full, 1_000)
         prepared = puts.prepare(
-            queue, context.tx, context.now, context.stamper, record, self._longest(queue),
-            bound_for, is_held=True,
-        )  # fmt: skip
+            queue,
+            context.tx,
+            context.now,
+            context.stamper,
+            record,
+            self._longest(queue),
+            bound_for,
+            is_held=True,
+        )
         rows += _more_rows(prepared)
         self._check_room(unit, 1, len(record), rows)
         self._keep(unit, queue, [prepared], bound_for, rows)
@@ -194,11 +200,19 @@ class Units:
         """Raise UNITS_EXHAUSTED if a connection, or all together, would hold too much."""
         limits = self._context.config.unit
         for held, most, whose, remedy in (
-            (own_bytes, limits.connection_bytes_max, "the units of work of this connection",
-             "commit some, or raise unit.connection_bytes_max"),
-            (all_bytes, limits.held_bytes_max, "the units of work of all connections",
-             "try again later, or raise unit.held_bytes_max"),
-        ):  # fmt: skip
+            (
+                own_bytes,
+                limits.connection_bytes_max,
+                "the units of work of this connection",
+                "commit some, or raise unit.connection_bytes_max",
+            ),
+            (
+                all_bytes,
+                limits.held_bytes_max,
+                "the units of work of all connections",
+                "try again later, or raise unit.held_bytes_max",
+            ),
+        ):
             if held > most:
                 raise RequestError(
                     ErrorCode.UNITS_EXHAUSTED,

@@ -9,10 +9,16 @@ from qmgr_tools.link.doctor.finding import Severity
 
 NOW_US = 1_795_265_697_000_000
 ROW: dict[str, Any] = {
-    "link": "LGA", "state": "blocked", "addresses": ["lga:7470"], "paths": [],
-    "blocked_uid": f"BOS.{NOW_US - 180_000_000}", "blocked_queue": "BAGS", "blocked_behind": 4,
-    "retry_ms": 9000, "ordered": False,
-}  # fmt: skip
+    "link": "LGA",
+    "state": "blocked",
+    "addresses": ["lga:7470"],
+    "paths": [],
+    "blocked_uid": f"BOS.{NOW_US - 180_000_000}",
+    "blocked_queue": "BAGS",
+    "blocked_behind": 4,
+    "retry_ms": 9000,
+    "ordered": False,
+}
 
 
 @pytest.mark.parametrize(
@@ -51,13 +57,15 @@ def test_message_for_a_manager_unknown_there_may_go_on_or_be_given_up(
     choices = link_blocked.found(ROW | {"error": error, "blocked_queue": queue}, NOW_US).choices
     there = "qmctl -c lga:7470 link"
     assert [choice.command for choice in choices] == (
-        ["qmctl explain LINK_UNKNOWN", "qmctl link start LGA"] if is_plain else [
+        ["qmctl explain LINK_UNKNOWN", "qmctl link start LGA"]
+        if is_plain
+        else [
             f"{there} create SHOPC HOST:PORT --transit",
             f"{there} create SHOPC --passive --transit",
             f"{there} delete SHOPC --purge",
             "qmctl link start LGA",
         ]
-    )  # fmt: skip
+    )
     if not is_plain:
         assert "if there is no SHOPC" in choices[2].effect
         assert "loses it" in choices[2].effect
@@ -94,13 +102,16 @@ def test_ordered_link_stores_nothing_behind_it() -> None:
     [(None, "it is tried until"), (1, "1 try before it goes"), (3, "3 tries before it goes")],
 )
 def test_receiving_end_tells_it_too(left: int | None, says: str) -> None:
-    row = {"peer": "BOS", "blocked_id": 8, "blocked_queue": "BAGS", "tries_left": left,
-           "error": "QUEUE_FULL: it is; get"}  # fmt: skip
+    row = {
+        "peer": "BOS",
+        "blocked_id": 8,
+        "blocked_queue": "BAGS",
+        "tries_left": left,
+        "error": "QUEUE_FULL: it is; get",
+    }
     found = link_blocked.inbound(row)
     assert found is not None
     assert found.what.startswith("message 8 from BOS for BAGS cannot be stored here: QUEUE_FULL:")
     assert says in found.what
-    assert (found.code, found.remedy) == (
-        "inbound-blocked", "qmctl queue alter BAGS --depth-max N",
-    )  # fmt: skip
+    assert (found.code, found.remedy) == ("inbound-blocked", "qmctl queue alter BAGS --depth-max N")
     assert link_blocked.inbound(row | {"blocked_id": None}) is None

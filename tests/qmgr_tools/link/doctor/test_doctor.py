@@ -56,8 +56,9 @@ def test_wrong_peer_is_critical_and_mended_by_its_remedy(
     (finding,) = told.json["links"][0]["findings"]
     assert (told.code, told.json["verdict"]) == (9, "critical")
     assert (finding["code"], finding["remedy"]) == (
-        "refused-peer-wrong", "qmctl link alter NYC HOST:PORT",
-    )  # fmt: skip
+        "refused-peer-wrong",
+        "qmctl link alter NYC HOST:PORT",
+    )
     assert f"{peer.tcp} is {peer.name}, not NYC" in finding["what"]
 
 

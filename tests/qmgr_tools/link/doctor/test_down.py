@@ -8,10 +8,17 @@ from qmgr_tools.link.doctor import down as link_down
 from qmgr_tools.link.doctor.finding import Severity
 
 ROW: dict[str, Any] = {
-    "link": "NYC", "state": "waiting", "addresses": ["nyc:1", "nyc:2"], "error": "nyc:1: no route",
-    "waiting": 3, "waiting_bytes": 2048, "attempts": 5, "down_ms": 90_000, "redial_ms": 4000,
+    "link": "NYC",
+    "state": "waiting",
+    "addresses": ["nyc:1", "nyc:2"],
+    "error": "nyc:1: no route",
+    "waiting": 3,
+    "waiting_bytes": 2048,
+    "attempts": 5,
+    "down_ms": 90_000,
+    "redial_ms": 4000,
     "paths": [],
-}  # fmt: skip
+}
 
 
 def test_stopped_link_is_told_of_where_messages_wait() -> None:
@@ -79,23 +86,44 @@ def test_error_of_a_path_stands_for_that_of_the_link() -> None:
 @pytest.mark.parametrize(
     ("error", "says", "remedy"),
     [
-        ("nyc:2: Connection refused", "Nobody listens as NYC at nyc:2: it does not run",
-         "qmctl -c nyc:1 status"),
-        ("nyc:1: nothing heard for 30057 ms, at most 30000; is it a qmgrd?",
-         "What answers at nyc:1 takes the connection and says nothing", "qmctl -c nyc:1 status"),
-        ("nyc:1: frame of 1397966893 bytes, at most 65536; is it a qmgrd?",
-         "it hangs, or is no qmgrd.", "qmctl -c nyc:1 status"),
-        ("nyc:1: nothing heard for 30909 ms, at most 30000", "NYC has gone silent: it hangs, or",
-         "qmctl -c nyc:1 status"),
-        ("nyc:1: Name or service not known", "The host of nyc:1 is not known by that name here",
-         "qmctl link alter NYC HOST:PORT"),
-        ("nyc:1: Temporary failure in name resolution", "or the name service does not answer",
-         "qmctl link alter NYC HOST:PORT"),
-        ("nyc:1: no answer within 10 s", "Nobody answers as NYC at nyc:1, nyc:2: it does not run",
-         "qmctl -c nyc:1 status"),
+        (
+            "nyc:2: Connection refused",
+            "Nobody listens as NYC at nyc:2: it does not run",
+            "qmctl -c nyc:1 status",
+        ),
+        (
+            "nyc:1: nothing heard for 30057 ms, at most 30000; is it a qmgrd?",
+            "What answers at nyc:1 takes the connection and says nothing",
+            "qmctl -c nyc:1 status",
+        ),
+        (
+            "nyc:1: frame of 1397966893 bytes, at most 65536; is it a qmgrd?",
+            "it hangs, or is no qmgrd.",
+            "qmctl -c nyc:1 status",
+        ),
+        (
+            "nyc:1: nothing heard for 30909 ms, at most 30000",
+            "NYC has gone silent: it hangs, or",
+            "qmctl -c nyc:1 status",
+        ),
+        (
+            "nyc:1: Name or service not known",
+            "The host of nyc:1 is not known by that name here",
+            "qmctl link alter NYC HOST:PORT",
+        ),
+        (
+            "nyc:1: Temporary failure in name resolution",
+            "or the name service does not answer",
+            "qmctl link alter NYC HOST:PORT",
+        ),
+        (
+            "nyc:1: no answer within 10 s",
+            "Nobody answers as NYC at nyc:1, nyc:2: it does not run",
+            "qmctl -c nyc:1 status",
+        ),
         ("the peer left: so", "Nobody answers as NYC at nyc:1, nyc:2: ", "qmctl -c nyc:1 status"),
     ],
-)  # fmt: skip
+)
 def test_why_is_by_the_error_of_the_dial(error: str, says: str, remedy: str) -> None:
     found = link_down.down(ROW | {"error": error})
     assert says in found.why

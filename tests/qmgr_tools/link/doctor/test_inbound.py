@@ -7,9 +7,17 @@ import pytest
 from qmgr_tools.link.doctor import inbound as link_inbound
 
 ROW: dict[str, Any] = {
-    "peer": "BOS", "stream": "0a", "commit_id": 7, "ahead": 0, "duplicates": 0, "in_line": 0,
-    "blocked_id": None, "blocked_queue": None, "tries_left": None, "error": "",
-}  # fmt: skip
+    "peer": "BOS",
+    "stream": "0a",
+    "commit_id": 7,
+    "ahead": 0,
+    "duplicates": 0,
+    "in_line": 0,
+    "blocked_id": None,
+    "blocked_queue": None,
+    "tries_left": None,
+    "error": "",
+}
 AHEAD, LINE = ROW | {"ahead": 3}, ROW | {"in_line": 3}
 BLOCKED = AHEAD | {"blocked_id": 8, "blocked_queue": "Q", "error": "QUEUE_UNKNOWN: no"}
 

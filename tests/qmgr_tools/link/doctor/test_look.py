@@ -7,8 +7,13 @@ from qmgr_tools.link.doctor.look import Look
 
 def row(**more: Any) -> dict[str, Any]:
     return {
-        "waiting": 0, "waiting_bytes": 0, "commit_id": 0, "held": 0, "next_id": 1, "paths": [],
-    } | more  # fmt: skip
+        "waiting": 0,
+        "waiting_bytes": 0,
+        "commit_id": 0,
+        "held": 0,
+        "next_id": 1,
+        "paths": [],
+    } | more
 
 
 def test_rate_and_time_to_drain_are_of_what_moved_between_the_looks() -> None:

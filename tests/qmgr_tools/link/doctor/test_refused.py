@@ -36,33 +36,72 @@ def found(error: str, waiting: int = 7) -> Finding:
 @pytest.mark.parametrize(
     ("error", "code", "remedy", "says"),
     [
-        ("PEER_WRONG: the queue manager at nyc:7470 is LGA, not NYC; correct the address",
-         "refused-peer-wrong", "qmctl link alter NYC HOST:PORT", "nyc:7470 is LGA, not NYC"),
-        (f"PEER_STORE_CHANGED: {HERE}, say at EWR: {ACCEPT}",
-         "refused-peer-store-changed", ACCEPT, "NYC has another store than before"),
-        (f"PEER_STORE_CHANGED: {HERE.replace('manager NYC', 'manager EWR')}, say at NYC: "
-         "qmctl link delete EWR",
-         "refused-peer-store-changed", "qmctl -c nyc:7470 link delete EWR",
-         "NYC does not take EWR"),
-        (f"PEER_STORE_CHANGED: {refusal('NYC', 'EWR')}", "refused-peer-store-changed",
-         f"qmctl -c nyc:7470 link allow EWR --store-id {'0b' * 16}", "NYC does not take EWR"),
-        (f"PEER_STORE_CHANGED: {refusal('EWR', 'NYC', ACCEPT)}", "refused-peer-store-changed",
-         ACCEPT, "NYC has another store than before"),
-        (f"PEER_NOT_ALLOWED: {refusal('NYC', 'EWR', is_known=False)}", "refused-peer-not-allowed",
-         "qmctl -c nyc:7470 link allow EWR", "NYC accepts no links from this queue manager"),
-        ("PEER_NOT_ALLOWED: no", "refused-peer-not-allowed",
-         "qmctl -c nyc:7470 link allow NAME", "NYC accepts no links from this queue manager"),
-        ("RESTORED: NYC holds up to id 9, but the next id to assign here is 5: this is older",
-         "refused-restored", ACCEPT, "the store here is older"),
-        ("PEER_RESTORED: NYC holds up to id 40, but had committed 52: its store was restored",
-         "refused-peer-restored", ACCEPT, "lacks 12 messages (ids 41 to 52)"),
-        ("STORE_DAMAGED: the peer: checksum", "refused-store-damaged",
-         "qmctl store verify SNAPSHOT", "is damaged: the peer: checksum"),
+        (
+            "PEER_WRONG: the queue manager at nyc:7470 is LGA, not NYC; correct the address",
+            "refused-peer-wrong",
+            "qmctl link alter NYC HOST:PORT",
+            "nyc:7470 is LGA, not NYC",
+        ),
+        (
+            f"PEER_STORE_CHANGED: {HERE}, say at EWR: {ACCEPT}",
+            "refused-peer-store-changed",
+            ACCEPT,
+            "NYC has another store than before",
+        ),
+        (
+            f"PEER_STORE_CHANGED: {HERE.replace('manager NYC', 'manager EWR')}, say at NYC: "
+            "qmctl link delete EWR",
+            "refused-peer-store-changed",
+            "qmctl -c nyc:7470 link delete EWR",
+            "NYC does not take EWR",
+        ),
+        (
+            f"PEER_STORE_CHANGED: {refusal('NYC', 'EWR')}",
+            "refused-peer-store-changed",
+            f"qmctl -c nyc:7470 link allow EWR --store-id {'0b' * 16}",
+            "NYC does not take EWR",
+        ),
+        (
+            f"PEER_STORE_CHANGED: {refusal('EWR', 'NYC', ACCEPT)}",
+            "refused-peer-store-changed",
+            ACCEPT,
+            "NYC has another store than before",
+        ),
+        (
+            f"PEER_NOT_ALLOWED: {refusal('NYC', 'EWR', is_known=False)}",
+            "refused-peer-not-allowed",
+            "qmctl -c nyc:7470 link allow EWR",
+            "NYC accepts no links from this queue manager",
+        ),
+        (
+            "PEER_NOT_ALLOWED: no",
+            "refused-peer-not-allowed",
+            "qmctl -c nyc:7470 link allow NAME",
+            "NYC accepts no links from this queue manager",
+        ),
+        (
+            "RESTORED: NYC holds up to id 9, but the next id to assign here is 5: this is older",
+            "refused-restored",
+            ACCEPT,
+            "the store here is older",
+        ),
+        (
+            "PEER_RESTORED: NYC holds up to id 40, but had committed 52: its store was restored",
+            "refused-peer-restored",
+            ACCEPT,
+            "lacks 12 messages (ids 41 to 52)",
+        ),
+        (
+            "STORE_DAMAGED: the peer: checksum",
+            "refused-store-damaged",
+            "qmctl store verify SNAPSHOT",
+            "is damaged: the peer: checksum",
+        ),
         ("NAME_INVALID: a/b", "refused-name-invalid", "qmctl link start NYC", "NAME_INVALID: a/b"),
         ("something else", "refused-unknown", "qmctl link start NYC", "something else"),
         ("", "refused-unknown", "qmctl link start NYC", "no reason is told"),
     ],
-)  # fmt: skip
+)
 def test_refusal_is_told_with_what_is_safe(error: str, code: str, remedy: str, says: str) -> None:
     finding = found(error)
     assert (finding.code, finding.severity, finding.remedy) == (code, Severity.CRITICAL, remedy)

@@ -12,17 +12,35 @@ Row = dict[str, Any]
 
 def path(index: int = 0, **more: Any) -> Row:
     return {
-        "path": index, "state": "up", "address": "nyc:1", "in_flight": 0, "oldest_ms": None,
-        "landed": 0, "rtt_ms": 2, "stalls": 0, "redial_ms": None, "error": "",
-    } | more  # fmt: skip
+        "path": index,
+        "state": "up",
+        "address": "nyc:1",
+        "in_flight": 0,
+        "oldest_ms": None,
+        "landed": 0,
+        "rtt_ms": 2,
+        "stalls": 0,
+        "redial_ms": None,
+        "error": "",
+    } | more
 
 
 def row(*paths: Row, **more: Any) -> Row:
     return {
-        "link": "NYC", "state": "up", "addresses": ["nyc:1"], "error": "", "waiting": 0,
-        "waiting_bytes": 0, "commit_id": 100, "held": 0, "next_id": 101, "oldest_ms": None,
-        "transferred": 100, "resent": 0, "paths": list(paths or (path(),)),
-    } | more  # fmt: skip
+        "link": "NYC",
+        "state": "up",
+        "addresses": ["nyc:1"],
+        "error": "",
+        "waiting": 0,
+        "waiting_bytes": 0,
+        "commit_id": 100,
+        "held": 0,
+        "next_id": 101,
+        "oldest_ms": None,
+        "transferred": 100,
+        "resent": 0,
+        "paths": list(paths or (path(),)),
+    } | more
 
 
 def codes(now: Row, before: Row | None = None) -> list[tuple[str, str]]:
@@ -45,15 +63,14 @@ CASES = {
     "landed": (row(path(landed=5), waiting=3), row(waiting=3), []),
     "one look": (row(waiting=3), None, []),
     "a path is down": (
-        row(path(), path(1, state="waiting", error="gone", redial_ms=500)), None,
+        row(path(), path(1, state="waiting", error="gone", redial_ms=500)),
+        None,
         [("paths-down", "warning")],
     ),
     "late": (row(path(), path(1, in_flight=2, oldest_ms=5000)), None, [("path-late", "warning")]),
     "slow": (row(path(), path(1), path(2, rtt_ms=400)), None, [("path-slow", "warning")]),
     "fetches": (row(path(fetches="yes"), path(1, fetches="asked")), None, []),
-    "not fetched": (
-        row(path(fetches="LINK_UNKNOWN: none")), None, [("not-fetched", "warning")]
-    ),
+    "not fetched": (row(path(fetches="LINK_UNKNOWN: none")), None, [("not-fetched", "warning")]),
     "a little slow": (row(path(), path(1, rtt_ms=90)), None, []),
     "all slow": (row(path(rtt_ms=400), path(1, rtt_ms=500)), None, []),
     "stalled once": (row(path(stalls=2)), row(path(stalls=2)), [("path-stalled", "note")]),
@@ -64,10 +81,12 @@ CASES = {
     "sent again": (row(resent=500), row(resent=300), [("resent", "warning")]),
     "a few sent again": (row(resent=99), row(), []),
     "grows": (
-        row(waiting=50_000, commit_id=1000, next_id=52_001), BUSY, [("backlog-grows", "warning")],
+        row(waiting=50_000, commit_id=1000, next_id=52_001),
+        BUSY,
+        [("backlog-grows", "warning")],
     ),
     "shrinks": (row(waiting=49_000, commit_id=1000, next_id=50_001), BUSY, []),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("now", "before", "expected"), CASES.values(), ids=CASES)
@@ -106,16 +125,23 @@ THERE = "qmctl -c nyc:1 link"
 @pytest.mark.parametrize(
     ("why", "remedy", "says"),
     [
-        ("LINK_UNKNOWN: there is no link to BOS; create it with: qmctl link create BOS HOST:PORT",
-         f"{THERE} create BOS --passive", "makes it: what waits"),
+        (
+            "LINK_UNKNOWN: there is no link to BOS; "
+            "create it with: qmctl link create BOS HOST:PORT",
+            f"{THERE} create BOS --passive",
+            "makes it: what waits",
+        ),
         ("LINK_UNKNOWN: none", f"{THERE} create NAME --passive", "NAME being this queue manager"),
         ("LINK_DOWN: link BOS of NYC is refused", f"{THERE} doctor BOS", "what is wrong with it"),
         ("LINK_DOWN: link BOS of NYC is stopped", f"{THERE} start BOS", "starts it: what waits"),
-        ("LINK_DOWN: link BOS of NYC has addresses: it dials, and is not fetched from",
-         f"{THERE} show BOS", "must be deleted there, once nothing waits on it, and created"),
+        (
+            "LINK_DOWN: link BOS of NYC has addresses: it dials, and is not fetched from",
+            f"{THERE} show BOS",
+            "must be deleted there, once nothing waits on it, and created",
+        ),
         ("NOT_AUTHORIZED: no", f"{THERE} doctor NAME", "NAME being this queue manager"),
     ],
-)  # fmt: skip
+)
 def test_remedy_of_what_is_not_fetched_is_by_its_reason(why: str, remedy: str, says: str) -> None:
     (finding,) = link_running.found(Look(row(path(fetches=why), path(1, fetches=why))))
     assert why in finding.what

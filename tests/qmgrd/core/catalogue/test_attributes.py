@@ -22,12 +22,22 @@ from qmgrd.core.layout.bounds import Bounds
 
 @pytest.mark.parametrize(
     "given",
-    [{}, {"depth_max": 1}, {"depth_max": 10**12, "bytes_max": 1024}, {"lease_ms": 100},
-     {"bytes_max": 2**44}, {"put_inhibit": True, "get_inhibit": False}, {"exclusive": False},
-     {"expiry_action": "dead-letter", "overflow": "discard-oldest"}, {"backout_queue": "Q.BACK"},
-     {"backout_queue": "BACK@NYC"}, {"backout_queue": ""}, {"retry_factor": 1.5},
-     {"retry_factor": 100}],
-)  # fmt: skip
+    [
+        {},
+        {"depth_max": 1},
+        {"depth_max": 10**12, "bytes_max": 1024},
+        {"lease_ms": 100},
+        {"bytes_max": 2**44},
+        {"put_inhibit": True, "get_inhibit": False},
+        {"exclusive": False},
+        {"expiry_action": "dead-letter", "overflow": "discard-oldest"},
+        {"backout_queue": "Q.BACK"},
+        {"backout_queue": "BACK@NYC"},
+        {"backout_queue": ""},
+        {"retry_factor": 1.5},
+        {"retry_factor": 100},
+    ],
+)
 def test_queue_attributes_in_range_are_kept(given: dict[str, Any]) -> None:
     assert queue_attributes("Q", given, "local") == given
 
@@ -84,9 +94,12 @@ def test_defaults_are_held_to_the_same_limits(attribute: str) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "attribute", "known"),
-    [("remote", "depth_max", "put_inhibit"), ("remote", "get_inhibit", "put_inhibit"),
-     ("transmission", "lease_ms", "depth_max, bytes_max, accounting, put_inhibit, get_inhibit")],
-)  # fmt: skip
+    [
+        ("remote", "depth_max", "put_inhibit"),
+        ("remote", "get_inhibit", "put_inhibit"),
+        ("transmission", "lease_ms", "depth_max, bytes_max, accounting, put_inhibit, get_inhibit"),
+    ],
+)
 def test_other_kinds_have_fewer_attributes(kind: str, attribute: str, known: str) -> None:
     with pytest.raises(RequestError, match=f"(known are: {known}|did you mean)"):
         queue_attributes("Q@B", {attribute: 1}, kind)
@@ -147,8 +160,10 @@ def test_every_attribute_is_one_of_the_bounds_and_the_other_way_round() -> None:
     found = in_force(Config(), row)
     assert found.keys() == fields - others - {"leases_max"}
     assert (found["retry_factor"], found["overflow"], found["depth_max"]) == (
-        1.5, "refuse", 100_000_000,
-    )  # fmt: skip
+        1.5,
+        "refuse",
+        100_000_000,
+    )
     assert queue_attributes("Q", found, "local") == found
 
 

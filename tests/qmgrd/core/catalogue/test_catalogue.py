@@ -40,7 +40,7 @@ def test_other_definition_of_a_name_is_refused(app: Client, other: dict[str, Any
 
 @pytest.mark.parametrize(
     "name", ["", "a/b", "a b", "a\0b", "%s%n", "x" * 65, "x" * 300, "ü", "a@", "@", "a@b@c", "..\n"]
-)  # fmt: skip
+)
 def test_what_is_no_name_is_refused_and_shown_safely(app: Client, name: str) -> None:
     for kind in (m.QueueCreate, m.QueueShow, m.QueueDelete, m.QueuePurge, m.Browse, m.Get):
         with pytest.raises(RequestError, match="is not a name") as caught:

@@ -45,8 +45,7 @@ def test_other_addresses_are_for_good_and_told(store: AnyStore, app: Client) -> 
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [{}, {"addresses": ["h"]}, {"addresses": ["h:2"], "stopped": True}],
+    "changes", [{}, {"addresses": ["h"]}, {"addresses": ["h:2"], "stopped": True}]
 )
 def test_alteration_that_cannot_be_leaves_a_link_as_it_is(
     app: Client, changes: dict[str, Any]

@@ -43,19 +43,29 @@ def test_whatever_a_queue_manager_stores_makes_sense() -> None:
 @pytest.mark.parametrize(
     ("name", "row"),
     [
-        ("Q", None), ("Q", {}), ("Q", {"kind": "remote", "queue_id": 3}), ("Q", {"kind": "local"}),
-        ("Q", LOCAL | {"queue_id": 0}), ("Q", LOCAL | {"queue_id": 9}),
-        ("Q", LOCAL | {"queue_id": keys.PUBLICATIONS_ID}), ("Q", LOCAL | {"depth_max": "many"}),
-        ("Q", LOCAL | {"overflow": "explode"}), ("Q", LOCAL | {"put_inhibit": 1}),
-        ("Q", LOCAL | {"lease_ms": 2**60}), ("Q@NYC", LOCAL), ("@NYC", LOCAL), ("a b", LOCAL),
+        ("Q", None),
+        ("Q", {}),
+        ("Q", {"kind": "remote", "queue_id": 3}),
+        ("Q", {"kind": "local"}),
+        ("Q", LOCAL | {"queue_id": 0}),
+        ("Q", LOCAL | {"queue_id": 9}),
+        ("Q", LOCAL | {"queue_id": keys.PUBLICATIONS_ID}),
+        ("Q", LOCAL | {"depth_max": "many"}),
+        ("Q", LOCAL | {"overflow": "explode"}),
+        ("Q", LOCAL | {"put_inhibit": 1}),
+        ("Q", LOCAL | {"lease_ms": 2**60}),
+        ("Q@NYC", LOCAL),
+        ("@NYC", LOCAL),
+        ("a b", LOCAL),
         ("Q", {"kind": "alias", "queue_id": 0, "alias_of": 7}),
         ("Q", {"kind": "alias", "queue_id": 0, "alias_of": "@NYC"}),
         ("Q", {"kind": "publications", "queue_id": keys.PUBLICATIONS_ID}),
-        ("SYSTEM.PUBLICATIONS", LOCAL), ("B:late", LOCAL),
+        ("SYSTEM.PUBLICATIONS", LOCAL),
+        ("B:late", LOCAL),
         ("B:late", {"kind": "subscription", "queue_id": 3, "topic": "#/x", "first": 1}),
         ("B:late", {"kind": "subscription", "queue_id": 3, "topic": "x", "first": -1}),
     ],
-)  # fmt: skip
+)
 def test_definition_of_a_queue_that_cannot_be_true(name: str, row: Any) -> None:
     with pytest.raises(WRONG):
         meaning.queue(name, row, 9)
@@ -68,9 +78,15 @@ def test_limits_of_another_time_and_what_a_newer_version_knows_are_left_alone() 
 
 @pytest.mark.parametrize(
     "changes",
-    [{"addresses": 7}, {"stopped": 1}, {"queue_id": -1}, {"connections": 99}, {"routes": ["a b"]},
-     {"stream": "x"}],
-)  # fmt: skip
+    [
+        {"addresses": 7},
+        {"stopped": 1},
+        {"queue_id": -1},
+        {"connections": 99},
+        {"routes": ["a b"]},
+        {"stream": "x"},
+    ],
+)
 def test_definition_of_a_link_that_cannot_be_true(changes: dict[str, Any]) -> None:
     meaning.link("NYC", LINK)
     with pytest.raises(WRONG):
@@ -79,9 +95,18 @@ def test_definition_of_a_link_that_cannot_be_true(changes: dict[str, Any]) -> No
 
 @pytest.mark.parametrize(
     "changes",
-    [{"kind": "dance"}, {"state": "tired"}, {"cursor": ""}, {"done": -1}, {"queue_id": 2**40},
-     {"whys": {"x": "y"}}, {"subscriptions": [1]}, {"lane": "ready"}, {"rate": True}],
-)  # fmt: skip
+    [
+        {"kind": "dance"},
+        {"state": "tired"},
+        {"cursor": ""},
+        {"done": -1},
+        {"queue_id": 2**40},
+        {"whys": {"x": "y"}},
+        {"subscriptions": [1]},
+        {"lane": "ready"},
+        {"rate": True},
+    ],
+)
 def test_job_that_cannot_be_true(changes: dict[str, Any]) -> None:
     with pytest.raises(WRONG):
         read_row(new_row("move", 0, {}) | changes)

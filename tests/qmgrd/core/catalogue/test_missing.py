@@ -19,11 +19,7 @@ from qmgrd.core.catalogue.missing import (
         (no_queue("FIGS", ["ORDERS"]), ErrorCode.QUEUE_UNKNOWN, "qmctl queue create FIGS"),
         (no_queue("ORDER", ["ORDERS"]), ErrorCode.QUEUE_UNKNOWN, "did you mean ORDERS?"),
         (no_queue("@EWR", []), ErrorCode.QUEUE_UNKNOWN, "qmctl link create EWR HOST:PORT"),
-        (
-            no_target("SALES", "ORDERS"),
-            ErrorCode.QUEUE_UNKNOWN,
-            "SALES is an alias of queue ORD",
-        ),
+        (no_target("SALES", "ORDERS"), ErrorCode.QUEUE_UNKNOWN, "SALES is an alias of queue ORD"),
         (no_subscription("A:lat", ["A:late"]), ErrorCode.SUBSCRIPTION_UNKNOWN, "mean A:late?"),
         (no_subscription("A:a", ["A.a"]), ErrorCode.SUBSCRIPTION_UNKNOWN, "; see: qmctl sub ls"),
         (no_link("NYC"), ErrorCode.LINK_UNKNOWN, "qmctl link create NYC HOST:PORT"),

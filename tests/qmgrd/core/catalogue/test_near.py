@@ -6,11 +6,19 @@ from qmgrd.core.catalogue.near import LOOKED_AT_MAX, nearest
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("ORDER", "ORDERS"), ("orders", "ORDERS"), ("ORDRES", "ORDERS"), ("OORDERS", "ORDERS"),
-        ("ORDERZZ", "ORDERS"), ("ORDEZZZ", ""), ("FIGS@NYC", "FIG@NYC"),
-        ("A", ""), ("Q3", ""), ("", ""), ("NONE", ""),
+        ("ORDER", "ORDERS"),
+        ("orders", "ORDERS"),
+        ("ORDRES", "ORDERS"),
+        ("OORDERS", "ORDERS"),
+        ("ORDERZZ", "ORDERS"),
+        ("ORDEZZZ", ""),
+        ("FIGS@NYC", "FIG@NYC"),
+        ("A", ""),
+        ("Q3", ""),
+        ("", ""),
+        ("NONE", ""),
     ],
-)  # fmt: skip
+)
 def test_slip_finds_what_was_meant(name: str, meant: str) -> None:
     assert nearest(name, ["Q2", "ORDERS", "FIG@NYC", "B"]) == meant
 

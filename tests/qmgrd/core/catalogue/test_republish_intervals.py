@@ -14,10 +14,14 @@ from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.harness import Manager
 
 TOPICS = st.sampled_from(["a", "a/b", "a/b/c", "a-b", "a/c", "b", "a0"])
-GIVEN = st.fixed_dictionaries({}, optional={
-    POLICY: st.sampled_from([SCHEDULED, "manual"]), INTERVAL: st.sampled_from([1_000, 2_000]),
-    "put_inhibit": st.booleans(),
-})  # fmt: skip
+GIVEN = st.fixed_dictionaries(
+    {},
+    optional={
+        POLICY: st.sampled_from([SCHEDULED, "manual"]),
+        INTERVAL: st.sampled_from([1_000, 2_000]),
+        "put_inhibit": st.booleans(),
+    },
+)
 
 
 def in_force(topics: Topics) -> set[int]:

@@ -18,8 +18,9 @@ def put(*hops: list[str] | None) -> m.Put:
     """A put of a record for each of *hops*, which its note names."""
     extras: list[list[Any]] = [
         [index, {m.EXTRA_NOTE: pack({"hops": known})}]
-        for index, known in enumerate(hops) if known is not None
-    ]  # fmt: skip
+        for index, known in enumerate(hops)
+        if known is not None
+    ]
     return m.Put(1, 10, 0, "Q@SFO", [message(i) for i in range(len(hops))], extras)
 
 
@@ -77,8 +78,10 @@ def test_own_link_goes_before_a_route_and_a_route_before_any(app: Client) -> Non
     catalogue = app.manager.turns.broker.catalogue
     ways = [route.way(catalogue, "Q", manager) for manager in ("C", "X", "Y")]
     assert [(queue.name, target) for queue, target in ways] == [
-        ("@C", "Q"), ("@B", "Q@X"), ("@A", "Q@Y"),
-    ]  # fmt: skip
+        ("@C", "Q"),
+        ("@B", "Q@X"),
+        ("@A", "Q@Y"),
+    ]
 
 
 def test_route_that_remote_queues_need_stays(app: Client) -> None:

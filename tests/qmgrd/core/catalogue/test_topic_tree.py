@@ -129,8 +129,11 @@ def test_filters_as_people_have_them_reach_little() -> None:
     for number in range(10_000):
         airport, airline = f"A{number % 300}", f"L{number % 90}"
         for filter_ in (
-            ("flights", airport, "+"), ("flights", "+", airline), ("flights", airport, airline),
-            ("+", airport, "#"), (f"app{number}", "+", "errors", "#"),
-        ):  # fmt: skip
+            ("flights", airport, "+"),
+            ("flights", "+", airline),
+            ("flights", airport, airline),
+            ("+", airport, "#"),
+            (f"app{number}", "+", "errors", "#"),
+        ):
             tree.add(filter_, str(number), number)
     assert tree._root.reach < 20

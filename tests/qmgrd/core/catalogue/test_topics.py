@@ -39,10 +39,17 @@ def test_nil_is_as_the_topic_above_has_it(hub: Hub) -> None:
     assert hub.app.ask(m.TopicShow, "a/b")["redelivery_limit"] == 1
 
 
-@pytest.mark.parametrize("given", [
-    {"redelivery_limit": -1}, {"redelivery_limit": "x"}, {"republish": "now"},
-    {"republish_interval_ms": 1}, {"put_inhibit": 1}, {"depth_max": 3},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"redelivery_limit": -1},
+        {"redelivery_limit": "x"},
+        {"republish": "now"},
+        {"republish_interval_ms": 1},
+        {"put_inhibit": 1},
+        {"depth_max": 3},
+    ],
+)
 def test_values_that_are_none_are_refused(hub: Hub, given: dict[str, Any]) -> None:
     assert hub.app.code_of(m.TopicSet, "a", given) is ErrorCode.VALUE_INVALID
     assert hub.app.ask(m.TopicList)["topics"] == []

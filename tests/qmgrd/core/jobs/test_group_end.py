@@ -117,9 +117,7 @@ def test_whole_group_goes_in_the_order_of_its_numbers_D10_E37(store: AnyStore, a
     assert ended(app) == []
     put(app, "A3@0")
     app.manager.rest()
-    assert ended(app) == [
-        (b"A1", FAILED), (b"A2", REJECTED), (b"A3", FAILED), (b"A4", FAILED)
-    ]  # fmt: skip
+    assert ended(app) == [(b"A1", FAILED), (b"A2", REJECTED), (b"A3", FAILED), (b"A4", FAILED)]
     assert app.bodies("Q") == [b"B1"]
     assert app.show("Q")["dead"] == 4
     assert app.code_of(m.GroupShow, "Q", A, 1) == ErrorCode.GROUP_UNKNOWN
@@ -179,8 +177,10 @@ def test_endless_group_waits_for_an_operator(app: Client) -> None:
     assert ended(app) == []
     row = show(app)
     assert (row["state"], row["count"], row["waiting_for"]) == (
-        "parked", 3, "an operator: number 1 failed"
-    )  # fmt: skip
+        "parked",
+        3,
+        "an operator: number 1 failed",
+    )
     app.ask(m.GroupAlter, "Q", A, "resume")
     assert bodies(app.get("Q", 9)) == [b"A1", b"A2", b"A3"]
 
@@ -281,10 +281,13 @@ def test_long_group_goes_in_slices_that_a_crash_cuts(store: AnyStore) -> None:
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
     count = SLICE_ROWS
-    app.put_records("Q", *[
-        record(b"%d" % number, group=(A, number, number == count))
-        for number in range(count, 0, -1)
-    ])  # fmt: skip
+    app.put_records(
+        "Q",
+        *[
+            record(b"%d" % number, group=(A, number, number == count))
+            for number in range(count, 0, -1)
+        ],
+    )
     app.send(m.Get(app.next_id(), "Q", group_id=A, number=1))
     manager.turn()
     (found,) = app.delivered()

@@ -6,11 +6,25 @@ from qmgrd.core.jobs.job import SHOWN_IN_LIST, Job, new_row
 def test_row_for_people_has_no_cursor_and_no_end_while_there_is_none() -> None:
     job = Job(7, new_row("move", 1_000, {"queue": "Q", "target": "R", "total": 5}))
     assert job.describe() == {
-        "job": 7, "kind": "move", "state": "running", "queue": "Q", "target": "R", "where": "",
-        "messages_max": 0, "rate": 0, "retries_max": 0, "examined": 0, "done": 0, "skipped": 0,
-        "stayed": 0, "total": 5, "started_us": 1_000, "ended_us": None, "text": "",
+        "job": 7,
+        "kind": "move",
+        "state": "running",
+        "queue": "Q",
+        "target": "R",
+        "where": "",
+        "messages_max": 0,
+        "rate": 0,
+        "retries_max": 0,
+        "examined": 0,
+        "done": 0,
+        "skipped": 0,
+        "stayed": 0,
+        "total": 5,
+        "started_us": 1_000,
+        "ended_us": None,
+        "text": "",
         "by": "",
-    }  # fmt: skip
+    }
     assert not job.is_over
 
 

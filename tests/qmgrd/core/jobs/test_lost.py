@@ -77,8 +77,9 @@ def test_group_of_which_some_is_lost_is_not_whole_before_it_is_swept(
     for number, flags in ((1, 0), (2, lost)):
         for start in range(0, len(groups), 400):
             part = groups[start : start + 400]
-            app.put_records("Q", *[record(b"x", flags=flags, group=(x, number, number == 2))
-                                   for x in part])  # fmt: skip
+            app.put_records(
+                "Q", *[record(b"x", flags=flags, group=(x, number, number == 2)) for x in part]
+            )
     app.put("Q", b"whole", group=(b"w" * 24, 1, True))
     for _ in range(crashes):
         manager.crash()

@@ -29,9 +29,13 @@ def fill(app: Client, count: int) -> None:
 
 
 def move(
-    app: Client, target: str = "OLD", where: str = "", messages_max: int = 0, rate: int = 0,
+    app: Client,
+    target: str = "OLD",
+    where: str = "",
+    messages_max: int = 0,
+    rate: int = 0,
     copy: bool = False,
-) -> int:  # fmt: skip
+) -> int:
     """Begin a move, and return its job."""
     row = app.ask(m.QueueMove, "Q", target, where, messages_max, rate, copy, 0)
     job: int = row["job"]
@@ -339,10 +343,13 @@ def test_alias_that_leads_back_since_ends_the_move(app: Client) -> None:
 
 @pytest.mark.parametrize(
     ("fields", "code"),
-    [(("NONE", "OLD"), ErrorCode.QUEUE_UNKNOWN), (("Q", "NONE"), ErrorCode.QUEUE_UNKNOWN),
-     (("Q", "OLD", "priority <"), ErrorCode.SELECTOR_INVALID),
-     (("Q", "", "", 0, 0, True), ErrorCode.VALUE_INVALID)],
-)  # fmt: skip
+    [
+        (("NONE", "OLD"), ErrorCode.QUEUE_UNKNOWN),
+        (("Q", "NONE"), ErrorCode.QUEUE_UNKNOWN),
+        (("Q", "OLD", "priority <"), ErrorCode.SELECTOR_INVALID),
+        (("Q", "", "", 0, 0, True), ErrorCode.VALUE_INVALID),
+    ],
+)
 def test_move_that_cannot_be_is_refused(
     app: Client, fields: tuple[Any, ...], code: ErrorCode
 ) -> None:

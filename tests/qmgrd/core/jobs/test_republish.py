@@ -259,8 +259,9 @@ def test_republished_message_arrives_in_its_old_place(hub: Hub) -> None:
     hub.app.consume("A:a", messages=0)
     hub.republish()
     assert [(one.body, is_republished(one)) for one in hub.get("A:a")] == [
-        (b"1", True), (b"2", False),
-    ]  # fmt: skip
+        (b"1", True),
+        (b"2", False),
+    ]
 
 
 def test_listed_or_delivered_and_never_both(hub: Hub) -> None:

@@ -47,8 +47,11 @@ def test_job_that_waits_has_one_row(app: Client) -> None:
     slices = [next_rows(context, job, prefix) for _ in range(4)]
     app.manager.store.abort()
     assert [(len(rows), last) for rows, last in slices] == [
-        (1, False), (1, False), (1, True), (0, True)
-    ]  # fmt: skip
+        (1, False),
+        (1, False),
+        (1, True),
+        (0, True),
+    ]
 
 
 def test_long_messages_count_for_the_rows_that_they_take(app: Client) -> None:

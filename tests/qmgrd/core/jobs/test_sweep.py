@@ -63,9 +63,11 @@ def test_expired_message_is_not_had_even_before_it_is_swept_G12(app: Client) -> 
     manager.turns.broker.sweep.run = lambda: None  # type: ignore[method-assign]
     assert app.bodies("Q") == [b"long"]
     selections: list[dict[str, Any]] = [
-        {"correlation_id": b"c"}, {"group_id": b"g" * 24}, {"uid": uid},
+        {"correlation_id": b"c"},
+        {"group_id": b"g" * 24},
+        {"uid": uid},
         {"where": "correlation_id = 'c'"},
-    ]  # fmt: skip
+    ]
     for fields in selections:
         assert app.ask(m.Get, *m.Get(0, "Q", **fields)[1:]) is None
     assert [x.body for x in app.get("Q", 9)] == [b"long"]
@@ -224,16 +226,24 @@ def test_expiry_in_a_unit_starts_at_the_put_G12_G20(app: Client) -> None:
 def test_report_tells_who_asked_for_it(store: AnyStore, app: Client) -> None:
     app.ask(m.QueueCreate, "REPLIES")
     envelope = {records.REPLY_TO: "REPLIES", records.HEADERS: {"h": 1}}
-    app.put("Q", b"1", expiry_ms=1_000, flags=records.FLAG_REPORT_EXPIRY, envelope=envelope,
-            correlation_id=b"mine")  # fmt: skip
+    app.put(
+        "Q",
+        b"1",
+        expiry_ms=1_000,
+        flags=records.FLAG_REPORT_EXPIRY,
+        envelope=envelope,
+        correlation_id=b"mine",
+    )
     app.put("Q", b"silent", expiry_ms=1_000, envelope=envelope)
     uid = app.browse("Q")[0].uid
     sweep(app.manager, 1_000)
     (report,) = app.browse("REPLIES")
     fields = records.decode(report.record)
     assert fields.envelope[records.HEADERS] == {
-        "report": "MESSAGE_EXPIRED", "uid": str(uid), "queue": "Q"
-    }  # fmt: skip
+        "report": "MESSAGE_EXPIRED",
+        "uid": str(uid),
+        "queue": "Q",
+    }
     assert fields.correlation_id == b"mine"
 
 
@@ -259,13 +269,18 @@ def expire_with_report(app: Client, reply_to: object) -> list[str]:
 @pytest.mark.parametrize(
     ("reply_to", "why"),
     [
-        (EVENTS, "QUEUE_IS_SYSTEM"), (DEAD_LETTERS, "QUEUE_IS_SYSTEM"),
+        (EVENTS, "QUEUE_IS_SYSTEM"),
+        (DEAD_LETTERS, "QUEUE_IS_SYSTEM"),
         ("ALIAS", "QUEUE_IS_SYSTEM"),
-        ("SYSTEM.PUBLICATIONS", "QUEUE_IS_SUBSCRIPTION"), ("@NYC", "QUEUE_IS_TRANSMISSION"),
-        ("CLOSED", "PUT_INHIBITED"), ("FULL", "QUEUE_FULL"), ("no name", "NAME_INVALID"),
-        ("/#", "TOPIC_INVALID"), ("", "NAME_INVALID"),
+        ("SYSTEM.PUBLICATIONS", "QUEUE_IS_SUBSCRIPTION"),
+        ("@NYC", "QUEUE_IS_TRANSMISSION"),
+        ("CLOSED", "PUT_INHIBITED"),
+        ("FULL", "QUEUE_FULL"),
+        ("no name", "NAME_INVALID"),
+        ("/#", "TOPIC_INVALID"),
+        ("", "NAME_INVALID"),
     ],
-)  # fmt: skip
+)
 def test_report_goes_nowhere_where_its_client_could_not_put(
     app: Client, reply_to: str, why: str
 ) -> None:
@@ -352,9 +367,10 @@ def test_wall_clock_that_jumps_expires_nothing_and_stalls_nothing(
     assert app.bodies("Q") == [b"waits"]
 
 
-@pytest.mark.parametrize(("away_ms", "counted_ms"), [
-    (50 * YEAR_MS, 7 * 24 * 3_600_000), (-50 * YEAR_MS, 0), (30_000, 30_000)
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("away_ms", "counted_ms"),
+    [(50 * YEAR_MS, 7 * 24 * 3_600_000), (-50 * YEAR_MS, 0), (30_000, 30_000)],
+)
 def test_time_away_counts_within_bounds(
     store: AnyStore, app: Client, away_ms: int, counted_ms: int
 ) -> None:
@@ -625,8 +641,9 @@ def test_each_message_is_had_within_its_time_only(steps: list[Any]) -> None:
         if step == "put":
             body, now_ms = b"%d" % number, manager.now().ms
             delay_ms, expiry_ms = one * 700, two * 900
-            app.put("Q", body, delay_ms=delay_ms, expiry_ms=expiry_ms,
-                    flags=VOLATILE if flag else 0)  # fmt: skip
+            app.put(
+                "Q", body, delay_ms=delay_ms, expiry_ms=expiry_ms, flags=VOLATILE if flag else 0
+            )
             expires_ms = now_ms + expiry_ms if expiry_ms else YEAR_MS * 100
             there.append((body, now_ms + delay_ms, expires_ms, flag))
         elif step == "wait":

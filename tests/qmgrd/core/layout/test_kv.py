@@ -34,9 +34,15 @@ def test_transaction_sees_its_own_writes_in_order(store: AnyStore) -> None:
 
 @pytest.mark.parametrize(
     ("start", "stop", "found"),
-    [(b"a", b"c", b"ab"), (b"b", b"c", b"b"), (b"aa", b"d", b"bc"), (b"d", b"e", b""),
-     (b"c", b"a", b""), (b"b", b"b", b"")],
-)  # fmt: skip
+    [
+        (b"a", b"c", b"ab"),
+        (b"b", b"c", b"b"),
+        (b"aa", b"d", b"bc"),
+        (b"d", b"e", b""),
+        (b"c", b"a", b""),
+        (b"b", b"b", b""),
+    ],
+)
 def test_scan_ends_before_its_stop(
     store: AnyStore, start: bytes, stop: bytes, found: bytes
 ) -> None:

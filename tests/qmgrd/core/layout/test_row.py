@@ -19,9 +19,16 @@ from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.harness import Manager
 
 READ_AT_START = [
-    keys.STORE, keys.CLOCK, keys.CLEAN, keys.NEXT_QUEUE, keys.SPACE_QUEUE, keys.SPACE_LINK,
-    keys.SPACE_COUNTERS, keys.SPACE_LINK_OUTBOX, keys.SPACE_JOB,
-]  # fmt: skip
+    keys.STORE,
+    keys.CLOCK,
+    keys.CLEAN,
+    keys.NEXT_QUEUE,
+    keys.SPACE_QUEUE,
+    keys.SPACE_LINK,
+    keys.SPACE_COUNTERS,
+    keys.SPACE_LINK_OUTBOX,
+    keys.SPACE_JOB,
+]
 
 
 def flipped(data: bytes, bit: int) -> bytes:

@@ -28,31 +28,44 @@ def at(used_mib: int, disk_mib: int = 1_000, held_mib: int = 0) -> Room:
 
 @pytest.mark.parametrize(
     ("used_mib", "puts", "publications", "operators"),
-    [(79, True, True, True), (80, False, True, True), (85, False, False, True),
-     (89, False, False, True), (90, False, False, False)],
-)  # fmt: skip
+    [
+        (79, True, True, True),
+        (80, False, True, True),
+        (85, False, False, True),
+        (89, False, False, True),
+        (90, False, False, False),
+    ],
+)
 def test_puts_stop_first_and_operators_last(
     used_mib: int, puts: bool, publications: bool, operators: bool
 ) -> None:
     found = at(used_mib)
     assert (not found.why_full, not found.is_cramped, not found.why_operators_wait) == (
-        puts, publications, operators,
-    )  # fmt: skip
+        puts,
+        publications,
+        operators,
+    )
     assert (found.put_bytes, found.operator_bytes) == ((80 - used_mib) * MIB, (90 - used_mib) * MIB)
 
 
 @pytest.mark.parametrize(
     ("disk_mib", "puts", "publications", "operators"),
-    [(40, True, True, True), (39, False, True, True), (19, False, False, True),
-     (9, False, False, False)],
-)  # fmt: skip
+    [
+        (40, True, True, True),
+        (39, False, True, True),
+        (19, False, False, True),
+        (9, False, False, False),
+    ],
+)
 def test_so_it_is_on_a_disk_that_is_nearly_full(
     disk_mib: int, puts: bool, publications: bool, operators: bool
 ) -> None:
     found = at(10, disk_mib)
     assert (not found.why_full, not found.is_cramped, not found.why_operators_wait) == (
-        puts, publications, operators,
-    )  # fmt: skip
+        puts,
+        publications,
+        operators,
+    )
 
 
 def test_reasons_have_their_numbers() -> None:
@@ -78,10 +91,16 @@ def test_turn_does_less_the_fewer_pages_are_free() -> None:
 
 @pytest.mark.parametrize(
     ("fields", "is_alone"),
-    [({}, False), ({"priority": 9}, False), ({"uid": ("NYC", 5)}, True),
-     ({"correlation_id": b"c"}, True), ({"expiry_ms": 5}, True), ({"delay_ms": 5}, True),
-     ({"group": (b"g" * 24, 1, False)}, True)],
-)  # fmt: skip
+    [
+        ({}, False),
+        ({"priority": 9}, False),
+        ({"uid": ("NYC", 5)}, True),
+        ({"correlation_id": b"c"}, True),
+        ({"expiry_ms": 5}, True),
+        ({"delay_ms": 5}, True),
+        ({"group": (b"g" * 24, 1, False)}, True),
+    ],
+)
 def test_put_is_in_sequence_unless_something_leads_to_it(
     fields: dict[str, Any], is_alone: bool
 ) -> None:
@@ -107,9 +126,11 @@ def full(directory: Path, map_bytes: int, percent: int = 80, **attributes: int) 
 def at_random(chance: random.Random, number: int) -> bytes:
     uid = f"O{chance.randrange(300)}", chance.randrange(1 << 50, 1 << 51)
     return record(
-        b"x" * 600, uid=uid, correlation_id=chance.randbytes(20),
+        b"x" * 600,
+        uid=uid,
+        correlation_id=chance.randbytes(20),
         expiry_ms=chance.randrange(10**6, 10**9),
-    )  # fmt: skip
+    )
 
 
 def lease_all(app: Client) -> list[Any]:

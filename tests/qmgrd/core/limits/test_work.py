@@ -7,15 +7,23 @@ DUE, JOB = Work("due", b"\x13\x01"), Work("job", 7)
 
 def test_name_for_people() -> None:
     assert [str(work) for work in (DUE, JOB, Work("link", "NYC"), Work("events"))] == [
-        "due 1301", "job 7", "link NYC", "events"
-    ]  # fmt: skip
+        "due 1301",
+        "job 7",
+        "link NYC",
+        "events",
+    ]
 
 
 def test_work_is_set_aside_when_it_fails_for_the_second_time() -> None:
     failures = Failures()
     assert [failures.add(work, 0) for work in (DUE, JOB, DUE, None, None, JOB)] == [
-        False, False, True, False, False, True
-    ]  # fmt: skip
+        False,
+        False,
+        True,
+        False,
+        False,
+        True,
+    ]
 
 
 def test_failures_of_what_is_set_aside_do_not_end_the_process() -> None:

@@ -48,9 +48,7 @@ def test_peer_that_is_where_it_was_or_further_goes_on(outbox: LinkOutbox) -> Non
     assert check(outbox, 3, 5, outbox.uid_at(5)) is None
 
 
-def test_peer_that_has_what_was_never_given_tells_a_restored_store_B21(
-    outbox: LinkOutbox,
-) -> None:
+def test_peer_that_has_what_was_never_given_tells_a_restored_store_B21(outbox: LinkOutbox) -> None:
     assert check(outbox, 6) is ErrorCode.RESTORED
     assert check(outbox, 2, 9) is ErrorCode.RESTORED
 

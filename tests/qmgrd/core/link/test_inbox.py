@@ -131,9 +131,13 @@ def test_message_that_came_another_way_counts_as_stored(app: Client, far: Far) -
 
 @pytest.mark.parametrize(
     ("queue", "code"),
-    [("NONE", ErrorCode.QUEUE_UNKNOWN), ("@FAR", ErrorCode.QUEUE_IS_TRANSMISSION),
-     ("R@FAR", ErrorCode.QUEUE_IS_REMOTE), ("a/b", ErrorCode.NAME_INVALID)],
-)  # fmt: skip
+    [
+        ("NONE", ErrorCode.QUEUE_UNKNOWN),
+        ("@FAR", ErrorCode.QUEUE_IS_TRANSMISSION),
+        ("R@FAR", ErrorCode.QUEUE_IS_REMOTE),
+        ("a/b", ErrorCode.NAME_INVALID),
+    ],
+)
 def test_what_takes_no_message_blocks_the_link(
     app: Client, far: Far, queue: str, code: ErrorCode
 ) -> None:

@@ -70,9 +70,14 @@ class Nyc:
         self.connections += 1
         self.came = []
         self.peer = Peer(
-            self.connections, self.manager.turns.intake, self.manager.config.limits,
-            self.manager._welcome, self.manager.tokens, 0, dial=dial or Dial("NYC", "h:1", 0),
-        )  # fmt: skip
+            self.connections,
+            self.manager.turns.intake,
+            self.manager.config.limits,
+            self.manager._welcome,
+            self.manager.tokens,
+            0,
+            dial=dial or Dial("NYC", "h:1", 0),
+        )
         self.wire = Connection(Side.LISTENER)
         ((hello, _),) = self.wire.receive(self.peer.hello(), 0)
         assert hello.name == "QM1"
@@ -842,18 +847,28 @@ def test_who_hangs_up_is_named_with_its_address(app: Client, nyc: Nyc) -> None:
 
 def test_who_hangs_up_without_a_welcome_may_be_no_queue_manager(app: Client, nyc: Nyc) -> None:
     nyc.peer = Peer(
-        101, app.manager.turns.intake, app.manager.config.limits, app.manager._welcome,
-        app.manager.tokens, 0, dial=nyc.dials[-1],
-    )  # fmt: skip
+        101,
+        app.manager.turns.intake,
+        app.manager.config.limits,
+        app.manager._welcome,
+        app.manager.tokens,
+        0,
+        dial=nyc.dials[-1],
+    )
     nyc.peer.hello()
     assert hung_up(nyc) == "h:1: the peer closed the connection; is it a qmgrd?"
 
 
 def test_who_says_goodbye_instead_of_welcome_is_a_queue_manager(app: Client, nyc: Nyc) -> None:
     nyc.peer = Peer(
-        101, app.manager.turns.intake, app.manager.config.limits, app.manager._welcome,
-        app.manager.tokens, 0, dial=nyc.dials[-1],
-    )  # fmt: skip
+        101,
+        app.manager.turns.intake,
+        app.manager.config.limits,
+        app.manager._welcome,
+        app.manager.tokens,
+        0,
+        dial=nyc.dials[-1],
+    )
     wire = Connection(Side.LISTENER)
     wire.receive(nyc.peer.hello(), 0)
     nyc.peer.receive(wire.send(m.Goaway(ErrorCode.PEER_KEPT_OUT, "later")), 0)

@@ -41,8 +41,11 @@ def test_put_is_a_run_of_ids_that_are_bound_for_one_queue(outbox: LinkOutbox) ->
 
 def test_put_is_no_longer_than_a_frame(outbox: LinkOutbox) -> None:
     assert told(cut(outbox, ROOMY._replace(frame_bytes=100), {})) == [
-        ("F", 1, 2), ("F", 3, 1), ("G", 4, 1), ("G", 5, 1),
-    ]  # fmt: skip
+        ("F", 1, 2),
+        ("F", 3, 1),
+        ("G", 4, 1),
+        ("G", 5, 1),
+    ]
 
 
 def test_no_more_is_taken_than_there_is_room_for(outbox: LinkOutbox) -> None:

@@ -239,11 +239,16 @@ class Bench:
         flags |= records.FLAG_NOT_PERSISTENT if wish.volatile else 0
         headers = {records.HEADERS: {"colour": wish.colour}} if wish.colour else {}
         return record(
-            wish.body, uid=wish.uid, priority=0 if wish.priority is None else wish.priority,
-            correlation_id=wish.correlation_id, envelope=headers, flags=flags,
+            wish.body,
+            uid=wish.uid,
+            priority=0 if wish.priority is None else wish.priority,
+            correlation_id=wish.correlation_id,
+            envelope=headers,
+            flags=flags,
             group=wish.group,
-            expiry_ms=wish.expiry_ms, delay_ms=wish.delay_ms,
-        )  # fmt: skip
+            expiry_ms=wish.expiry_ms,
+            delay_ms=wish.delay_ms,
+        )
 
     def stamped(self, timestamps: list[int], *, durable: bool) -> None:
         """Take in the UIDs that were given: they rise, whatever the clocks do."""
@@ -256,9 +261,10 @@ class Bench:
     def selection_fields(self, wanted: Selection) -> dict[str, Any]:
         """Return the fields of a request that select so."""
         fields: dict[str, Any] = {
-            "where": wanted.where, "correlation_id": wanted.correlation_id,
+            "where": wanted.where,
+            "correlation_id": wanted.correlation_id,
             "group_id": wanted.group_id,
-        }  # fmt: skip
+        }
         if wanted.uid is not None:
             fields["uid"] = records.encode_uid(records.Uid(*wanted.uid))
         return fields
@@ -266,9 +272,8 @@ class Bench:
     def browse(self, seat: Seat, queue: str, page: int, wanted: Selection, **extra: Any) -> None:
         """Read a queue page by page, and hold it against the model."""
         there = [
-            x for x in self.model.on(queue, delayed=bool(extra.get("delayed")))
-            if wanted.wants(x)
-        ]  # fmt: skip
+            x for x in self.model.on(queue, delayed=bool(extra.get("delayed"))) if wanted.wants(x)
+        ]
         there.sort(key=wanted.rank)
         self.browse_all(seat, queue, page, there, **self.selection_fields(wanted), **extra)
 
@@ -278,8 +283,9 @@ class Bench:
         """Read a queue page by page, and hold it against what is *there*, or has expired."""
         found, after = [], None
         while True:
-            value = self.ask_for(seat, m.Browse, queue=queue, after=after, messages_max=page,
-                                 **fields)  # fmt: skip
+            value = self.ask_for(
+                seat, m.Browse, queue=queue, after=after, messages_max=page, **fields
+            )
             found += value["items"]
             after = value["next"]
             if after is None:

@@ -6,10 +6,7 @@ from hypothesis import strategies as st
 
 from qmgr_protocol import messages as m
 from tests.qmgrd.core.machine.bench import ALL_QUEUES, SEATS
-from tests.qmgrd.core.machine.message import (
-    CONDITIONS,
-    Wish,
-)
+from tests.qmgrd.core.machine.message import CONDITIONS, Wish
 
 NUMBERS = st.integers(0, 59)
 SEAT_NUMBERS = st.integers(0, SEATS - 1)
@@ -41,14 +38,21 @@ DELAYS_MS = st.sampled_from([m.DELAY_OF_QUEUE, m.DELAY_OF_QUEUE, 0, 700, 10_000]
 WORDS = st.sampled_from([("", ""), ("BAD_INPUT", "line 7")])
 WHERES = st.sampled_from(["", "", *CONDITIONS])
 VALUES: dict[str, list[Any]] = {
-    "backout_threshold": [0, 1, 2, 3], "delivery_limit": [0, 0, 2, 3],
-    "retry_initial_ms": [0, 0, 100, 1_000], "retry_factor": [1, 2.0, 3.5],
-    "retry_max_ms": [1_500, 3_600_000], "retry_jitter_percent": [0, 10, 50],
-    "expiry_max_ms": [0, 0, 1_000, 5_000], "expiry_action": ["discard", "dead-letter"],
-    "depth_max": [1, 3, 6, 100_000_000], "dedup_retention_ms": [0, 400, 60_000],
+    "backout_threshold": [0, 1, 2, 3],
+    "delivery_limit": [0, 0, 2, 3],
+    "retry_initial_ms": [0, 0, 100, 1_000],
+    "retry_factor": [1, 2.0, 3.5],
+    "retry_max_ms": [1_500, 3_600_000],
+    "retry_jitter_percent": [0, 10, 50],
+    "expiry_max_ms": [0, 0, 1_000, 5_000],
+    "expiry_action": ["discard", "dead-letter"],
+    "depth_max": [1, 3, 6, 100_000_000],
+    "dedup_retention_ms": [0, 400, 60_000],
     "overflow": ["refuse", "discard-oldest", "dead-letter-oldest"],
-    "priority_default": [0, 4, 7], "message_max_bytes": [0, 4_000],
-    "put_inhibit": [False, False, True], "get_inhibit": [False, False, True],
+    "priority_default": [0, 4, 7],
+    "message_max_bytes": [0, 4_000],
+    "put_inhibit": [False, False, True],
+    "get_inhibit": [False, False, True],
     "lease_ms": [800, 30_000],
-}  # fmt: skip
+}
 ALTERATIONS = st.sampled_from([(name, value) for name in VALUES for value in VALUES[name]])

@@ -90,8 +90,9 @@ def _compare_groups(rows: dict[bytes, bytes], queue_id: int, model: Model, name:
     prefix = keys.of_queue(keys.SPACE_GROUP_ROW, queue_id)
     found = {
         key[len(prefix) :]: GroupRow.decode(sealed.unseal(key, value))
-        for key, value in rows.items() if key.startswith(prefix)
-    }  # fmt: skip
+        for key, value in rows.items()
+        if key.startswith(prefix)
+    }
     known = {group_id: group for (at, group_id), group in model.groups.known.items() if at == name}
     assert found.keys() == known.keys(), (name, found, known)
     for group_id, group in known.items():

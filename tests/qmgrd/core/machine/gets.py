@@ -21,8 +21,9 @@ from tests.qmgrd.core.machine.seat import Seat
 class Gets(Actor):
     """Gets and consumers."""
 
-    def _get(self, seat: Seat, queue: str, count: int, wait_ms: int, lease_ms: int,
-             wanted: Selection) -> None:  # fmt: skip
+    def _get(
+        self, seat: Seat, queue: str, count: int, wait_ms: int, lease_ms: int, wanted: Selection
+    ) -> None:
         bench, model = self.bench, self.model
         bench.begin()
         bounds = model.bounds[queue]
@@ -35,9 +36,16 @@ class Gets(Actor):
             assert answer.code == ErrorCode.GET_INHIBITED
         else:
             bench.wait_for(
-                Waiter(request_id, seat.number, queue, count, lease_ms or bounds["lease_ms"],
-                       wanted, model.now_ms + wait_ms)
-            )  # fmt: skip
+                Waiter(
+                    request_id,
+                    seat.number,
+                    queue,
+                    count,
+                    lease_ms or bounds["lease_ms"],
+                    wanted,
+                    model.now_ms + wait_ms,
+                )
+            )
             assert bench.say(seat, message) == []
         bench.end()
 
@@ -66,8 +74,12 @@ class Gets(Actor):
     def get_by_group(self, seat: int, queue: str, key: bytes, count: int) -> None:
         self._get(self._seat(seat), queue, count, 0, 500, Selection(group_id=key))
 
-    @rule(seat=SEAT_NUMBERS, queue=QUEUE_NAMES, where=st.sampled_from(list(CONDITIONS)),
-          count=st.integers(1, 3))  # fmt: skip
+    @rule(
+        seat=SEAT_NUMBERS,
+        queue=QUEUE_NAMES,
+        where=st.sampled_from(list(CONDITIONS)),
+        count=st.integers(1, 3),
+    )
     def get_by_selector(self, seat: int, queue: str, where: str, count: int) -> None:
         self._get(self._seat(seat), queue, count, 0, 500, Selection(where))
 
@@ -77,8 +89,13 @@ class Gets(Actor):
         self._get(self._seat(seat), "Q", 1, 2_437, 500, wanted)
 
     @precondition(lambda self: len(self.model.waiters) < 4)
-    @rule(seat=SEAT_NUMBERS, queue=QUEUE_NAMES, credit=st.integers(1, 4), lease_ms=LEASES_MS,
-          where=WHERES)  # fmt: skip
+    @rule(
+        seat=SEAT_NUMBERS,
+        queue=QUEUE_NAMES,
+        credit=st.integers(1, 4),
+        lease_ms=LEASES_MS,
+        where=WHERES,
+    )
     def consume(self, seat: int, queue: str, credit: int, lease_ms: int, where: str) -> None:
         bench, found = self.bench, self._seat(seat)
         model = bench.begin()

@@ -83,10 +83,13 @@ class Groups:
     def member(self, messages: list[Message], queue: str, group_id: bytes, number: int) -> Message:
         """Return the member of that number, which is there."""
         (found,) = [
-            x for x in messages
-            if x.queue == queue and x.is_member and x.wish.group
+            x
+            for x in messages
+            if x.queue == queue
+            and x.is_member
+            and x.wish.group
             and x.wish.group[:2] == (group_id, number)
-        ]  # fmt: skip
+        ]
         return found
 
     # -- puts
@@ -122,9 +125,11 @@ class Groups:
     def _held(self, queue: str, group_id: bytes) -> list[tuple[int, bool]]:
         """Return what units are going to put of a group: number, and whether it is the last."""
         return [
-            x.wish.group[1:] for unit in self._units.values() for x in unit.puts
+            x.wish.group[1:]
+            for unit in self._units.values()
+            for x in unit.puts
             if x.queue == queue and x.wish.group is not None and x.wish.group[0] == group_id
-        ]  # fmt: skip
+        ]
 
     def enter(self, messages: list[Message], message: Message) -> None:
         """Have *message*, which comes to its queue, be a member there if it may."""
@@ -243,6 +248,7 @@ def _up_to_gap(group: Group, mine: list[Message]) -> list[Message]:
 def numbers(messages: list[Message], queue: str, group_id: bytes) -> set[int]:
     """Return the numbers of the members of a group that are there."""
     return {
-        x.wish.group[1] for x in messages
+        x.wish.group[1]
+        for x in messages
         if x.queue == queue and x.is_member and x.wish.group and x.wish.group[0] == group_id
-    }  # fmt: skip
+    }

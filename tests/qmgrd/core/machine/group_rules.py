@@ -94,8 +94,10 @@ class GroupRules(Puts):
         model = self.bench.begin()
         queue, group_id = key = self._key(number)
         group = model.groups.known[key]
-        there = [model.groups.member(model.messages, *key, x)
-                 for x in sorted(numbers(model.messages, *key))]  # fmt: skip
+        there = [
+            model.groups.member(model.messages, *key, x)
+            for x in sorted(numbers(model.messages, *key))
+        ]
         found = self.bench.ask(self._seat(seat), m.GroupShow, queue, group_id)
         assert found["count"] == sum(not x.is_delayed for x in there)
         assert found["delayed"] == sum(x.is_delayed for x in there)

@@ -8,10 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from qmgr_protocol import messages as m
-from tests.qmgrd.core.machine.chances import (
-    NUMBERS,
-    SEAT_NUMBERS,
-)
+from tests.qmgrd.core.machine.chances import NUMBERS, SEAT_NUMBERS
 from tests.qmgrd.core.machine.group_rules import GroupRules
 from tests.qmgrd.core.machine.message import Selection
 from tests.qmgrd.core.machine.operators import Operators
@@ -52,11 +49,13 @@ class Machine(Units, Operators, GroupRules):
         """Return handles of messages that expire in somebody's hands."""
         soon_ms = self.bench.manager.now().ms + 3_000
         return [
-            x for x in self.bench.handles
-            if x.message in self.model.messages and x.message.lease is not None
+            x
+            for x in self.bench.handles
+            if x.message in self.model.messages
+            and x.message.lease is not None
             and x.message.lease.number == x.delivery.number
             and self.bench.manager.now().ms < x.message.expires_ms <= soon_ms
-        ]  # fmt: skip
+        ]
 
     @precondition(lambda self: self._mortal())
     @rule(number=NUMBERS, seat=SEAT_NUMBERS, crashes=st.booleans())

@@ -20,9 +20,11 @@ LOOK_AGAIN_MS, LOOK_AGAIN_MAX_MS = 1_000, 60_000  # at what has expired, and is 
 STUCK_MS = 10_000  # until what has no place among the dead letters is tried again
 RETRIES_MAX = 3
 _OF_CONSUMERS = (
-    ErrorCode.BACKOUT_THRESHOLD_REACHED, ErrorCode.DELIVERY_LIMIT_REACHED,
-    ErrorCode.MESSAGE_REJECTED, ErrorCode.GROUP_FAILED,
-)  # fmt: skip
+    ErrorCode.BACKOUT_THRESHOLD_REACHED,
+    ErrorCode.DELIVERY_LIMIT_REACHED,
+    ErrorCode.MESSAGE_REJECTED,
+    ErrorCode.GROUP_FAILED,
+)
 
 
 class Model:
@@ -68,10 +70,13 @@ class Model:
         if self.bounds[waiter.queue]["get_inhibit"]:
             return []
         found = [
-            x for x in self.on(waiter.queue)
-            if x.lease is None and not x.is_expired(self.now_ms) and waiter.wanted.wants(x)
+            x
+            for x in self.on(waiter.queue)
+            if x.lease is None
+            and not x.is_expired(self.now_ms)
+            and waiter.wanted.wants(x)
             and not self.groups.is_stopped(x)
-        ]  # fmt: skip
+        ]
         return sorted(found, key=waiter.wanted.rank)
 
     # -- puts
@@ -147,9 +152,15 @@ class Model:
             ready_ms = self.now_ms + wish.delay_ms
         priority = bounds["priority_default"] if wish.priority is None else wish.priority
         return Message(
-            queue, wish, priority, self._order(), self.wall_us, wish.uid or stand_in(wish.body),
-            expires_ms, (ready_ms, ready_ms),
-        )  # fmt: skip
+            queue,
+            wish,
+            priority,
+            self._order(),
+            self.wall_us,
+            wish.uid or stand_in(wish.body),
+            expires_ms,
+            (ready_ms, ready_ms),
+        )
 
     def append(self, message: Message) -> None:
         """Have *message* be on its queue."""
@@ -247,10 +258,16 @@ class Model:
         if how.is_failed:
             note = how.noted(note, self.wall_us)
         note = {
-            **note, "code": code, "reason": how.reason, "text": how.text, "queue": message.queue,
-            "manager": self.name, "us": self.wall_us, "failed": message.failed + how.is_failed,
+            **note,
+            "code": code,
+            "reason": how.reason,
+            "text": how.text,
+            "queue": message.queue,
+            "manager": self.name,
+            "us": self.wall_us,
+            "failed": message.failed + how.is_failed,
             "delivered": message.delivered + how.is_delivered,
-        }  # fmt: skip
+        }
         if code == ErrorCode.MESSAGE_EXPIRED:
             note.pop("left_ms", None)
         elif message.expires_ms:  # Else what it had left when it died the first time.
@@ -259,10 +276,18 @@ class Model:
         self.remove(message, for_good=code != ErrorCode.MESSAGE_EXPIRED)
         self.append(
             replace(
-                message, queue=target, order=(self.step, 0), expires_ms=0, ready_ms=(0, 0),
-                delivered=0, failed=0, maybe=False, note=note, lease=None,
+                message,
+                queue=target,
+                order=(self.step, 0),
+                expires_ms=0,
+                ready_ms=(0, 0),
+                delivered=0,
+                failed=0,
+                maybe=False,
+                note=note,
+                lease=None,
             )
-        )  # fmt: skip
+        )
 
     # -- moves
 
@@ -281,9 +306,13 @@ class Model:
         return any(
             x.lease is not None or x.is_delayed
             for x in self.messages
-            if message.is_member and x.is_member and x.queue == message.queue
-            and x.wish.group and message.wish.group and x.wish.group[0] == message.wish.group[0]
-        )  # fmt: skip
+            if message.is_member
+            and x.is_member
+            and x.queue == message.queue
+            and x.wish.group
+            and message.wish.group
+            and x.wish.group[0] == message.wish.group[0]
+        )
 
     def _goes(self, message: Message, target: str, *, copy: bool) -> bool:
         """Have one go; return whether it did."""
@@ -310,10 +339,16 @@ class Model:
         if is_new:
             self.append(
                 replace(
-                    message, queue=target, order=self._order(), expires_ms=expires_ms,
-                    delivered=0, failed=0, maybe=False, note=note,
+                    message,
+                    queue=target,
+                    order=self._order(),
+                    expires_ms=expires_ms,
+                    delivered=0,
+                    failed=0,
+                    maybe=False,
+                    note=note,
                 )
-            )  # fmt: skip
+            )
         return is_new or not copy
 
     # -- units of work

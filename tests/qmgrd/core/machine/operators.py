@@ -9,16 +9,8 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from tests.qmgrd.core.machine.actor import Actor
 from tests.qmgrd.core.machine.bench import ALL_QUEUES, ARCHIVE
-from tests.qmgrd.core.machine.chances import (
-    ALTERATIONS,
-    GROUPS,
-    QUEUE_NAMES,
-    SEAT_NUMBERS,
-    WHERES,
-)
-from tests.qmgrd.core.machine.message import (
-    Selection,
-)
+from tests.qmgrd.core.machine.chances import ALTERATIONS, GROUPS, QUEUE_NAMES, SEAT_NUMBERS, WHERES
+from tests.qmgrd.core.machine.message import Selection
 from tests.qmgrd.core.machine.model import DEAD_LETTERS, RETRIES_MAX
 from tests.qmgrd.core.machine.seat import Seat
 
@@ -33,15 +25,23 @@ class Operators(Actor):
         return unheld and not bounds["put_inhibit"] and bounds["depth_max"] > 100_000
 
     @precondition(lambda self: self._can_move("Q") and self._can_move("B"))
-    @rule(seat=SEAT_NUMBERS, source=st.sampled_from([DEAD_LETTERS, DEAD_LETTERS, "B"]),
-          where=WHERES, most=st.integers(0, 2))  # fmt: skip
+    @rule(
+        seat=SEAT_NUMBERS,
+        source=st.sampled_from([DEAD_LETTERS, DEAD_LETTERS, "B"]),
+        where=WHERES,
+        most=st.integers(0, 2),
+    )
     def send_back(self, seat: int, source: str, where: str, most: int) -> None:
         """Dead letters go back to where they come from."""
         self._move(seat, source, "", where, most, copy=False)
 
     @precondition(lambda self: self._can_move("B"))
-    @rule(seat=SEAT_NUMBERS, source=st.sampled_from(["Q", DEAD_LETTERS]), where=WHERES,
-          most=st.integers(0, 2))  # fmt: skip
+    @rule(
+        seat=SEAT_NUMBERS,
+        source=st.sampled_from(["Q", DEAD_LETTERS]),
+        where=WHERES,
+        most=st.integers(0, 2),
+    )
     def move(self, seat: int, source: str, where: str, most: int) -> None:
         self._move(seat, source, "B", where, most, copy=False)
 
@@ -73,8 +73,13 @@ class Operators(Actor):
         assert value == {"messages": len(gone)}
         self.bench.end()
 
-    @rule(seat=SEAT_NUMBERS, queue=QUEUE_NAMES, page=st.integers(1, 5), delayed=st.booleans(),
-          where=WHERES)  # fmt: skip
+    @rule(
+        seat=SEAT_NUMBERS,
+        queue=QUEUE_NAMES,
+        page=st.integers(1, 5),
+        delayed=st.booleans(),
+        where=WHERES,
+    )
     def browse(self, seat: int, queue: str, page: int, delayed: bool, where: str) -> None:
         self.bench.begin()
         self.bench.browse(self._seat(seat), queue, page, Selection(where), delayed=delayed)
@@ -109,10 +114,20 @@ class Operators(Actor):
     def alter_backout_queue(self, seat: int, name: str) -> None:
         self._alter(self._seat(seat), "Q", "backout_queue", name)
 
-    @rule(seat=SEAT_NUMBERS, queue=st.sampled_from(["B", DEAD_LETTERS]), change=st.sampled_from([
-        ("put_inhibit", True), ("put_inhibit", False), ("put_inhibit", False),
-        ("backout_threshold", 1), ("dedup_retention_ms", 60_000), ("retry_initial_ms", 200),
-    ]))  # fmt: skip
+    @rule(
+        seat=SEAT_NUMBERS,
+        queue=st.sampled_from(["B", DEAD_LETTERS]),
+        change=st.sampled_from(
+            [
+                ("put_inhibit", True),
+                ("put_inhibit", False),
+                ("put_inhibit", False),
+                ("backout_threshold", 1),
+                ("dedup_retention_ms", 60_000),
+                ("retry_initial_ms", 200),
+            ]
+        ),
+    )
     def alter_another(self, seat: int, queue: str, change: tuple[str, Any]) -> None:
         self._alter(self._seat(seat), queue, *change)
 

@@ -38,8 +38,12 @@ class Puts(Actor):
     def _highest(self, queue: str, group_id: bytes) -> int:
         """Return the highest number of a group that is known on a queue, or held for it."""
         known = self.model.groups.known.get((queue, group_id))
-        held = [x.wish.group for unit in self.model.units.values() for x in unit.puts
-                if x.queue == queue]  # fmt: skip
+        held = [
+            x.wish.group
+            for unit in self.model.units.values()
+            for x in unit.puts
+            if x.queue == queue
+        ]
         found = [x[1] for x in held if x is not None and x[0] == group_id]
         return max([0 if known is None else known.highest, *found])
 

@@ -20,9 +20,12 @@ STEPS = 60  # of one example
 
 
 def run_seed(
-    number: int, *, shrink: bool = True, examples: int = EXAMPLES,
+    number: int,
+    *,
+    shrink: bool = True,
+    examples: int = EXAMPLES,
     machine: type[RuleBasedStateMachine] = Machine,
-) -> str:  # fmt: skip
+) -> str:
     """Try the examples of a seed; return how one fails, or nothing.
 
     Args:
@@ -33,10 +36,15 @@ def run_seed(
     """
     phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
     found = settings(
-        max_examples=examples, stateful_step_count=STEPS, deadline=None, database=None,
-        derandomize=False, phases=phases, suppress_health_check=list(HealthCheck),
+        max_examples=examples,
+        stateful_step_count=STEPS,
+        deadline=None,
+        database=None,
+        derandomize=False,
+        phases=phases,
+        suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,
-    )  # fmt: skip
+    )
     try:
         run_state_machine_as_test(seed(number)(type("Machine", (machine,), {})), settings=found)
     except Exception as error:

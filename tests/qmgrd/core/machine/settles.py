@@ -16,27 +16,39 @@ class Settles(Actor):
     """Settles of what somebody was handed, be it long ago."""
 
     def _settle(
-        self, seat: Seat, action: int, handle: Handle, *, unit: int = 0,
-        delay_ms: int = m.DELAY_OF_QUEUE, lease_ms: int = 0, words: tuple[str, str] = ("", ""),
-    ) -> None:  # fmt: skip
+        self,
+        seat: Seat,
+        action: int,
+        handle: Handle,
+        *,
+        unit: int = 0,
+        delay_ms: int = m.DELAY_OF_QUEUE,
+        lease_ms: int = 0,
+        words: tuple[str, str] = ("", ""),
+    ) -> None:
         bench, delivery = self.bench, handle.delivery
         bench.begin()
         code = self._settled(seat, action, handle, unit, delay_ms, lease_ms, words)
         self.model.sweep()
         settle_id = seat.client.next_id()
         message = m.Settle(
-            settle_id, action, delivery.queue_id, delivery.handle, unit, delay_ms, lease_ms,
-            *words,
-        )  # fmt: skip
+            settle_id, action, delivery.queue_id, delivery.handle, unit, delay_ms, lease_ms, *words
+        )
         (answer,) = bench.say(seat, message)
         exceptions = [[settle_id, 0, int(code)]] if code else []
         assert answer == m.Settled(settle_id, exceptions), (answer, handle.message)
         bench.end()
 
     def _settled(
-        self, seat: Seat, action: int, handle: Handle, unit: int, delay_ms: int, lease_ms: int,
+        self,
+        seat: Seat,
+        action: int,
+        handle: Handle,
+        unit: int,
+        delay_ms: int,
+        lease_ms: int,
         words: tuple[str, str],
-    ) -> int:  # fmt: skip
+    ) -> int:
         """Have the model do what a settle says; return the code of its exception, or 0."""
         model, message = self.model, handle.message
         lease = message.lease if message in model.messages else None
@@ -129,15 +141,21 @@ class Settles(Actor):
         self._settle(self._settler(seat, handle), m.REJECT, handle, words=words)
 
     @precondition(lambda self: self.bench.handles)
-    @rule(seat=SETTLERS, number=NUMBERS, lease_ms=st.sampled_from([0, 300, 5_000]),
-          late=st.booleans())  # fmt: skip
+    @rule(
+        seat=SETTLERS, number=NUMBERS, lease_ms=st.sampled_from([0, 300, 5_000]), late=st.booleans()
+    )
     def renew(self, seat: int | None, number: int, lease_ms: int, late: bool) -> None:
         handle = self._handle_of(number, late=late)
         self._settle(self._settler(seat, handle), m.RENEW, handle, lease_ms=lease_ms)
 
     @precondition(lambda self: self.bench.handles)
-    @rule(seat=SETTLERS, number=NUMBERS, late=LATE, flipped=st.sampled_from([0, 1 << 12, 1 << 63]),
-          action=st.sampled_from([m.ACK, m.RELEASE, m.REJECT, m.RENEW]))  # fmt: skip
+    @rule(
+        seat=SETTLERS,
+        number=NUMBERS,
+        late=LATE,
+        flipped=st.sampled_from([0, 1 << 12, 1 << 63]),
+        action=st.sampled_from([m.ACK, m.RELEASE, m.REJECT, m.RENEW]),
+    )
     def forge(self, seat: int | None, number: int, late: bool, flipped: int, action: int) -> None:
         """Settle with a number that nobody was handed: as browsing shows it, or a guess."""
         handle = self._handle_of(number, late=late)

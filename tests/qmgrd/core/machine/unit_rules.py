@@ -142,11 +142,14 @@ class Units(Puts, Gets, Settles):
 
     def _replayable(self) -> list[Handle]:
         return [
-            x for x in self.bench.handles
-            if x.message in self.model.messages and x.message.queue == DEAD_LETTERS
-            and x.message.lease is not None and not x.message.lease.unit
+            x
+            for x in self.bench.handles
+            if x.message in self.model.messages
+            and x.message.queue == DEAD_LETTERS
+            and x.message.lease is not None
+            and not x.message.lease.unit
             and x.delivery.number == x.message.lease.number
-        ]  # fmt: skip
+        ]
 
     @precondition(lambda self: self.model.units and self._replayable())
     @rule(number=NUMBERS, which=NUMBERS)

@@ -104,11 +104,14 @@ def test_route_that_a_proxy_needs_stays(hub: Hub) -> None:
 
 def test_proxy_is_no_queue(hub: Hub) -> None:
     for kind, fields in (
-        (m.Get, (1, 0, 0, 1 << 20)), (m.QueuePurge, ()), (m.QueueAlter, ({"depth_max": 3},)),
-    ):  # fmt: skip
+        (m.Get, (1, 0, 0, 1 << 20)),
+        (m.QueuePurge, ()),
+        (m.QueueAlter, ({"depth_max": 3},)),
+    ):
         assert hub.app.code_of(kind, ":all@NYC", *fields) in (
-            ErrorCode.QUEUE_IS_REMOTE, ErrorCode.VALUE_INVALID,
-        )  # fmt: skip
+            ErrorCode.QUEUE_IS_REMOTE,
+            ErrorCode.VALUE_INVALID,
+        )
     (refused,) = hub.app.put_records(":all@NYC", record(b"x"))
     assert refused.code is ErrorCode.QUEUE_IS_SUBSCRIPTION
     row = hub.app.ask(m.QueueShow, ":all@NYC")

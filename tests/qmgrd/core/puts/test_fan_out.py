@@ -34,9 +34,17 @@ def get_group(hub: Hub, name: str, count: int = 10) -> list[Delivery]:
     """Get in the order of groups, whole groups only."""
     hub.manager.rest()
     request_id = hub.app.next_id()
-    hub.app.send(m.Get(
-        request_id, name, count, order=m.LOGICAL, all_available=True, bytes_max=1 << 30, wait_ms=0
-    ))  # fmt: skip
+    hub.app.send(
+        m.Get(
+            request_id,
+            name,
+            count,
+            order=m.LOGICAL,
+            all_available=True,
+            bytes_max=1 << 30,
+            wait_ms=0,
+        )
+    )
     hub.manager.rest()
     return hub.app.delivered()
 

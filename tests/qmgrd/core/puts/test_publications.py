@@ -308,15 +308,20 @@ def test_nobody_empties_what_subscriptions_hold(hub: Hub, kind: type[m.Message])
     hub.subscribe("t", "S:1")
     hub.publish("t", b"x")
     fields = {
-        m.QueuePurge: (), m.QueueMove: ("Q",), m.Get: (1, 0, 0, 1 << 30),
-        m.Consume: (1, 1 << 30), m.QueueDelete: (),
-    }[kind]  # fmt: skip
+        m.QueuePurge: (),
+        m.QueueMove: ("Q",),
+        m.Get: (1, 0, 0, 1 << 30),
+        m.Consume: (1, 1 << 30),
+        m.QueueDelete: (),
+    }[kind]
     assert hub.app.code_of(kind, PUBLICATIONS, *fields) in (
-        ErrorCode.QUEUE_IS_TRANSMISSION, ErrorCode.QUEUE_IS_SYSTEM,
-    )  # fmt: skip
+        ErrorCode.QUEUE_IS_TRANSMISSION,
+        ErrorCode.QUEUE_IS_SYSTEM,
+    )
     assert hub.app.code_of(m.QueueMove, "S:1", PUBLICATIONS) in (
-        ErrorCode.QUEUE_IS_TRANSMISSION, ErrorCode.QUEUE_IS_SUBSCRIPTION,
-    )  # fmt: skip
+        ErrorCode.QUEUE_IS_TRANSMISSION,
+        ErrorCode.QUEUE_IS_SUBSCRIPTION,
+    )
     assert hub.app.bodies(PUBLICATIONS) == [b"x"]
     assert hub.take("S:1") == [b"x"]
 

@@ -12,11 +12,21 @@ from qmgrd.core.queue.breaker import Breaker, State
 from tests.qmgrd.core.harness import Client, Manager
 
 BOUNDS = Bounds(
-    10, 10, 10, 10, breaker_percent=50, breaker_messages_min=4, breaker_window_ms=10_000,
+    10,
+    10,
+    10,
+    10,
+    breaker_percent=50,
+    breaker_messages_min=4,
+    breaker_window_ms=10_000,
     breaker_pause_ms=5_000,
-)  # fmt: skip
-ON = {"breaker_percent": 50, "breaker_messages_min": 4, "breaker_window_ms": 10_000,
-      "breaker_pause_ms": 5_000}  # fmt: skip
+)
+ON = {
+    "breaker_percent": 50,
+    "breaker_messages_min": 4,
+    "breaker_window_ms": 10_000,
+    "breaker_pause_ms": 5_000,
+}
 
 
 def test_it_opens_at_the_share_of_failures() -> None:

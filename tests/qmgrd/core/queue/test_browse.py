@@ -191,8 +191,10 @@ def test_in_the_order_of_arrival_it_selects_by_where_alone(app: Client) -> None:
     found, _ = by_arrival(app, 0, where="priority = 9")
     assert [one.body for one in found] == [b"2", b"3"]
     others: list[dict[str, Any]] = [
-        {"correlation_id": b"c"}, {"delayed": True}, {"all_available": True},
-    ]  # fmt: skip
+        {"correlation_id": b"c"},
+        {"delayed": True},
+        {"all_available": True},
+    ]
     for fields in others:
         ask = m.Browse(0, "Q", order=m.ARRIVAL, **fields)
         with pytest.raises(RequestError, match="in the order of arrival selects by where alone"):
@@ -201,9 +203,7 @@ def test_in_the_order_of_arrival_it_selects_by_where_alone(app: Client) -> None:
 
 @pytest.mark.parametrize("order", [m.PHYSICAL, m.LOGICAL, m.ARRIVAL])
 def test_cursor_is_of_one_order(app: Client, order: int) -> None:
-    cursors = {
-        m.PHYSICAL: [9, 1], m.LOGICAL: [9, 1, 0, m.LOGICAL], m.ARRIVAL: [9, 1, 0, m.ARRIVAL],
-    }  # fmt: skip
+    cursors = {m.PHYSICAL: [9, 1], m.LOGICAL: [9, 1, 0, m.LOGICAL], m.ARRIVAL: [9, 1, 0, m.ARRIVAL]}
     for other, cursor in cursors.items():
         ask = m.Browse(0, "Q", cursor, order=order)
         if other == order:

@@ -15,10 +15,21 @@ from qmgrd.core.selector.selector import Value, compile_selector
 from tests.qmgr_protocol.strategies import RECORD_FIELDS
 
 HEADERS: dict[str, Any] = {
-    "carrier": "UA", "stops": 2, "delay": 1.5, "late": False, "priority": "high", "": "empty",
-    "raw": b"UA", "list": [1], "map": {"a": 1}, "none": None, "nan": float("nan"), "dead": "header",
-    'a"b': 1, "content-type": "of the producer",
-}  # fmt: skip
+    "carrier": "UA",
+    "stops": 2,
+    "delay": 1.5,
+    "late": False,
+    "priority": "high",
+    "": "empty",
+    "raw": b"UA",
+    "list": [1],
+    "map": {"a": 1},
+    "none": None,
+    "nan": float("nan"),
+    "dead": "header",
+    'a"b': 1,
+    "content-type": "of the producer",
+}
 UID = Uid("NYC", 1_700_000_000_123_456)
 
 
@@ -31,25 +42,48 @@ def facts_of(record: bytes, extra: Mapping[str, Any] | None = None) -> Facts:
 
 
 FULL = record(
-    priority=3, correlation_id="größe".encode(), uid=UID, group=(bytes(range(24)), 5, True),
+    priority=3,
+    correlation_id="größe".encode(),
+    uid=UID,
+    group=(bytes(range(24)), 5, True),
     envelope={"headers": HEADERS, "reply_to": "ANSWERS", "content_type": "text/plain"},
-)  # fmt: skip
+)
 BARE = record()
 OF_FULL: dict[str, Value | None] = {
-    "priority": 7, "uid": "NYC.1700000000123456", "origin": "NYC",
-    "timestamp": 1_700_000_000_123_456, "correlation_id": "größe",
-    "group_id": bytes(range(24)).hex(), "group_number": 5, "group_last": True, "size": 5,
-    "delivered": 2, "failed": 1, "redelivered": True, "put_us": 1_700_000_000_999_999,
-    "content_type": "text/plain", "reply_to": "ANSWERS",
-    "JMSPriority": 7, "JMSMessageID": "NYC.1700000000123456", "JMSTimestamp": 1_700_000_000_123,
-    "JMSCorrelationID": "größe", "JMSXDeliveryCount": 3, "JMSXGroupID": bytes(range(24)).hex(),
-    "JMSXGroupSeq": 5, "JMSRedelivered": True,
-}  # fmt: skip
-BESIDE = {  # what does not stand in the record
-    "priority": 7, "delivered": 2, "failed": 1, "redelivered": True,
-    "put_us": 1_700_000_000_999_999, "JMSPriority": 7, "JMSXDeliveryCount": 3,
+    "priority": 7,
+    "uid": "NYC.1700000000123456",
+    "origin": "NYC",
+    "timestamp": 1_700_000_000_123_456,
+    "correlation_id": "größe",
+    "group_id": bytes(range(24)).hex(),
+    "group_number": 5,
+    "group_last": True,
+    "size": 5,
+    "delivered": 2,
+    "failed": 1,
+    "redelivered": True,
+    "put_us": 1_700_000_000_999_999,
+    "content_type": "text/plain",
+    "reply_to": "ANSWERS",
+    "JMSPriority": 7,
+    "JMSMessageID": "NYC.1700000000123456",
+    "JMSTimestamp": 1_700_000_000_123,
+    "JMSCorrelationID": "größe",
+    "JMSXDeliveryCount": 3,
+    "JMSXGroupID": bytes(range(24)).hex(),
+    "JMSXGroupSeq": 5,
     "JMSRedelivered": True,
-}  # fmt: skip
+}
+BESIDE = {  # what does not stand in the record
+    "priority": 7,
+    "delivered": 2,
+    "failed": 1,
+    "redelivered": True,
+    "put_us": 1_700_000_000_999_999,
+    "JMSPriority": 7,
+    "JMSXDeliveryCount": 3,
+    "JMSRedelivered": True,
+}
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -81,11 +115,21 @@ def test_correlation_id_that_is_no_text_is_its_digits() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("carrier", "UA"), ("stops", 2), ("delay", 1.5), ("late", False), ("nothing", None),
-        ("raw", None), ("list", None), ("map", None), ("none", None), ("nan", None),
-        ("Carrier", None), ("content-type", "of the producer"), ("", "empty"),
+        ("carrier", "UA"),
+        ("stops", 2),
+        ("delay", 1.5),
+        ("late", False),
+        ("nothing", None),
+        ("raw", None),
+        ("list", None),
+        ("map", None),
+        ("none", None),
+        ("nan", None),
+        ("Carrier", None),
+        ("content-type", "of the producer"),
+        ("", "empty"),
     ],
-)  # fmt: skip
+)
 def test_any_other_name_is_a_header(name: str, value: Value | None) -> None:
     found = facts_of(FULL).value_of(name)
     assert (found, type(found)) == (value, type(value))
@@ -94,10 +138,15 @@ def test_any_other_name_is_a_header(name: str, value: Value | None) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ('"priority"', "high"), ('"carrier"', "UA"), ('"uid"', None), ('"dead"', "header"),
-        ('"a"b"', 1), ('"JMSPriority"', None), ('"reply_to"', None),
+        ('"priority"', "high"),
+        ('"carrier"', "UA"),
+        ('"uid"', None),
+        ('"dead"', "header"),
+        ('"a"b"', 1),
+        ('"JMSPriority"', None),
+        ('"reply_to"', None),
     ],
-)  # fmt: skip
+)
 def test_quoted_name_is_a_header_always(name: str, value: Value | None) -> None:
     assert facts_of(FULL, {"dead": "letter", "uid": "x"}).value_of(name) == value
 
@@ -144,10 +193,17 @@ def test_envelope_is_unpacked_once_and_only_if_it_is_needed(
 
 
 ROTTEN = [
-    b"\xc1", b"\x81\xa1a", pack([1]), pack("x"), pack({"headers": [1]}),
-    pack({"headers": "carrier"}), pack({b"headers": {"carrier": "UA"}}), b"\x82\xa1a\x01\xa1a\x02",
-    b"\x91" * 2_000, pack({"headers": {b"carrier": "UA"}, "reply_to": 5, "content_type": None}),
-]  # fmt: skip
+    b"\xc1",
+    b"\x81\xa1a",
+    pack([1]),
+    pack("x"),
+    pack({"headers": [1]}),
+    pack({"headers": "carrier"}),
+    pack({b"headers": {"carrier": "UA"}}),
+    b"\x82\xa1a\x01\xa1a\x02",
+    b"\x91" * 2_000,
+    pack({"headers": {b"carrier": "UA"}, "reply_to": 5, "content_type": None}),
+]
 
 
 @pytest.mark.parametrize("envelope", ROTTEN, ids=lambda envelope: envelope[:8].hex())

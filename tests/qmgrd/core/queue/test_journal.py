@@ -89,8 +89,12 @@ def test_what_comes_back_fails_and_becomes_a_dead_letter() -> None:
         app.release(*app.get("Q"))
     told = [one for one in history_of(manager) if one.queue == "Q"]
     assert [one.event for one in told] == [
-        "put", "delivered", "returned", "delivered", "dead-lettered",
-    ]  # fmt: skip
+        "put",
+        "delivered",
+        "returned",
+        "delivered",
+        "dead-lettered",
+    ]
     assert (told[2].delivered, told[2].failed) == (1, 1)
     assert told[-1].target == "SYSTEM.DEAD.LETTERS"
     assert told[-1].code == ErrorCode.BACKOUT_THRESHOLD_REACHED
@@ -151,12 +155,18 @@ def test_units_groups_and_publications_are_told() -> None:
     app.ack(*app.get(":s"))
     manager.rest()
     assert [event for event, _ in brief(manager, ":s")] == [
-        "put", "delivered", "parked", "republished", "delivered", "settled",
-    ]  # fmt: skip
+        "put",
+        "delivered",
+        "parked",
+        "republished",
+        "delivered",
+        "settled",
+    ]
     published = [one for one in history_of(manager) if one.queue == "SYSTEM.PUBLICATIONS"]
     assert [(one.event, one.target) for one in published] == [
-        ("published", "a/b"), ("settled", "a/b"),
-    ]  # fmt: skip
+        ("published", "a/b"),
+        ("settled", "a/b"),
+    ]
 
 
 def test_history_says_what_is_there_over_crashes() -> None:
@@ -269,7 +279,7 @@ def test_what_a_deleted_queue_had_is_told_as_removed() -> None:
     told = [one for one in history_of(manager) if one.queue_id == queue_id]
     assert [(one.event, one.arrival, one.code) for one in told[3:]] == [
         ("removed", number, ErrorCode.QUEUE_DELETED) for number in (1, 2, 3)
-    ]  # fmt: skip
+    ]
     assert [one.size for one in told[3:]] == [one.size for one in told[:3]]
 
 
@@ -304,8 +314,11 @@ def test_priority_is_that_of_the_message_where_all_are_kept_in_one_order() -> No
     manager.rest()
     told = [one for one in history_of(manager) if one.queue == "@NYC"]
     assert [(one.event, one.priority) for one in told] == [
-        ("put", 2), ("put", 7), ("put", None), ("expired", 7),
-    ]  # fmt: skip
+        ("put", 2),
+        ("put", 7),
+        ("put", None),
+        ("expired", 7),
+    ]
 
 
 @pytest.mark.parametrize("at", range(34))

@@ -50,18 +50,33 @@ def rows_of(tx: MemoryStore) -> dict[bytes, bytes]:
 
 def sums(queue: Queue) -> list[int]:
     found = queue.counters
-    return [found.depth, found.delayed, found.bytes, found.volatile, found.volatile_delayed,
-            found.volatile_bytes, found.grouped]  # fmt: skip
+    return [
+        found.depth,
+        found.delayed,
+        found.bytes,
+        found.volatile,
+        found.volatile_delayed,
+        found.volatile_bytes,
+        found.grouped,
+    ]
 
 
 @given(
-    fields, st.sampled_from([0, entries.VOLATILE]), st.sampled_from([0, 5_000]),
-    st.sampled_from([0, 1_000, 9_000]), st.booleans(), st.booleans(),
-)  # fmt: skip
+    fields,
+    st.sampled_from([0, entries.VOLATILE]),
+    st.sampled_from([0, 5_000]),
+    st.sampled_from([0, 1_000, 9_000]),
+    st.booleans(),
+    st.booleans(),
+)
 def test_what_is_added_is_removed_without_a_trace(
-    given_fields: Fields, flags: int, expires_ms: int, ready_ms: int, is_noted: bool,
+    given_fields: Fields,
+    flags: int,
+    expires_ms: int,
+    ready_ms: int,
+    is_noted: bool,
     is_transmission: bool,
-) -> None:  # fmt: skip
+) -> None:
     tx, queue = MemoryStore(), a_queue(is_transmission=is_transmission)
     record = records.encode(given_fields)
     ready_ms = 0 if is_transmission else ready_ms

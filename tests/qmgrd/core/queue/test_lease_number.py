@@ -296,8 +296,12 @@ def test_session_has_one_connection(manager: Manager, source: tuple[str, Client]
     assert older.goaway.code == ErrorCode.SESSION_FENCED
     manager.rest()
     assert state(newer, name) == {
-        "depth": 299, "leased": 0, "acked": 1, "returned": count, "ready": 299,
-    }  # fmt: skip
+        "depth": 299,
+        "leased": 0,
+        "acked": 1,
+        "returned": count,
+        "ready": 299,
+    }
     assert newer.ack(*held[1:]) == []
     third = manager.connect("victim", session=newer.session)
     assert take(third, name, 1)

@@ -72,9 +72,10 @@ def test_note_of_a_peer_that_grows_too_long_loses_what_is_not_known(
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\xc1", pack([1]), pack({"x": "a" * notes.NOTE_MAX_BYTES})],
+    "data",
+    [b"", b"\xc1", pack([1]), pack({"x": "a" * notes.NOTE_MAX_BYTES})],
     ids=["none", "rotten", "no map", "too long"],
-)  # fmt: skip
+)
 def test_what_is_no_note_is_none(data: bytes) -> None:
     assert notes.checked(data) == b""
 

@@ -74,13 +74,22 @@ def test_by_arrival_each_lane_and_priority_is_gone_through(
 
 
 def test_get_and_browse_meet_both_lanes_in_one_order(app: Client) -> None:
-    app.put_records("Q", *[
-        record(b"%d" % number, priority=priority, group=group)
-        for number, (priority, group) in enumerate([
-            (4, None), (4, (b"g" * 24, 2, False)), (9, (b"g" * 24, 1, False)), (4, None),
-            (5, None), (4, (b"h" * 24, 7, True)),
-        ])
-    ])  # fmt: skip
+    app.put_records(
+        "Q",
+        *[
+            record(b"%d" % number, priority=priority, group=group)
+            for number, (priority, group) in enumerate(
+                [
+                    (4, None),
+                    (4, (b"g" * 24, 2, False)),
+                    (9, (b"g" * 24, 1, False)),
+                    (4, None),
+                    (5, None),
+                    (4, (b"h" * 24, 7, True)),
+                ]
+            )
+        ],
+    )
     expected = [b"2", b"4", b"0", b"1", b"3", b"5"]
     assert app.bodies("Q") == expected
     assert [x.body for x in app.get("Q", 4)] == expected[:4]

@@ -103,11 +103,7 @@ def test_what_is_out_of_range_is_refused_among_plain_records(changed: dict[str, 
     ("bounds", "code", "text"),
     [
         ((1, 10**6), ErrorCode.QUEUE_FULL, "queue Q holds 1 message, at most 1"),
-        (
-            (10, 60),
-            ErrorCode.QUEUE_BYTES_FULL,
-            "queue Q holds 36 bytes, 25 more are beyond its 60",
-        ),
+        ((10, 60), ErrorCode.QUEUE_BYTES_FULL, "queue Q holds 36 bytes, 25 more are beyond its 60"),
     ],
 )
 def test_full_queue_says_so_and_when_to_try_again(
@@ -208,11 +204,16 @@ def test_message_longer_than_the_queue_takes_is_refused_G13(
 
 
 EXTRAS = [
-    ({m.EXTRA_EXPIRY_MS: b"abc"}, 1_000), ({m.EXTRA_EXPIRY_MS: 2**63 - 1}, 2**63 - 1),
-    ({m.EXTRA_EXPIRY_MS: 0}, 0), ({m.EXTRA_EXPIRY_MS: 7}, 7), ({m.EXTRA_DELAY_MS: b"abc"}, 1_000),
-    ({m.EXTRA_DELAY_MS: 2**63 - 1}, 1_000), ({m.EXTRA_NOTE: 5}, 1_000),
-    ({m.EXTRA_NOTE: b"\xc1"}, 1_000), ({"unknown": b"x"}, 1_000),
-]  # fmt: skip
+    ({m.EXTRA_EXPIRY_MS: b"abc"}, 1_000),
+    ({m.EXTRA_EXPIRY_MS: 2**63 - 1}, 2**63 - 1),
+    ({m.EXTRA_EXPIRY_MS: 0}, 0),
+    ({m.EXTRA_EXPIRY_MS: 7}, 7),
+    ({m.EXTRA_DELAY_MS: b"abc"}, 1_000),
+    ({m.EXTRA_DELAY_MS: 2**63 - 1}, 1_000),
+    ({m.EXTRA_NOTE: 5}, 1_000),
+    ({m.EXTRA_NOTE: b"\xc1"}, 1_000),
+    ({"unknown": b"x"}, 1_000),
+]
 
 
 @pytest.mark.parametrize(("extra", "lasts_ms"), EXTRAS)

@@ -19,11 +19,15 @@ from tests.qmgrd.core.queue.test_selection import GROUP, UID, got
 
 FOREVER_MS = m.WAIT_MAX_MS
 WAYS: list[dict[str, Any]] = [
-    {"correlation_id": b"c"}, {"group_id": GROUP}, {"uid": UID}, {"where": "correlation_id = 'c'"},
-    {"correlation_id": b"c", "all_available": True}, {"group_id": GROUP, "all_available": True},
+    {"correlation_id": b"c"},
+    {"group_id": GROUP},
+    {"uid": UID},
+    {"where": "correlation_id = 'c'"},
+    {"correlation_id": b"c", "all_available": True},
+    {"group_id": GROUP, "all_available": True},
     {"uid": UID, "all_available": True},
     {"where": "correlation_id = 'c'", "all_available": True},
-]  # fmt: skip
+]
 FIELDS: dict[str, Any] = {"correlation_id": b"c", "group": (GROUP, 1, True), "uid": ("O", 7)}
 
 
@@ -185,10 +189,19 @@ def test_leases_that_are_used_up_keep_nobody_waiting_for_good() -> None:
     app.ask(m.QueueCreate, "Q")
     for name in (b"a", b"b", b"c"):
         waiting(app, correlation_id=name)
-    app.send(m.Put(app.producer(b"P" * 16).stream, 1, 0, "Q", [
-        record(b"1", correlation_id=b"a"), record(b"2", correlation_id=b"b"),
-        record(b"3", correlation_id=b"c"),
-    ]))  # fmt: skip
+    app.send(
+        m.Put(
+            app.producer(b"P" * 16).stream,
+            1,
+            0,
+            "Q",
+            [
+                record(b"1", correlation_id=b"a"),
+                record(b"2", correlation_id=b"b"),
+                record(b"3", correlation_id=b"c"),
+            ],
+        )
+    )
     app.manager.turn()
     found: list[bytes] = []
     for _ in range(3):
@@ -204,9 +217,10 @@ def test_leases_that_are_used_up_keep_nobody_waiting_for_good() -> None:
 def test_consumer_that_selects_is_held_to_its_credit(app: Client, way: dict[str, Any]) -> None:
     number = app.next_id()
     app.send(m.Consume(number, "Q", 2, 1 << 20, 0, **way))
-    app.put_records("Q", *[
-        record(b"%d" % i, correlation_id=b"c", group=(GROUP, 1 + i, False)) for i in range(5)
-    ])  # fmt: skip
+    app.put_records(
+        "Q",
+        *[record(b"%d" % i, correlation_id=b"c", group=(GROUP, 1 + i, False)) for i in range(5)],
+    )
     assert bodies(app) == [b"0", b"1"]
     app.send(m.Credit(number, 2, 0))
     app.manager.turn()
@@ -228,10 +242,12 @@ def test_many_gets_of_one_turn_all_have_what_they_seek() -> None:
     app.ask(m.QueueCreate, "Q")
     count = 300
     app.put_records("Q", *[record(bytes(3_000), correlation_id=b"%d" % i) for i in range(count)])
-    app.send(*[
-        m.Get(app.next_id(), "Q", 1, 0, 0, 1 << 20, correlation_id=b"%d" % i)
-        for i in range(count)
-    ])  # fmt: skip
+    app.send(
+        *[
+            m.Get(app.next_id(), "Q", 1, 0, 0, 1 << 20, correlation_id=b"%d" % i)
+            for i in range(count)
+        ]
+    )
     manager.turn()
     manager.rest()
     assert len(app.delivered()) == count
@@ -253,9 +269,10 @@ MANY = 2 * LOOKED_AT_MAX + 100
 
 
 def put_many(app: Client) -> None:
-    app.put_records("Q", *[
-        record(b"%d" % i, correlation_id=b"c", group=(GROUP, 2 + i, False)) for i in range(MANY)
-    ])  # fmt: skip
+    app.put_records(
+        "Q",
+        *[record(b"%d" % i, correlation_id=b"c", group=(GROUP, 2 + i, False)) for i in range(MANY)],
+    )
 
 
 @pytest.mark.parametrize("way", BY_INDEX)
@@ -351,8 +368,11 @@ def test_thousands_wait_and_a_put_wakes_its_own_only(
         client = manager.connect("waits")
         clients.append(client)
         for number in range(start, min(start + per_connection, count)):
-            client.send(m.Get(client.next_id(), "Q", 1, FOREVER_MS, 0, 1 << 20,
-                              correlation_id=b"%d" % number))  # fmt: skip
+            client.send(
+                m.Get(
+                    client.next_id(), "Q", 1, FOREVER_MS, 0, 1 << 20, correlation_id=b"%d" % number
+                )
+            )
         manager.turn()
         manager.rest()
     looked: list[bytes] = []
@@ -497,9 +517,7 @@ def test_waits_of_many_that_are_over_at_once_end_after_one_look_each(
 ) -> None:
     looks, messages, count = Looks(monkeypatch), 100, 50
     small.put("Q", *[b"x"] * messages)
-    gets = [
-        m.Get(small.next_id(), "Q", 1, 0, 0, 1 << 20, "priority = 8") for _ in range(count)
-    ]  # fmt: skip
+    gets = [m.Get(small.next_id(), "Q", 1, 0, 0, 1 << 20, "priority = 8") for _ in range(count)]
     small.send(*gets)
     small.manager.rest()
     assert small.hear() == [m.Ok(get.request_id) for get in gets]
@@ -534,17 +552,21 @@ def test_connection_that_is_lost_while_it_looks_leaves_nothing(
 steps = st.lists(
     st.tuples(
         st.sampled_from(["put", "put", "put late", "ack", "release", "get", "delay", "wait"]),
-        st.integers(0, 9), st.integers(0, 2),
+        st.integers(0, 9),
+        st.integers(0, 2),
     ),
     max_size=40,
-)  # fmt: skip
+)
 
 
-@pytest.mark.parametrize("ways", [
-    [{"where": "priority < 4"}, {"where": "priority > 2"}],
-    [{"correlation_id": b"c"}, {"correlation_id": b"c"}],
-    [{"group_id": GROUP}, {"where": "priority < 4"}],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "ways",
+    [
+        [{"where": "priority < 4"}, {"where": "priority > 2"}],
+        [{"correlation_id": b"c"}, {"correlation_id": b"c"}],
+        [{"group_id": GROUP}, {"where": "priority < 4"}],
+    ],
+)
 @given(steps)
 def test_each_message_goes_to_one_of_those_who_want_it(
     ways: list[dict[str, Any]], steps: list[Any]
@@ -567,8 +589,11 @@ def hand_out(ways: list[dict[str, Any]], steps: list[Any]) -> None:
     late = 0
     for number, (step, priority, pick) in enumerate(steps):
         body = b"%d" % number
-        fields: dict[str, Any] = {"priority": priority, "correlation_id": b"c",
-                                  "group": (GROUP, 100 - 2 * number, False)}  # fmt: skip
+        fields: dict[str, Any] = {
+            "priority": priority,
+            "correlation_id": b"c",
+            "group": (GROUP, 100 - 2 * number, False),
+        }
         if step == "put":
             app.put("Q", body, **fields)
             free[body] = priority

@@ -13,15 +13,7 @@ from qmgrd.core.queue.selection import ALL, compile_weight, selection, weight
 from qmgrd.core.selector.selector import Selector, compile_selector
 from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.audit import audit
-from tests.qmgrd.core.harness import (
-    AnyStore,
-    Client,
-    Delivery,
-    Manager,
-    delivery,
-    items,
-    record,
-)  # fmt: skip
+from tests.qmgrd.core.harness import AnyStore, Client, Delivery, Manager, delivery, items, record
 
 GROUP = b"g" * 24
 

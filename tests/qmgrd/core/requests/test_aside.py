@@ -15,9 +15,14 @@ def test_list_comes_in_pages(app: Client) -> None:
     second = app.ask(m.AsideList, 3, 3)
     assert ([item["number"] for item in second["items"]], second["next"]) == ([4, 5], None)
     assert first["items"][0] | {"set_aside_us": 0} == {
-        "number": 1, "kind": "job", "key": "", "what": "a thing", "why": "a test",
-        "set_aside_us": 0, "bytes": 0,
-    }  # fmt: skip
+        "number": 1,
+        "kind": "job",
+        "key": "",
+        "what": "a thing",
+        "why": "a test",
+        "set_aside_us": 0,
+        "bytes": 0,
+    }
 
 
 def test_work_is_retried_and_that_is_logged(app: Client) -> None:

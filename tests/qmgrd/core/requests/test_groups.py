@@ -84,11 +84,23 @@ def test_list_says_how_each_stands(app: Client) -> None:
     app.manager.turn(500)
     row, other = groups(app)["groups"]
     assert row == {
-        "group": A.hex(), "state": "gap", "count": 3, "delayed": 1, "leased": 0, "next": 1,
-        "next_is_here": True, "last": None, "highest": 5, "missing": 1, "holder": "",
-        "first_us": row["first_us"], "age_ms": 500, "parked_number": 0, "parked_code": 0,
+        "group": A.hex(),
+        "state": "gap",
+        "count": 3,
+        "delayed": 1,
+        "leased": 0,
+        "next": 1,
+        "next_is_here": True,
+        "last": None,
+        "highest": 5,
+        "missing": 1,
+        "holder": "",
+        "first_us": row["first_us"],
+        "age_ms": 500,
+        "parked_number": 0,
+        "parked_code": 0,
         "closed": False,
-    }  # fmt: skip
+    }
     assert WALL_US <= row["first_us"] < WALL_US + 1_000
     assert (other["group"], other["state"], other["last"]) == (B.hex(), "complete", 2)
 
@@ -142,8 +154,9 @@ def test_holder_and_what_is_leased_are_shown(app: Client) -> None:
     number = worker.peer.number
     rows = groups(app)["groups"]
     assert [(row["holder"], row["leased"]) for row in rows] == [
-        (f"{number} worker", 2), (f"{number} worker", 1)
-    ]  # fmt: skip
+        (f"{number} worker", 2),
+        (f"{number} worker", 1),
+    ]
     worker.ack(*held)
     assert [row["holder"] for row in groups(app)["groups"]] == ["", ""]
 
@@ -187,9 +200,13 @@ def test_show_goes_on_from_a_number(app: Client, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize(
     ("words", "number", "text"),
-    [("A2 A4 A5 A7", 4, "number 1"), ("A1 A2 A4 A7", 4, "number 3"), ("A1 A2 A4", 9, "number 3"),
-     ("A1 A2", 9, "number 3, or an end")],
-)  # fmt: skip
+    [
+        ("A2 A4 A5 A7", 4, "number 1"),
+        ("A1 A2 A4 A7", 4, "number 3"),
+        ("A1 A2 A4", 9, "number 3"),
+        ("A1 A2", 9, "number 3, or an end"),
+    ],
+)
 def test_later_page_tells_of_the_first_that_is_missing(
     app: Client, words: str, number: int, text: str
 ) -> None:
@@ -216,10 +233,12 @@ def test_so_many_gaps_are_shown(app: Client, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        ("A1 A2", "number 3, or an end"), ("A1 A2!", "nothing"), ("A4!", "numbers 1 to 3"),
+        ("A1 A2", "number 3, or an end"),
+        ("A1 A2!", "nothing"),
+        ("A4!", "numbers 1 to 3"),
         ("A1 A3", "number 2"),
     ],
-)  # fmt: skip
+)
 def test_it_says_what_a_group_waits_for(app: Client, words: str, text: str) -> None:
     put(app, words)
     assert show(app)["waiting_for"] == text
@@ -248,14 +267,14 @@ def test_group_of_which_nothing_is_known_is_refused(app: Client, request_: Any) 
 
 
 @pytest.mark.parametrize(
-    ("kind", "fields"),
-    [(m.GroupList, []), (m.GroupShow, [A]), (m.GroupAlter, [A, "pause"])],
+    ("kind", "fields"), [(m.GroupList, []), (m.GroupShow, [A]), (m.GroupAlter, [A, "pause"])]
 )
 def test_queues_that_have_no_groups_are_refused(app: Client, kind: Any, fields: list[Any]) -> None:
     app.ask(m.LinkCreate, "HUB", {"addresses": ["hub:1"], "stopped": True})
     for queue, expected in (
-        ("@HUB", ErrorCode.QUEUE_IS_TRANSMISSION), ("NONE", ErrorCode.QUEUE_UNKNOWN)
-    ):  # fmt: skip
+        ("@HUB", ErrorCode.QUEUE_IS_TRANSMISSION),
+        ("NONE", ErrorCode.QUEUE_UNKNOWN),
+    ):
         request = kind(0, queue, *fields)
         assert refusal(app, kind, *request[1:])[0] == expected
 
@@ -301,14 +320,18 @@ def test_paused_group_leaves_its_holder_once_what_is_out_is_settled(app: Client)
 
 def test_what_is_so_already_is_not_told_as_a_change(app: Client) -> None:
     put(app, "A1 A2")
-    changes = [alter(app, action)["changed"] for action in (
-        "resume", "pause", "pause", "resume", "resume", "close", "close", "skip",
-    )]  # fmt: skip
+    changes = [
+        alter(app, action)["changed"]
+        for action in ("resume", "pause", "pause", "resume", "resume", "close", "close", "skip")
+    ]
     assert changes == [False, True, False, True, False, True, False, True]
     told = [one for one in events(app) if one["event"].startswith("group ")]
     assert [(one["event"], one["count"]) for one in told] == [
-        ("group paused", 1), ("group resumed", 1), ("group closed", 1), ("group skipped", 1),
-    ]  # fmt: skip
+        ("group paused", 1),
+        ("group resumed", 1),
+        ("group closed", 1),
+        ("group skipped", 1),
+    ]
 
 
 def test_operators_can_read_what_the_events_are() -> None:

@@ -12,8 +12,11 @@ def test_move_is_answered_at_once_with_its_row(app: Client) -> None:
     app.put("Q", *[b"x"] * 2_000)
     row = app.ask(m.QueueMove, "Q", "OLD", "size = 1", 1_500, 0)
     assert (row["kind"], row["state"], row["total"], row["ended_us"]) == (
-        "move", "running", 2_000, None,
-    )  # fmt: skip
+        "move",
+        "running",
+        2_000,
+        None,
+    )
     assert (row["where"], row["messages_max"], row["retries_max"]) == ("size = 1", 1_500, 3)
     app.manager.rest()
     assert app.ask(m.JobShow, row["job"])["done"] == 1_500

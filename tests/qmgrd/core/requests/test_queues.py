@@ -18,9 +18,19 @@ def test_row_of_a_queue_has_attributes_counters_and_origins(app: Client) -> None
     app.consume("Q", messages=0)
     row = app.show("Q")
     expected = {
-        "queue": "Q", "kind": "local", "queue_id": 1, "depth_max": 100_000_000, "lease_ms": 30_000,
-        "depth": 2, "ready": 1, "leased": 1, "puts": 3, "acked": 1, "fast": 3, "consumers": 1,
-    }  # fmt: skip
+        "queue": "Q",
+        "kind": "local",
+        "queue_id": 1,
+        "depth_max": 100_000_000,
+        "lease_ms": 30_000,
+        "depth": 2,
+        "ready": 1,
+        "leased": 1,
+        "puts": 3,
+        "acked": 1,
+        "fast": 3,
+        "consumers": 1,
+    }
     assert {key: row[key] for key in expected} == expected
     assert list(row["origins"]) == ["QM1"]
 
@@ -122,10 +132,18 @@ def test_status_tells_how_it_is(app: Client) -> None:
     app.ask(m.LinkCreate, "NYC", LINK)
     status = app.ask(m.Status)
     expected = {
-        "name": "QM1", "boot": 1, "queues": 2, "messages": 2, "leased": 1, "links": 1,
-        "links_up": 0, "producers": 1, "jobs": 0, "store_full": "",
+        "name": "QM1",
+        "boot": 1,
+        "queues": 2,
+        "messages": 2,
+        "leased": 1,
+        "links": 1,
+        "links_up": 0,
+        "producers": 1,
+        "jobs": 0,
+        "store_full": "",
         "maintenance": False,
-    }  # fmt: skip
+    }
     assert {key: status[key] for key in expected} == expected
     assert status["store_id"] == (b"S" * 16).hex()
 

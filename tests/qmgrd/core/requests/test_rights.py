@@ -32,10 +32,20 @@ def test_operation_without_a_right_is_a_bug() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "right"),
-    [(m.Put, Right.PUT), (m.Get, Right.GET), (m.Settle, Right.GET), (m.Browse, Right.BROWSE),
-     (m.QueuePurge, Right.ADMIN), (m.LinkOpen, Right.LINK), (m.Status, Right.SHOW),
-     (m.ConnectionList, Right.SHOW), (m.ConnectionClose, Right.ADMIN),
-     (m.TemplateSet, Right.ADMIN), (m.TemplateDelete, Right.ADMIN), (m.TemplateList, Right.SHOW)],
-)  # fmt: skip
+    [
+        (m.Put, Right.PUT),
+        (m.Get, Right.GET),
+        (m.Settle, Right.GET),
+        (m.Browse, Right.BROWSE),
+        (m.QueuePurge, Right.ADMIN),
+        (m.LinkOpen, Right.LINK),
+        (m.Status, Right.SHOW),
+        (m.ConnectionList, Right.SHOW),
+        (m.ConnectionClose, Right.ADMIN),
+        (m.TemplateSet, Right.ADMIN),
+        (m.TemplateDelete, Right.ADMIN),
+        (m.TemplateList, Right.SHOW),
+    ],
+)
 def test_right_of_an_operation(kind: type, right: Right) -> None:
     assert RIGHTS[kind] is right

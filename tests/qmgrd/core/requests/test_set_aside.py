@@ -266,8 +266,9 @@ def test_counters_of_no_queue_are_dropped_with_its_messages(app: Client) -> None
     manager.crash()
     app = manager.connect()
     assert {item["what"] for item in items(manager)} == {
-        "the definition of queue Q", f"the counters of queue id {queue_id}"
-    }  # fmt: skip
+        "the definition of queue Q",
+        f"the counters of queue id {queue_id}",
+    }
     for item in items(manager):
         app.ask(m.AsideDrop, item["number"])
     manager.rest()

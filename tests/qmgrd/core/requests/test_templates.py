@@ -7,9 +7,12 @@ from tests.qmgrd.core.harness import Client
 def test_answer_says_what_is_other_than_before(app: Client) -> None:
     row = app.ask(m.TemplateSet, "Q*", {"depth_max": 3, "lease_ms": None})
     assert row == {
-        "pattern": "Q*", "attributes": {"depth_max": 3}, "queues": 1, "created": True,
+        "pattern": "Q*",
+        "attributes": {"depth_max": 3},
+        "queues": 1,
+        "created": True,
         "changed": {"depth_max": [None, 3]},
-    }  # fmt: skip
+    }
     row = app.ask(m.TemplateSet, "Q*", {"lease_ms": 100})
     assert (row["created"], row["attributes"]) == (False, {"lease_ms": 100})
     assert row["changed"] == {"depth_max": [3, None], "lease_ms": [None, 100]}

@@ -32,8 +32,11 @@ def test_who_lacks_a_publication_and_how_it_stands_with_each(hub: Hub) -> None:
     value = hub.app.ask(m.TopicLacks, uid)
     assert value["topic"] == "t"
     assert {row["subscription"]: row["state"] for row in value["subscriptions"]} == {
-        "S:leased": "leased", "S:parked": "parked", "S:ready": "ready", "S:failed": "ready",
-    }  # fmt: skip
+        "S:leased": "leased",
+        "S:parked": "parked",
+        "S:ready": "ready",
+        "S:failed": "ready",
+    }
     assert {row["subscription"]: row["failed"] for row in value["subscriptions"]}["S:failed"] == 2
 
 

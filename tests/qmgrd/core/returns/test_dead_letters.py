@@ -35,14 +35,20 @@ def test_note_says_all_that_is_known(store: AnyStore, app: Client) -> None:
     (dead,) = app.manager.connect().get(DEAD)
     failed_us, dead_us = WALL_US, WALL_US + 20_000_000
     assert note_of(dead) == {
-        "code": ErrorCode.MESSAGE_REJECTED, "reason": "malformed", "text": "no airport",
-        "queue": "Q", "manager": "QM1", "us": dead_us, "failed": 2, "delivered": 2,
+        "code": ErrorCode.MESSAGE_REJECTED,
+        "reason": "malformed",
+        "text": "no airport",
+        "queue": "Q",
+        "manager": "QM1",
+        "us": dead_us,
+        "failed": 2,
+        "delivered": 2,
         "left_ms": 40_000,
         "attempts": [
             [failed_us, 0, "busy", "try later", "worker"],
             [dead_us, ErrorCode.MESSAGE_REJECTED, "malformed", "no airport", "worker"],
         ],
-    }  # fmt: skip
+    }
 
 
 def test_dead_letter_expires_no_more(app: Client) -> None:
@@ -259,9 +265,10 @@ def test_hundreds_are_rejected_at_once(store: AnyStore, app: Client) -> None:
 FRAME_BYTES = 20_000
 
 
-@pytest.mark.parametrize("way", [
-    {}, {"correlation_id": b"c"}, {"group_id": b"g" * 24}, {"where": "correlation_id = 'c'"}
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "way",
+    [{}, {"correlation_id": b"c"}, {"group_id": b"g" * 24}, {"where": "correlation_id = 'c'"}],
+)
 @pytest.mark.parametrize("kind", ["consume", "get", "browse"])
 def test_long_notes_count_towards_a_frame(
     app: Client, monkeypatch: pytest.MonkeyPatch, kind: str, way: dict[str, Any]
@@ -271,11 +278,18 @@ def test_long_notes_count_towards_a_frame(
         monkeypatch.setattr(f"qmgrd.core.{module}.DELIVER_MAX_BYTES", FRAME_BYTES)
     app.manager.turns.broker.context.outflow.set_room(1 << 40)
     count = 30
-    app.put_records("Q", *[
-        record(b"%d" % number, priority=number % 2 * 9, correlation_id=b"c",
-               group=(b"g" * 24, number, number == count))
-        for number in range(1, count + 1)
-    ])  # fmt: skip
+    app.put_records(
+        "Q",
+        *[
+            record(
+                b"%d" % number,
+                priority=number % 2 * 9,
+                correlation_id=b"c",
+                group=(b"g" * 24, number, number == count),
+            )
+            for number in range(1, count + 1)
+        ],
+    )
     reject(app, *app.get("Q", count), text="\u6f22" * m.REASON_TEXT_MAX)
     app.manager.rest()
     pages = list(pages_of(app, kind, way))

@@ -33,8 +33,13 @@ def test_event_is_a_message_like_any_other(store: AnyStore, app: Client) -> None
     app = app.manager.connect()
     (event,) = app.get(EVENTS)
     fields = records.decode(event.record)
-    expected = {"event": "consumer lost", "count": 1, "manager": "QM1", "queue": "Q",
-                "client": "app"}  # fmt: skip
+    expected = {
+        "event": "consumer lost",
+        "count": 1,
+        "manager": "QM1",
+        "queue": "Q",
+        "client": "app",
+    }
     assert json.loads(fields.body) == expected
     assert fields.envelope[records.HEADERS] == expected
     assert fields.envelope[records.CONTENT_TYPE] == "application/json"
@@ -78,10 +83,15 @@ def test_dead_letters_and_expired_ones_are_told_by_the_turn(app: Client) -> None
     app.put("Q", *[b"x"] * 7, expiry_ms=10)
     app.manager.turn(10)
     assert told(app) == [
-        {"event": "message dead-lettered", "count": 5, "queue": "Q", "to": DEAD_LETTERS,
-         "why": "MESSAGE_REJECTED"},
+        {
+            "event": "message dead-lettered",
+            "count": 5,
+            "queue": "Q",
+            "to": DEAD_LETTERS,
+            "why": "MESSAGE_REJECTED",
+        },
         {"event": "message expired", "count": 7, "queue": "Q"},
-    ]  # fmt: skip
+    ]
 
 
 def test_unit_that_grows_too_old_is_told(manager: Manager, app: Client) -> None:

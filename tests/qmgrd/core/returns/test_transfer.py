@@ -75,9 +75,13 @@ def test_all_rows_that_lead_to_it_go_along(app: Client, to: str, size: int) -> N
     in_due = app.manager.now().ms + 5_000
     assert move(app, to, b"\x80", in_due).is_taken
     for rows in (
-        keys.SPACE_CORRELATION, keys.SPACE_GROUP, keys.SPACE_GROUP_ROW, keys.SPACE_CHAIN,
-        keys.SPACE_DUE, keys.SPACE_NOTE,
-    ):  # fmt: skip
+        keys.SPACE_CORRELATION,
+        keys.SPACE_GROUP,
+        keys.SPACE_GROUP_ROW,
+        keys.SPACE_CHAIN,
+        keys.SPACE_DUE,
+        keys.SPACE_NOTE,
+    ):
         assert len(app.manager.scan(rows)) == 1
     app.manager.turn(5_000)
     assert app.show("TO")["expired"] == 1

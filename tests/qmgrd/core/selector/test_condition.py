@@ -25,15 +25,27 @@ def ask(condition: Condition, **facts: Any) -> Truth:
 
 
 AND_TABLE = {
-    (T, T): T, (T, F): F, (T, U): U,
-    (F, T): F, (F, F): F, (F, U): F,
-    (U, T): U, (U, F): F, (U, U): U,
-}  # fmt: skip
+    (T, T): T,
+    (T, F): F,
+    (T, U): U,
+    (F, T): F,
+    (F, F): F,
+    (F, U): F,
+    (U, T): U,
+    (U, F): F,
+    (U, U): U,
+}
 OR_TABLE = {
-    (T, T): T, (T, F): T, (T, U): T,
-    (F, T): T, (F, F): F, (F, U): U,
-    (U, T): T, (U, F): U, (U, U): U,
-}  # fmt: skip
+    (T, T): T,
+    (T, F): T,
+    (T, U): T,
+    (F, T): T,
+    (F, F): F,
+    (F, U): U,
+    (U, T): T,
+    (U, F): U,
+    (U, U): U,
+}
 
 
 @pytest.mark.parametrize(("one", "other"), list(product(ALL, repeat=2)))
@@ -74,23 +86,36 @@ SIGNS = ("=", "<>", "<", "<=", ">", ">=")
 @pytest.mark.parametrize(
     ("one", "other", "truths"),
     [
-        (1, 2, (F, T, T, T, F, F)), (2, 2, (T, F, F, T, F, T)), (3, 2, (F, T, F, F, T, T)),
-        (2, 2.0, (T, F, F, T, F, T)), (2.5, 2, (F, T, F, F, T, T)),
-        (2**53 + 1, 2.0**53, (F, T, F, F, T, T)), (10**400, 1.0, (F, T, F, F, T, T)),
-        ("a", "a", (T, F, F, T, F, T)), ("a", "b", (F, T, T, T, F, F)),
-        ("a", "A", (F, T, F, F, T, T)), ("a", "a ", (F, T, T, T, F, F)),
-        ("", "a", (F, T, T, T, F, F)), ("z", "é", (F, T, T, T, F, F)),
+        (1, 2, (F, T, T, T, F, F)),
+        (2, 2, (T, F, F, T, F, T)),
+        (3, 2, (F, T, F, F, T, T)),
+        (2, 2.0, (T, F, F, T, F, T)),
+        (2.5, 2, (F, T, F, F, T, T)),
+        (2**53 + 1, 2.0**53, (F, T, F, F, T, T)),
+        (10**400, 1.0, (F, T, F, F, T, T)),
+        ("a", "a", (T, F, F, T, F, T)),
+        ("a", "b", (F, T, T, T, F, F)),
+        ("a", "A", (F, T, F, F, T, T)),
+        ("a", "a ", (F, T, T, T, F, F)),
+        ("", "a", (F, T, T, T, F, F)),
+        ("z", "é", (F, T, T, T, F, F)),
         ("10", "9", (F, T, T, T, F, F)),
         ("\uffff", "\U00010000", (F, T, T, T, F, F)),  # Not so by the units of UTF-16.
-        (True, True, (T, F, U, U, U, U)), (True, False, (F, T, U, U, U, U)),
-        (1, "1", (F, F, F, F, F, F)), ("1", 1.0, (F, F, F, F, F, F)),
-        (True, 1, (F, F, F, F, F, F)), (0, False, (F, F, F, F, F, F)),
+        (True, True, (T, F, U, U, U, U)),
+        (True, False, (F, T, U, U, U, U)),
+        (1, "1", (F, F, F, F, F, F)),
+        ("1", 1.0, (F, F, F, F, F, F)),
+        (True, 1, (F, F, F, F, F, F)),
+        (0, False, (F, F, F, F, F, F)),
         (True, "TRUE", (F, F, F, F, F, F)),
-        (None, 1, (U, U, U, U, U, U)), ("a", None, (U, U, U, U, U, U)),
-        (None, None, (U, U, U, U, U, U)), (False, None, (U, U, U, U, U, U)),
-        (b"a", "a", (U, U, U, U, U, U)), (1, [1], (U, U, U, U, U, U)),
+        (None, 1, (U, U, U, U, U, U)),
+        ("a", None, (U, U, U, U, U, U)),
+        (None, None, (U, U, U, U, U, U)),
+        (False, None, (U, U, U, U, U, U)),
+        (b"a", "a", (U, U, U, U, U, U)),
+        (1, [1], (U, U, U, U, U, U)),
     ],
-)  # fmt: skip
+)
 def test_comparison(one: Any, other: Any, truths: tuple[Truth, ...]) -> None:
     found = [
         ask(conditions.comparison(sign, fact("one"), fact("other")), one=one, other=other)
@@ -102,15 +127,28 @@ def test_comparison(one: Any, other: Any, truths: tuple[Truth, ...]) -> None:
 @pytest.mark.parametrize(
     ("value", "low", "high", "truth", "not_between"),
     [
-        (15, 15, 19, T, F), (19, 15, 19, T, F), (17.5, 15, 19, T, F),
-        (14, 15, 19, F, T), (20, 15, 19, F, T), (17, 19, 15, F, T),
-        (None, 15, 19, U, U), (17, None, 19, U, U), (17, 15, None, U, U),
-        (14, 15, None, F, T), (20, None, 19, F, T),  # The other bound changes nothing.
-        ("17", 15, 19, F, F), (True, 0, 2, F, F), ("b", "a", "c", T, F),
-        ("c", "a", "c", T, F), ("d", "a", "c", F, T), (True, False, True, U, U),
-        ("b", "a", 7, F, F), ("b", None, "c", U, U), ("d", None, "c", F, T),
+        (15, 15, 19, T, F),
+        (19, 15, 19, T, F),
+        (17.5, 15, 19, T, F),
+        (14, 15, 19, F, T),
+        (20, 15, 19, F, T),
+        (17, 19, 15, F, T),
+        (None, 15, 19, U, U),
+        (17, None, 19, U, U),
+        (17, 15, None, U, U),
+        (14, 15, None, F, T),
+        (20, None, 19, F, T),  # The other bound changes nothing.
+        ("17", 15, 19, F, F),
+        (True, 0, 2, F, F),
+        ("b", "a", "c", T, F),
+        ("c", "a", "c", T, F),
+        ("d", "a", "c", F, T),
+        (True, False, True, U, U),
+        ("b", "a", 7, F, F),
+        ("b", None, "c", U, U),
+        ("d", None, "c", F, T),
     ],
-)  # fmt: skip
+)
 def test_between(value: Any, low: Any, high: Any, truth: Truth, not_between: Truth) -> None:
     bounds = fact("value"), fact("low"), fact("high")
     facts = {"value": value, "low": low, "high": high}
@@ -121,10 +159,21 @@ def test_between(value: Any, low: Any, high: Any, truth: Truth, not_between: Tru
 @pytest.mark.parametrize(
     ("value", "truth"),
     [
-        ("UA", T), ("DL", F), ("1", F), (1, T), (1.0, T), (2, F), (True, F), (False, F),
-        (None, U), (b"UA", U), ([], U), (float("nan"), F), (10**400, F),
+        ("UA", T),
+        ("DL", F),
+        ("1", F),
+        (1, T),
+        (1.0, T),
+        (2, F),
+        (True, F),
+        (False, F),
+        (None, U),
+        (b"UA", U),
+        ([], U),
+        (float("nan"), F),
+        (10**400, F),
     ],
-)  # fmt: skip
+)
 def test_within(value: Any, truth: Truth) -> None:
     condition = conditions.within(fact("a"), frozenset(("UA", "AA")), frozenset((1, 0)))
     assert ask(condition, a=value) is truth
@@ -133,11 +182,20 @@ def test_within(value: Any, truth: Truth) -> None:
 @pytest.mark.parametrize(
     ("value", "b", "c", "truth"),
     [
-        ("UA", None, None, T), ("DL", "DL", None, T), ("DL", None, "DL", T), ("DL", 1, "AA", F),
-        ("DL", None, "AA", U), ("DL", b"DL", "AA", U), (None, "UA", None, U), (5, 5.0, "x", T),
-        (True, True, 1, T), (True, 1, "TRUE", F), (True, None, 1, U), (1, True, False, F),
+        ("UA", None, None, T),
+        ("DL", "DL", None, T),
+        ("DL", None, "DL", T),
+        ("DL", 1, "AA", F),
+        ("DL", None, "AA", U),
+        ("DL", b"DL", "AA", U),
+        (None, "UA", None, U),
+        (5, 5.0, "x", T),
+        (True, True, 1, T),
+        (True, 1, "TRUE", F),
+        (True, None, 1, U),
+        (1, True, False, F),
     ],
-)  # fmt: skip
+)
 def test_within_facts(value: Any, b: Any, c: Any, truth: Truth) -> None:
     condition = conditions.within(
         fact("a"), frozenset(("UA",)), frozenset(), (fact("b"), fact("c"))

@@ -27,16 +27,36 @@ def plain(text: str, pattern: str) -> bool:
 @pytest.mark.parametrize(
     ("text", "pattern", "truth"),
     [
-        ("123", "12%3", True), ("12993", "12%3", True), ("1234", "12%3", False),
-        ("lose", "l_se", True), ("loose", "l_se", False),
-        ("", "", True), ("a", "", False), ("", "%", True), ("", "_", False), ("abc", "%%", True),
-        ("abc", "ABC", False), ("a\nb", "a_b", True), ("a\nb", "a%b", True), ("ab\n", "ab", False),
-        ("aXbXc", "a%X_", True), ("aab", "%ab", True), ("aba", "a%a", True), ("a", "a%a", False),
-        ("abab", "%ab", True), ("ab", "%ab%ab", False), ("xaybz", "%a%b%", True),
-        ("xbyaz", "%a%b%", False), (".*", ".*", True), ("ab", ".*", False), ("[a]", "[a]", True),
-        ("ü€", "__", True), ("a b", "a b", True), ("axxb_cyyd", "a%b_c%d", True),
+        ("123", "12%3", True),
+        ("12993", "12%3", True),
+        ("1234", "12%3", False),
+        ("lose", "l_se", True),
+        ("loose", "l_se", False),
+        ("", "", True),
+        ("a", "", False),
+        ("", "%", True),
+        ("", "_", False),
+        ("abc", "%%", True),
+        ("abc", "ABC", False),
+        ("a\nb", "a_b", True),
+        ("a\nb", "a%b", True),
+        ("ab\n", "ab", False),
+        ("aXbXc", "a%X_", True),
+        ("aab", "%ab", True),
+        ("aba", "a%a", True),
+        ("a", "a%a", False),
+        ("abab", "%ab", True),
+        ("ab", "%ab%ab", False),
+        ("xaybz", "%a%b%", True),
+        ("xbyaz", "%a%b%", False),
+        (".*", ".*", True),
+        ("ab", ".*", False),
+        ("[a]", "[a]", True),
+        ("ü€", "__", True),
+        ("a b", "a b", True),
+        ("axxb_cyyd", "a%b_c%d", True),
     ],
-)  # fmt: skip
+)
 def test_like(text: str, pattern: str, truth: bool) -> None:
     assert ask(text, pattern) is truth
 
@@ -44,11 +64,17 @@ def test_like(text: str, pattern: str, truth: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "pattern", "escape", "truth"),
     [
-        ("_foo", r"\_%", "\\", True), ("bar", r"\_%", "\\", False), ("100%", "100!%", "!", True),
-        ("1000", "100!%", "!", False), ("a!b", "a!!b", "!", True), ("%", "%%", "%", True),
-        ("a%", "_%%", "%", True), ("_", "__", "_", True), ("a", "__", "_", False),
+        ("_foo", r"\_%", "\\", True),
+        ("bar", r"\_%", "\\", False),
+        ("100%", "100!%", "!", True),
+        ("1000", "100!%", "!", False),
+        ("a!b", "a!!b", "!", True),
+        ("%", "%%", "%", True),
+        ("a%", "_%%", "%", True),
+        ("_", "__", "_", True),
+        ("a", "__", "_", False),
     ],
-)  # fmt: skip
+)
 def test_escape(text: str, pattern: str, escape: str, truth: bool) -> None:
     assert ask(text, pattern, escape) is truth
 

@@ -28,9 +28,16 @@ from qmgrd.core.selector.selector import (
 )
 
 FACTS: dict[str, Value] = {
-    "priority": 7, "carrier": "UA", "origin": "EWR", "delay": 12.5, "late": True, "JMSPriority": 7,
-    '"content-type"': "text/plain", '"priority"': "high", "note": "50%",
-}  # fmt: skip
+    "priority": 7,
+    "carrier": "UA",
+    "origin": "EWR",
+    "delay": 12.5,
+    "late": True,
+    "JMSPriority": 7,
+    '"content-type"': "text/plain",
+    '"priority"': "high",
+    "note": "50%",
+}
 
 
 def matches(text: str, facts: Mapping[str, Value] = FACTS) -> bool:
@@ -133,9 +140,16 @@ NUMBERS = st.integers(0, 12) | st.sampled_from((2**62, 2**63 - 1, 0.0, 0.5, 2.0,
 TEXTS = st.text("a%_'x", max_size=3)
 NAMES = st.sampled_from(("n", "m", "big", "fraction", "s", "s2", "yes", "no", "gone", '"n"'))
 HELD: dict[str, Value] = {
-    "n": 7, "m": -2, "big": 2**64 - 1, "fraction": 2.5, "s": "ax", "s2": "it's", "yes": True,
-    "no": False, '"n"': "a",
-}  # fmt: skip
+    "n": 7,
+    "m": -2,
+    "big": 2**64 - 1,
+    "fraction": 2.5,
+    "s": "ax",
+    "s2": "it's",
+    "yes": True,
+    "no": False,
+    '"n"': "a",
+}
 names = st.tuples(st.just("name"), NAMES)
 numbers: st.SearchStrategy[Tree] = st.recursive(
     names | st.tuples(st.just("literal"), NUMBERS),
@@ -167,7 +181,7 @@ predicates = (
     | st.tuples(INS, texts, st.lists(names | literals(TEXTS), min_size=1, max_size=3))
     | st.tuples(st.sampled_from(("LIKE", "NOT LIKE")), names, TEXTS)
     | st.tuples(st.sampled_from(("IS NULL", "IS NOT NULL")), names)
-)  # fmt: skip
+)
 trees: st.SearchStrategy[Tree] = st.recursive(
     predicates,
     lambda inner: (
@@ -175,8 +189,19 @@ trees: st.SearchStrategy[Tree] = st.recursive(
     ),
     max_leaves=8,
 )
-LEVELS = {"OR": 1, "AND": 2, "NOT": 3, "+": 5, "-": 5, "*": 6, "/": 6, "%": 6, "negative": 7,
-          "name": 8, "literal": 8}  # fmt: skip
+LEVELS = {
+    "OR": 1,
+    "AND": 2,
+    "NOT": 3,
+    "+": 5,
+    "-": 5,
+    "*": 6,
+    "/": 6,
+    "%": 6,
+    "negative": 7,
+    "name": 8,
+    "literal": 8,
+}
 PREDICATE = 4
 
 
@@ -283,10 +308,14 @@ def compared(sign: str, one: Any, other: Any) -> int:
     if is_order and kinds == {True}:
         return 1
     holds = {
-        "=": one == other, "<>": one != other, "!=": one != other, "<": is_order and one < other,
-        "<=": is_order and one <= other, ">": is_order and one > other,
+        "=": one == other,
+        "<>": one != other,
+        "!=": one != other,
+        "<": is_order and one < other,
+        "<=": is_order and one <= other,
+        ">": is_order and one > other,
         ">=": is_order and one >= other,
-    }  # fmt: skip
+    }
     return 2 if holds[sign] else 0
 
 

@@ -4,21 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qmgrd.core.selector.value import (
-    Value,
-    ValueOf,
-    calculation,
-    fact,
-    literal,
-    negative,
-    positive,
-)
+from qmgrd.core.selector.value import Value, ValueOf, calculation, fact, literal, negative, positive
 
 HUGE = 10**400
 VALUES = (
-    st.none() | st.booleans() | st.text(max_size=3) | st.floats() | st.integers()
-    | st.integers(-(2**70), 2**70) | st.sampled_from((HUGE, -HUGE))
-)  # fmt: skip
+    st.none()
+    | st.booleans()
+    | st.text(max_size=3)
+    | st.floats()
+    | st.integers()
+    | st.integers(-(2**70), 2**70)
+    | st.sampled_from((HUGE, -HUGE))
+)
 
 
 def nothing(name: str) -> None:
@@ -28,26 +25,70 @@ def nothing(name: str) -> None:
 @pytest.mark.parametrize(
     ("one", "sign", "other", "value"),
     [
-        (7, "+", 2, 9), (7, "-", 2, 5), (7, "*", 2, 14), (7, "+", 0.5, 7.5), (7.0, "-", 2, 5.0),
-        (7, "/", 2, 3), (-7, "/", 2, -3), (7, "/", -2, -3), (-7, "/", -2, 3), (0, "/", -2, 0),
-        (7, "/", 2.0, 3.5), (7.0, "/", 2, 3.5),
-        (1, "/", 0, None), (1.0, "/", 0, None), (0, "/", 0.0, None), (0.0, "/", 0.0, None),
-        (2**63 - 1, "+", 1, None), (-(2**63), "-", 1, None), (2**62, "*", 2, None),
-        (2**62, "+", 2**62 - 1, 2**63 - 1), (-(2**62), "*", 2, -(2**63)),
-        (-(2**63), "/", -1, None), (2**63, "-", 1, 2**63 - 1),
-        (1e308, "*", 10, None), (-1e308, "-", 1e308, None), (inf, "-", inf, None),
-        (nan, "+", 1, None), (inf, "+", 1, None), (1e-308, "/", 1e308, 0.0),
-        (HUGE, "*", 1.5, None), (1.5, "-", HUGE, None), (HUGE, "/", 0.5, None),
-        (7, "%", 2, 1), (-7, "%", 2, -1), (7, "%", -2, 1), (-7, "%", -2, -1), (6, "%", 3, 0),
-        (-(2**63), "%", -1, 0), (2**63 - 1, "%", 2**62, 2**62 - 1), (3, "%", 2**63 - 1, 3),
-        (7, "%", 2.5, 2.0), (-7.5, "%", 2, -1.5), (7.5, "%", -2, 1.5), (0.5, "%", 1, 0.5),
-        (1, "%", 0, None), (1, "%", 0.0, None), (1.0, "%", 0, None), (inf, "%", 2, None),
-        (1.0, "%", inf, 1.0), (nan, "%", 1, None), (HUGE, "%", 1.5, None), (HUGE, "%", HUGE, 0),
-        ("7", "%", 2, None), (7, "%", True, None), (None, "%", 2, None),
-        (HUGE, "/", HUGE, 1), (None, "+", 1, None), (1, "+", None, None),
-        ("1", "+", 1, None), (1, "*", "2", None), (True, "+", 1, None), (1, "/", True, None),
+        (7, "+", 2, 9),
+        (7, "-", 2, 5),
+        (7, "*", 2, 14),
+        (7, "+", 0.5, 7.5),
+        (7.0, "-", 2, 5.0),
+        (7, "/", 2, 3),
+        (-7, "/", 2, -3),
+        (7, "/", -2, -3),
+        (-7, "/", -2, 3),
+        (0, "/", -2, 0),
+        (7, "/", 2.0, 3.5),
+        (7.0, "/", 2, 3.5),
+        (1, "/", 0, None),
+        (1.0, "/", 0, None),
+        (0, "/", 0.0, None),
+        (0.0, "/", 0.0, None),
+        (2**63 - 1, "+", 1, None),
+        (-(2**63), "-", 1, None),
+        (2**62, "*", 2, None),
+        (2**62, "+", 2**62 - 1, 2**63 - 1),
+        (-(2**62), "*", 2, -(2**63)),
+        (-(2**63), "/", -1, None),
+        (2**63, "-", 1, 2**63 - 1),
+        (1e308, "*", 10, None),
+        (-1e308, "-", 1e308, None),
+        (inf, "-", inf, None),
+        (nan, "+", 1, None),
+        (inf, "+", 1, None),
+        (1e-308, "/", 1e308, 0.0),
+        (HUGE, "*", 1.5, None),
+        (1.5, "-", HUGE, None),
+        (HUGE, "/", 0.5, None),
+        (7, "%", 2, 1),
+        (-7, "%", 2, -1),
+        (7, "%", -2, 1),
+        (-7, "%", -2, -1),
+        (6, "%", 3, 0),
+        (-(2**63), "%", -1, 0),
+        (2**63 - 1, "%", 2**62, 2**62 - 1),
+        (3, "%", 2**63 - 1, 3),
+        (7, "%", 2.5, 2.0),
+        (-7.5, "%", 2, -1.5),
+        (7.5, "%", -2, 1.5),
+        (0.5, "%", 1, 0.5),
+        (1, "%", 0, None),
+        (1, "%", 0.0, None),
+        (1.0, "%", 0, None),
+        (inf, "%", 2, None),
+        (1.0, "%", inf, 1.0),
+        (nan, "%", 1, None),
+        (HUGE, "%", 1.5, None),
+        (HUGE, "%", HUGE, 0),
+        ("7", "%", 2, None),
+        (7, "%", True, None),
+        (None, "%", 2, None),
+        (HUGE, "/", HUGE, 1),
+        (None, "+", 1, None),
+        (1, "+", None, None),
+        ("1", "+", 1, None),
+        (1, "*", "2", None),
+        (True, "+", 1, None),
+        (1, "/", True, None),
     ],
-)  # fmt: skip
+)
 def test_calculation(one: Value | None, sign: str, other: Value | None, value: object) -> None:
     facts = {"one": one, "other": other}
     found = calculation(sign, fact("one"), fact("other"))(facts.get)
@@ -57,10 +98,16 @@ def test_calculation(one: Value | None, sign: str, other: Value | None, value: o
 @pytest.mark.parametrize(
     ("value", "minus", "plus"),
     [
-        (5, -5, 5), (-2.5, 2.5, -2.5), (2**63, -(2**63), 2**63), (-(2**63), None, -(2**63)),
-        (None, None, None), ("5", None, None), (True, None, None), (inf, None, inf),
+        (5, -5, 5),
+        (-2.5, 2.5, -2.5),
+        (2**63, -(2**63), 2**63),
+        (-(2**63), None, -(2**63)),
+        (None, None, None),
+        ("5", None, None),
+        (True, None, None),
+        (inf, None, inf),
     ],
-)  # fmt: skip
+)
 def test_sign(value: Value | None, minus: object, plus: object) -> None:
     value_of: ValueOf = {"a": value}.get
     assert negative(fact("a"))(value_of) == minus
@@ -71,9 +118,7 @@ def test_literal_asks_nothing() -> None:
     assert literal("x")(nothing) == "x"
 
 
-@given(
-    st.integers(-(2**63) + 1, 2**63 - 1), st.integers(-(2**63) + 1, 2**63 - 1).filter(bool)
-)  # fmt: skip
+@given(st.integers(-(2**63) + 1, 2**63 - 1), st.integers(-(2**63) + 1, 2**63 - 1).filter(bool))
 def test_quotient_and_rest_make_the_whole(one: int, other: int) -> None:
     facts = {"a": one, "b": other}
     quotient, rest = (calculation(sign, fact("a"), fact("b"))(facts.get) for sign in "/%")

@@ -25,10 +25,17 @@ def test_row_tells_what_a_connection_holds(manager: Manager, app: Client) -> Non
     manager.turn()
     row = rows(app)["worker"]
     assert row == {
-        "connection": worker.peer.number, "kind": "client", "name": "worker", "software": "",
-        "open_ms": 1_500, "consumers": 1, "gets": 1, "units": 0, "leased": 2,
+        "connection": worker.peer.number,
+        "kind": "client",
+        "name": "worker",
+        "software": "",
+        "open_ms": 1_500,
+        "consumers": 1,
+        "gets": 1,
+        "units": 0,
+        "leased": 2,
         "streams": 0,
-    }  # fmt: skip
+    }
     assert rows(app)["app"]["streams"] == 1
 
 
@@ -51,8 +58,9 @@ def test_what_its_units_hold_counts_as_leased(app: Client) -> None:
 def test_kind_tells_who_dialled(manager: Manager, app: Client) -> None:
     manager.connect("NYC", "queue-manager", NYC_STORE)
     assert {name: row["kind"] for name, row in rows(app).items()} == {
-        "app": "client", "NYC": "inbound",
-    }  # fmt: skip
+        "app": "client",
+        "NYC": "inbound",
+    }
 
 
 def test_list_is_paged_by_number(manager: Manager, app: Client) -> None:

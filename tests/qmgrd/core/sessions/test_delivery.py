@@ -186,9 +186,13 @@ def test_gets_that_wait_are_among_the_consumers_of_a_connection() -> None:
 
 @pytest.mark.parametrize(
     ("queue", "code"),
-    [("NONE", ErrorCode.QUEUE_UNKNOWN), ("a/b", ErrorCode.NAME_INVALID),
-     ("F@NYC", ErrorCode.QUEUE_IS_REMOTE), ("@NYC", ErrorCode.QUEUE_IS_TRANSMISSION)],
-)  # fmt: skip
+    [
+        ("NONE", ErrorCode.QUEUE_UNKNOWN),
+        ("a/b", ErrorCode.NAME_INVALID),
+        ("F@NYC", ErrorCode.QUEUE_IS_REMOTE),
+        ("@NYC", ErrorCode.QUEUE_IS_TRANSMISSION),
+    ],
+)
 def test_what_cannot_be_consumed_is_refused(app: Client, queue: str, code: ErrorCode) -> None:
     app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"]})
     app.ask(m.QueueCreate, "F@NYC")

@@ -219,8 +219,7 @@ def test_line_has_a_limit_of_its_own() -> None:
 def lined_up(request: pytest.FixtureRequest) -> tuple[Client, Far]:
     """40 wait behind a gap, at a queue manager whose turns are short."""
     manager = Manager(
-        limits={"turn_rows": 20},
-        link={"commit_messages": request.param, "commit_interval_ms": 1},
+        limits={"turn_rows": 20}, link={"commit_messages": request.param, "commit_interval_ms": 1}
     )
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")

@@ -83,10 +83,17 @@ def costs_of_a_put(waiting: int, *, all_available: bool) -> int:
     app.ask(m.QueueCreate, "Q")
     app.put_records("Q", member("A3"))
     for reader in range(1, waiting + 1):
-        other.send(m.Get(
-            other.next_id(), "Q", 1, 60_000, order=m.LOGICAL, all_available=all_available,
-            reader=reader,
-        ))  # fmt: skip
+        other.send(
+            m.Get(
+                other.next_id(),
+                "Q",
+                1,
+                60_000,
+                order=m.LOGICAL,
+                all_available=all_available,
+                reader=reader,
+            )
+        )
     manager.rest()
     before = store.looks
     app.put_records("Q", member("A2"))

@@ -235,9 +235,15 @@ def test_message_is_rejected_once(app: Client, held: Delivery) -> None:
 
 @pytest.mark.parametrize(
     ("action", "left", "dead"),
-    [(m.ACK, 0, 0), (m.RELEASE, 200, 0), (m.RETURN, 200, 0), (m.UNREAD, 200, 0),
-     (m.REJECT, 0, 200), (m.RENEW, 200, 0)],
-)  # fmt: skip
+    [
+        (m.ACK, 0, 0),
+        (m.RELEASE, 200, 0),
+        (m.RETURN, 200, 0),
+        (m.UNREAD, 200, 0),
+        (m.REJECT, 0, 200),
+        (m.RENEW, 200, 0),
+    ],
+)
 def test_long_settle_is_done_in_parts_and_names_what_could_not_be(
     app: Client, action: int, left: int, dead: int
 ) -> None:

@@ -93,10 +93,14 @@ def test_refusal_is_forgotten_once_seen(app: Client) -> None:
 
 @pytest.mark.parametrize(
     ("queue", "code"),
-    [("NONE", ErrorCode.QUEUE_UNKNOWN), ("F@NYC", ErrorCode.QUEUE_UNKNOWN),
-     ("a/b", ErrorCode.NAME_INVALID), ("", ErrorCode.NAME_INVALID),
-     ("@NYC", ErrorCode.QUEUE_IS_TRANSMISSION)],
-)  # fmt: skip
+    [
+        ("NONE", ErrorCode.QUEUE_UNKNOWN),
+        ("F@NYC", ErrorCode.QUEUE_UNKNOWN),
+        ("a/b", ErrorCode.NAME_INVALID),
+        ("", ErrorCode.NAME_INVALID),
+        ("@NYC", ErrorCode.QUEUE_IS_TRANSMISSION),
+    ],
+)
 def test_put_to_what_takes_none_is_refused_record_by_record(
     app: Client, queue: str, code: ErrorCode
 ) -> None:
@@ -342,9 +346,10 @@ def test_number_of_a_stream_that_was_opened_again_is_closed(app: Client) -> None
     """What was put under it before is settled by the answer to the opening, and not told again."""
     older = app.producer(ID)
     heard = app.say(
-        m.Put(older.stream, 1, 0, "Q", [record(b"1")]), m.ProducerOpen(50, ID),
+        m.Put(older.stream, 1, 0, "Q", [record(b"1")]),
+        m.ProducerOpen(50, ID),
         m.Put(older.stream + 1, 2, 0, "Q", [record(b"2")]),
-    )  # fmt: skip
+    )
     opened, committed = heard
     (stamp,) = app.browse("Q")[0].uid[1:]
     assert opened == m.Ok(50, [older.stream + 1, 1, [], [], [[1, stamp, 1]]])
@@ -608,10 +613,12 @@ def refuse_by_turns(app: Client, producer: Producer, count: int) -> None:
     for at in range(0, count, 100):
         if app.goaway is not None:
             return
-        app.send(*[
-            m.Put(producer.stream, seq_id, 0, "Q" if seq_id % 2 else "NONE", [record(b"")])
-            for seq_id in range(at + 1, at + 101)
-        ])  # fmt: skip
+        app.send(
+            *[
+                m.Put(producer.stream, seq_id, 0, "Q" if seq_id % 2 else "NONE", [record(b"")])
+                for seq_id in range(at + 1, at + 101)
+            ]
+        )
         app.manager.turn()
 
 

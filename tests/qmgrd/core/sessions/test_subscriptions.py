@@ -48,8 +48,10 @@ def test_durable_name_is_the_same_after_reconnect_and_restart(hub: Hub) -> None:
 def test_other_terms_are_refused(hub: Hub) -> None:
     hub.subscribe("t", "B:late", where="priority > 3", redelivery_limit=2)
     for topic, where, given in (
-        ("u", "priority > 3", {}), ("t", "", {}), ("t", "priority > 3", {"redelivery_limit": 3}),
-    ):  # fmt: skip
+        ("u", "priority > 3", {}),
+        ("t", "", {}),
+        ("t", "priority > 3", {"redelivery_limit": 3}),
+    ):
         code = hub.app.code_of(m.Subscribe, topic, "B:late", where, given)
         assert code is ErrorCode.SUBSCRIPTION_EXISTS
     with pytest.raises(RequestError, match="exists, to t where priority > 3, with"):

@@ -26,12 +26,14 @@ def test_what_has_no_answer_of_its_own_is_not_counted(message: m.Message) -> Non
 @pytest.mark.parametrize(
     ("message", "answer"),
     [
-        (m.Status(7), m.Ok(7, {})), (m.Status(7), m.Error(7, 500, 0, 0, "")),
-        (m.Get(7, "Q"), m.Deliver(7, 3, [])), (m.Get(7, "Q"), m.Ended(7, 1, "")),
+        (m.Status(7), m.Ok(7, {})),
+        (m.Status(7), m.Error(7, 500, 0, 0, "")),
+        (m.Get(7, "Q"), m.Deliver(7, 3, [])),
+        (m.Get(7, "Q"), m.Ended(7, 1, "")),
         (m.Consume(7, "Q", 1, 1), m.Ok(7, [3, 1_000])),
         (m.Settle(7, m.ACK, 3, b""), m.Settled(7, [])),
     ],
-)  # fmt: skip
+)
 def test_answer_ends_it(message: m.Message, answer: m.Message) -> None:
     assert after(message) == 1
     assert after(message, answers=(answer,)) == 0

@@ -90,14 +90,25 @@ def test_message_refused_n_times_is_a_dead_letter_with_a_header_G18() -> None:
     text = note.pop("text")
     assert text.startswith("queue NONE does not exist here")
     assert note == {
-        "code": ErrorCode.QUEUE_UNKNOWN, "reason": "", "queue": "NONE", "manager": "QM1",
-        "us": app.manager.wall_us, "failed": 2, "delivered": 0,
-    }  # fmt: skip
+        "code": ErrorCode.QUEUE_UNKNOWN,
+        "reason": "",
+        "queue": "NONE",
+        "manager": "QM1",
+        "us": app.manager.wall_us,
+        "failed": 2,
+        "delivered": 0,
+    }
     assert far.committed() == [1]
     assert events(app, "message dead-lettered") == [
-        {"event": "message dead-lettered", "count": 1, "manager": "QM1", "queue": "NONE",
-         "to": DEAD_LETTERS, "why": "QUEUE_UNKNOWN"}
-    ]  # fmt: skip
+        {
+            "event": "message dead-lettered",
+            "count": 1,
+            "manager": "QM1",
+            "queue": "NONE",
+            "to": DEAD_LETTERS,
+            "why": "QUEUE_UNKNOWN",
+        }
+    ]
 
 
 def test_all_that_a_put_brings_is_given_up_together() -> None:
@@ -123,12 +134,18 @@ def test_others_go_on_in_their_order_G18() -> None:
 
 @pytest.mark.parametrize(
     ("queue", "code"),
-    [("NONE", ErrorCode.QUEUE_UNKNOWN), ("FULL", ErrorCode.QUEUE_FULL),
-     ("SMALL", ErrorCode.QUEUE_BYTES_FULL), ("SHORT", ErrorCode.MESSAGE_TOO_LARGE),
-     ("R@FAR", ErrorCode.QUEUE_IS_REMOTE), ("@FAR", ErrorCode.QUEUE_IS_TRANSMISSION),
-     ("a/b", ErrorCode.NAME_INVALID), ("/a/#", ErrorCode.TOPIC_INVALID),
-     ("SYSTEM.PUBLICATIONS", ErrorCode.QUEUE_IS_SUBSCRIPTION)],
-)  # fmt: skip
+    [
+        ("NONE", ErrorCode.QUEUE_UNKNOWN),
+        ("FULL", ErrorCode.QUEUE_FULL),
+        ("SMALL", ErrorCode.QUEUE_BYTES_FULL),
+        ("SHORT", ErrorCode.MESSAGE_TOO_LARGE),
+        ("R@FAR", ErrorCode.QUEUE_IS_REMOTE),
+        ("@FAR", ErrorCode.QUEUE_IS_TRANSMISSION),
+        ("a/b", ErrorCode.NAME_INVALID),
+        ("/a/#", ErrorCode.TOPIC_INVALID),
+        ("SYSTEM.PUBLICATIONS", ErrorCode.QUEUE_IS_SUBSCRIPTION),
+    ],
+)
 def test_what_a_person_has_to_see_to_is_given_up(queue: str, code: ErrorCode) -> None:
     app, far = manager_of(retries=1)
     app.ask(m.LinkCreate, "FAR", {"addresses": ["h:1"]})
@@ -210,10 +227,12 @@ def test_dead_letter_over_a_link_is_of_no_group_where_its_number_was_met() -> No
 
 @pytest.mark.parametrize(
     ("attributes", "words"),
-    [({"depth_max": 1}, "queue SYSTEM.DEAD.LETTERS holds 1 message, at most 1"),
-     ({"put_inhibit": True}, "puts are inhibited on queue SYSTEM.DEAD.LETTERS"),
-     ({"message_max_bytes": 1_024}, "at most 1024")],
-)  # fmt: skip
+    [
+        ({"depth_max": 1}, "queue SYSTEM.DEAD.LETTERS holds 1 message, at most 1"),
+        ({"put_inhibit": True}, "puts are inhibited on queue SYSTEM.DEAD.LETTERS"),
+        ({"message_max_bytes": 1_024}, "at most 1024"),
+    ],
+)
 def test_what_has_no_place_stays_at_its_sender_until_there_is_one_G18(
     attributes: dict[str, Any], words: str
 ) -> None:
@@ -355,9 +374,13 @@ def test_note_that_came_along_is_kept_below_the_header() -> None:
     came = {"code": 1, "queue": "ORDERS", "left_ms": 5, "retries": 3, "attempts": attempts}
     too_long = came | {"other": "x" * (NOTE_MAX_BYTES - 200)}
     put = m.Put(
-        far.stream, 1, 0, "NONE", [message(1), message(2)],
+        far.stream,
+        1,
+        0,
+        "NONE",
+        [message(1), message(2)],
         [[0, {m.EXTRA_NOTE: pack(came)}], [1, {m.EXTRA_NOTE: pack(too_long)}]],
-    )  # fmt: skip
+    )
     for _ in range(2):
         far.client.say(put)
     note, cut = notes(app)
@@ -388,9 +411,13 @@ def test_link_is_told_as_blocked_once_until_it_goes_on() -> None:
     app, far = manager_of(retries=9)
     refuse(far, 3)
     told = {
-        "event": "link blocked", "count": 1, "manager": "QM1", "link": "FAR", "queue": "NONE",
+        "event": "link blocked",
+        "count": 1,
+        "manager": "QM1",
+        "link": "FAR",
+        "queue": "NONE",
         "why": "QUEUE_UNKNOWN",
-    }  # fmt: skip
+    }
     assert events(app, "link blocked") == [told]
     app.ask(m.QueueCreate, "NONE")
     far.send(1, message(1), queue="NONE")
@@ -417,6 +444,7 @@ def test_of_many_streams_the_one_refused_longest_ago_is_forgotten(
     rows = app.ask(m.LinkList)["inbound"]
     known = {row["stream"]: row["tries_left"] for row in rows}
     assert known == {
-        STREAM.hex(): 0, (FAR_STORE + (2).to_bytes(8, "big")).hex(): None,
+        STREAM.hex(): 0,
+        (FAR_STORE + (2).to_bytes(8, "big")).hex(): None,
         (FAR_STORE + (3).to_bytes(8, "big")).hex(): 1,
-    }  # fmt: skip
+    }

@@ -158,14 +158,26 @@ def test_commit_is_all_or_nothing_over_a_crash_G20(store: AnyStore, app: Client,
 
 Step = tuple[str, str, list[bytes]]
 LIMITS: list[dict[str, int]] = [
-    {}, {}, {}, {}, {"messages_max": 5}, {"bytes_max": 5_000}, {"rows_max": 12},
-    {"held_bytes_max": 12_000}, {"connection_bytes_max": 12_000},
-]  # fmt: skip
+    {},
+    {},
+    {},
+    {},
+    {"messages_max": 5},
+    {"bytes_max": 5_000},
+    {"rows_max": 12},
+    {"held_bytes_max": 12_000},
+    {"connection_bytes_max": 12_000},
+]
 BOUNDS: list[dict[str, Any]] = [
-    {}, {}, {"priority_default": 7}, {"depth_max": 4}, {"bytes_max": 6_000},
-    {"depth_max": 4, "overflow": "discard-oldest"}, {"message_max_bytes": 3_000},
+    {},
+    {},
+    {"priority_default": 7},
+    {"depth_max": 4},
+    {"bytes_max": 6_000},
+    {"depth_max": 4, "overflow": "discard-oldest"},
+    {"message_max_bytes": 3_000},
     {"expiry_max_ms": 60_000},
-]  # fmt: skip
+]
 
 
 def outcome(steps: list[Step], limits: dict[str, int], bounds: dict[str, Any], end: str) -> Any:
@@ -198,13 +210,16 @@ def outcome(steps: list[Step], limits: dict[str, int], bounds: dict[str, Any], e
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["unit", "unit", "other"]), st.sampled_from(["Q", "Q", "F@NYC"]),
+            st.sampled_from(["unit", "unit", "other"]),
+            st.sampled_from(["Q", "Q", "F@NYC"]),
             st.lists(st.one_of(plain_record, plain_record, any_record), max_size=8),
         ),
         max_size=4,
     ),
-    st.sampled_from(LIMITS), st.sampled_from(BOUNDS), st.sampled_from(["commit", "backout"]),
-)  # fmt: skip
+    st.sampled_from(LIMITS),
+    st.sampled_from(BOUNDS),
+    st.sampled_from(["commit", "backout"]),
+)
 def test_plain_puts_are_held_and_committed_as_all_others_G20(
     steps: list[Step], limits: dict[str, int], bounds: dict[str, Any], end: str
 ) -> None:

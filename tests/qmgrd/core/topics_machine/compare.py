@@ -49,14 +49,22 @@ def _compare_subscriptions(table: "Table") -> None:
         row = shown[name]
         there = found.those("ready", "leased")
         expected: dict[str, Any] = {
-            "topic": found.filter, "durable": found.owner is None,
-            "suspended": found.is_suspended, "depth": len(there),
-            "delayed": len(found.those("delayed")), "parked": len(found.those("parked")),
-            "leased": len(found.those("leased")), "consumers": int(found.consumer is not None),
-            "puts": found.puts, "acked": found.acked, "purged": found.purged,
-            "missed": found.missed, "expired": found.expired, "lost": found.lost,
+            "topic": found.filter,
+            "durable": found.owner is None,
+            "suspended": found.is_suspended,
+            "depth": len(there),
+            "delayed": len(found.those("delayed")),
+            "parked": len(found.those("parked")),
+            "leased": len(found.those("leased")),
+            "consumers": int(found.consumer is not None),
+            "puts": found.puts,
+            "acked": found.acked,
+            "purged": found.purged,
+            "missed": found.missed,
+            "expired": found.expired,
+            "lost": found.lost,
             "oldest_us": min((x.publication.put_us for x in there), default=None),
-        }  # fmt: skip
+        }
         other = {key: (row[key], x) for key, x in expected.items() if row[key] != x}
         assert not other, (name, other, found.copies)
 
@@ -65,10 +73,7 @@ def _compare_copies(table: "Table") -> None:
     """Browse each subscription: C24."""
     for found in table.model.subscriptions.values():
         for states, is_delayed in ((("ready", "leased"), False), (("delayed",), True)):
-            copies = [
-                x for x in found.those(*states)
-                if not x.is_expired(table.model.now_ms)
-            ]  # fmt: skip
+            copies = [x for x in found.those(*states) if not x.is_expired(table.model.now_ms)]
             value = table.ask(
                 table.seats[0], m.Browse, found.name, messages_max=10_000, delayed=is_delayed
             )
@@ -82,17 +87,35 @@ def _compare_copies(table: "Table") -> None:
 def _compare_parked(table: "Table") -> None:
     value = table.ask(table.seats[0], m.RepublishList)
     shown = [
-        (row["uid"], row["topic"], row["subscription"], row["failed"], row["delivered"],
-         (row["code"], row["reason"] or "", row["text"] or ""), row["republished"],
-         row["awaits_return"], [tuple(x[1:]) for x in row["attempts"]], row["bytes"])
+        (
+            row["uid"],
+            row["topic"],
+            row["subscription"],
+            row["failed"],
+            row["delivered"],
+            (row["code"], row["reason"] or "", row["text"] or ""),
+            row["republished"],
+            row["awaits_return"],
+            [tuple(x[1:]) for x in row["attempts"]],
+            row["bytes"],
+        )
         for row in value["parked"]
-    ]  # fmt: skip
+    ]
     expected = [
-        (copy.publication.name, copy.publication.wish.topic, found.name, copy.failed,
-         copy.delivered, (ErrorCode(copy.why[0]).name, *copy.why[1:]), copy.retries, copy.awaits,
-         copy.attempts, len(copy.publication.body))
+        (
+            copy.publication.name,
+            copy.publication.wish.topic,
+            found.name,
+            copy.failed,
+            copy.delivered,
+            (ErrorCode(copy.why[0]).name, *copy.why[1:]),
+            copy.retries,
+            copy.awaits,
+            copy.attempts,
+            len(copy.publication.body),
+        )
         for found, copy in table.model.parked()
-    ]  # fmt: skip
+    ]
     assert shown == expected
 
 
@@ -105,11 +128,15 @@ def _compare_lacks(table: "Table") -> None:
     for publication in held:
         value = table.ask(table.seats[0], m.TopicLacks, table.trailer(publication))
         rows = [
-            {"subscription": x.name, "state": copy.state, "delivered": copy.delivered,
-             "failed": copy.failed}
+            {
+                "subscription": x.name,
+                "state": copy.state,
+                "delivered": copy.delivered,
+                "failed": copy.failed,
+            }
             for x in sorted(model.subscriptions.values(), key=lambda x: x.name)
             if (copy := x.copy_of(publication)) is not None
-        ]  # fmt: skip
+        ]
         topic = publication.wish.topic
         assert value == {"uid": publication.name, "topic": topic, "subscriptions": rows}
     for publication in list(gone.values())[-GONE_MAX:]:

@@ -45,8 +45,13 @@ class Machine(Operators):
         topic = next((x for x in ("a/b", "a", "d", "a/b/c") if has(filter_, x)), "a/c")
         self.publish(seat=seat, topic=topic, wishes=wishes, crashes=False)
 
-    @rule(seat=SEAT_NUMBERS, topic=TOPICS, wishes=st.lists(PLAIN_WISHES, min_size=1, max_size=4),
-          crashes=st.sampled_from([False] * 9 + [True]), resumes=st.booleans())  # fmt: skip
+    @rule(
+        seat=SEAT_NUMBERS,
+        topic=TOPICS,
+        wishes=st.lists(PLAIN_WISHES, min_size=1, max_size=4),
+        crashes=st.sampled_from([False] * 9 + [True]),
+        resumes=st.booleans(),
+    )
     def publish(
         self, seat: int, topic: str, wishes: list[Wish], crashes: bool, resumes: bool = True
     ) -> None:
@@ -75,8 +80,9 @@ class Machine(Operators):
         self.table.hang_up(self._seat(seat), resumes=resumes)
         self.table.end()
 
-    @rule(away_ms=st.sampled_from([0, 0, 410, 5_000]), is_clean=st.booleans(),
-          resumes=st.booleans())  # fmt: skip
+    @rule(
+        away_ms=st.sampled_from([0, 0, 410, 5_000]), is_clean=st.booleans(), resumes=st.booleans()
+    )
     def restart(self, away_ms: int, is_clean: bool, resumes: bool = True) -> None:
         """C19, C20: counts and lists survive, what was not durable does not."""
         self.table.restart(away_ms, is_clean=is_clean, resumes=resumes)

@@ -80,9 +80,15 @@ class Model:
     # -- subscriptions
 
     def subscribe(
-        self, name: str, filter_: str, colour: str, given: dict[str, Any], owner: int | None, *,
+        self,
+        name: str,
+        filter_: str,
+        colour: str,
+        given: dict[str, Any],
+        owner: int | None,
+        *,
         retained: bool,
-    ) -> Subscription:  # fmt: skip
+    ) -> Subscription:
         """Make a subscription; it begins with what is retained, if it is to."""
         self._made += 1
         found = Subscription(self._made, name, filter_, colour, dict(given), owner, self.now_ms)
@@ -194,10 +200,17 @@ class Model:
         found.acked += 1
 
     def give_back(
-        self, found: Subscription, copy: Copy, *, delivered: bool = True, failed: bool = False,
-        rejected: bool = False, delay_ms: int = 0, why: tuple[int, str, str] = (0, "", ""),
+        self,
+        found: Subscription,
+        copy: Copy,
+        *,
+        delivered: bool = True,
+        failed: bool = False,
+        rejected: bool = False,
+        delay_ms: int = 0,
+        why: tuple[int, str, str] = (0, "", ""),
         client: str = "",
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Have a copy come back; or be parked, as its subscriber failed on it too often."""
         copy.lease, copy.state = None, "ready"
         copy.delivered += delivered
@@ -257,9 +270,10 @@ class Model:
     def of_policy(self, policy: str) -> list[tuple[Subscription, Copy]]:
         """Return what is parked of topics that have it so."""
         return [
-            (x, copy) for x, copy in self.parked()
+            (x, copy)
+            for x, copy in self.parked()
             if self.topic_value(copy.publication.wish.topic, "republish", "manual") == policy
-        ]  # fmt: skip
+        ]
 
     # -- time, and ends
 
@@ -318,8 +332,9 @@ class Model:
         """Have what is parked be sent in turn where topics have it so: from then on."""
         intervals = {
             self.topic_value(x, "republish_interval_ms", 3_600_000)
-            for x in self.topics if self.topic_value(x, "republish", "manual") == "schedule"
-        }  # fmt: skip
+            for x in self.topics
+            if self.topic_value(x, "republish", "manual") == "schedule"
+        }
         self.sent_ms = {x: self.sent_ms.get(x, self.now_ms) for x in intervals}
         if self.next_look_ms is None and intervals:
             self.next_look_ms = self.now_ms + SCHEDULE_MS
@@ -330,12 +345,16 @@ class Model:
             if self.now_ms >= sent_ms + interval_ms:
                 self.sent_ms[interval_ms] = self.now_ms
                 found = [] if is_too_early else self.of_policy("schedule")
-                self.republish([
-                    (x, copy) for x, copy in found
-                    if self.topic_value(
-                        copy.publication.wish.topic, "republish_interval_ms", 3_600_000
-                    ) == interval_ms
-                ])  # fmt: skip
+                self.republish(
+                    [
+                        (x, copy)
+                        for x, copy in found
+                        if self.topic_value(
+                            copy.publication.wish.topic, "republish_interval_ms", 3_600_000
+                        )
+                        == interval_ms
+                    ]
+                )
         self.look_after_schedule()
 
     def hang_up(self, seat: int) -> None:

@@ -47,9 +47,15 @@ class Operators(Subscribers):
     # -- to republish
 
     def _republish(
-        self, seat: int, meant: Meant, drop: bool, where: str = "", uid: bytes = b"",
-        subscriptions: tuple[str, ...] = (), messages_max: int = 0,
-    ) -> None:  # fmt: skip
+        self,
+        seat: int,
+        meant: Meant,
+        drop: bool,
+        where: str = "",
+        uid: bytes = b"",
+        subscriptions: tuple[str, ...] = (),
+        messages_max: int = 0,
+    ) -> None:
         model = self.table.begin()
         counts = _done(model, meant, drop=drop, messages_max=messages_max)
         value = self.table.ask(
@@ -71,9 +77,12 @@ class Operators(Subscribers):
         for _ in range(turns):
             self.table.manager.turn()
 
-    @rule(seat=SEAT_NUMBERS, drop=st.sampled_from([False, False, True]),
-          where=st.sampled_from(["", "", *WHERES]),
-          messages_max=st.sampled_from([0, 0, 0, 1]))  # fmt: skip
+    @rule(
+        seat=SEAT_NUMBERS,
+        drop=st.sampled_from([False, False, True]),
+        where=st.sampled_from(["", "", *WHERES]),
+        messages_max=st.sampled_from([0, 0, 0, 1]),
+    )
     def republish(self, seat: int, drop: bool, where: str, messages_max: int) -> None:
         """C11, C12, C13, C14, C16: to those alone who failed on it."""
         meant = [x for x in self.model.parked() if WHERES[where](*x)]
@@ -89,8 +98,13 @@ class Operators(Subscribers):
         self._republish(seat, meant, drop, uid=self.table.trailer(publication))
 
     @precondition(lambda self: self.model.subscriptions)
-    @rule(seat=SEAT_NUMBERS, number=NUMBERS, drop=st.sampled_from([False, False, True]),
-          other=NUMBERS, where=st.sampled_from(["", "", "failed > 1"]))  # fmt: skip
+    @rule(
+        seat=SEAT_NUMBERS,
+        number=NUMBERS,
+        drop=st.sampled_from([False, False, True]),
+        other=NUMBERS,
+        where=st.sampled_from(["", "", "failed > 1"]),
+    )
     def republish_to_some(self, seat: int, number: int, drop: bool, other: int, where: str) -> None:
         """Others stay on the list."""
         found = {x.name: x for x in (self._subscription(number), self._subscription(other))}

@@ -50,13 +50,17 @@ class Subscribers(RuleBasedStateMachine):
 
     # -- to come and to go
 
-    @rule(seat=SEAT_NUMBERS, name=st.sampled_from(NAMES), filter_=FILTERS,
-          colour=st.sampled_from(["", "", "", "red"]), given=GIVEN,
-          retained=st.booleans())  # fmt: skip
+    @rule(
+        seat=SEAT_NUMBERS,
+        name=st.sampled_from(NAMES),
+        filter_=FILTERS,
+        colour=st.sampled_from(["", "", "", "red"]),
+        given=GIVEN,
+        retained=st.booleans(),
+    )
     def subscribe(
-        self, seat: int, name: str, filter_: str, colour: str, given: dict[str, Any],
-        retained: bool,
-    ) -> None:  # fmt: skip
+        self, seat: int, name: str, filter_: str, colour: str, given: dict[str, Any], retained: bool
+    ) -> None:
         """C3, C15: a name is one subscription; it has what comes after it, and what is retained."""
         self._subscribe(seat, name, filter_, colour, given, retained=retained)
 
@@ -68,9 +72,15 @@ class Subscribers(RuleBasedStateMachine):
         self._subscribe(seat, "", filter_, "", given, retained=retained)
 
     def _subscribe(
-        self, seat: int, name: str, filter_: str, colour: str, given: dict[str, Any], *,
+        self,
+        seat: int,
+        name: str,
+        filter_: str,
+        colour: str,
+        given: dict[str, Any],
+        *,
         retained: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         model = self.table.begin()
         where = f"colour = '{colour}'" if colour else ""
         fields = filter_, name, where, given, retained
@@ -153,8 +163,9 @@ class Subscribers(RuleBasedStateMachine):
         self.table.end()
 
     @precondition(lambda self: self.model.subscriptions)
-    @rule(seat=SEAT_NUMBERS, number=NUMBERS, count=st.sampled_from([1, 1, 2, 5]),
-          lease_ms=LEASES_MS)  # fmt: skip
+    @rule(
+        seat=SEAT_NUMBERS, number=NUMBERS, count=st.sampled_from([1, 1, 2, 5]), lease_ms=LEASES_MS
+    )
     def get(self, seat: int, number: int, count: int, lease_ms: int) -> None:
         self._get(seat, self._subscription(number, "ready"), count, lease_ms)
         self.table.end()
@@ -179,9 +190,10 @@ class Subscribers(RuleBasedStateMachine):
     def _handle_of(self, number: int, *, late: bool) -> Handle:
         known = self.table.handles
         alive = [
-            x for x in known
+            x
+            for x in known
             if x.copy.lease is not None and x.copy.lease.number == x.delivery.number
-        ]  # fmt: skip
+        ]
         found = known if late or not alive else alive
         return found[number % len(found)]
 
@@ -200,22 +212,36 @@ class Subscribers(RuleBasedStateMachine):
         self.table.end()
 
     @precondition(lambda self: self.table.handles)
-    @rule(seat=SETTLERS, number=NUMBERS, late=LATE,
-          action=st.sampled_from([m.RELEASE, m.RELEASE, m.RETURN, m.UNREAD, m.REJECT]),
-          delay_ms=st.sampled_from([m.DELAY_OF_QUEUE, m.DELAY_OF_QUEUE, 703]),
-          words=WORDS)  # fmt: skip
+    @rule(
+        seat=SETTLERS,
+        number=NUMBERS,
+        late=LATE,
+        action=st.sampled_from([m.RELEASE, m.RELEASE, m.RETURN, m.UNREAD, m.REJECT]),
+        delay_ms=st.sampled_from([m.DELAY_OF_QUEUE, m.DELAY_OF_QUEUE, 703]),
+        words=WORDS,
+    )
     def give_back(
-        self, seat: int | None, number: int, late: bool, action: int, delay_ms: int,
+        self,
+        seat: int | None,
+        number: int,
+        late: bool,
+        action: int,
+        delay_ms: int,
         words: tuple[str, str],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """C5, C7, C8: each subscriber's failures are its own."""
         handle = self._handle_of(number, late=late)
         self._settle(self._settler(seat, handle), action, handle, delay_ms, words)
         self.table.end()
 
     @precondition(lambda self: self.table.handles)
-    @rule(seat=SETTLERS, number=NUMBERS, late=LATE, flipped=st.sampled_from([0, 1 << 12, 1 << 63]),
-          action=st.sampled_from([m.ACK, m.RELEASE, m.REJECT]))  # fmt: skip
+    @rule(
+        seat=SETTLERS,
+        number=NUMBERS,
+        late=LATE,
+        flipped=st.sampled_from([0, 1 << 12, 1 << 63]),
+        action=st.sampled_from([m.ACK, m.RELEASE, m.REJECT]),
+    )
     def forge(self, seat: int | None, number: int, late: bool, flipped: int, action: int) -> None:
         """Settle with a number that nobody was handed: as browsing shows it, or a guess."""
         handle = self._handle_of(number, late=late)
@@ -226,9 +252,13 @@ class Subscribers(RuleBasedStateMachine):
         self.table.end()
 
     def _settle(
-        self, seat: Seat, action: int, handle: Handle, delay_ms: int = m.DELAY_OF_QUEUE,
+        self,
+        seat: Seat,
+        action: int,
+        handle: Handle,
+        delay_ms: int = m.DELAY_OF_QUEUE,
         words: tuple[str, str] = ("", ""),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.table.begin()
         code = self._settled(seat, action, handle, delay_ms, words)
         settle_id, delivery = seat.client.next_id(), handle.delivery
@@ -258,9 +288,15 @@ class Subscribers(RuleBasedStateMachine):
         client = f"c{lease.seat}"
         why = (int(ErrorCode.MESSAGE_REJECTED) if action == m.REJECT else 0, *words)
         model.give_back(
-            found, copy, delivered=action != m.UNREAD, failed=action in (m.RELEASE, m.REJECT),
-            rejected=action == m.REJECT, delay_ms=max(delay_ms, 0), why=why, client=client,
-        )  # fmt: skip
+            found,
+            copy,
+            delivered=action != m.UNREAD,
+            failed=action in (m.RELEASE, m.REJECT),
+            rejected=action == m.REJECT,
+            delay_ms=max(delay_ms, 0),
+            why=why,
+            client=client,
+        )
         return 0
 
     def _settled_late(self, seat: Seat, action: int, handle: Handle) -> int:

@@ -202,9 +202,14 @@ class Table:
         flags |= records.FLAG_NOT_PERSISTENT if wish.is_volatile else 0
         headers = {records.HEADERS: {"colour": wish.colour}} if wish.colour else {}
         return record(
-            body, uid=wish.uid, priority=wish.priority or 0, envelope=headers, flags=flags,
-            expiry_ms=wish.expiry_ms, delay_ms=wish.delay_ms,
-        )  # fmt: skip
+            body,
+            uid=wish.uid,
+            priority=wish.priority or 0,
+            envelope=headers,
+            flags=flags,
+            expiry_ms=wish.expiry_ms,
+            delay_ms=wish.delay_ms,
+        )
 
     def publish(self, seat: Seat, wishes: list[Wish], *, crashes: bool = False) -> None:
         """Publish *wishes*, all to one topic, in one frame; perhaps a crash follows at once."""
@@ -271,9 +276,11 @@ class Table:
         """Take note of which expired copies the manager has removed by now: it need not at once."""
         model = self.model
         old = [
-            (x, copy) for x in model.subscriptions.values() for copy in x.copies
+            (x, copy)
+            for x in model.subscriptions.values()
+            for copy in x.copies
             if copy.is_expired(model.now_ms) and copy.lease is None
-        ]  # fmt: skip
+        ]
         for found, copy in old:
             value = self.ask(self.seats[0], m.TopicLacks, self.trailer(copy.publication))
             rows = value["subscriptions"] if isinstance(value, dict) else []

@@ -126,9 +126,10 @@ def what_is_plenty_goes_out_twice(patch: Patch) -> None:
 def a_level_too_many_fits(patch: Patch) -> None:
     match = TopicTree.match
     patch.setattr(
-        TopicTree, "match",
+        TopicTree,
+        "match",
         lambda self, topic: tuple({*match(self, topic), *match(self, topic[:-1])}),
-    )  # fmt: skip
+    )
 
 
 def names_begin_anew(patch: Patch) -> None:
@@ -153,12 +154,20 @@ def any_number_settles_what_waits(patch: Patch) -> None:
 @pytest.mark.parametrize(
     "plant",
     [
-        one_delivery_too_many, a_limit_of_a_topic_ends_with_it, counts_go_on_once_sent_again,
-        what_is_sent_again_is_not_marked, all_have_it_sent_again, who_is_away_loses_it,
-        a_publication_is_kept_for_nobody, what_is_plenty_goes_out_twice, a_level_too_many_fits,
-        names_begin_anew, sessions_settle_for_each_other, any_number_settles_what_waits,
+        one_delivery_too_many,
+        a_limit_of_a_topic_ends_with_it,
+        counts_go_on_once_sent_again,
+        what_is_sent_again_is_not_marked,
+        all_have_it_sent_again,
+        who_is_away_loses_it,
+        a_publication_is_kept_for_nobody,
+        what_is_plenty_goes_out_twice,
+        a_level_too_many_fits,
+        names_begin_anew,
+        sessions_settle_for_each_other,
+        any_number_settles_what_waits,
     ],
-)  # fmt: skip
+)
 def test_a_bug_is_found(plant: Callable[[Patch], None], monkeypatch: Patch) -> None:
     plant(monkeypatch)
     assert any(run_topics_seed(number) for number in PLANT_SEEDS)

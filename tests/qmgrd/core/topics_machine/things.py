@@ -7,9 +7,13 @@ NEVER_MS = 1 << 62
 ATTEMPTS_MAX = 10  # of which the first is kept, and the last
 DEFAULT_LIMIT = 5
 DEFAULTS: dict[str, Any] = {
-    "redelivery_limit": -1, "depth_max": 100_000_000, "overflow": "discard-newest",
-    "priority_default": 4, "expiry_max_ms": 0, "unused_expiry_ms": 0,
-}  # fmt: skip
+    "redelivery_limit": -1,
+    "depth_max": 100_000_000,
+    "overflow": "discard-newest",
+    "priority_default": 4,
+    "expiry_max_ms": 0,
+    "unused_expiry_ms": 0,
+}
 
 
 def has(filter_: str, topic: str) -> bool:

@@ -42,8 +42,9 @@ def found(row: Row, now_us: int) -> Finding:
         f"qmctl link start {link}",
         f"once it is mended: tries at once, not only {_later(row)}; nothing is lost or doubled",
     )
-    return Finding("blocked", _severity(code), what, _why(link, code, row.get("ordered")),
-                   (*choices, start))  # fmt: skip
+    return Finding(
+        "blocked", _severity(code), what, _why(link, code, row.get("ordered")), (*choices, start)
+    )
 
 
 def _why(link: str, code: str, ordered: object) -> str:
@@ -115,12 +116,15 @@ def _onward(where: str, manager: str, at: str, goes_on: str) -> tuple[Choice, ..
     create, passive = f"qmctl {where}link create {manager}", "--passive --transit"
     return (
         Choice(f"{create} HOST:PORT --transit", f"{goes_on}; from there it goes to {manager}"),
-        Choice(f"{create} {passive}",
-               f"{goes_on}; it waits there until {manager} dials and fetches it"),
-        Choice(f"qmctl {where}link delete {manager} --purge",
-               f"{at}if there is no {manager}: after the command before this one, once it waits "
-               f"there; loses it, and all that waits there for {manager}"),
-    )  # fmt: skip
+        Choice(
+            f"{create} {passive}", f"{goes_on}; it waits there until {manager} dials and fetches it"
+        ),
+        Choice(
+            f"qmctl {where}link delete {manager} --purge",
+            f"{at}if there is no {manager}: after the command before this one, once it waits "
+            f"there; loses it, and all that waits there for {manager}",
+        ),
+    )
 
 
 def _severity(code: str) -> Severity:

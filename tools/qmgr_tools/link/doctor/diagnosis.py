@@ -2,24 +2,12 @@
 
 from typing import Any
 
-from qmgr_tools.link.doctor import (
-    blocked as link_blocked,
-)
-from qmgr_tools.link.doctor import (
-    down as link_down,
-)
-from qmgr_tools.link.doctor import (
-    inbound as link_inbound,
-)
-from qmgr_tools.link.doctor import (
-    refused as link_refused,
-)
-from qmgr_tools.link.doctor import (
-    restored as link_restored,
-)
-from qmgr_tools.link.doctor import (
-    running as link_running,
-)
+from qmgr_tools.link.doctor import blocked as link_blocked
+from qmgr_tools.link.doctor import down as link_down
+from qmgr_tools.link.doctor import inbound as link_inbound
+from qmgr_tools.link.doctor import refused as link_refused
+from qmgr_tools.link.doctor import restored as link_restored
+from qmgr_tools.link.doctor import running as link_running
 from qmgr_tools.link.doctor.finding import Finding, worst
 from qmgr_tools.link.doctor.look import Look
 

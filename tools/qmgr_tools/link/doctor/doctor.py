@@ -24,10 +24,12 @@ Row = dict[str, Any]
 AnyPeer = Annotated[
     str | None,
     typer.Argument(
-        metavar="MANAGER", show_default=False, autocompletion=completion.peers,
+        metavar="MANAGER",
+        show_default=False,
+        autocompletion=completion.peers,
         help="The queue manager there; all without it.",
     ),
-]  # fmt: skip
+]
 
 
 @command(watched=True)
@@ -133,9 +135,7 @@ def _look(client: "Client", link: str | None) -> Row:
     refused = [row for row in found.get("refused", ()) if row.get("peer") == link]
     if not (links or inbound or refused):
         links = [client.admin.link_show(link)]
-    return {
-        "links": links, "inbound": inbound, "inbound_count": len(inbound), "refused": refused,
-    }  # fmt: skip
+    return {"links": links, "inbound": inbound, "inbound_count": len(inbound), "refused": refused}
 
 
 def _moves(found: Row) -> bool:

@@ -12,9 +12,11 @@ Row = dict[str, Any]
 DOWN_LONG_MS = 10 * SECOND_MS  # A peer that is started anew is back by then.
 # Of errors of the system, and of a daemon about who was dialled.
 UNRESOLVED = (
-    "Name or service not known", "Temporary failure in name resolution",
-    "No address associated with hostname", "nodename nor servname",
-)  # fmt: skip
+    "Name or service not known",
+    "Temporary failure in name resolution",
+    "No address associated with hostname",
+    "nodename nor servname",
+)
 REFUSED = ("Connection refused", "No such file or directory")
 NO_QMGRD = "is it a qmgrd?"  # said where a connection stood, and no welcome came
 SILENT = "nothing heard for"  # by one that had welcomed
@@ -29,12 +31,15 @@ def stopped(row: Row) -> Finding | None:
         return None
     link, held = row["link"], f"{messages(waiting)} ({size(row.get('waiting_bytes') or 0)})"
     return Finding(
-        "stopped", Severity.WARNING,
+        "stopped",
+        Severity.WARNING,
         f"somebody stopped it{_since(row)}; {held} on it, safe here",
         "It stays so, over restarts too, until somebody starts it. It goes on where it was.",
-        (Choice(f"qmctl link start {link}", "all of them go, once and only once"),
-         Choice(f"qmctl link delete {link} --purge", f"loses {messages(waiting)}")),
-    )  # fmt: skip
+        (
+            Choice(f"qmctl link start {link}", "all of them go, once and only once"),
+            Choice(f"qmctl link delete {link} --purge", f"loses {messages(waiting)}"),
+        ),
+    )
 
 
 def _since(row: Row) -> str:
@@ -54,22 +59,26 @@ def down(row: Row) -> Finding:
     backlog = f"{messages(waiting)} on it, safe here" if waiting else "nothing waits on it"
     if error.startswith(MAINTENANCE):
         return Finding(
-            "down", Severity.CRITICAL if is_bad else Severity.WARNING,
+            "down",
+            Severity.CRITICAL if is_bad else Severity.WARNING,
             f"it is not dialled in maintenance; down for {duration(down_ms)}; {backlog}",
             "The daemon here runs with --maintenance, and so dials no link by itself.",
-            (Choice("", "restart the daemon here without --maintenance: the link goes on"),
-             Choice(f"qmctl link start {row['link']}", "dials once")),
-        )  # fmt: skip
+            (
+                Choice("", "restart the daemon here without --maintenance: the link goes on"),
+                Choice(f"qmctl link start {row['link']}", "dials once"),
+            ),
+        )
     if not row.get("addresses"):
         return _undialled(row, error, f"down for {duration(down_ms)}; {backlog}", is_bad=is_bad)
     said = [f"down for {duration(down_ms)}", error, tried, again, backlog]
     return Finding(
-        "down", Severity.CRITICAL if is_bad else Severity.WARNING,
+        "down",
+        Severity.CRITICAL if is_bad else Severity.WARNING,
         "; ".join(filter(None, said)),
         f"{_unanswered(row, error)} The link dials by itself, at longer and longer intervals, and "
         "goes on where it was.",
         _ways(row, error),
-    )  # fmt: skip
+    )
 
 
 def _ways(row: Row, error: str) -> tuple[Choice, ...]:
@@ -118,15 +127,20 @@ def _undialled(row: Row, error: str, said: str, *, is_bad: bool) -> Finding:
     was_here = error and not error.startswith(NEVER_DIALLED)
     gone = f"{link} dialled, and is gone: {error}" if was_here else f"{link} has not dialled"
     return Finding(
-        "down", Severity.CRITICAL if is_bad else Severity.WARNING,
+        "down",
+        Severity.CRITICAL if is_bad else Severity.WARNING,
         f"{gone}; it has no address here; {said}",
         f"{link} does not run, does not reach this queue manager, or its link to here is stopped "
         "or does not fetch. It dials; this link waits for that.",
-        (Choice("", f"look at {link}, at its link to here: qmctl link doctor, there"),
-         Choice(f"qmctl link alter {link} HOST:PORT",
+        (
+            Choice("", f"look at {link}, at its link to here: qmctl link doctor, there"),
+            Choice(
+                f"qmctl link alter {link} HOST:PORT",
                 f"only if {link} can be dialled from here: goes on there, and waits for its dials "
-                "no more; nothing is lost or doubled")),
-    )  # fmt: skip
+                "no more; nothing is lost or doubled",
+            ),
+        ),
+    )
 
 
 def _told_by_paths(row: Row) -> str:

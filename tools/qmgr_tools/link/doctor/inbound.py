@@ -43,12 +43,13 @@ def _gap(row: Row, before: Row | None, passed_ms: int) -> Finding | None:
     held = f"{messages(ahead)} stored above it" if ahead else ""
     lined = f"{messages(line)} kept in memory behind it, as the link is --ordered" if line else ""
     return Finding(
-        "inbound-gap", Severity.WARNING,
+        "inbound-gap",
+        Severity.WARNING,
         f"from {peer} id {gap} has not come in {duration(passed_ms)}: "
         + "; ".join(filter(None, (held, lined))),
         "It is late on a slow path, or was lost with one and is sent again. Nothing is lost.",
         (Choice(f"qmctl link doctor {peer} --watch", "changes nothing: look whether it closes"),),
-    )  # fmt: skip
+    )
 
 
 def _duplicates(row: Row) -> Finding | None:
@@ -56,8 +57,9 @@ def _duplicates(row: Row) -> Finding | None:
     if copies < OFTEN_MIN or copies <= OFTEN * went:
         return None
     return Finding(
-        "inbound-duplicates", Severity.NOTE,
+        "inbound-duplicates",
+        Severity.NOTE,
         f"{messages(copies)} came from {row['peer']} more than once since it connected, and were "
         "discarded",
         "Connections break, or paths are slow, at its end. Nothing is doubled.",
-    )  # fmt: skip
+    )

@@ -6,10 +6,22 @@ from typing import Any
 Row = dict[str, Any]
 # Of a link's row, as it is told again among the figures.
 TOLD = (
-    "waiting", "waiting_bytes", "in_flight", "oldest_ms", "commit_id", "held", "next_id",
-    "transferred", "resent", "connections", "connections_up", "down_ms", "redial_ms",
-    "blocked_ms", "retry_ms",
-)  # fmt: skip
+    "waiting",
+    "waiting_bytes",
+    "in_flight",
+    "oldest_ms",
+    "commit_id",
+    "held",
+    "next_id",
+    "transferred",
+    "resent",
+    "connections",
+    "connections_up",
+    "down_ms",
+    "redial_ms",
+    "blocked_ms",
+    "retry_ms",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,11 +100,14 @@ def _not_allowed(row: Row, code: str, text: str) -> Told:
         f"An operator of {link} has to allow this queue manager before it may send there. {link} "
         "was sent nothing.",
         (
-            Choice(remote, f"at {link}: {_all(row)} goes, once and only once. With --store-id, as "
-                   "qmctl status shows it here, nobody else can come first"),
+            Choice(
+                remote,
+                f"at {link}: {_all(row)} goes, once and only once. With --store-id, as "
+                "qmctl status shows it here, nobody else can come first",
+            ),
             Choice(f"qmctl link start {link}", "after that, here: asks again now"),
         ),
-    )  # fmt: skip
+    )
 
 
 def _store_changed(row: Row, code: str, text: str) -> Told:
@@ -120,20 +123,22 @@ def _store_changed(row: Row, code: str, text: str) -> Told:
             "takes nothing until it was told there that this is the one. To accept the peer here "
             "does not help.",
             (
-                Choice(remote, f"at {where}: it takes the store here for {which[1]} from now on; "
-                       "what the old store had sent stays there; what it had not is not here"),
-                Choice(f"qmctl link start {link}",
-                       f"after that, here: {_all(row)} goes, once and only once"),
+                Choice(
+                    remote,
+                    f"at {where}: it takes the store here for {which[1]} from now on; "
+                    "what the old store had sent stays there; what it had not is not here",
+                ),
+                Choice(
+                    f"qmctl link start {link}",
+                    f"after that, here: {_all(row)} goes, once and only once",
+                ),
             ),
-        )  # fmt: skip
+        )
     return (
         f"{link} has another store than before",
         f"The store of {link} was made anew, so what it held is gone there; or another queue "
         "manager goes by that name. What it had committed was deleted here, and is not sent again.",
-        (
-            _accept(row, f"if its store was made anew: {_sends_anew(row)}"),
-            _elsewhere(row),
-        ),
+        (_accept(row, f"if its store was made anew: {_sends_anew(row)}"), _elsewhere(row)),
     )
 
 
@@ -146,10 +151,13 @@ def _restored(row: Row, code: str, text: str) -> Told:
         "which is why it stops.",
         (
             _accept(row, _restored_goes(row, text)),
-            Choice("", "if the newer store is still there: stop this daemon and start it with "
-                   "that one; nothing is lost or doubled then"),
+            Choice(
+                "",
+                "if the newer store is still there: stop this daemon and start it with "
+                "that one; nothing is lost or doubled then",
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 def _restored_goes(row: Row, text: str) -> str:
@@ -181,10 +189,12 @@ def _peer_restored(row: Row, code: str, text: str) -> Told:
         "that were consumed there before have done their work; the others are lost.",
         (
             _accept(row, f"{_sends_anew(row)}; {gone} stay lost unless somebody puts them again"),
-            Choice(f"qmctl link start {link}",
-                   f"after {link} was started with its newer store: nothing is lost or doubled"),
+            Choice(
+                f"qmctl link start {link}",
+                f"after {link} was started with its newer store: nothing is lost or doubled",
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 def _damaged(row: Row, code: str, text: str) -> Told:
@@ -193,12 +203,14 @@ def _damaged(row: Row, code: str, text: str) -> Told:
         "The disk rots, here or at the peer: up to where the peer holds the stream cannot be "
         "told any more.",
         (
-            Choice("qmctl store verify SNAPSHOT",
-                   "changes nothing: tells what else is damaged (docs/operating.md, Verifying). "
-                   "A store restored from a snapshot lacks what came after that"),
+            Choice(
+                "qmctl store verify SNAPSHOT",
+                "changes nothing: tells what else is damaged (docs/operating.md, Verifying). "
+                "A store restored from a snapshot lacks what came after that",
+            ),
             _accept(row, _sends_anew(row)),
         ),
-    )  # fmt: skip
+    )
 
 
 def _anything(row: Row, code: str, text: str) -> Told:

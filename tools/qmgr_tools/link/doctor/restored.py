@@ -49,7 +49,9 @@ def _found(
     severity = Severity.WARNING if now_us - at_us < FRESH_US else Severity.NOTE
     again = Choice("", "who put them may put them again: a UID of their own is stored once only")
     return Finding(
-        code, severity,
+        code,
+        severity,
         f"{what}: up to {messages(lost)} may be lost, found out {age(at_us, now_us)}",
-        _WHY, (*choices, again),
-    )  # fmt: skip
+        _WHY,
+        (*choices, again),
+    )

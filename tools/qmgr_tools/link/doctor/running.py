@@ -26,8 +26,17 @@ def found(look: Look) -> list[Finding]:
     row = look.row
     if "GET_INHIBITED" in str(row.get("error")):
         return [_inhibited(row)]
-    checks = (_nothing_moves(look), _paths_down(row), _late(look), _slow(row), _stalled(look),
-              _gap(look), _resent(look), _grows(look), _fetches(row))  # fmt: skip
+    checks = (
+        _nothing_moves(look),
+        _paths_down(row),
+        _late(look),
+        _slow(row),
+        _stalled(look),
+        _gap(look),
+        _resent(look),
+        _grows(look),
+        _fetches(row),
+    )
     return [one for one in checks if one is not None]
 
 
@@ -40,13 +49,17 @@ def _inhibited(row: Row) -> Finding:
     waiting = _waiting(row)
     held = f"{messages(waiting)} on it, safe here" if waiting else "nothing waits on it yet"
     return Finding(
-        "gets-inhibited", Severity.WARNING,
+        "gets-inhibited",
+        Severity.WARNING,
         f"gets are inhibited on {queue}, so it is up and sends nothing; {held}",
         "Somebody said so with queue alter --get-inhibit, to keep back what is bound for "
         f"{row['link']}.",
-        (Choice(f"qmctl queue alter {queue} --no-get-inhibit",
-                "what waits goes, once and only once"),),
-    )  # fmt: skip
+        (
+            Choice(
+                f"qmctl queue alter {queue} --no-get-inhibit", "what waits goes, once and only once"
+            ),
+        ),
+    )
 
 
 def _nothing_moves(look: Look) -> Finding | None:
@@ -57,18 +70,25 @@ def _nothing_moves(look: Look) -> Finding | None:
     oldest_ms = int(row.get("oldest_ms") or 0)
     since = f"; what is on its way longest is so for {duration(oldest_ms)}" if oldest_ms else ""
     return Finding(
-        "nothing-moves", Severity.CRITICAL if oldest_ms >= STUCK_MS else Severity.WARNING,
+        "nothing-moves",
+        Severity.CRITICAL if oldest_ms >= STUCK_MS else Severity.WARNING,
         f"up, but nothing moved in {duration(look.passed_ms)}: {messages(_waiting(row))} "
         f"({size(row.get('waiting_bytes') or 0)}) wait, up to id {row.get('commit_id')} all is "
         f"there{since}",
         f"{row['link']} answers, and takes or confirms nothing: its disk or machine is very "
         "slow, or the network is. A path on which nothing moves for link.stall_ms is dialled "
         "again by itself.",
-        (Choice(f"qmctl -c {address_of(row)} status",
-                "changes nothing: look there at the longest turn, and at the disk"),
-         Choice(f"qmctl link doctor {row['link']} --watch",
-                "changes nothing: look whether it goes on")),
-    )  # fmt: skip
+        (
+            Choice(
+                f"qmctl -c {address_of(row)} status",
+                "changes nothing: look there at the longest turn, and at the disk",
+            ),
+            Choice(
+                f"qmctl link doctor {row['link']} --watch",
+                "changes nothing: look whether it goes on",
+            ),
+        ),
+    )
 
 
 def _paths_down(row: Row) -> Finding | None:
@@ -78,14 +98,19 @@ def _paths_down(row: Row) -> Finding | None:
         return None
     each = "; ".join(map(_gone, gone))
     return Finding(
-        "paths-down", Severity.WARNING,
+        "paths-down",
+        Severity.WARNING,
         f"{len(gone)} of {counted(len(paths), 'path')} not up: {each}",
         "What these carried goes over the others: nothing is lost, but it is slower. Each path "
         "begins at another of the link's addresses, and dials by itself.",
-        (Choice(f"qmctl link start {row['link']}", "dials those at once; the others go on"),
-         Choice(f"qmctl link alter {row['link']} HOST:PORT...",
-                "if an address is wrong: all paths hang up and dial; nothing is lost or doubled")),
-    )  # fmt: skip
+        (
+            Choice(f"qmctl link start {row['link']}", "dials those at once; the others go on"),
+            Choice(
+                f"qmctl link alter {row['link']} HOST:PORT...",
+                "if an address is wrong: all paths hang up and dial; nothing is lost or doubled",
+            ),
+        ),
+    )
 
 
 def _gone(path: Row) -> str:
@@ -103,12 +128,13 @@ def _fetches(row: Row) -> Finding | None:
         return None
     choices = {choice: None for why in errors for choice in _fetchable(row, why)}
     return Finding(
-        "not-fetched", Severity.WARNING,
+        "not-fetched",
+        Severity.WARNING,
         f"{row['link']} sends nothing over what this link dials: {'; '.join(errors)}",
         "The link fetches, but the one that is to send, from there to here, is missing, stopped, "
         "refused, or has addresses of its own. It asks again each second.",
         tuple(choices),
-    )  # fmt: skip
+    )
 
 
 def _fetchable(row: Row, why: str) -> tuple[Choice, ...]:
@@ -122,13 +148,17 @@ def _fetchable(row: Row, why: str) -> tuple[Choice, ...]:
         return (Choice(f"{there} create {name} --passive", f"makes it{of}: {comes}"),)
     if "has addresses" in why:
         return (
-            Choice(f"{there} show {name}",
-                   f"changes nothing: tells what waits on it{of}. It must be deleted there, once "
-                   "nothing waits on it, and created --passive: its addresses cannot be taken "
-                   "away"),
-            Choice(f"qmctl link alter {row['link']} --no-fetch",
-                   "if it gets here with its own addresses: nothing is fetched then"),
-        )  # fmt: skip
+            Choice(
+                f"{there} show {name}",
+                f"changes nothing: tells what waits on it{of}. It must be deleted there, once "
+                "nothing waits on it, and created --passive: its addresses cannot be taken "
+                "away",
+            ),
+            Choice(
+                f"qmctl link alter {row['link']} --no-fetch",
+                "if it gets here with its own addresses: nothing is fetched then",
+            ),
+        )
     doctor = Choice(f"{there} doctor {name}", f"changes nothing: tells what is wrong with it{of}")
     if why.endswith(" is stopped"):
         return (Choice(f"{there} start {name}", f"starts it{of}: {comes}"), doctor)
@@ -138,24 +168,34 @@ def _fetchable(row: Row, why: str) -> tuple[Choice, ...]:
 def _late(look: Look) -> Finding | None:
     row = look.row
     late = [
-        path for path in row.get("paths") or []
+        path
+        for path in row.get("paths") or []
         if path.get("state") == "up" and int(path.get("oldest_ms") or 0) >= LATE_MS
-    ]  # fmt: skip
+    ]
     if not late:
         return None
     each = "; ".join(
         f"path {path.get('path')}: {messages(path.get('in_flight') or 0)} on the way, the oldest "
-        f"for {duration(path['oldest_ms'])}" for path in late
-    )  # fmt: skip
+        f"for {duration(path['oldest_ms'])}"
+        for path in late
+    )
     return Finding(
-        "path-late", Severity.WARNING, each,
+        "path-late",
+        Severity.WARNING,
+        each,
         "The peer has not taken it yet. After link.stall_ms in which nothing of it was, the path "
         "is hung up and dialled again, and what it carried goes over another, once and only once.",
-        (Choice(f"qmctl link doctor {row['link']} --watch",
-                "changes nothing: look whether it goes on"),
-         Choice(f"qmctl link stop {row['link']} && qmctl link start {row['link']}",
-                "hangs up and dials now; nothing is lost or doubled")),
-    )  # fmt: skip
+        (
+            Choice(
+                f"qmctl link doctor {row['link']} --watch",
+                "changes nothing: look whether it goes on",
+            ),
+            Choice(
+                f"qmctl link stop {row['link']} && qmctl link start {row['link']}",
+                "hangs up and dials now; nothing is lost or doubled",
+            ),
+        ),
+    )
 
 
 def _slow(row: Row) -> Finding | None:
@@ -176,14 +216,19 @@ def _slow(row: Row) -> Finding | None:
     if not slow:
         return None
     return Finding(
-        "path-slow", Severity.WARNING, "; ".join(slow),
+        "path-slow",
+        Severity.WARNING,
+        "; ".join(slow),
         "Its network is slower or lossy, or its address another. It is given less; what is late "
         "on it is sent over another path as well, so nothing is lost or doubled.",
-        (Choice(f"qmctl link show {row['link']}", "changes nothing: tells which address it has"),
-         Choice(f"qmctl link alter {row['link']} HOST:PORT...",
-                "leaves a bad address out: all paths hang up and dial; nothing is lost or doubled"),
+        (
+            Choice(f"qmctl link show {row['link']}", "changes nothing: tells which address it has"),
+            Choice(
+                f"qmctl link alter {row['link']} HOST:PORT...",
+                "leaves a bad address out: all paths hang up and dial; nothing is lost or doubled",
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 def _stalled(look: Look) -> Finding | None:
@@ -197,13 +242,14 @@ def _stalled(look: Look) -> Finding | None:
     )
     each = ", ".join(f"path {path} {counted(times, 'time')}" for path, times in stalls.items())
     return Finding(
-        "path-stalled", Severity.WARNING if is_now else Severity.NOTE,
+        "path-stalled",
+        Severity.WARNING if is_now else Severity.NOTE,
         f"nothing moved for link.stall_ms: {each} since it was made, altered or started with the "
         f"daemon{'; just now again' if is_now else ''}",
         "The connection stood and the peer took nothing. Such a path is dialled again by itself, "
         "at its next address, and has twice as long then; what it carried went over another.",
         (Choice("qmctl events", "changes nothing: shows each stall as it happens (link stalled)"),),
-    )  # fmt: skip
+    )
 
 
 def _gap(look: Look) -> Finding | None:
@@ -254,13 +300,20 @@ def _grows(look: Look) -> Finding | None:
         return None
     grows = round((come - gone) * MINUTE_MS / SECOND_MS)
     return Finding(
-        "backlog-grows", Severity.WARNING,
+        "backlog-grows",
+        Severity.WARNING,
         f"more comes than goes: {messages(waiting)} wait, {gone:,.0f} messages/s go, "
         f"{come:,.0f}/s come: {grows:,} more in a minute",
         "It is up and works; the network or the peer's disk gives no more, or one connection "
         "does not fill a long line.",
-        (Choice(f"qmctl link alter {look.row['link']} --connections N",
-                "more paths at a time: hangs up and dials once; nothing is lost or doubled"),
-         Choice(f"qmctl -c {address_of(look.row)} status",
-                "changes nothing: look there at the longest turn, and at the disk")),
-    )  # fmt: skip
+        (
+            Choice(
+                f"qmctl link alter {look.row['link']} --connections N",
+                "more paths at a time: hangs up and dials once; nothing is lost or doubled",
+            ),
+            Choice(
+                f"qmctl -c {address_of(look.row)} status",
+                "changes nothing: look there at the longest turn, and at the disk",
+            ),
+        ),
+    )

@@ -80,9 +80,10 @@ def _rows(link: Row) -> list[Row]:
 def _print(link: Row, wide: int, *, is_long: bool, is_named: bool) -> None:
     verdict = link["verdict"]
     head = [
-        (f"{link['link']:<{wide}}  ", "bold"), (f"{verdict:<8}  ", STYLES[verdict]),
+        (f"{link['link']:<{wide}}  ", "bold"),
+        (f"{verdict:<8}  ", STYLES[verdict]),
         (standing(link), ""),
-    ]  # fmt: skip
+    ]
     output.words(head, others=wide + 12)
     if not is_long:
         return

@@ -63,9 +63,10 @@ def in_logical_order(
     ready = keys.lane(queue.id, keys.LANE_READY)
     chain = keys.complete(queue.id, b"") if all_available else keys.chain(queue.id, b"")
     turns = merge(
-        tx.scan(ready + place, keys.after(ready)), tx.scan(chain + place, keys.after(chain)),
+        tx.scan(ready + place, keys.after(ready)),
+        tx.scan(chain + place, keys.after(chain)),
         key=_place,
-    )  # fmt: skip
+    )
     for key, value in turns:
         is_same = after is not None and _place((key, value)) == place
         if key.startswith(chain):

@@ -139,9 +139,18 @@ class Following:
         number, before, size = max(hold.next, row.due), len(self._items), self._size
         count = min(self._count, before + OUT_MAX - len(hold.out))
         hold.next, self._size = take_run(
-            self._queue, self._tx, self._now, self._consumer, group_id, hold, number, count,
-            self._items, self._size, self._frame_bytes,
-        )  # fmt: skip
+            self._queue,
+            self._tx,
+            self._now,
+            self._consumer,
+            group_id,
+            hold,
+            number,
+            count,
+            self._items,
+            self._size,
+            self._frame_bytes,
+        )
         more = len(self._items) - before
         hold.is_told |= more > 0
         self._looked_at += more

@@ -161,9 +161,15 @@ class Groups:
         return 1 if row is None else row.highest + 1
 
     def enter_run(
-        self, tx: Transaction, group_id: bytes, arrival: int, count: int, put_us: int, *,
+        self,
+        tx: Transaction,
+        group_id: bytes,
+        arrival: int,
+        count: int,
+        put_us: int,
+        *,
         is_last: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Take in the next *count* members, whose rows are written; the first is at *arrival*."""
         row = self.row(tx, group_id)
         if row is None:

@@ -49,9 +49,16 @@ class Reader:
     """
 
     __slots__ = (
-        "calling", "client", "connection", "current", "has_credit", "holds", "line", "order",
+        "calling",
+        "client",
+        "connection",
+        "current",
+        "has_credit",
+        "holds",
+        "line",
+        "order",
         "queue_id",
-    )  # fmt: skip
+    )
 
     def __init__(self, connection: int, client: str, queue_id: int, order: int) -> None:
         self.connection = connection

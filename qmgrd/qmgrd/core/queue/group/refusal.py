@@ -50,6 +50,5 @@ def no_reader(queue: str, connection: int) -> RequestError:
         else f"nobody else reads groups of {queue}"
     )
     return RequestError(
-        ErrorCode.GROUP_NO_READER,
-        f"{fact}; start a consumer of groups; see: qmctl connection ls",
+        ErrorCode.GROUP_NO_READER, f"{fact}; start a consumer of groups; see: qmctl connection ls"
     )

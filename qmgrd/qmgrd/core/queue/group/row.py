@@ -46,11 +46,27 @@ class GroupRow:
 
     def encode(self) -> bytes:
         """Return the stored row."""
-        data: bytes = pack([
-            self.count, self.waiting, self.done, self.ahead, self.last, self.highest,
-            self.is_paused, self.is_closed, self.parked_number, self.parked_code, self.place,
-            self.first_us, self.changed_ms, self.due_ms, self.born, self.lowest, self.is_listed,
-        ])  # fmt: skip
+        data: bytes = pack(
+            [
+                self.count,
+                self.waiting,
+                self.done,
+                self.ahead,
+                self.last,
+                self.highest,
+                self.is_paused,
+                self.is_closed,
+                self.parked_number,
+                self.parked_code,
+                self.place,
+                self.first_us,
+                self.changed_ms,
+                self.due_ms,
+                self.born,
+                self.lowest,
+                self.is_listed,
+            ]
+        )
         return data
 
     @classmethod

@@ -73,9 +73,15 @@ def put_run(
             break
         checksum, four, expiry_ms, flags, envelope, body, found, at = unpack(record)
         rest = record[records.SUMMED_AT :]
-        if (found != group_id or at != number or flags not in _OF_A_GROUP or four != kind
-                or expiry_ms or len(record) != _PUT_BYTES + envelope + body
-                or crc32(rest) != checksum):  # fmt: skip
+        if (
+            found != group_id
+            or at != number
+            or flags not in _OF_A_GROUP
+            or four != kind
+            or expiry_ms
+            or len(record) != _PUT_BYTES + envelope + body
+            or crc32(rest) != checksum
+        ):
             break
         timestamp += 1
         trailer = origin + timestamp.to_bytes(8, "big")
@@ -112,9 +118,18 @@ def _count(queue: "Queue", tx: Transaction, stamper: Stamper, count: int, size: 
 
 
 def take_run(
-    queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, group_id: bytes, hold: Hold,
-    number: int, count: int, items: list[bytes], size: int, frame_bytes: int,
-) -> tuple[int, int]:  # fmt: skip
+    queue: "Queue",
+    tx: Transaction,
+    now: Now,
+    consumer: Consumer,
+    group_id: bytes,
+    hold: Hold,
+    number: int,
+    count: int,
+    items: list[bytes],
+    size: int,
+    frame_bytes: int,
+) -> tuple[int, int]:
     """Lease members of a group, from *number* on, while they lie side by side and are plain.
 
     Args:
@@ -138,13 +153,33 @@ def take_run(
         rank, arrival = place(key)
         if arrival in leases or number >= stop or size >= credit or len(value) <= least:
             break
-        (flags, target, delivered, failed, put_us, expires_ms, due_ms, checksum, origin, in_group,
-         envelope, body, found, at) = unpack(value)  # fmt: skip
+        (
+            flags,
+            target,
+            delivered,
+            failed,
+            put_us,
+            expires_ms,
+            due_ms,
+            checksum,
+            origin,
+            in_group,
+            envelope,
+            body,
+            found,
+            at,
+        ) = unpack(value)
         if at != number or found != group_id or arrival != there >= 0:
             break  # Another's; or something else lies between; or its group stands elsewhere in it.
-        if (flags or target or expires_ms or due_ms or in_group not in _OF_A_GROUP
-                or len(value) != least + envelope + body + origin
-                or crc32(value[_SUMMED_AT:]) != checksum):  # fmt: skip
+        if (
+            flags
+            or target
+            or expires_ms
+            or due_ms
+            or in_group not in _OF_A_GROUP
+            or len(value) != least + envelope + body + origin
+            or crc32(value[_SUMMED_AT:]) != checksum
+        ):
             break
         record = value[_RECORD_AT:]
         length = len(record)
@@ -154,8 +189,17 @@ def take_run(
             tags, tags_last = numbers.tags(queue.id, arrival), arrival | IN_BLOCK
         handle = tags[arrival & IN_BLOCK] ^ (checksum << COUNT_BITS | lease_count)
         priority = keys.PRIORITY_TOP - rank
-        lease = (handle, lessee, deadline_ms, priority, arrival, length, key,
-                 index_prefix + value[-8 - origin :], True)  # fmt: skip
+        lease = (
+            handle,
+            lessee,
+            deadline_ms,
+            priority,
+            arrival,
+            length,
+            key,
+            index_prefix + value[-8 - origin :],
+            True,
+        )
         leases[arrival] = own[arrival] = new(Lease, lease)
         leased[arrival] = group_id, number
         out[number] = arrival

@@ -197,9 +197,16 @@ class _Round(Following):
         if found is not None:
             stop = keys.lane(queue.id, keys.LANE_READY) + found[0]
         self._size, is_full = scan_ready(
-            queue, self._tx, self._now, self._consumer, self._count, self._items, self._size,
-            self._damaged, stop,
-        )  # fmt: skip
+            queue,
+            self._tx,
+            self._now,
+            self._consumer,
+            self._count,
+            self._items,
+            self._size,
+            self._damaged,
+            stop,
+        )
         self._frame_bytes += sum(map(len, self._items[before:]))
         if is_full:
             self._count = len(self._items)

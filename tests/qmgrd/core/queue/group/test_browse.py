@@ -26,10 +26,13 @@ def page_of(
 def fill(app: Client) -> None:
     """Put two groups whose members come mixed, and a message of none."""
     members = [(A, 2), (B, 1), (A, 1), (B, 3), (A, 3)]
-    app.put_records("Q", *[
-        record(group_id[:1] + b"%d" % number, group=(group_id, number, False))
-        for group_id, number in members
-    ])  # fmt: skip
+    app.put_records(
+        "Q",
+        *[
+            record(group_id[:1] + b"%d" % number, group=(group_id, number, False))
+            for group_id, number in members
+        ],
+    )
     app.put("Q", b"free")
 
 
@@ -54,9 +57,17 @@ def test_pages_of_any_length_show_the_same(app: Client, count: int) -> None:
 
 @pytest.mark.parametrize(
     "after",
-    [[4, 0], [4, 0, 1], [4, 0, 1, 0], [4, 0, "x", 1], [4, 0, None, 1], [4, 0, -1, 1],
-     [4, 0, 10**9, 1], [10, 0, 1, 1]],
-)  # fmt: skip
+    [
+        [4, 0],
+        [4, 0, 1],
+        [4, 0, 1, 0],
+        [4, 0, "x", 1],
+        [4, 0, None, 1],
+        [4, 0, -1, 1],
+        [4, 0, 10**9, 1],
+        [10, 0, 1, 1],
+    ],
+)
 def test_cursor_of_another_order_or_kind_is_refused(app: Client, after: list[Any]) -> None:
     fill(app)
     request = m.Browse(0, "Q", after, 10, 1 << 20, order=m.LOGICAL)

@@ -43,9 +43,12 @@ class Table:
     def enter(self, *numbers: int, last: int = 0, lane: int = keys.LANE_GROUPED) -> None:
         for number in numbers:
             self.groups.enter(
-                self.tx, Member(A, number), self.position(number, lane), is_last=number == last,
+                self.tx,
+                Member(A, number),
+                self.position(number, lane),
+                is_last=number == last,
                 put_us=7,
-            )  # fmt: skip
+            )
         self.refresh()
 
     def leave(self, *numbers: int, for_good: bool = True, lane: int = keys.LANE_GROUPED) -> None:

@@ -57,7 +57,7 @@ def test_index_is_as_if_each_member_had_a_row(
     assert members(store) == model
     assert [group_index.find(store, PREFIX, x) for x in range(30)] == [
         model.get(x) for x in range(30)
-    ]  # fmt: skip
+    ]
     from_start = [
         (int.from_bytes(key[-4:], "big"), at)
         for key, at in group_index.under(store, PREFIX, keys.group(1, GROUP, start))
@@ -97,12 +97,14 @@ def test_one_member_is_under_its_own_key_only() -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        (PREFIX + bytes(3), position(1)), (keys.group(1, GROUP, 3), position(1)[:-1]),
+        (PREFIX + bytes(3), position(1)),
+        (keys.group(1, GROUP, 3), position(1)[:-1]),
         (keys.group(1, GROUP, 3), position(1) + b"\0\0\0\1"),
         (keys.group(1, GROUP, 3), position(1) + b"\0\0\0\4"),
-        (keys.group(1, GROUP, 3), position(1) + b"\0\0\3"), (keys.group(1, GROUP, 0), position(1)),
+        (keys.group(1, GROUP, 3), position(1) + b"\0\0\3"),
+        (keys.group(1, GROUP, 0), position(1)),
     ],
-)  # fmt: skip
+)
 def test_rotten_row_is_none(key: bytes, value: bytes) -> None:
     assert not group_index.is_sound(key, value)
     store = MemoryStore()

@@ -15,11 +15,13 @@ from tests.qmgrd.core.harness import Client, Manager, items, record
 # line of numbers or lets one come before it; what makes it go step by step.
 wishes = st.lists(
     st.tuples(
-        st.sampled_from(["", "A", "B", "C"]), st.sampled_from([4, 4, 4, 9]), st.booleans(),
+        st.sampled_from(["", "A", "B", "C"]),
+        st.sampled_from([4, 4, 4, 9]),
+        st.booleans(),
         st.sampled_from([b"", b"", b"c"]),
     ),
     max_size=30,
-)  # fmt: skip
+)
 PLAIN = ("A", 4, False, b"")
 credits_ = st.lists(st.integers(1, 9), min_size=1, max_size=4)
 

@@ -16,17 +16,21 @@ A = group_id("A")
         (group_refusal.beyond_end(A, 99, 3), ErrorCode.VALUE_INVALID, "go on with 99", "4 at most"),
         (group_refusal.nothing_here(A), ErrorCode.VALUE_INVALID, "nothing of group A", "number"),
         (
-            group_refusal.leased("Q", A, 2, "billing"), ErrorCode.GROUP_IN_USE,
-            "number 2 of group A is leased to billing", "qmctl group pause Q A",
+            group_refusal.leased("Q", A, 2, "billing"),
+            ErrorCode.GROUP_IN_USE,
+            "number 2 of group A is leased to billing",
+            "qmctl group pause Q A",
         ),
         (
-            group_refusal.leased("Q", A, 2, ""), ErrorCode.GROUP_IN_USE,
-            "to a client without a name", "qmctl connection ls",
+            group_refusal.leased("Q", A, 2, ""),
+            ErrorCode.GROUP_IN_USE,
+            "to a client without a name",
+            "qmctl connection ls",
         ),
         (group_refusal.no_reader("Q", 0), ErrorCode.GROUP_NO_READER, "nobody else", "start"),
         (group_refusal.no_reader("Q", 9), ErrorCode.GROUP_NO_READER, "connection 9", "start"),
     ],
-)  # fmt: skip
+)
 def test_refusal_has_a_fact_and_a_remedy(
     error: RequestError, code: ErrorCode, fact: str, remedy: str
 ) -> None:

@@ -67,12 +67,22 @@ def test_missing_is_what_neither_left_nor_is_there(
 
 stored = st.builds(
     GroupRow,
-    count=numbers, waiting=numbers, done=numbers,
-    ahead=st.lists(st.tuples(numbers, numbers).map(list), max_size=3), last=numbers,
-    highest=numbers, is_paused=st.booleans(), is_closed=st.booleans(), parked_number=numbers,
-    parked_code=numbers, place=st.binary(max_size=9), first_us=numbers, changed_ms=numbers,
-    due_ms=numbers, born=numbers,
-)  # fmt: skip
+    count=numbers,
+    waiting=numbers,
+    done=numbers,
+    ahead=st.lists(st.tuples(numbers, numbers).map(list), max_size=3),
+    last=numbers,
+    highest=numbers,
+    is_paused=st.booleans(),
+    is_closed=st.booleans(),
+    parked_number=numbers,
+    parked_code=numbers,
+    place=st.binary(max_size=9),
+    first_us=numbers,
+    changed_ms=numbers,
+    due_ms=numbers,
+    born=numbers,
+)
 
 
 @given(stored)

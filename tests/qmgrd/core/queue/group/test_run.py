@@ -32,10 +32,24 @@ NOW = Now(1, 1_700_000_000_000_000)
 IDS = (b"A" * 24, b"B" * 24, bytes(24))
 bodies = st.binary(max_size=6) | st.just(bytes(3_950)) | st.just(bytes(9_000))
 members = st.tuples(
-    bodies, st.sampled_from(IDS[:2]) | st.sampled_from(IDS), st.integers(1, 8), st.booleans(),
-    st.sampled_from([{}, {}, {}, {"correlation_id": b"c"}, {"expiry_ms": 5}, {"delay_ms": 5},
-                     {"flags": 1}, {"flags": 2}, {"priority": 9}]),
-)  # fmt: skip
+    bodies,
+    st.sampled_from(IDS[:2]) | st.sampled_from(IDS),
+    st.integers(1, 8),
+    st.booleans(),
+    st.sampled_from(
+        [
+            {},
+            {},
+            {},
+            {"correlation_id": b"c"},
+            {"expiry_ms": 5},
+            {"delay_ms": 5},
+            {"flags": 1},
+            {"flags": 2},
+            {"priority": 9},
+        ]
+    ),
+)
 alone = bodies.map(lambda body: records.encode(Fields(body)))
 runs = st.tuples(st.sampled_from(IDS[:2]), st.integers(1, 4), st.integers(1, 8), st.booleans())
 
@@ -58,7 +72,7 @@ batches = st.lists(
         members.map(lambda x: [member(x)]) | runs.map(run) | alone.map(lambda x: [x]), max_size=6
     ).map(lambda pieces: [record for piece in pieces for record in piece]),
     max_size=4,
-)  # fmt: skip
+)
 steps = st.lists(
     st.tuples(st.sampled_from(["take", "take", "ack", "back"]), st.integers(1, 9)), max_size=12
 )
@@ -110,8 +124,9 @@ class Both:
             x: (hold.next, hold.has_ended, hold.out, hold.going)
             for x, hold in holds.by_group.items()
         }
-        leases = {x.arrival: (x.priority, x.size, x.key, x.index_key)
-                  for x in self.queue.leases.values()}  # fmt: skip
+        leases = {
+            x.arrival: (x.priority, x.size, x.key, x.index_key) for x in self.queue.leases.values()
+        }
         positions = groups.heads, groups.whole_heads, groups.rest_heads, self.queue.heads
         index = keys.of_queue(keys.SPACE_GROUP, self.queue.id)
         rows = {key: row for key, row in self.store.rows.items() if not key.startswith(index)}
@@ -169,5 +184,6 @@ def test_run_ends_with_its_group() -> None:
     both = Both(LOGICAL)
     refused, _ = both.put([*run((IDS[0], 1, 2, True)), *run((IDS[0], 3, 2, False))])
     assert [(index, code.name) for index, code, _ in refused] == [
-        (2, "GROUP_ENDED"), (3, "GROUP_ENDED"),
-    ]  # fmt: skip
+        (2, "GROUP_ENDED"),
+        (3, "GROUP_ENDED"),
+    ]

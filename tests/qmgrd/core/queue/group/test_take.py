@@ -57,9 +57,15 @@ def reads_of(others: int, *, all_available: bool) -> list[int]:
     for number in range(1, 5):
         before = store.reads
         request = m.Get(
-            app.next_id(), "Q", 1, 0, group_id=group_id("Z") if number == 1 else b"",
-            order=m.LOGICAL, all_available=all_available, reader=1,
-        )  # fmt: skip
+            app.next_id(),
+            "Q",
+            1,
+            0,
+            group_id=group_id("Z") if number == 1 else b"",
+            order=m.LOGICAL,
+            all_available=all_available,
+            reader=1,
+        )
         app.send(request)
         app.manager.rest()
         (delivery,) = app.delivered()
@@ -151,8 +157,10 @@ def test_what_a_consumer_of_groups_gives_back_unread_was_not_delivered() -> None
         app.manager.rest()
         held = app.delivered()
         assert [(x.body, x.delivered, x.state & m.STATE_REDELIVERED) for x in held] == [
-            (b"A1", 0, 0), (b"A2", 0, 0), (b"A3", 0, 0)
-        ]  # fmt: skip
+            (b"A1", 0, 0),
+            (b"A2", 0, 0),
+            (b"A3", 0, 0),
+        ]
         app.say(m.Cancel(request_id))
         assert app.settle(m.UNREAD, *held) == []
         app.manager.rest()
