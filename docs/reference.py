@@ -250,13 +250,13 @@ def _module(name: str, seen: set[object]) -> list[str]:
 
 
 def _public(module: Any) -> Iterator[str]:
-    """Yields a module's public functions and classes: `__all__`, or those defined in it."""
-    exported = getattr(module, "__all__", None)
+    """Yields the functions and classes of `__all__`, of a package's imports, or of a module."""
+    exported, is_package = getattr(module, "__all__", None), hasattr(module, "__path__")
     for name, found in vars(module).items():
         if not (inspect.isfunction(found) or inspect.isclass(found)):
             continue
-        own = found.__module__ == module.__name__ and not name.startswith("_")
-        if name in exported if exported is not None else own:
+        is_own = is_package or found.__module__ == module.__name__
+        if name in exported if exported is not None else is_own and not name.startswith("_"):
             yield name
 
 
