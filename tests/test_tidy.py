@@ -1,4 +1,4 @@
-"""The house rules that a machine can hold us to. STYLE gives the reasons."""
+"""The house rules that a machine can hold us to. docs/STYLE.md gives the reasons."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Each row of the matrix of crashes of a link, at either end, from many seeds (BEHAVIOUR 2.6, B16).
+"""Each row of the crash matrix of a link, from many seeds (docs/behaviour.md, B16).
 
 A seed chooses windows, paths and order, and lets things happen by chance before and after. In the
 end all that was put is consumed once, and nothing is left on the transmission queue.

@@ -1,4 +1,4 @@
-"""Any interleaving of putters and getters over many groups, with failures (BEHAVIOUR 7.4)."""
+"""Putters and getters of many groups, interleaved, with failures (docs/behaviour.md, E)."""
 
 from typing import Any
 

@@ -167,7 +167,7 @@ def test_what_a_consumer_of_groups_gives_back_unread_was_not_delivered() -> None
 
 
 def test_group_of_which_nothing_could_be_had_is_new_to_its_reader() -> None:
-    """D13: it is told of a group that somebody else had the first of."""
+    """The delivery is flagged: another reader had the first message of the group."""
     play = GroupPlayer()
     assert play("put A1") == "stored"
     assert play("other: get physical reader=0") == "has A1"
