@@ -16,6 +16,7 @@ import pytest
 REPO = Path(__file__).parents[2]
 BEHAVIOUR = REPO / "docs/behaviour.md"
 PAGES = (BEHAVIOUR, REPO / "docs/design.md")
+OWN_PATH = "tests/docs/test_behaviour_page.py"
 ROOTS = ("qmgrd", "protocol", "config", "tools", "spark", "tests")
 SHOWN_MAX = 2  # tests named for each id
 ID = re.compile(r"(?<![A-Za-z0-9])([A-EG])(\d{1,2}b?)(?![A-Za-z0-9])(?:-\1(\d{1,2}))?")
@@ -80,6 +81,8 @@ def citations() -> dict[str, set[Citation]]:
     ).stdout.split()
     found: dict[str, set[Citation]] = defaultdict(set)
     for path in listed:
+        if path == OWN_PATH:
+            continue
         if path.endswith(".py"):
             cite = cited_in_python
         elif path.startswith("tests/conversations/"):
