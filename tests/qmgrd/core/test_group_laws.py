@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -256,6 +257,7 @@ def _place(delivery: Delivery) -> Place:
     return group[0][:1].decode(), group[1]
 
 
+pytestmark = pytest.mark.slow
 TestGroups = Groups.TestCase
 TestGroups.settings = settings(
     max_examples=150,

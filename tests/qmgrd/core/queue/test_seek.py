@@ -559,6 +559,7 @@ steps = st.lists(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "ways",
     [
