@@ -1,14 +1,14 @@
 # docker build -t qmgrd . && docker run -p 127.0.0.1:7470:7470 -v qmgrd:/var/lib/qmgrd qmgrd
-# The volume must be on a local file system: LMDB maps its file into memory. The root may be read-only
-# (--read-only): the daemon writes nowhere else.
+# The volume must be on a local file system, because LMDB maps its file into memory. The root may be
+# read-only (--read-only): the daemon writes only to the volume.
 ARG PYTHON=3.11
 
 FROM python:${PYTHON}-slim AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
-# The same path in both stages: a virtual environment does not move.
+# Both stages use the same path, because a virtual environment cannot be moved.
 RUN python -m venv /opt/qmgrd
 WORKDIR /src
-# Before the source, so that a change of the source does not install them again.
+# Copied before the source, so a change of the source does not reinstall the requirements.
 COPY requirements-runtime.lock ./
 RUN /opt/qmgrd/bin/pip install --require-hashes -r requirements-runtime.lock
 COPY . ./

@@ -1,4 +1,4 @@
-# What one does with this repository: `make` alone lists it. Everything runs in .venv.
+# The tasks of this repository: `make` lists them. Everything runs in .venv.
 
 BIN     := .venv/bin
 STAMP   := .venv/.stamp
@@ -13,7 +13,7 @@ MINUTES ?= 60
 FLIGHTS ?= 0
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# As root, installs the first Debian package of $(1) that there is; else says what is missing.
+# As root, installs the first available Debian package of $(1); otherwise names the missing package.
 APT = if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	    echo "setup: apt-get install $(firstword $(1))"; export DEBIAN_FRONTEND=noninteractive; \
 	    apt-get update -qq; \
@@ -22,20 +22,20 @@ APT = if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	    done; \
 	else echo "setup: please install the Debian package $(firstword $(1))"; fi
 
-.PHONY: help setup test long check format docs demo roundtrip bench figures sim crash hostile stream snapshots inject fuzz soak mutate \
+.PHONY: help setup quick test long check format docs demo roundtrip bench figures sim crash hostile stream snapshots inject fuzz soak mutate \
     lock clean
 
-help: ## this list (0 flights are all of them)
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1\t\2/p' Makefile | expand -t 8 | sed 's/^/  make /'
+help: ## this list (FLIGHTS=0 means all flights)
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1\t\2/p' Makefile | expand -t 10 | sed 's/^/  make /'
 
-setup: $(STAMP) ## .venv from the locked requirements, and a Java for Spark
+setup: $(STAMP) ## create .venv from the locked requirements, and install Java for Spark
 
 $(STAMP): requirements.lock pyproject.toml
 	@for python in $(PYTHONS); do \
 	    $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null && break; \
 	    python=; \
 	done; \
-	[ "$$python" ] || { echo "setup: Python 3.11 or newer is needed (Debian: python3.11-venv)"; exit 1; }; \
+	[ "$$python" ] || { echo "setup: requires Python 3.11 or newer (Debian: python3.11-venv)"; exit 1; }; \
 	$$python -c 'import ensurepip' 2> /dev/null \
 	    || { $(call APT,python3-venv); }; \
 	echo "setup: .venv with $$($$python --version)"; \
@@ -46,20 +46,23 @@ $(STAMP): requirements.lock pyproject.toml
 	    *) echo "setup: Spark needs Java 17, 21 or 25"; \
 	       $(call APT,$(JAVAS:%=openjdk-%-jre-headless));; \
 	esac
-	@command -v strace > /dev/null || { echo "setup: strace makes system calls fail, for tests"; $(call APT,strace); }
-	@echo "setup: the locked requirements (one to three minutes at first; PySpark is large)"
+	@command -v strace > /dev/null || { echo "setup: tests need strace, which makes system calls fail"; $(call APT,strace); }
+	@echo "setup: the locked requirements (the first time takes one to three minutes, because PySpark is large)"
 	@$(BIN)/pip install --quiet --require-hashes -r requirements.lock
 	@$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 	@echo "setup: done"
 
-test: setup ## the whole test suite; ARGS="-k queue" narrows it
+test: setup ## run the whole test suite; ARGS="-k queue" selects tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q $(ARGS)
 
-long: setup ## the tests that take a minute each: clusters, campaigns, benchmarks
+quick: setup ## the unit tests of the core and the protocol, in less than a minute; ARGS=
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not long and not slow" tests/qmgrd/core tests/qmgr_protocol $(ARGS)
+
+long: setup ## run the tests that take a minute each: clusters, campaigns, benchmarks
 	$(BIN)/python -m pytest -q -m long $(ARGS)
 
-check: setup ## what CI runs: format, lint, types, imports, simulator, tests
+check: setup ## run the checks of CI: format, lint, types, imports, simulator, tests
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
@@ -67,64 +70,64 @@ check: setup ## what CI runs: format, lint, types, imports, simulator, tests
 	@$(MAKE) --no-print-directory sim SEEDS=100
 	@$(MAKE) --no-print-directory test
 
-format: setup ## put the code into shape
+format: setup ## format the code
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-docs: setup ## the site in build/site; fails on what leads nowhere
+docs: setup ## build the site in build/site; broken links are errors
 	@$(BIN)/python -m docs.build
 
-demo: setup ## the main job, end to end, on real flights; FLIGHTS=n: the first n
+demo: setup ## run the main job end to end on real flights; FLIGHTS=n: only the first n
 	@$(BIN)/python -m qmgr_demo --flights $(FLIGHTS)
 
-roundtrip: setup ## flights onto a queue, and by Spark, Parquet and Delta out again; FLIGHTS=n
+roundtrip: setup ## put flights on a queue and read them by Spark, Parquet and Delta; FLIGHTS=n
 	@$(BIN)/python -m tests.pyspark_qmgr.roundtrip --flights $(FLIGHTS)
 
-bench: setup ## beside its peers, then alone, 35 minutes; ROWS=, PEERS=, SECONDS=, SCALE=
+bench: setup ## compare with other brokers, then run alone, 35 minutes; ROWS=, PEERS=, SECONDS=, SCALE=
 	@$(BIN)/python -m qmgr_bench \
 	    $(if $(ROWS),--rows $(ROWS)) $(if $(PEERS),--peers $(PEERS)) \
 	    $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SCALE),--scale $(SCALE))
 
-figures: setup ## the last bench into docs/benchmarks.md, docs/img and the README
+figures: setup ## write the last bench to docs/benchmarks.md, docs/img and the README
 	@$(BIN)/python -m qmgr_bench --publish
 
-sim: setup ## SEEDS=n simulated networks, from seed START=n on
+sim: setup ## simulate SEEDS=n networks, from seed START=n
 	@$(BIN)/python -m tests.sim.run --seeds $(SEEDS) --start $(START)
 
-crash: setup ## the real daemon killed and checked, CYCLES=n times; LINK=1: links, on a bad network
+crash: setup ## kill and check the real daemon CYCLES=n times; LINK=1: links on a bad network
 	@$(BIN)/python -m tests.process.crash --cycles $(CYCLES) $(if $(LINK),--link)
 
-hostile: setup ## hostile clients of each kind against the real daemon, for MINUTES=n; SEED=, ONLY=kinds
+hostile: setup ## attack the real daemon with hostile clients for MINUTES=n; SEED=, ONLY=kinds
 	@$(BIN)/python -m tests.process.hostile --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) \
 	    $(if $(ONLY),--only $(ONLY))
 
-stream: setup ## a stream of history, its executors and its daemon killed, CYCLES=n times
+stream: setup ## kill a stream of history, its executors and its daemon CYCLES=n times
 	@$(BIN)/python -m tests.pyspark_qmgr.stream_kill --cycles $(CYCLES) $(if $(SEED),--seed $(SEED))
 
-snapshots: setup ## one each second under full load for SECONDS=n, each verified; what it costs
+snapshots: setup ## take and verify a snapshot each second under full load for SECONDS=n; show the cost
 	@$(BIN)/python -m tests.process.snapshots $(if $(SECONDS),--seconds $(SECONDS))
 
-inject: setup ## the real daemon with one failing system call after the other; ARGS="--call fsync"
+inject: setup ## run the real daemon with one system call that fails, for each call in turn; ARGS="--call fsync"
 	@$(BIN)/python -m tests.process.inject $(ARGS)
 
-fuzz: setup ## N=n damaged inputs
+fuzz: setup ## test N=n damaged inputs
 	@$(BIN)/python -m tests.fuzz --count $(N)
 
-soak: setup ## the simulator, and rules on queues against a model, for MINUTES=n
+soak: setup ## run the simulator, and compare queues with a model, for MINUTES=n
 	@$(BIN)/python -m tests.qmgrd.core.machine.run --minutes $(MINUTES) & machine=$$!; \
 	$(BIN)/python -m tests.sim.run --minutes $(MINUTES); sim=$$?; \
 	wait $$machine && exit $$sim
 
-mutate: setup ## the tests held to changed code; MODULES="window put" narrows it
+mutate: setup ## check that tests find changes in the code; MODULES="window put" selects modules
 	@nice -n 10 $(BIN)/python -m tests.mutate $(MODULES)
 
-lock: ## locks what pyproject.toml requires (needs uv); UPGRADE=1: newest
+lock: ## lock the requirements of pyproject.toml (needs uv); UPGRADE=1: the newest versions
 	@lock() { uv pip compile -q --generate-hashes --no-emit-index-url --python-version 3.11 \
 	    --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade) pyproject.toml "$$@"; }; \
 	lock --all-extras -o requirements.lock && \
 	lock -c requirements.lock -o requirements-runtime.lock
 
-clean: ## removes .venv, build/ and all caches
+clean: ## remove .venv, build/ and all caches
 	rm -rf .venv build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache \
 	    spark-warehouse
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""Builds the site: the pages, and those that are made from the code. `make docs` runs it.
+"""Builds the site from the pages and from the code. `make docs` runs it.
 
 docs/*.md, docs/adr, PROTOCOL.md, CHANGELOG.md ──┐
 the model of the configuration ─ configuration.md ├─▶ build/docs ──Sphinx──▶ build/site ──▶ checked
@@ -20,7 +20,7 @@ from docs import reference
 
 REPO = Path(__file__).parent.parent
 ELSEWHERE = {"protocol/PROTOCOL.md": "protocol.md", "CHANGELOG.md": "changelog.md"}
-LEFT_OUT = {"docs/PLAN.md"}  # for whoever goes on with the work
+LEFT_OUT = {"docs/PLAN.md"}  # for developers
 CONTENTS = {
     "Use": [
         "start",
@@ -34,14 +34,22 @@ CONTENTS = {
         "export",
     ],
     "Operate": ["operating", "configuration", "cli", "errors"],
-    "Trust": ["PROMISES", "benchmarks", "ledger"],
-    "Look inside": ["ARCHITECTURE", "adr/index", "protocol", "api/index", "changelog"],
+    "Trust": ["PROMISES", "behaviour", "not-built", "benchmarks", "ledger"],
+    "Look inside": [
+        "ARCHITECTURE",
+        "design",
+        "adr/index",
+        "protocol",
+        "api/index",
+        "STYLE",
+        "changelog",
+    ],
 }
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<to>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
 
 
 def main(folder: Path) -> int:
-    """Build it into *folder*/site; return 0 if nothing is wrong with it."""
+    """Builds the site in *folder*/site and returns 0 if it has no faults."""
     source, site = folder / "docs", folder / "site"
     for old in (source, site):
         shutil.rmtree(old, ignore_errors=True)
@@ -54,7 +62,7 @@ def main(folder: Path) -> int:
 
 
 def gather(source: Path) -> None:
-    """Put all pages into *source*, with the links between them."""
+    """Writes all pages to *source*, with the links between them."""
     pages = {
         path.relative_to(REPO).as_posix(): path.relative_to(REPO / "docs").as_posix()
         for path in sorted((REPO / "docs").rglob("*.md"))
@@ -82,26 +90,26 @@ def gather(source: Path) -> None:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a page, in a folder that may be new."""
+    """Writes a page and creates its folder if necessary."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 
 
 def toctree(caption: str, names: list[str]) -> str:
-    """Return a part of the table of contents."""
+    """Returns a part of the table of contents."""
     return "\n".join(
         ["", "```{toctree}", f":caption: {caption}", ":hidden:", "", *names, "```", ""]
     )
 
 
 def decisions(names: list[str]) -> str:
-    """Return the page that lists the decisions."""
+    """Returns the page that lists the decisions."""
     pages = "\n".join(name.removeprefix("adr/").removesuffix(".md") for name in sorted(names))
-    return f"# Decisions\n\nEach with its reason and its price.\n\n```{{toctree}}\n{pages}\n```\n"
+    return f"# Decisions\n\nEach has its reason and its price.\n\n```{{toctree}}\n{pages}\n```\n"
 
 
 def linked(text: str, path: str, name: str, pages: dict[str, str], source: Path) -> str:
-    """Return a page whose links lead to pages of the site, or to copies of files."""
+    """Returns a page whose links point to pages of the site, or to copies of files."""
 
     def where(match: re.Match[str]) -> str:
         words, to, anchor = match["text"], match["to"], match["anchor"] or ""
@@ -115,19 +123,19 @@ def linked(text: str, path: str, name: str, pages: dict[str, str], source: Path)
             write(source / "_static" / "files" / known, target.read_text())
             return f'<a href="{up(name)}_static/files/{known}">{words.replace("`", "")}</a>'
         if target.exists():
-            return words  # A folder, or what is for those with the source tree.
-        return match[0]  # Sphinx says that it leads nowhere, and where it stands.
+            return words  # A folder or file that exists only in the source tree.
+        return match[0]  # Sphinx reports the broken link with its place.
 
     return LINK.sub(where, text)
 
 
 def up(name: str) -> str:
-    """Return the way from a page to the top."""
+    """Returns the relative path from a page to the top."""
     return "../" * name.count("/")
 
 
 class Page(HTMLParser):
-    """What a page of the site refers to, and what can be referred to on it."""
+    """The references of a page of the site, and its anchors."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -137,7 +145,7 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Take in a tag."""
+        """Records the references and the anchor of a tag."""
         found = dict(attrs)
         self.ids.add(found.get("id") or "")
         if tag == "a" and found.get("href"):
@@ -147,7 +155,7 @@ class Page(HTMLParser):
 
 
 def faults(site: Path) -> Iterator[str]:
-    """Yield the links that lead nowhere, and what a page would fetch from elsewhere."""
+    """Yields broken links, and files that a page would load from other sites."""
     pages = {path: Page(path.read_text()) for path in site.rglob("*.html")}
     for path, page in pages.items():
         name = path.relative_to(site)
@@ -161,9 +169,9 @@ def faults(site: Path) -> Iterator[str]:
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             anchor = unquote(parts.fragment)
             if not target.exists():
-                yield f"{name}: {link} leads nowhere"
+                yield f"{name}: {link}: broken link"
             elif anchor and target in pages and anchor not in pages[target].ids:
-                yield f"{name}: {link}: there is no such place"
+                yield f"{name}: {link}: broken anchor"
     for style in site.rglob("*.css"):
         for address in re.findall(r"url\(['\"]?((?:https?:)?//[^)'\"]+)", style.read_text()):
             yield f"{style.relative_to(site)}: loads {address}"

@@ -1,4 +1,4 @@
-"""The pages that are made from the code: options, commands, errors, Python names."""
+"""Generates pages from the code: options, commands, errors, Python names."""
 
 import inspect
 import re
@@ -53,7 +53,7 @@ PYTHON = {
         ],
     ),
 }
-NOUNS = {  # of codes, by the hundred
+NOUNS = {  # headings, by the hundreds of the codes
     1: "Connections",
     2: "Any request",
     3: "Queues",
@@ -75,28 +75,33 @@ NOUNS = {  # of codes, by the hundred
 
 
 def configuration() -> str:
-    """Return the page of all options."""
+    """Returns the page of all options."""
     parts = [
         "# Configuration reference",
         "",
-        "Every option of `qmgrd.toml`, from the model that checks it. A size is a number of bytes "
-        'or a text such as `"64 GiB"`, a time a number of milliseconds or a text such as `"30 s"`. '
-        f"In the environment `store.map_bytes` is `{PREFIX}STORE__MAP_BYTES`.",
+        "This page lists every option of `qmgrd.toml`. A size is a number of bytes or a text such "
+        'as `"64 GiB"`. A time is a number of milliseconds or a text such as `"30 s"`. '
+        f"In the environment, `store.map_bytes` is `{PREFIX}STORE__MAP_BYTES`.",
         "",
     ]
     for section, field in Config.model_fields.items():
-        parts += [f"## {section}", "", "| option | default | may be | |", "|---|---|---|---|"]
+        parts += [
+            f"## {section}",
+            "",
+            "| option | default | allowed values | meaning |",
+            "|---|---|---|---|",
+        ]
         for name, option in type(field.default).model_fields.items():
             quantity = next((x for x in option.metadata if isinstance(x, Quantity)), None)
             default = getattr(field.default, name)
             shown = quantity.text(default) if quantity else _toml(default)
-            may_be = _may_be(option, quantity)
-            parts.append(f"| `{name}` | `{shown}` | {may_be} | {_escaped(option.description)} |")
+            allowed = _allowed(option, quantity)
+            parts.append(f"| `{name}` | `{shown}` | {allowed} | {_escaped(option.description)} |")
         parts.append("")
     return "\n".join(parts)
 
 
-def _may_be(option: Any, quantity: Quantity | None) -> str:
+def _allowed(option: Any, quantity: Quantity | None) -> str:
     if quantity:
         return quantity.bounds
     if choices := get_args(option.annotation):
@@ -118,7 +123,7 @@ def _toml(value: object) -> str:
 
 
 def commands() -> str:
-    """Return the page of all commands of qmctl."""
+    """Returns the page of all commands of qmctl."""
     root = typer.main.get_command(app)
     context = root.make_context("qmctl", [], resilient_parsing=True)
     shared = {param.name for param in root.params} | {"help"}
@@ -127,7 +132,7 @@ def commands() -> str:
         "",
         *_prose(root.help or ""),
         "",
-        "These stand before or behind any command:",
+        "You can give these options before or after any command:",
         "",
     ]
     parts += [*_options(root, context, set()), "", *_prose(root.epilog or ""), ""]
@@ -156,7 +161,7 @@ def _walk(group: Any, context: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _prose(text: str) -> Iterator[str]:
-    r"""Yield paragraphs as prose; what is not to be wrapped (\b, or indented) as it stands."""
+    r"""Yields paragraphs as prose, and preformatted paragraphs (\b, or indented) unchanged."""
     for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(text)):
         if paragraph.startswith("\b") or re.search(r"(?m)^  ", paragraph):
             yield from ("```text", paragraph.removeprefix("\b").strip("\n"), "```", "")
@@ -174,7 +179,7 @@ def _options(command: Any, context: Any, left_out: set[str]) -> Iterator[str]:
         yield "| | |"
         yield "|---|---|"
     for record in records:
-        if record:  # None is a hidden one.
+        if record:  # None means a hidden parameter.
             signature, meaning = (" ".join(text.split()).replace("|", "\\|") for text in record)
             yield f"| `{signature}` | {_escaped(meaning)} |"
 
@@ -187,17 +192,17 @@ def _escaped(text: str) -> str:
 
 
 def errors() -> str:
-    """Return the page of all codes: what each means, and what to do about it."""
+    """Returns the page of all codes, with meanings and remedies."""
     parts = [
         "# Errors",
         "",
-        "The same code in commands, clients, logs and on the wire. Its class tells whether to try "
-        "again:",
+        "Commands, clients, logs and the protocol use the same codes. The class of a code states "
+        "whether to retry:",
         "",
         *(f"* **{kind.word}**: {kind.means}" for kind in ErrorClass),
         "",
-        "In a shell `qmctl explain CODE` tells the same, of a name, a number, or a reason code of "
-        "IBM MQ; its number stands here where it has one for the same thing.",
+        "`qmctl explain CODE` shows the same. CODE is a name, a number, or a reason code of IBM "
+        "MQ. The column MQ has the equivalent reason code of IBM MQ, if one exists.",
     ]
     for noun, codes in groupby(ErrorCode, lambda code: NOUNS[code // 100]):
         parts += ["", f"## {noun}", "", "| code | class | means | what to do | MQ |"]
@@ -218,9 +223,9 @@ def errors() -> str:
 
 
 def python_names() -> dict[str, str]:
-    """Return the pages of public names, by page."""
+    """Returns the pages of public Python names."""
     names = "\n".join(PYTHON)
-    index = "# Python names\n\nWhat the packages promise, from their docstrings.\n\n"
+    index = "# Python names\n\nThe public names of the packages, from their docstrings.\n\n"
     found = {"api/index.md": f"{index}```{{toctree}}\n{names}\n```\n"}
     seen: set[object] = set()
     for page, (title, modules) in PYTHON.items():
@@ -245,18 +250,18 @@ def _module(name: str, seen: set[object]) -> list[str]:
 
 
 def _public(module: Any) -> Iterator[str]:
-    """Yield the functions and classes that a module offers: as it says, else those made there."""
-    said = getattr(module, "__all__", None)
+    """Yields the functions and classes of `__all__`, of a package's imports, or of a module."""
+    exported, is_package = getattr(module, "__all__", None), hasattr(module, "__path__")
     for name, found in vars(module).items():
         if not (inspect.isfunction(found) or inspect.isclass(found)):
             continue
-        own = found.__module__ == module.__name__ and not name.startswith("_")
-        if name in said if said is not None else own:
+        is_own = is_package or found.__module__ == module.__name__
+        if name in exported if exported is not None else is_own and not name.startswith("_"):
             yield name
 
 
 def _rank(found: object) -> int:
-    """Return the place of a kind: what one calls, what one holds, what is raised."""
+    """Returns the sort key of a kind: functions, then classes, then exceptions."""
     if not inspect.isclass(found):
         return 0
     return 2 if issubclass(found, BaseException) else 1

@@ -1,4 +1,4 @@
-"""The page docs/tables.md, from the tables themselves. tests/docs/test_tables_page.py holds it."""
+"""Generates the page docs/tables.md from the tables. tests/docs/test_tables_page.py checks it."""
 
 import re
 
@@ -10,15 +10,17 @@ from qmgr_tables.tables.registry import TABLES
 HEAD = """\
 # Tables
 
-What `option("table", NAME)` reads of a snapshot; [Spark](spark.md) says how, and has the other
-options. Each column may be null, and is where there is nothing to say. Within a version of a table
-no column is changed; new ones come at the end.
+Spark and `qmctl export` read these tables from a snapshot. To read one with Spark, use
+`option("table", NAME)`. The page [Spark](spark.md) describes this and the other options. Every
+column may be null, and is null if it does not apply. Within a version of a table, existing columns
+never change. New columns are added at the end.
 
-Rows of a store that rotted before the snapshot was taken stop no query: column `damage` says what
-is wrong, and what cannot be known is null. Of messages it is their state, `damaged`.
+If rows of a store were damaged before the snapshot was taken, queries still succeed. The column
+`damage` describes the damage, and unknown values are null. In the table `messages`, the state is
+`damaged`.
 
-A filter on a column marked with \u2713 spares reading, if Spark's
-`spark.sql.python.filterPushdown.enabled` is on; options do in any case.
+If Spark's `spark.sql.python.filterPushdown.enabled` is on, a filter on a column marked with \u2713
+reduces the rows that are read. Options always do.
 """
 _WORDS = {
     "string": "string",
@@ -32,26 +34,28 @@ _WORDS = {
 
 
 def page() -> str:
-    """Return the page."""
-    listed = ["| table | version | |", "|---|---|---|"]
+    """Returns the page."""
+    listed = ["| table | version | content |", "|---|---|---|"]
     for table in TABLES.values():
         listed.append(f"| [`{table.name}`](#{table.name}) | {table.version} | {table.text} |")
     return "\n".join([HEAD, *listed, "", *(_section(table) for table in TABLES.values())])
 
 
 def _section(table: Table) -> str:
-    said = [f"{_sentence(table.text)}."]
+    sentences = [f"{_sentence(table.text)}."]
     if table.takes:
-        said.append(f"It takes {_listed([f'`{option}`' for option in table.takes])}.")
+        sentences.append(
+            f"Supports the options {_listed([f'`{option}`' for option in table.takes])}."
+        )
     if table.time:
-        said.append(f"`since` and `until` are held against `{table.time}`.")
-    rows = ["| column | type | | |", "|---|---|---|---|"]
+        sentences.append(f"`since` and `until` apply to `{table.time}`.")
+    rows = ["| column | type | filter | description |", "|---|---|---|---|"]
     for column in table.columns:
         mark = "\u2713" if column.name in table.pushed else ""
         rows.append(
             f"| `{column.name}` | {_type(column.type)} | {mark} | {_escaped(column.text)} |"
         )
-    return "\n".join([f"## {table.name}", "", " ".join(said), "", *rows, ""])
+    return "\n".join([f"## {table.name}", "", " ".join(sentences), "", *rows, ""])
 
 
 def _sentence(text: str) -> str:
@@ -67,5 +71,5 @@ def _type(type_: pa.DataType) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return *text* with what Markdown would take for its own."""
+    """Returns *text* with the special characters of Markdown escaped."""
     return re.sub(r"([\\*_|<>#~])", r"\\\1", text)

@@ -1,4 +1,4 @@
-"""The house rules that a machine can hold us to. STYLE gives the reasons."""
+"""The house rules that a machine can hold us to. docs/STYLE.md gives the reasons."""
 
 import ast
 import re
@@ -11,7 +11,7 @@ import pytest
 REPO = Path(__file__).parent.parent
 ROOTS = ("qmgrd", "protocol", "config", "tools", "spark")
 SOURCES = sorted(path for root in ROOTS for path in (REPO / root).glob("*/**/*.py"))
-FUNCTION_LINES_MAX = 50  # without the docstring
+FUNCTION_STATEMENTS_MAX = 45  # without the docstring
 MODULE_LINES_MAX = (
     450  # A longer one may have two senses; nobody splits a module only to stay below.
 )
@@ -76,15 +76,10 @@ def reach(imported: Mapping[str, Collection[str]], start: str) -> set[str]:
     return found
 
 
-def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """The lines of a function from `def` on, without its docstring."""
-    assert function.end_lineno is not None
-    lines = function.end_lineno - function.lineno + 1
-    if ast.get_docstring(function, clean=False) is None:
-        return lines
-    docstring = function.body[0]
-    assert docstring.end_lineno is not None
-    return lines - (docstring.end_lineno - docstring.lineno + 1)
+def statements(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The statements in a function, however the formatter breaks its lines."""
+    count = sum(isinstance(node, ast.stmt) for node in ast.walk(function)) - 1
+    return count - (ast.get_docstring(function, clean=False) is not None)
 
 
 def counters_set(tree: ast.AST) -> Iterator[int]:
@@ -124,8 +119,8 @@ def complaints(name: str, text: str) -> Iterator[str]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
-        if (lines := body_lines(node)) > FUNCTION_LINES_MAX:
-            yield f"{name}:{node.lineno}: {node.name} has {lines} lines"
+        if (count := statements(node)) > FUNCTION_STATEMENTS_MAX:
+            yield f"{name}:{node.lineno}: {node.name} has {count} statements"
     yield from set_by_hand(name, tree)
     if name.startswith(PURE):
         for line, imported in imports(tree):
@@ -233,7 +228,11 @@ def test_each_message_is_in_the_protocol() -> None:
         ("qmgrd/qmgrd/core/jobs/purge.py", "context.rows += 2\n", ":1: counts rows by hand"),
         ("qmgrd/qmgrd/core/jobs/purge.py", "self._context.tx.rows_used = 2\n", ":1: counts rows"),
         ("qmgrd/qmgrd/core/jobs/purge.py", "counters.a = counters.b = 0\n", ":1: sets a counter"),
-        ("tools/qmgr_tools/top/top.py", "def f():\n" + "    x = 1\n" * 50, ":1: f has 51 lines"),
+        (
+            "tools/qmgr_tools/top/top.py",
+            "def f():\n" + "    x = 1\n" * 46,
+            ":1: f has 46 statements",
+        ),
     ],
 )
 def test_rule_is_broken(name: str, text: str, complaint: str) -> None:
@@ -241,5 +240,5 @@ def test_rule_is_broken(name: str, text: str, complaint: str) -> None:
 
 
 def test_docstring_does_not_count_as_body() -> None:
-    text = 'def f():\n    """\n' + "    Words.\n" * 60 + '    """\n' + "    x = 1\n" * 49
+    text = 'def f():\n    """\n' + "    Words.\n" * 60 + '    """\n' + "    x = 1\n" * 45
     assert list(complaints("tools/qmgr_tools/top/top.py", text)) == []

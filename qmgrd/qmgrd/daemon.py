@@ -15,6 +15,7 @@ import structlog
 from qmgr_config.model import FRAME_OVERHEAD_BYTES, Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.version import VERSION
 from qmgrd.core.broker import Broker
 from qmgrd.core.catalogue.boot import Boot
 from qmgrd.core.context.context import Dial, Outcome
@@ -36,7 +37,7 @@ from qmgrd.process.turn_times import TurnTimes
 from qmgrd.snapshot.desk import SnapshotDesk
 from qmgrd.store.lmdb_store import LmdbStore, StoreReplaced
 
-SOFTWARE = "qmgrd/0.1.0"
+SOFTWARE = f"qmgrd/{VERSION}"
 KEEP_OUT_MS = 60_000
 DRAIN_MAX_MS = 2_000  # at a stop, for peers to fetch what is written
 LEAVE_MAX_MS = 250  # and, once they have, to close their end

@@ -73,8 +73,11 @@ def times(*columns: tuple[str, str]) -> tuple[Column, ...]:
 
 
 # What the rows of every table end with that is read from the rows of a store.
-DAMAGE = texts(("damage", "what is wrong with what is stored of it; null of what is sound"))
+DAMAGE = texts(("damage", "what is wrong with the stored row; null if it is sound"))
 SNAPSHOT = (
-    *texts(("queue_manager", "whose snapshot it is"), ("snapshot_id", "which one")),
-    *longs(("turn", "the turn of that queue manager that the snapshot shows")),
+    *texts(
+        ("queue_manager", "the queue manager of the snapshot"),
+        ("snapshot_id", "the id of the snapshot"),
+    ),
+    *longs(("turn", "the queue manager's turn that the snapshot shows")),
 )

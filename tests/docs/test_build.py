@@ -22,9 +22,9 @@ def test_link_leads_to_the_page_or_to_a_copy_of_the_file(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("body", "fault"),
     [
-        ('<a href="none.html">', "none.html leads nowhere"),
-        ('<a href="other.html#none">', "other.html#none: there is no such place"),
-        ('<a href="#none">', "#none: there is no such place"),
+        ('<a href="none.html">', "none.html: broken link"),
+        ('<a href="other.html#none">', "other.html#none: broken anchor"),
+        ('<a href="#none">', "#none: broken anchor"),
         ('<script src="https://cdn.example/x.js">', "loads https://cdn.example/x.js"),
         ('<link href="//cdn.example/x.css">', "loads //cdn.example/x.css"),
     ],

@@ -28,8 +28,8 @@ def test_each_column_stands_once_in_its_section(name: str) -> None:
 
 def test_what_it_takes_is_said() -> None:
     section = page().partition("\n## queues\n")[2].partition("\n## ")[0]
-    assert "It takes `queues` and `queuesPattern`." in section
-    assert "`since` and `until` are held against `at`." in page()
+    assert "Supports the options `queues` and `queuesPattern`." in section
+    assert "`since` and `until` apply to `at`." in page()
 
 
 def test_pages_have_each_option_once() -> None:

@@ -14,7 +14,7 @@ from qmgrd.core.jobs.job import SLICE_ROWS
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as sealed
 from qmgrd.core.limits.work import Work
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.far import Far
 from tests.qmgrd.core.harness import Client, Manager, record
 from tests.qmgrd.core.pubsub import Hub

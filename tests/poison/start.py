@@ -20,7 +20,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RequestError
 from qmgrd.core.limits.work import FAILURES_MAX, Failures
 from qmgrd.core.turn import TurnFailed
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.poison.damage import Damage, damage
 from tests.poison.filled import HOUR_MS, SAFE, filled, manager_of
 from tests.qmgrd.core.harness import Client, Manager, record

@@ -18,8 +18,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from qmgr_demo.cluster import Node
-from qmgr_tools.proxy.pipe import Shape
-from qmgr_tools.proxy.proxy import BOTH, Proxy, Way
+from qmgr_proxy.pipe import Shape
+from qmgr_proxy.proxy import BOTH, Proxy, Way
 from tests.process.kill import kill_some
 
 KINDS = {"kill": 4, "stop": 2, "cut": 4, "stall": 3, "slow": 3, "refuse": 2}  # how often

@@ -19,7 +19,7 @@ from typing import Any
 
 from qmgr_client.aio import connect
 from qmgr_demo.cluster import Node
-from qmgr_tools.proxy.proxy import Proxy
+from qmgr_proxy.proxy import Proxy
 from qmgrd.verify.verify import verify
 from tests.process.link_faults import LinkFaults
 from tests.process.load import STALL_MAX_S, WAIT_MS, Load

@@ -4,7 +4,7 @@ from qmgr_bench.tap import Tap
 from qmgr_protocol import layout
 from qmgr_protocol import messages as m
 from qmgr_protocol.frame import encode
-from qmgr_tools.proxy.proxy import Way
+from qmgr_proxy.proxy import Way
 
 OPEN = m.LinkOpen(1, bytes(24), 1, 8, bytes(16), 3)
 

@@ -5,7 +5,7 @@ from qmgr_bench.transfer_flows import Flows, of_channel, of_confirms, of_tap
 from qmgr_protocol import layout
 from qmgr_protocol import messages as m
 from qmgr_protocol.frame import encode
-from qmgr_tools.proxy.proxy import Way
+from qmgr_proxy.proxy import Way
 
 
 @pytest.mark.parametrize("messages", [1, 50, 1_000])

@@ -8,7 +8,7 @@ from qmgrd.core.catalogue.boot import Boot
 from qmgrd.core.layout.kv import Now
 from qmgrd.core.peer import Peer
 from qmgrd.core.turn import Turns
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 
 STORE = b"s" * 16
 SECRET = b"k" * 32

@@ -8,7 +8,7 @@ from qmgr_client.manager_rows import InboundRow, RefusedRow
 from qmgr_protocol import messages as m
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgr_client.rows_check import check, row_fault
 from tests.qmgr_client.served import serve
 from tests.qmgrd.core.far import STREAM, Far

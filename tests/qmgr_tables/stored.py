@@ -14,7 +14,7 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout.entry import Entry
 from qmgrd.core.queue import notes
 from qmgrd.snapshot.finder import Snapshot
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgr_protocol.strategies import NAMES, RECORD_FIELDS, TEXTS, U32, VALUES
 
 SNAPSHOT = Snapshot(

@@ -14,7 +14,7 @@ from qmgr_tables.partition import Run
 from qmgr_tables.tables import messages
 from qmgr_tables.tables.messages import COLUMNS, MESSAGES
 from qmgrd.core.layout import keys
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgr_tables.stored import RUNS, SNAPSHOT, Stored, stored
 
 # Most have no bound; else it is near the times that messages have.

@@ -23,7 +23,7 @@ some of these are exported (exporter.py), by who crashes as well.
 
 Time is the world's: nothing waits. The store clock follows it, the wall clocks jump.
 
-The laws, by the numbers of RELIABILITY.md, section 8, where it has them:
+The laws, by their numbers in docs/behaviour.md if they have one:
 
     1  acked_is_durable, committed_is_held, settled_is_durable
     2  delivered_was_accepted, delivered_is_on_the_queue, damaged_is_not_delivered

@@ -13,7 +13,7 @@ from qmgrd.core.layout.counters import Counters
 from qmgrd.core.link.inbox import Inflow
 from qmgrd.core.link.link import Link
 from qmgrd.core.queue.queue import Queue
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.audit_groups import audit_groups
 from tests.sim.audit_publications import parked_is_on_the_list, publications_are_held
 from tests.sim.audit_rows import Stored, origin_table_covers, rows_lead_to_messages, rows_of

@@ -7,7 +7,7 @@ from qmgrd.core.layout import index, keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.queue.dedup import OriginTable
 from qmgrd.core.queue.group.row import GroupRow
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.sim.ledger import require
 from tests.sim.node import Node
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 
 
 class Crash(BaseException):

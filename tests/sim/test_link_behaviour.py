@@ -1,4 +1,4 @@
-"""What document 2 asks of a link (BEHAVIOUR.md, 7.2), end to end: two production cores and a wire.
+"""Links, end to end (docs/behaviour.md, B): two production cores and a wire.
 
 tests/qmgrd/core has each end by itself; here both are real, so that they have to agree.
 """

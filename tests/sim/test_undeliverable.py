@@ -1,4 +1,4 @@
-"""What a link cannot deliver (BEHAVIOUR G8, G18), and what goes over it beside a record.
+"""What a link cannot deliver (G8, G18), and what goes over it beside a record.
 
 Both ends are production cores; the test of the same name in tests/qmgrd/core/sessions has the
 receiving one alone.

@@ -5,8 +5,7 @@
 
 They know the layout of the stored rows and the messages of the protocol, and nothing of how the
 core comes to them. view.py is what they remember, fate.py judges why a message left its queue,
-order.py in which order they are handed out. The names of the laws are those of RELIABILITY.md,
-section 8, and our own.
+order.py in which order they are handed out. The package's docstring lists the laws.
 """
 
 import re

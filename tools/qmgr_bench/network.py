@@ -6,8 +6,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TypeVar
 
-from qmgr_tools.proxy.pipe import Shape
-from qmgr_tools.proxy.proxy import Ear, Proxy
+from qmgr_proxy.pipe import Shape
+from qmgr_proxy.proxy import Ear, Proxy
 
 Value = TypeVar("Value")
 

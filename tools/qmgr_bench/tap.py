@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from qmgr_protocol import layout
 from qmgr_protocol import messages as m
 from qmgr_protocol.frame import FrameDecoder
-from qmgr_tools.proxy.proxy import ProxyConnection, Way
+from qmgr_proxy.proxy import ProxyConnection, Way
 
 FRAME_MAX_BYTES = 1 << 30  # Each end has looked at the length.
 # What carries messages and says what became of them; all else opens connections, or is a heartbeat.

@@ -18,8 +18,8 @@ from qmgr_bench.qmgr import bodies
 from qmgr_bench.tap import Tap
 from qmgr_bench.transfer_flows import COMPUTED, MEASURED
 from qmgr_client.blocking import connect
-from qmgr_tools.proxy.pipe import Shape
-from qmgr_tools.proxy.proxy import Proxy, Way
+from qmgr_proxy.pipe import Shape
+from qmgr_proxy.proxy import Proxy, Way
 
 PATHS = 4
 SLOW = 1  # the path that is held up: it is to have something of the midst

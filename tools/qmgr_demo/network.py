@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from qmgr_demo.cluster import Node
-from qmgr_tools.proxy.proxy import Proxy
+from qmgr_proxy.proxy import Proxy
 
 CONNECTIONS = 4  # of each link
 CUT_AT, STALL_AT = 0.35, 0.6  # of all that is to be consumed; daemons are killed between

@@ -3,12 +3,11 @@
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import typer
 
-from qmgr_bench import commands as bench
-from qmgr_bench import transfer as bench_transfer
 from qmgr_tools.cli import completion, ending, help_text, notice, streams
 from qmgr_tools.cli.command import Command, group, shared_options
 from qmgr_tools.context import context
@@ -23,7 +22,6 @@ from qmgr_tools.link import show as link_show
 from qmgr_tools.link.doctor import doctor as link_doctor
 from qmgr_tools.manager import apply, aside, connection, events, explain, status
 from qmgr_tools.message import browse, message
-from qmgr_tools.proxy import command as proxy_command
 from qmgr_tools.queue import alter as queue_alter
 from qmgr_tools.queue import move, queue, template
 from qmgr_tools.republish import republish
@@ -36,6 +34,28 @@ from qmgr_tools.subscription import subscription
 from qmgr_tools.top import top
 from qmgr_tools.topic import lacks as topic_lacks
 from qmgr_tools.topic import publish, topic
+
+
+def extra_commands() -> dict[str, Command | typer.Typer]:
+    """Returns the commands of the benchmark and the proxy, which only a checkout has."""
+    found: dict[str, Command | typer.Typer] = {}
+    if find_spec("qmgr_bench"):
+        from qmgr_bench import commands as bench
+        from qmgr_bench import transfer
+
+        found["bench"] = group(
+            "Measure how fast a queue manager is",
+            put=bench.put,
+            get=bench.get,
+            putget=bench.putget,
+            transfer=transfer.transfer,
+        )
+    if find_spec("qmgr_proxy"):
+        from qmgr_proxy import command as proxy
+
+        found["proxy"] = proxy.proxy
+    return found
+
 
 # By section of the help.
 TREE: dict[str, dict[str, Command | typer.Typer]] = {
@@ -165,14 +185,7 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
             show=context.show,
             delete=context.delete,
         ),
-        "bench": group(
-            "Measure how fast a queue manager is",
-            put=bench.put,
-            get=bench.get,
-            putget=bench.putget,
-            transfer=bench_transfer.transfer,
-        ),
-        "proxy": proxy_command.proxy,
+        **extra_commands(),
         "explain": explain.explain,
     },
 }

@@ -12,8 +12,6 @@ of the store, plus what dies with connections; after any failure a new Broker st
 from collections.abc import Callable
 from typing import Any
 
-from sortedcontainers import SortedDict
-
 from qmgr_config.model import Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import refusal
@@ -91,7 +89,7 @@ class Broker:
         context.tx, context.now, context.is_maintenance = tx, now, is_maintenance
         context.stamper.last_us = boot_.stamp_us
         context.turn_number = boot_.turn_number
-        self.sessions: dict[int, Session] = SortedDict()  # by number
+        self.sessions: dict[int, Session] = {}  # by number
         self._answering: dict[int, Session] = {}  # what they sent, at the end of the turn
         self._resumable: dict[bytes, int] = {}  # the connection that has each session
         self._secret = boot_.secret

@@ -53,7 +53,7 @@ def place(url: str) -> Place:
         from fsspec.core import url_to_fs
     except ImportError as error:
         raise RemoteFailed(
-            f"{url}: fsspec, which reaches it, is not installed: pip install 'qmgrd[tables]'"
+            f"{url}: fsspec, which reaches it, is not installed: pip install fsspec"
         ) from error
     with _reaching(url):
         fs, path = url_to_fs(url.rstrip("/"))

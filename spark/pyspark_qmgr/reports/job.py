@@ -4,7 +4,6 @@ import json
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from importlib import metadata
 from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
@@ -14,6 +13,7 @@ from pyspark_qmgr.reports.place import Place
 from pyspark_qmgr.reports.report import Frames, Report
 from pyspark_qmgr.reports.run import Outcome, run
 from pyspark_qmgr.reports.tables import Tables, time_of
+from qmgr_protocol.version import VERSION
 from qmgrd.snapshot.finder import Snapshot, find, verify
 
 DOCUMENT = "report.json"
@@ -121,18 +121,11 @@ def _snapshot(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _version() -> str:
-    try:
-        return metadata.version("qmgrd")
-    except metadata.PackageNotFoundError:  # Its packages came by --py-files, and nothing else.
-        return "not installed"
-
-
 def versions(spark: SparkSession) -> dict[str, str]:
     """Return the versions of all that has a say in the figures."""
     jvm: Any = spark._jvm
     return {
-        "qmgrd": _version(),
+        "qmgrd": VERSION,
         "spark": spark.version,
         "python": platform.python_version(),
         "java": str(jvm.java.lang.System.getProperty("java.version")),

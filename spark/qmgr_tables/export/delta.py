@@ -16,7 +16,7 @@ from qmgr_tables.export.manifest import NOTHING, Progress
 from qmgr_tables.export.order import row_bytes
 from qmgr_tables.export.sink import Sizes, Written, check_same
 
-INSTALL = "pip install 'qmgrd[delta]'"
+INSTALL = "pip install 'qmgr-spark[delta]'"
 
 
 class DeltaSink:

@@ -102,7 +102,7 @@ def _stretches(arrivals: Iterator[int]) -> Iterator[tuple[int, int]]:
 DEAD_LETTERS = Table(
     "deadletters",
     messages.MESSAGES.version,
-    "one row a message that is a dead letter",
+    "one row per dead letter",
     COLUMNS,
     _plan,
     read,

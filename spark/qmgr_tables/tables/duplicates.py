@@ -35,25 +35,28 @@ _DUE_AT, _QUEUE_AT, _LANE_AT = 1, 9, 13  # in a key of the schedule
 
 COLUMNS = (
     *texts(
-        ("queue", "which would refuse a message of that UID; a subscription has none of its own"),
+        (
+            "queue",
+            "the queue that would refuse a message with that UID; subscriptions have no such table",
+        ),
         (
             "target",
-            "on a transmission queue: the queue it is bound for, as it may be there once for each",
+            "on a transmission queue: the destination queue; the same UID may exist once for each",
         ),
-        ("message_id", "ORIGIN.TIMESTAMP"),
-        ("origin", "who created it"),
+        ("message_id", "the UID: ORIGIN.TIMESTAMP"),
+        ("origin", "the creator of the message"),
     ),
-    *longs(("timestamp", "its number there, as a rule microseconds; null beyond 2^63")),
+    *longs(("timestamp", "the UID's number at its origin, usually microseconds; null beyond 2^63")),
     *times(("created_at", "the same as a time; null from the year 10000 on")),
-    *texts(("state", "here (its message is on the queue) or remembered (it was consumed)")),
+    *texts(
+        ("state", "here (its message is on the queue) or remembered (its message was consumed)")
+    ),
     *longs(
-        ("priority", "of the message, where it is or was"),
-        ("arrival", "its place within its priority"),
+        ("priority", "the priority of its message"),
+        ("arrival", "the position of its message within that priority"),
     ),
-    *times(
-        ("until", "when a UID that is remembered is forgotten, by the queue manager's own clock")
-    ),
-    *longs(("highest", "the highest timestamp of its origin on that queue: see table origins")),
+    *times(("until", "when a remembered UID is forgotten, by the queue manager's own clock")),
+    *longs(("highest", "the highest timestamp of its origin on that queue: see the table origins")),
     *DAMAGE,
     *SNAPSHOT,
 )
@@ -237,7 +240,7 @@ def _last_due(tx: LmdbTransaction, low: int, high: int) -> int:
 DUPLICATES = Table(
     "duplicates",
     1,
-    "one row a UID of a queue's table of UIDs",
+    "one row per UID in a queue's table of UIDs",
     COLUMNS,
     plan,
     read,

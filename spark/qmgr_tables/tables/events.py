@@ -30,12 +30,20 @@ _READ = ("queue", "arrival", "message_id", "put_at", "body", "queue_manager", "s
 
 COLUMNS = (
     *times(("at", "when it was put on the queue of events: at the end of the turn")),
-    *texts(("event", "what happened, as in queue full")),
-    *longs(("count", "how often in that turn, of the same things")),
-    *texts(("manager", "where it happened, also where events come from elsewhere")),
+    *texts(("event", "what happened, such as queue full")),
+    *longs(("count", "how often it happened in that turn, with the same facts")),
+    *texts(
+        (
+            "manager",
+            "the queue manager where it happened, even if the event was sent here from there",
+        )
+    ),
     Column("facts", TEXTS, "what it happened to; numbers and flags as text"),
-    *texts(("queue", "where the event waits"), ("message_id", "of the event itself")),
-    *longs(("arrival", "its place there")),
+    *texts(
+        ("queue", "the queue that holds the event"),
+        ("message_id", "the identity of the event itself"),
+    ),
+    *longs(("arrival", "its position on that queue")),
     *DAMAGE,
     *SNAPSHOT,
 )
@@ -92,7 +100,7 @@ def _text(value: Any) -> str | None:
 EVENTS_TABLE = Table(
     "events",
     1,
-    "one row an event that waits on SYSTEM.EVENTS, or on the queues that are named",
+    "one row per event on SYSTEM.EVENTS, or on the queues that you select",
     COLUMNS,
     _plan,
     read,

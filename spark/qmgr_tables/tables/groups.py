@@ -16,42 +16,42 @@ RUNS_SHOWN_MAX = 100
 
 COLUMNS = (
     *texts(
-        ("queue", "where it is"),
-        ("group_id", "in hexadecimal"),
+        ("queue", "the queue of the group"),
+        ("group_id", "its id, in hexadecimal"),
         (
             "state",
-            "open (its end is not known), complete (nothing of it is missing), gap, paused "
-            "or parked (it waits, as a member failed)",
+            "open (the last message is not known), complete (no message is missing), gap, "
+            "paused or parked (waits because a message failed)",
         ),
     ),
     *longs(
-        ("present", "members that are there"),
-        ("ready", "of these: those that can be got or are leased"),
-        ("delayed", "of these: those that wait for their time"),
-        ("left", "members that left for good: consumed, purged, moved"),
-        ("missing", "members between the next and the highest that are not there"),
-        ("next_number", "the number that has its turn, whether it is there or not"),
-        ("last_number", "the number of the last; null as long as nobody knows"),
-        ("highest_number", "the highest that ever came"),
+        ("present", "messages of the group on the queue"),
+        ("ready", "of these: available or leased"),
+        ("delayed", "of these: not yet available"),
+        ("left", "messages that left for good: consumed, purged, moved"),
+        ("missing", "messages missing between the next and the highest number"),
+        ("next_number", "the number that is next, whether or not its message is present"),
+        ("last_number", "the number of the last message; null while it is unknown"),
+        ("highest_number", "the highest number that ever arrived"),
     ),
     *flags(
-        ("complete", "whether all that has not left is there, up to the last"),
-        ("paused", "whether an operator holds it"),
-        ("closed", "whether an operator said that nothing more comes"),
+        ("complete", "whether all messages that have not left are present, up to the last"),
+        ("paused", "whether an operator paused the group"),
+        ("closed", "whether an operator closed the group, so no more messages are expected"),
     ),
     *texts(
-        ("present_numbers", "which members are there, as in 4-9, 12; up to 100 runs"),
-        ("left_numbers", "which members left, in the same way"),
+        ("present_numbers", "the numbers that are present, such as 4-9, 12; up to 100 ranges"),
+        ("left_numbers", "the numbers that left, in the same format"),
     ),
-    *longs(("parked_number", "the member that failed, of a group that is parked")),
-    *texts(("parked_code", "and why, as in BACKOUT_THRESHOLD_REACHED")),
+    *longs(("parked_number", "the number of the message that failed, if the group is parked")),
+    *texts(("parked_code", "why it failed, such as BACKOUT_THRESHOLD_REACHED")),
     *times(
-        ("first_at", "when its first member came"),
-        ("changed_at", "when the last came or left, by the queue manager's own clock"),
+        ("first_at", "when its first message arrived"),
+        ("changed_at", "when a message last arrived or left, by the queue manager's own clock"),
     ),
     *longs(
-        ("age_ms", "how long ago the first came, as of the snapshot"),
-        ("lowest_arrival", "the lowest place of all that ever came"),
+        ("age_ms", "the time since its first message arrived, as of the snapshot"),
+        ("lowest_arrival", "the lowest position that any of its messages ever had"),
     ),
     *DAMAGE,
     *SNAPSHOT,
@@ -131,7 +131,7 @@ def _texts(runs: list[list[int]]) -> str:
 
 GROUPS = table(
     "groups",
-    "one row a message group of a queue, as long as the queue remembers it",
+    "one row per message group of a queue, while the queue remembers the group",
     COLUMNS,
     rows_of,
     time="first_at",

@@ -175,7 +175,7 @@ def _rows(tx: LmdbTransaction, span: Span) -> Iterator[tuple[int, bytes]]:
 HISTORY = Table(
     "history",
     1,
-    "one row an event in the life of a message",
+    "one row per event in the life of a message",
     COLUMNS,
     plan,
     read,

@@ -25,32 +25,48 @@ COLUMNS = (
     Column(
         "event",
         pa.string(),
-        "put, available (a delay ended), delivered, returned (came back after a delivery), settled "
+        "put, available (a delay ended), delivered, returned (after a delivery), settled "
         "(consumed), expired, dead-lettered, transferred (a link's peer has it), published, "
-        "republished, parked, moved, removed (purge, overflow, drop), lost (by a restart, as it "
-        "was not persistent), damaged",
+        "republished, parked, moved, removed (purge, overflow, drop), lost (in a restart, because "
+        "it was not persistent), damaged",
     ),
-    Column("at", TIME, "when, by the wall clock"),
-    Column("queue", pa.string(), "where; of a subscription and of a link the name of its queue"),
-    Column("arrival", pa.int64(), "its place there within its priority"),
+    Column("at", TIME, "when it happened, by the wall clock"),
+    Column(
+        "queue",
+        pa.string(),
+        "the queue where it happened; for a subscription or a link, the name of its queue",
+    ),
+    Column("arrival", pa.int64(), "the message's position there within its priority"),
     Column("priority", pa.int32(), "0 to 9, 9 first"),
-    Column("message_id", pa.string(), "ORIGIN.TIMESTAMP, its identity; null where it is damaged"),
-    Column("origin", pa.string(), "who created it"),
-    Column("created_at", TIME, "when, by the creator's clock: the timestamp in message_id"),
-    Column("put_at", TIME, "when it was put on this queue, where that is known"),
+    Column(
+        "message_id", pa.string(), "the message's identity: ORIGIN.TIMESTAMP; null if it is damaged"
+    ),
+    Column("origin", pa.string(), "the creator of the message"),
+    Column(
+        "created_at",
+        TIME,
+        "when it was created, by the creator's clock: the timestamp in message_id",
+    ),
+    Column("put_at", TIME, "when it was put on this queue, if known"),
     Column("record_bytes", pa.int64(), "the size of its record"),
-    Column("delivered", pa.int32(), "how often it had come back by then, where that is known"),
+    Column("delivered", pa.int32(), "how often it had been returned by then, if known"),
     Column("failed", pa.int32(), "how often of these it was released or its lease ended"),
-    Column("peer", pa.string(), "the client that had it, the queue manager that has it"),
-    Column("target", pa.string(), "where it went: a queue; of a publication its topic"),
-    Column("code", pa.string(), "why, as in MESSAGE_EXPIRED; null where there is no reason"),
-    Column("seq", pa.int64(), "the number of the row of history, rising by one in each store"),
-    Column("turn", pa.int64(), "the turn of the queue manager that wrote it"),
-    Column("queue_manager", pa.string(), "whose history it is"),
-    Column("store_id", pa.string(), "of which store: with seq and number it is this event alone"),
+    Column("peer", pa.string(), "the client that had it, or the queue manager that has it"),
+    Column("target", pa.string(), "the queue where it went; for a publication, its topic"),
+    Column("code", pa.string(), "why, such as MESSAGE_EXPIRED; null if there is no reason"),
+    Column("seq", pa.int64(), "the number of the history row, ascending in each store"),
+    Column("turn", pa.int64(), "the queue manager's turn that wrote the row"),
+    Column("queue_manager", pa.string(), "the queue manager that wrote the history"),
+    Column(
+        "store_id", pa.string(), "the id of its store; store_id, seq and number identify the event"
+    ),
     Column("snapshot_id", pa.string(), "the snapshot it was read from; null in a stream"),
-    Column("queue_id", pa.int64(), "which queue of that name: with arrival it is one stay there"),
-    Column("number", pa.int32(), "its number within the row of history, from 1 on"),
+    Column(
+        "queue_id",
+        pa.int64(),
+        "distinguishes queues of the same name; queue_id and arrival identify one stay there",
+    ),
+    Column("number", pa.int32(), "its number within the history row, from 1"),
 )
 SCHEMA = pa.schema([(column.name, column.type) for column in COLUMNS])
 

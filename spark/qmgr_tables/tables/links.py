@@ -21,37 +21,40 @@ COLUMNS = (
         ("peer", "the queue manager at the other end"),
         (
             "direction",
-            "out (what is sent from here, the link of that name) or in (what is received "
-            "from there)",
+            "out (messages sent from here, over the link of that name) or in (messages "
+            "received from there)",
         ),
-        ("state", "out: stopped, or started; whether it is connected is not stored"),
+        ("state", "out: stopped or started; whether the link is connected is not stored"),
     ),
     *longs(
-        ("commit_id", "up to which id the peer holds all (out), or all is held here (in)"),
+        ("commit_id", "the id up to which all messages are stored: by the peer (out) or here (in)"),
         ("next_id", "out: the id that the next message gets"),
-        ("highest_id", "in: the highest id that is held, or was"),
-        ("backlog", "out: messages that wait for the peer's commit; in: held beyond a gap"),
-        ("backlog_bytes", "out: of their records"),
-        ("transferred", "out: messages that the peer has committed, ever"),
+        ("highest_id", "in: the highest id that is or was held"),
+        (
+            "backlog",
+            "out: messages that wait for the peer's commit; in: messages held beyond a gap",
+        ),
+        ("backlog_bytes", "out: the size of their records"),
+        ("transferred", "out: messages that the peer has ever committed"),
         (
             "lost",
-            "messages that were committed there (out) or here (in), and gone as a store was "
-            "put back to an older state",
+            "messages that were committed there (out) or here (in), and lost when a store was "
+            "restored to an older state",
         ),
     ),
-    *times(("lost_at", "when that was found out the last time")),
+    *times(("lost_at", "when a loss was last detected")),
     *texts(
-        ("held_numbers", "in: which ids are held beyond a gap, as in 4-9, 12; up to 100 runs"),
+        ("held_numbers", "in: the ids held beyond a gap, such as 4-9, 12; up to 100 ranges"),
         (
             "last_message_id",
-            "the message at the commit id (out), at the highest id (in); null if not known",
+            "the message at the commit id (out) or at the highest id (in); null if not known",
         ),
         ("queue", "out: the transmission queue"),
-        ("stream_id", "in: of the stream, in hexadecimal"),
-        ("peer_store_id", "the store that the peer's name is bound to, in hexadecimal"),
+        ("stream_id", "in: the id of the stream, in hexadecimal"),
+        ("peer_store_id", "the id of the store that the peer's name is bound to, in hexadecimal"),
     ),
     *flags(("ordered", "out: whether messages are kept in order")),
-    *texts(("attributes", "out: what the link was given, as JSON")),
+    *texts(("attributes", "out: the link's options, as JSON")),
     *DAMAGE,
     *SNAPSHOT,
 )
@@ -137,4 +140,4 @@ def message_id(uid: bytes | None) -> str | None:
     return f"{uid[:-8].decode('utf-8', 'backslashreplace')}.{int.from_bytes(uid[-8:], 'big')}"
 
 
-LINKS = table("links", "two rows a link at most: out, and in", COLUMNS, rows_of)
+LINKS = table("links", "at most two rows per link: out and in", COLUMNS, rows_of)

@@ -26,91 +26,88 @@ ROW_BYTES = 200  # about what a row takes beside its body and its headers
 
 COLUMNS = (
     Column(
-        "queue", pa.string(), "where it lies; @NYC is the transmission queue of the link to NYC"
+        "queue",
+        pa.string(),
+        "the queue that holds the message; @NYC is the transmission queue of the link to NYC",
     ),
     Column(
         "priority",
         pa.int32(),
-        "0 to 9, 9 first: by which it has its turn; null where the queue that it is "
-        "bound for is to say it",
+        "0 to 9, 9 first; null if the destination queue determines the priority",
     ),
-    Column("arrival", pa.int64(), "its place on the queue within its priority"),
+    Column("arrival", pa.int64(), "its position on the queue within its priority"),
     Column(
-        "message_id",
-        pa.string(),
-        "ORIGIN.TIMESTAMP, its identity; null where the record is damaged",
+        "message_id", pa.string(), "its identity: ORIGIN.TIMESTAMP; null if the record is damaged"
     ),
-    Column("origin", pa.string(), "who created it"),
+    Column("origin", pa.string(), "the creator of the message"),
     Column(
         "created_at",
         TIME,
-        "when, by the creator's clock: the timestamp in message_id; null from the year "
-        "10000 on, for origins that count something else",
+        "when it was created, by the creator's clock: the timestamp in message_id; null from the "
+        "year 10000 on, for origins that count something else",
     ),
     Column("put_at", TIME, "when it was put on this queue, by the queue manager's clock"),
     Column(
         "expires_at",
         TIME,
-        "when its life ends; null if it has no end. This and deliver_at run by the "
-        "queue manager's own clock, shown as wall clock as of the snapshot",
+        "when it expires; null if it never does. This and deliver_at use the queue manager's own "
+        "clock, converted to wall-clock time as of the snapshot",
     ),
     Column(
         "deliver_at",
         TIME,
-        "when it can be got, of one that is delayed; null too if it expires before that",
+        "when a delayed message becomes available; also null if it expires first",
     ),
-    Column("persistent", pa.bool_(), "whether it outlives a restart"),
+    Column("persistent", pa.bool_(), "whether it survives a restart"),
     Column(
         "correlation_id",
         pa.string(),
-        "as text: bytes that are not UTF-8 stand as \\xNN; null if it has none",
+        "as text, with bytes that are not UTF-8 as \\xNN; null if it has none",
     ),
     Column(
         "headers",
         TEXTS,
         "the producer's headers; numbers and flags as text, lists and maps as JSON",
     ),
-    Column("reply_to", pa.string(), "the queue that answers are wanted on"),
-    Column("content_type", pa.string(), "what the producer says the body is"),
-    Column("group_id", pa.string(), "of its message group, in hexadecimal"),
+    Column("reply_to", pa.string(), "the queue for replies"),
+    Column("content_type", pa.string(), "the type of the body, as the producer states it"),
+    Column("group_id", pa.string(), "its message group, in hexadecimal"),
     Column("group_number", pa.int64(), "its number in that group"),
-    Column("delivered", pa.int32(), "how often it came back after a delivery"),
+    Column("delivered", pa.int32(), "how often it was returned after a delivery"),
     Column("failed", pa.int32(), "how often of these it was released or its lease ended"),
     Column(
         "state",
         pa.string(),
-        "ready, delayed (its time has not come), transmission (it waits on a link), "
-        "parked (its subscriber failed on it), publication (what subscriptions hold, "
-        "once) or damaged (its checksum is wrong)",
+        "ready, delayed (not yet available), transmission (waits for a link), parked (its "
+        "subscriber failed on it), publication (stored once for all its subscriptions) or damaged "
+        "(its checksum is wrong)",
     ),
     Column(
         "dead_code",
         pa.string(),
-        "why it is a dead letter, as in MESSAGE_EXPIRED; this and what follows is null "
-        "of what is none",
+        "why it is a dead letter, such as MESSAGE_EXPIRED; this and the other dead_ columns are "
+        "null if it is not one",
     ),
-    Column("dead_reason", pa.string(), "a word of the consumer that rejected it"),
-    Column("dead_text", pa.string(), "and what it said"),
-    Column("dead_queue", pa.string(), "where it comes from"),
-    Column("dead_manager", pa.string(), "and of which queue manager"),
+    Column(
+        "dead_reason", pa.string(), "the reason given by the consumer that rejected it, in one word"
+    ),
+    Column("dead_text", pa.string(), "the text given by that consumer"),
+    Column("dead_queue", pa.string(), "the queue that it was on"),
+    Column("dead_manager", pa.string(), "the queue manager of that queue"),
     Column("dead_at", TIME, "when it became a dead letter, by that queue manager's clock"),
-    Column("dead_delivered", pa.int32(), "how often it came back there"),
+    Column("dead_delivered", pa.int32(), "how often it was returned there"),
     Column("dead_failed", pa.int32(), "how often of these it was released or its lease ended"),
-    Column("dead_retries", pa.int32(), "how often it was sent back already"),
+    Column("dead_retries", pa.int32(), "how often it was already retried"),
     Column(
         "target",
         pa.string(),
-        "the queue it is bound for, on a transmission queue; of a publication its topic",
+        "on a transmission queue, the destination queue; for a publication, its topic",
     ),
-    Column(
-        "body",
-        pa.binary(),
-        "null where it is left out: includePayload, maxBodyBytes, a damaged record",
-    ),
-    Column("body_bytes", pa.int64(), "its size, also where it is left out"),
-    Column("queue_manager", pa.string(), "whose snapshot it is"),
-    Column("snapshot_id", pa.string(), "which one"),
-    Column("turn", pa.int64(), "the turn of that queue manager that the snapshot shows"),
+    Column("body", pa.binary(), "null if omitted: includePayload, maxBodyBytes, a damaged record"),
+    Column("body_bytes", pa.int64(), "the size of the body, even if the body is omitted"),
+    Column("queue_manager", pa.string(), "the queue manager of the snapshot"),
+    Column("snapshot_id", pa.string(), "the id of the snapshot"),
+    Column("turn", pa.int64(), "the queue manager's turn that the snapshot shows"),
 )
 
 
@@ -226,7 +223,7 @@ def bytes_of(row: rows.Row) -> int:
 MESSAGES = Table(
     "messages",
     1,
-    "one row a message",
+    "one row per message",
     COLUMNS,
     plan,
     read,

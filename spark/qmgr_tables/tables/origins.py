@@ -12,11 +12,14 @@ from qmgrd.store.lmdb_store import LmdbTransaction
 LONG_MAX = 2**63 - 1
 
 COLUMNS = (
-    *texts(("queue", "which has seen it"), ("origin", "who creates messages")),
+    *texts(
+        ("queue", "the queue that received messages of the origin"),
+        ("origin", "the creator of the messages"),
+    ),
     *longs(
         (
             "highest",
-            "its highest timestamp there: a message above it is new, without a look; "
+            "its highest timestamp there: a message above it is new, without a lookup; "
             "null beyond 2^63",
         )
     ),
@@ -44,7 +47,7 @@ def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterat
 
 ORIGINS = table(
     "origins",
-    "one row an origin of a queue's table of origins",
+    "one row per origin in a queue's table of origins",
     COLUMNS,
     rows_of,
     takes=QUEUES,

@@ -26,26 +26,26 @@ from qmgrd.store.lmdb_store import LmdbTransaction
 
 COLUMNS = (
     *texts(
-        ("message_id", "ORIGIN.TIMESTAMP, its identity"),
-        ("topic", "what it was published to"),
-        ("subscription", "who failed on it"),
+        ("message_id", "its identity: ORIGIN.TIMESTAMP"),
+        ("topic", "the topic that it was published to"),
+        ("subscription", "the subscription that failed on it"),
     ),
     *longs(
         ("arrival", "its number among all publications"),
         ("priority", "0 to 9, 9 first"),
-        ("failed", "how often the subscriber failed on it since it was sent the last time"),
-        ("delivered", "how often it came back in that time"),
-        ("republished", "how often it was sent once more already"),
+        ("failed", "how often the subscriber failed on it since it was last sent"),
+        ("delivered", "how often it was returned in that time"),
+        ("republished", "how often it was already republished"),
     ),
     *texts(
-        ("code", "why it was parked, as in REDELIVERY_LIMIT_EXCEEDED"),
-        ("reason", "a word of the subscriber that rejected it"),
-        ("text", "and what it said"),
-        ("client", "who failed on it the last time"),
+        ("code", "why it was parked, such as REDELIVERY_LIMIT_EXCEEDED"),
+        ("reason", "the reason given by the subscriber that rejected it, in one word"),
+        ("text", "the text given by that subscriber"),
+        ("client", "the client that last failed on it"),
     ),
     *times(("since", "when it was parked"), ("put_at", "when it was published")),
     *flags(("awaited", "whether it is sent as soon as its subscriber is back")),
-    *longs(("record_bytes", "of the publication, which is stored once")),
+    *longs(("record_bytes", "the size of the publication's record, which is stored once")),
     *DAMAGE,
     *SNAPSHOT,
 )
@@ -111,7 +111,7 @@ def _text(value: object) -> str | None:
 
 REPUBLISH = table(
     "republish",
-    "one row a subscription that a publication is parked for",
+    "one row per parked publication and subscription that it is parked for",
     COLUMNS,
     rows_of,
     time="since",

@@ -14,12 +14,16 @@ from qmgrd.snapshot.finder import Snapshot
 _WAITING = (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED, keys.LANE_PARKED)
 
 COLUMNS = (
-    *texts(("path", "where it is")),
-    *times(("at", "when the turn was that it shows")),
+    *texts(("path", "the location of the snapshot")),
+    *times(("at", "when the turn that it shows ran")),
     *longs(
-        ("queues", "how many it has, subscriptions and transmission queues among them"),
-        ("messages", "how many wait there: a publication, and each subscription of it"),
-        ("data_bytes", "of its data file"),
+        ("queues", "its number of queues, including subscriptions and transmission queues"),
+        (
+            "messages",
+            "messages on these queues; a publication counts once, and once for each of "
+            "its subscriptions",
+        ),
+        ("data_bytes", "the size of its data file"),
     ),
     *DAMAGE,
     *SNAPSHOT,
@@ -57,4 +61,4 @@ def _row(snapshot: Snapshot) -> Row:
     }
 
 
-SNAPSHOTS = Table("snapshots", 1, "one row a snapshot", COLUMNS, plan, read, pushed={})
+SNAPSHOTS = Table("snapshots", 1, "one row per snapshot", COLUMNS, plan, read, pushed={})

@@ -19,29 +19,32 @@ COLUMNS = (
     *texts(
         (
             "subscription",
-            "its name: CLIENT:NAME, :NAME of an administrator, ~LIFE.NUMBER of a "
-            "connection, :NAME@MANAGER of another queue manager",
+            "its name: CLIENT:NAME, :NAME for an administrator, ~LIFE.NUMBER for a "
+            "connection, :NAME@MANAGER for another queue manager",
         ),
-        ("client", "who made it; empty of an administrator's, null of a connection's own"),
-        ("topic", "the topics that it is about: a filter with + and #"),
-        ("selector", "what of these it wants; null if all"),
-        ("manager", "of one whose publications go on over a link: to which queue manager"),
+        (
+            "client",
+            "the client that created it; empty for an administrator's, null for a connection's own",
+        ),
+        ("topic", "its topic filter, with + and #"),
+        ("selector", "its selector for these publications; null if it receives all"),
+        ("manager", "the queue manager that its publications are forwarded to over a link"),
     ),
     *flags(
         ("durable", "whether it outlives its connection"),
-        ("suspended", "whether it gets nothing until it is said to be healthy again"),
+        ("suspended", "whether it receives nothing until it is declared healthy again"),
     ),
     *longs(
-        ("backlog", "publications that can be got or are leased; null where they go on"),
-        ("delayed", "publications that wait for their time"),
-        ("parked", "publications that it failed on, to be sent once more"),
-        ("bytes", "of the records of what can be got, is leased or delayed"),
-        ("missed", "publications that it did not get, being full or suspended"),
-        ("acked", "publications consumed, ever"),
-        ("first", "the first publication that came after it"),
+        ("backlog", "available and leased publications; null if they are forwarded"),
+        ("delayed", "publications that are not yet available"),
+        ("parked", "publications that it failed on, kept for republishing"),
+        ("bytes", "the size of the records of available, leased and delayed publications"),
+        ("missed", "publications missed because it was full or suspended"),
+        ("acked", "publications ever consumed"),
+        ("first", "the first publication after it was created"),
     ),
-    *times(("used_at", "when somebody used it last, by the queue manager's own clock")),
-    *texts(("attributes", "what it was given, as JSON; what is not there has its default")),
+    *times(("used_at", "when it was last used, by the queue manager's own clock")),
+    *texts(("attributes", "its options, as JSON; missing options have their defaults")),
     *DAMAGE,
     *SNAPSHOT,
 )
@@ -87,7 +90,7 @@ def _row(tx: LmdbTransaction, snapshot: Snapshot, name: str, definition: dict[st
 
 SUBSCRIPTIONS = table(
     "subscriptions",
-    "one row a subscription",
+    "one row per subscription",
     COLUMNS,
     rows_of,
     takes=QUEUES,

@@ -99,5 +99,5 @@ def test_without_deltalake_it_says_what_to_install(
     snapshot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "deltalake", None)
-    with pytest.raises(ExportRefused, match=r"install it: pip install 'qmgrd\[delta\]'"):
+    with pytest.raises(ExportRefused, match=r"install it: pip install 'qmgr-spark\[delta\]'"):
         run(snapshot, tmp_path, format=DELTA)

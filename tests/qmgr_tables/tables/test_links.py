@@ -10,7 +10,7 @@ from qmgrd.core.context.peers import LinkPeer
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as sealed
 from qmgrd.store.lmdb_store import LmdbTransaction
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgr_tables import office as offices
 from tests.qmgr_tables.office import by
 from tests.qmgr_tables.rot import rotten

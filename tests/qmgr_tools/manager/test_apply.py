@@ -41,7 +41,7 @@ def test_example_is_applied_once(own: Qmctl) -> None:
 
 def test_example_does_not_stand_in_the_way_of_the_readme() -> None:
     """Whoever has applied it can go through the README's session, which makes queues, too."""
-    session = (EXAMPLE.parents[3] / "README.md").read_text()
+    session = (EXAMPLE.parents[2] / "README.md").read_text()
     made = set(re.findall(r"^\$ qmctl .*queue create (\S+)", session, re.MULTILINE))
     found = definitions.read(EXAMPLE)
     assert "ORDERS" in made

@@ -140,7 +140,7 @@ def test_without_pyarrow_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     ended = qmctl("export", "--path", str(snapshot), "--to", str(tmp_path))
     assert ended.code == Exit.FAILED
-    assert "pyarrow is not installed -- install it: pip install 'qmgrd[tables]'" in ended.err
+    assert "pyarrow is not installed -- install it: pip install qmgr-spark" in ended.err
 
 
 @pytest.mark.long

@@ -75,7 +75,7 @@ def test_package_that_is_missing_is_named(qmctl: Qmctl, monkeypatch: pytest.Monk
     monkeypatch.setattr(sys, "meta_path", [Missing(), *sys.meta_path])
     ended = qmctl("report", "depth", "--path", "/x", "--to", "/y")
     assert ended.code == Exit.FAILED
-    assert "the Python package matplotlib is not installed -- pip install 'qmgrd[spark]'" in (
+    assert "the Python package matplotlib is not installed -- pip install 'qmgr-spark[spark]'" in (
         ended.err
     )
 

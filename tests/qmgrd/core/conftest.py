@@ -7,7 +7,7 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgrd.store.lmdb_store import LmdbStore
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import AnyStore, Client, Manager
 

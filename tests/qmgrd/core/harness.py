@@ -27,7 +27,7 @@ from qmgrd.core.queue.put import put
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.turn import Turns
 from qmgrd.store.lmdb_store import LmdbStore
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 
 STORE_ID = b"S" * 16
 SECRET = b"secret of one store, of 32 bytes"

@@ -37,9 +37,9 @@ class Flooded:
         self.flood.hear()
 
     def turn(self) -> None:
-        start_s = time.perf_counter()
+        start_s = time.process_time()
         self.manager.turn()
-        self.longest_s = max(self.longest_s, time.perf_counter() - start_s)
+        self.longest_s = max(self.longest_s, time.process_time() - start_s)
 
     def run(self, *requests: m.Message) -> list[m.Message]:
         """Send all at once; return the answers. Puts are answered meanwhile."""
@@ -89,6 +89,7 @@ FLOODS: dict[str, list[m.Message]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FLOODS)
 def test_flood_stalls_nobody(flooded: Flooded, name: str) -> None:
     flooded.run(*FLOODS[name])
@@ -107,14 +108,14 @@ def test_hostile_filters_stall_nobody() -> None:
     taken = sum(type(answer) is m.Ok for answer in answers)
     assert 100 < taken < 6_000
     producer = flooded.flood.producer()
-    start_s = time.perf_counter()
+    start_s = time.process_time()
     for number in range(200):
         topic = "/".join(["/x", *["x"] * 30, f"z{number}"])
         flooded.flood.send(m.Put(producer.stream, number + 1, 0, topic, [RECORD]))
     flooded.longest_s = 0
     while flooded.manager.turns.wanted:
         flooded.turn()
-    took_s = time.perf_counter() - start_s
+    took_s = time.process_time() - start_s
     print(f"200 publications: {took_s * 1000:.0f} ms, longest turn {flooded.longest_s * 1000:.1f}")
     assert flooded.longest_s < TURN_MAX_S
     assert took_s < 10

@@ -18,7 +18,7 @@ from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import StoreFailed
 from qmgrd.core.turn import TurnFailed
 from qmgrd.store.lmdb_store import LmdbStore
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
 from tests.qmgrd.core.ticking import MS_NS, Ticking

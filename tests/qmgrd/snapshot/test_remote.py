@@ -149,7 +149,7 @@ def test_without_fsspec_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(RemoteFailed) as failed:
         remote.place(URL)
     assert str(failed.value) == (
-        f"{URL}: fsspec, which reaches it, is not installed: pip install 'qmgrd[tables]'"
+        f"{URL}: fsspec, which reaches it, is not installed: pip install fsspec"
     )
 
 

@@ -27,7 +27,7 @@ from qmgr_bench.rows import PREFETCH
 from qmgr_bench.setting import Setting
 from qmgr_bench.target import Bars, Target, at_least
 from qmgr_protocol import messages as m
-from qmgr_tools.proxy.pipe import Shape
+from qmgr_proxy.pipe import Shape
 
 KIB = 1024
 FAR = Shape(delay_ms=10)

@@ -16,7 +16,7 @@ from qmgr_tools.cli.failure import Exit, Failure, usage
 if TYPE_CHECKING:
     from qmgr_tables.export.export import Exported
 
-INSTALL = "install it: pip install 'qmgrd[tables]'"
+INSTALL = "install it: pip install qmgr-spark"
 COLUMNS = (
     output.text("table"),
     output.text("queue"),

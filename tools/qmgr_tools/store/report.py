@@ -192,7 +192,7 @@ def _refusals() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        remedy = f"pip install 'qmgrd[spark]', and a Java 17, 21 or 25 next to it; {_WITHOUT}"
+        remedy = f"pip install 'qmgr-spark[spark]', and a Java 17, 21 or 25 next to it; {_WITHOUT}"
         why = f"the Python package {error.name} is not installed"
         raise Failure(Exit.FAILED, "cannot make reports", why, remedy) from error
     except Exception as error:

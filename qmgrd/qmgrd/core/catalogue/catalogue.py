@@ -9,10 +9,9 @@
 Queue ids are given once and never used again; names are free again when a queue is deleted.
 """
 
+from bisect import bisect_left, insort
 from collections.abc import Iterator
 from typing import Any
-
-from sortedcontainers import SortedList
 
 from qmgr_protocol import name as names
 from qmgr_protocol import topic as topic_names
@@ -64,7 +63,7 @@ class Catalogue:
         self.topics = Topics(context)
         self.references = References()
         self._rows: dict[str, dict[str, Any]] = {}
-        self.names: SortedList[str] = SortedList()
+        self.names: list[str] = []  # sorted
         self.aliases = Aliases()
         self.remotes = Remotes()
 
@@ -276,7 +275,7 @@ class Catalogue:
         if row["kind"] in ("proxy", "subscription"):
             self.topics.add(Subscription(name, row, found if isinstance(found, Queue) else None))
         else:
-            self.names.add(name)
+            insort(self.names, name)
         self._rows[name], self.queues[name] = row, found
         if isinstance(found, Queue):
             self.by_id[found.id] = found
@@ -367,7 +366,7 @@ class Catalogue:
         if name in self.topics.subscriptions:
             self.topics.remove(name)
         else:
-            self.names.remove(name)
+            del self.names[bisect_left(self.names, name)]
         found = self.queues.pop(name)
         self.aliases.remove(found)
         self.remotes.remove(found)

@@ -7,8 +7,6 @@ default.
 
 from typing import Any
 
-from sortedcontainers import SortedDict
-
 from qmgr_protocol import topic as topics
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -24,6 +22,7 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.limits.page import below_of
+from qmgrd.core.limits.sorted_map import SortedMap
 
 TOPICS_MAX = 10_000  # that are defined
 VISITS_PER_ROW = 10  # nodes and answers of a match that take as long as a row of the store
@@ -40,10 +39,10 @@ class Topics:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.rows: dict[str, dict[str, Any]] = SortedDict()  # what is defined, by topic
+        self.rows = SortedMap[str, dict[str, Any]]()  # definitions, by topic
         self.intervals = RepublishIntervals(self)
         self.tree: TopicTree[Subscription] = TopicTree()
-        self.subscriptions: dict[str, Subscription] = SortedDict()  # by name
+        self.subscriptions = SortedMap[str, Subscription]()  # by name
         self.proxies: TopicTree[Subscription] = TopicTree()  # of these, those that are proxies
         self.awaited: set[int] = set()  # for which subscriptions something may await their return
         self.next_out = 0  # the first publication that not all whom it fits have got yet
@@ -156,7 +155,7 @@ class Topics:
         """Look up those that *topic* and the topics below it have, if they can be others now."""
         if all(before.get(x) == after.get(x) for x in (POLICY, INTERVAL)):
             return set()
-        known = [topic, *below_of(self.rows, topic)]
+        known = [topic, *below_of(self.rows.order, topic)]
         self._context.count_read(len(known) // 2, 0)
         return set().union(*map(self.intervals.look_up, known))
 
@@ -178,7 +177,7 @@ class Topics:
 
     def show(self, topic: str) -> dict[str, Any]:
         """Return what holds for *topic*, and what it retained."""
-        row: dict[str, Any] = {"topic": topic, "given": sorted(self.rows.get(topic, ()))}
+        row: dict[str, Any] = {"topic": topic, "given": sorted(self.rows.get(topic, {}))}
         arrival = retained(self._context.tx, topic)
         return row | self.in_force(topic) | {"retained": arrival is not None}
 

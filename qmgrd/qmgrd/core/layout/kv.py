@@ -1,6 +1,6 @@
 """The interface of a store: an ordered map of bytes with one write transaction at a time.
 
-Two implementations: ``qmgrd.store.lmdb_store`` and ``qmgrd.store.memory``.
+Two implementations: ``qmgrd.store.lmdb_store`` and ``tests.memory_store``.
 """
 
 from collections.abc import Iterator

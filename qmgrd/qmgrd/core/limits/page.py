@@ -1,10 +1,8 @@
 """Pages of ordered lists, at a cost that depends on the page, not on the list."""
 
-from collections.abc import Callable, Iterator
-from itertools import islice
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
-
-from sortedcontainers import SortedDict, SortedList
 
 from qmgr_protocol.topic import MARK
 from qmgrd.core.limits.budget import LOOK_EACH, Budget
@@ -13,12 +11,11 @@ Key = TypeVar("Key", int, str)
 Row = TypeVar("Row")
 
 
-def page(
-    ordered: "SortedList[Key] | SortedDict[Key, object]", after: Key, limit: int
-) -> tuple[list[Key], Key | None]:
+def page(ordered: Sequence[Key], after: Key, limit: int) -> tuple[list[Key], Key | None]:
     """Returns up to *limit* keys after *after*, and the last of them if more follow."""
-    found = list(islice(ordered.irange(after, inclusive=(False, True)), limit + 1))
-    return found[:limit], found[limit - 1] if len(found) > limit else None
+    at = bisect_right(ordered, after)
+    found = list(ordered[at : at + limit])
+    return found, found[-1] if len(ordered) > at + limit else None
 
 
 def shown(
@@ -37,7 +34,7 @@ def shown(
     return found, further
 
 
-def below_of(topics: "SortedDict[str, object]", topic: str) -> Iterator[str]:
-    """Returns those of *topics* that are below *topic*, which need not be one of them."""
-    last = topic + chr(ord(MARK) + 1)
-    yield from topics.irange(topic + MARK, last, inclusive=(True, False))
+def below_of(topics: Sequence[str], topic: str) -> Iterator[str]:
+    """Yields those of the sorted *topics* that are below *topic*, which need not be one of them."""
+    end = topic + chr(ord(MARK) + 1)
+    yield from topics[bisect_left(topics, topic + MARK) : bisect_left(topics, end)]

@@ -1,11 +1,9 @@
 """What is asked about topics and subscriptions: to subscribe, who lacks what, to republish."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from heapq import nsmallest
 from itertools import islice
 from typing import Any
-
-from sortedcontainers import SortedDict
 
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
@@ -74,12 +72,14 @@ class TopicAdmin:
 
     def subscription_list(self, session: Session, message: m.SubscriptionList) -> None:
         """List subscriptions in order of name, a page at a time."""
-        found: dict[str, Subscription] = self._topics.subscriptions
+        found: Mapping[str, Subscription] = self._topics.subscriptions
+        order = self._topics.subscriptions.order
         if message.topic:
             matched = self._topics.match(message.topic)
             self._context.count_read(len(matched) // 10, 0)
-            found = SortedDict({one.name: one for one in matched})
-        names, further = page(found, message.after, message.limit)
+            found = {one.name: one for one in matched}
+            order = sorted(found)
+        names, further = page(order, message.after, message.limit)
         rows, further = shown(
             names, further, lambda name: self._row(found[name]), self._context.budget
         )
@@ -138,7 +138,7 @@ class TopicAdmin:
 
     def topic_list(self, session: Session, message: m.TopicList) -> None:
         """List topics that something is defined for, or that retained something."""
-        names = set(page(self._topics.rows, message.after, message.limit + 1)[0])
+        names = set(page(self._topics.rows.order, message.after, message.limit + 1)[0])
         start = keys.SPACE_RETAINED + message.after.encode() + b"\0" * bool(message.after)
         kept = self._context.tx.scan(start, keys.after(keys.SPACE_RETAINED))
         names |= {key[1:].decode(errors="replace") for key, _ in islice(kept, message.limit + 1)}

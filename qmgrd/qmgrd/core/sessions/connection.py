@@ -36,7 +36,7 @@ class Connections:
 
     def connection_list(self, session: Session, message: m.ConnectionList) -> None:
         """List the connections in order of number, a page at a time."""
-        numbers, further = page(self._sessions, message.after, message.limit)
+        numbers, further = page(sorted(self._sessions), message.after, message.limit)
         rows, further = shown(
             numbers, further, lambda number: self._row(self._sessions[number]), self._context.budget
         )

@@ -11,7 +11,7 @@ from qmgr_tools.link.doctor.finding import Finding, Severity
 from qmgr_tools.link.link import ACCEPTABLE
 from qmgrd.core.context.context import Context
 from qmgrd.core.layout.kv import Now
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 
 ACCEPT = "qmctl link start NYC --accept"
 HERE = "queue manager NYC was store 0a, now it says 0b: two of one name, or it was made anew; if so"

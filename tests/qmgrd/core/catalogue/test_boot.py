@@ -5,7 +5,7 @@ import pytest
 from qmgrd.core.catalogue.boot import StoreForeign, boot
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.harness import SECRET, AnyStore, Manager
 
 

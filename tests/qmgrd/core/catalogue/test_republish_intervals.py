@@ -10,7 +10,7 @@ from qmgr_protocol import messages as m
 from qmgrd.core.catalogue.republish_intervals import INTERVAL, POLICY, SCHEDULED
 from qmgrd.core.catalogue.topics import Topics
 from qmgrd.core.context.context import Context
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.harness import Manager
 
 TOPICS = st.sampled_from(["a", "a/b", "a/b/c", "a-b", "a/c", "b", "a0"])

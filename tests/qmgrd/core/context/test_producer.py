@@ -10,7 +10,7 @@ from qmgrd.core.context.context import Context
 from qmgrd.core.context.producer import Producer
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Now
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 
 ID = b"P" * 16
 

@@ -16,7 +16,7 @@ from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.catalogue.system import DEAD_LETTERS, EVENTS
 from qmgrd.core.jobs.due_work import SLICE_ROWS
 from qmgrd.core.layout import keys
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.harness import record
 
 TRAILER = b"QM1" + (7).to_bytes(8, "big")

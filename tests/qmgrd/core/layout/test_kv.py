@@ -6,7 +6,7 @@ import pytest
 
 from qmgrd.core.layout.kv import Now, Space, Store
 from qmgrd.store.lmdb_store import LmdbStore
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.harness import AnyStore
 
 

@@ -15,7 +15,7 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.counters import Counters
 from qmgrd.core.layout.row import RowDamaged
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.harness import Manager
 
 READ_AT_START = [

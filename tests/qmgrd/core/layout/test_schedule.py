@@ -2,7 +2,7 @@
 
 from qmgrd.core.layout import keys
 from qmgrd.core.layout.schedule import Schedule, due_of
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 
 
 def test_rows_are_due_in_the_order_of_time_whatever_the_order_they_came_in() -> None:

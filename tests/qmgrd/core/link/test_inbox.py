@@ -1,4 +1,4 @@
-"""The receiving end of a link (BEHAVIOUR 7.2, one turn at a time; networks are in tests/sim)."""
+"""The receiving end of a link, one turn at a time (docs/behaviour.md, B)."""
 
 import json
 
@@ -13,7 +13,7 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.link import inbox as link_inbox
 from qmgrd.core.link.inbox import LinkInbox
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.far import FAR_STORE, STREAM, Far, message
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
 

@@ -1,4 +1,4 @@
-"""Duplicate detection in constant time (BEHAVIOUR 7.1; IPCOM000015189D)."""
+"""Duplicate detection in constant time (docs/behaviour.md, A; IPCOM000015189D)."""
 
 import random
 from collections import Counter
@@ -14,7 +14,7 @@ from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.queue import dedup
 from qmgrd.core.queue.dedup import OriginTable, Verdict
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
 from tests.qmgrd.core.naive import NaiveQueue
 

@@ -9,7 +9,7 @@ from qmgrd.core.layout.stamp import Stamper
 from qmgrd.core.queue.held import Held, append_held
 from qmgrd.core.queue.put import prepare, prepare_plain, put
 from qmgrd.core.queue.queue import Queue
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.harness import record
 
 NOW = Now(1, 1_700_000_000_000_000)

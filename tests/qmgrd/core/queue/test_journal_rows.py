@@ -7,7 +7,7 @@ import pytest
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.queue.journal_rows import cursor, find, read_state
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 
 
 def stored(first: int, last: int) -> MemoryStore:

@@ -17,7 +17,7 @@ from qmgrd.core.layout.schedule import Schedule
 from qmgrd.core.queue import lane
 from qmgrd.core.queue.group.groups import ROWS_OF_A_GROUP
 from qmgrd.core.queue.queue import Queue
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.harness import AnyStore, Client
 from tests.qmgrd.core.unit_of_work import bodies
 

@@ -15,7 +15,7 @@ from qmgrd.core.layout.stamp import Stamper
 from qmgrd.core.queue import order
 from qmgrd.core.queue.put import put
 from qmgrd.core.queue.queue import Queue
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.harness import Client, record
 
 NOW = Now(1, 1_700_000_000_000_000)

@@ -22,7 +22,7 @@ from qmgrd.core.layout.stamp import Stamper
 from qmgrd.core.queue import put as puts
 from qmgrd.core.queue.put import put
 from qmgrd.core.queue.queue import Queue
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.any_record import PLAIN_MAX, any_record
 from tests.qmgrd.core.far import Far
 from tests.qmgrd.core.harness import Client

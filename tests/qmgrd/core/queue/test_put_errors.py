@@ -7,7 +7,7 @@ from qmgrd.core.layout.ids import Ids
 from qmgrd.core.layout.schedule import Schedule
 from qmgrd.core.queue import put_errors
 from qmgrd.core.queue.queue import Queue
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 
 
 def a_queue(message_max_bytes: int = 0, dedup_retention_ms: int = 0) -> Queue:

@@ -564,6 +564,7 @@ steps = st.lists(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "ways",
     [

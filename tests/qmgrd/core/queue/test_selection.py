@@ -11,7 +11,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.layout import keys
 from qmgrd.core.queue.selection import ALL, compile_weight, selection, weight
 from qmgrd.core.selector.selector import Selector, compile_selector
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import AnyStore, Client, Delivery, Manager, delivery, items, record
 

@@ -23,7 +23,7 @@ from qmgrd.core.queue.put import put
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.seek import seek
 from qmgrd.core.queue.take import take
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.harness import Client, lessee
 
 NOW = Now(1_000, 1_700_000_000_000_000)

@@ -25,7 +25,7 @@ from qmgrd.core.queue.lease import Consumer
 from qmgrd.core.queue.put import put
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.take import take
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.harness import lessee
 
 NOW = Now(1, 1_700_000_000_000_000)

@@ -20,7 +20,7 @@ from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.take import take
 from qmgrd.core.sessions import pump
 from qmgrd.core.turn import TurnFailed
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.harness import Client, Manager
 
 Patch = pytest.MonkeyPatch

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from qmgr_protocol import messages as m
-from qmgrd.store.memory import MemoryStore
 from tests.group_player import member
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.harness import Client, Manager
 
 

@@ -17,7 +17,7 @@ from qmgrd.core.queue import put as puts
 from qmgrd.core.returns.returns import RETURNS_PER_TURN
 from qmgrd.core.sessions.units import ROWS_OF_A_GET
 from qmgrd.store.lmdb_store import LmdbStore
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.any_record import any_record, plain_record
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.far import Far, message

@@ -10,8 +10,8 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.queue.group import chain as group_chain
 from qmgrd.core.queue.group.row import NO_PLACE, GroupRow
-from qmgrd.store.memory import MemoryStore
 from tests.group_player import group_id, member
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import Client, Manager, record
 from tests.qmgrd.core.queue.group.test_take import CountingStore

@@ -17,8 +17,8 @@ from qmgrd.core.queue.group.admission import NO_GROUP
 from qmgrd.core.queue.group.groups import Groups
 from qmgrd.core.queue.group.hold import Member
 from qmgrd.core.queue.group.row import GroupRow
-from qmgrd.store.memory import MemoryStore
 from tests.group_player import group_id, member
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import AnyStore, Client, Manager
 from tests.qmgrd.core.jobs.test_due_work import events, run_due_work, scheduled

@@ -8,7 +8,7 @@ from qmgrd.core.layout import keys
 from qmgrd.core.queue.group import index as group_index
 from qmgrd.core.queue.group.hold import Member
 from qmgrd.core.queue.group.index import Run
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.audit_groups import indexed
 
 GROUP, NEIGHBOUR = b"G" * 24, b"H" * 24

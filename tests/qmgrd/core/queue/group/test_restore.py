@@ -9,7 +9,7 @@ from qmgr_protocol.codec import pack, unpack
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.queue.group.restore import read, restored
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.harness import Client, record
 
 GROUP = b"g" * 24

@@ -25,7 +25,7 @@ from qmgrd.core.queue.group.take import take_in_order
 from qmgrd.core.queue.lease import Consumer
 from qmgrd.core.queue.put import put
 from qmgrd.core.queue.queue import Queue
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.audit_groups import indexed
 from tests.qmgrd.core.harness import lessee
 

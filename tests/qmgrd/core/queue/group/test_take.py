@@ -15,8 +15,8 @@ from qmgrd.core.queue.lease import Consumer
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.seek import LOOKED_AT_MAX
 from qmgrd.core.sessions.settle_part import SETTLE_HANDLES
-from qmgrd.store.memory import MemoryStore
 from tests.group_player import GroupPlayer, group_id, member
+from tests.memory_store import MemoryStore
 from tests.qmgrd.core.harness import Client, Manager, items, lessee, record
 
 
@@ -167,7 +167,7 @@ def test_what_a_consumer_of_groups_gives_back_unread_was_not_delivered() -> None
 
 
 def test_group_of_which_nothing_could_be_had_is_new_to_its_reader() -> None:
-    """D13: it is told of a group that somebody else had the first of."""
+    """The delivery is flagged: another reader had the first message of the group."""
     play = GroupPlayer()
     assert play("put A1") == "stored"
     assert play("other: get physical reader=0") == "has A1"

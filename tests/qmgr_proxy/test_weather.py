@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from qmgr_tools.proxy import weather as proxy_weather
-from qmgr_tools.proxy.weather import Weather
-from tests.qmgr_tools.proxy.test_proxy import Place, place, rest
+from qmgr_proxy import weather as proxy_weather
+from qmgr_proxy.weather import Weather
+from tests.qmgr_proxy.test_proxy import Place, place, rest
 
 
 class News:

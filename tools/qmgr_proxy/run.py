@@ -10,14 +10,14 @@ from random import Random
 from typing import Any, NamedTuple
 
 from qmgr_config.address import Address
+from qmgr_proxy import weather as proxy_weather
+from qmgr_proxy.fault import Faults, FaultyInlet, Inlet
+from qmgr_proxy.pipe import Pipe, Shape
+from qmgr_proxy.proxy import Proxy, ProxyConnection, Way
+from qmgr_proxy.weather import Weather
 from qmgr_tools.cli import humanize as humane
 from qmgr_tools.cli import output
 from qmgr_tools.cli.failure import Exit, Failure
-from qmgr_tools.proxy import weather as proxy_weather
-from qmgr_tools.proxy.fault import Faults, FaultyInlet, Inlet
-from qmgr_tools.proxy.pipe import Pipe, Shape
-from qmgr_tools.proxy.proxy import Proxy, ProxyConnection, Way
-from qmgr_tools.proxy.weather import Weather
 
 NOTHING: Mapping[str, Any] = {}
 

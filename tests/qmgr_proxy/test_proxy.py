@@ -7,11 +7,10 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from qmgr_tools.proxy.pipe import Shape
-from qmgr_tools.proxy.proxy import SOCKET_BYTES, Proxy, ProxyConnection, Way
+from qmgr_proxy.pipe import Shape
+from qmgr_proxy.proxy import SOCKET_BYTES, Proxy, ProxyConnection, Way
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-CLOCK_S = 0.001  # uvloop's clock counts ms, and its timers are early by a part of one.
 LARGE = 32 * 1024 * 1024
 
 
@@ -124,7 +123,7 @@ async def test_delay_costs_time_and_no_throughput() -> None:
         assert await far_reader.read(1) == b"?"
         far_writer.write(b"!")
         assert await reader.read(1) == b"!"
-        assert loop.time() - began >= 0.1 - 2 * CLOCK_S
+        assert loop.time() - began > 0.08  # 100 ms; timers are coarse
         began = loop.time()
         pouring = asyncio.create_task(poured(writer, LARGE))
         assert len(await far_reader.read()) == LARGE
@@ -148,7 +147,7 @@ async def test_rate_is_each_connections_own_and_each_ways() -> None:
         assert [len(data) for data in await asyncio.gather(*map(rest, fast))] == 3 * [1_000_000]
         assert first[2].pipes[Way.FORTH].passed_bytes < 1_000_000
         assert len(await first[1][0].read()) == 1_000_000
-        assert loop.time() - began >= 0.4
+        assert loop.time() - began > 0.35  # half a second, less what may pass at once
 
 
 async def test_stalled_connection_stays_open_and_goes_on() -> None:

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from qmgrd.core.layout.kv import Space, Store, Transaction
 from qmgrd.store.lmdb_store import LmdbStore
-from qmgrd.store.memory import MemoryStore
+from tests.memory_store import MemoryStore
 
 ALL = (b"", b"\xff" * 600)
 # Few keys, so that they meet; some that start with others, and the longest there may be.

@@ -18,8 +18,8 @@ from enum import Enum
 from typing import cast
 
 from qmgr_config.address import Address
-from qmgr_tools.proxy.fault import Inlet
-from qmgr_tools.proxy.pipe import WRITE_HIGH_BYTES, WRITE_LOW_BYTES, Pipe, Shape
+from qmgr_proxy.fault import Inlet
+from qmgr_proxy.pipe import WRITE_HIGH_BYTES, WRITE_LOW_BYTES, Pipe, Shape
 
 SOCKET_BYTES = 256 * 1024  # The kernel would take several MB by itself, whatever the rate.
 HOST = "127.0.0.1"

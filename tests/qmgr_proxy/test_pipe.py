@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from qmgr_tools.proxy.pipe import HELD_MAX_BYTES, Pipe, Shape
+from qmgr_proxy.pipe import HELD_MAX_BYTES, Pipe, Shape
 
 CLOCK_S = 0.001  # uvloop's clock counts ms, and its timers are early by a part of one.
 

@@ -85,10 +85,10 @@ def proxy(
       qmctl proxy 127.0.0.1:7480 127.0.0.1:7470 --stall-every 10s --duration 1min
     """
     here, there = _address(listen, "LISTEN"), _address(target, "TARGET")
-    from qmgr_tools.proxy import run as proxy_run  # takes 60 ms: not for --help
-    from qmgr_tools.proxy.fault import Faults
-    from qmgr_tools.proxy.pipe import Shape
-    from qmgr_tools.proxy.weather import Weather
+    from qmgr_proxy import run as proxy_run  # takes 60 ms: not for --help
+    from qmgr_proxy.fault import Faults
+    from qmgr_proxy.pipe import Shape
+    from qmgr_proxy.weather import Weather
 
     try:
         faults = Faults(lose, double, reorder)

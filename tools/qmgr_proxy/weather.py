@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from qmgr_tools.proxy.proxy import Proxy
+from qmgr_proxy.proxy import Proxy
 
 MS = 1_000
 

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from qmgr_tools.proxy import fault as proxy_fault
-from qmgr_tools.proxy.fault import Faults, FaultyInlet
+from qmgr_proxy import fault as proxy_fault
+from qmgr_proxy.fault import Faults, FaultyInlet
 
 FAULTS = Faults(lose_percent=10, double_percent=10, reorder_percent=10)
 LOSE, DOUBLE, REORDER, PASS = 0.05, 0.15, 0.25, 0.9

@@ -1,0 +1,3 @@
+"""The version of all packages."""
+
+VERSION = "0.1.0"

@@ -1,0 +1,102 @@
+"""What every store holds when a seed ends, as one hash for each seed.
+
+    python -m tests.sim.dumps [--seeds 200] [--start 0]     prints "world SEED HASH" lines
+
+A change that is meant to change nothing leaves all hashes as they are. The hashes leave out the
+sentences in stored rows: each text with a space in it counts as any other, so that the wording of a
+reason may change. ``dumps.txt`` has the hashes of the latest change that was meant to change rows.
+"""
+
+import argparse
+import hashlib
+import os
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from qmgr_protocol.codec import pack, unpack
+from qmgrd.core.layout import keys
+from tests.sim import test_crash_matrix
+from tests.sim.node import Node
+from tests.sim.run import world_of
+
+ROWS, MATRIX_SEEDS = test_crash_matrix.ROWS, test_crash_matrix.SEEDS
+FILE = Path(__file__).with_name("dumps.txt")
+SEAL_BYTES = 4
+PACKED = {
+    keys.SPACE_QUEUE,
+    keys.SPACE_LINK,
+    keys.SPACE_NOTE,
+    keys.SPACE_JOB,
+    keys.SPACE_HISTORY,
+    keys.SPACE_ASIDE,
+}
+"""Spaces of rows in msgpack that may hold sentences."""
+
+
+def masked(value: Any) -> Any:
+    """Return *value* with a blank in place of each sentence."""
+    if isinstance(value, str):
+        return " " if " " in value else value
+    if isinstance(value, dict):
+        return {masked(key): masked(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [masked(inner) for inner in value]
+    return value
+
+
+def rows(nodes: dict[str, Node]) -> Iterator[tuple[str, bytes, bytes]]:
+    """Yield the node, the key and the masked value of each row."""
+    for name, node in sorted(nodes.items()):
+        for key, value in node.store.rows.items():
+            if key[:1] in PACKED:
+                yield name, key, pack(masked(unpack(value[:-SEAL_BYTES])))
+            else:
+                yield name, key, value
+
+
+def digest(nodes: dict[str, Node]) -> str:
+    """Return a hash of all that the stores of *nodes* hold, but for sentences."""
+    found = hashlib.sha256()
+    for name, key, value in rows(nodes):
+        found.update(b"%s %d:%s%d:%s" % (name.encode(), len(key), key, len(value), value))
+    return found.hexdigest()[:32]
+
+
+def world_line(seed: int) -> str:
+    """Run *seed* of the simulator; return its line."""
+    world = world_of(seed)
+    world.run()
+    return f"world {seed} {digest(world.nodes)}"
+
+
+def matrix_line(row: int, seed: int) -> str:
+    """Run *seed* of a row of the crash matrix; return its line."""
+    bench = test_crash_matrix.live(ROWS[row], seed)
+    return f"{ROWS[row].__name__} {seed} {digest(bench.nodes)}"
+
+
+def lines(start: int, seeds: int, matrix_seeds: int) -> Iterator[str]:
+    """Yield the lines of both, on two processes."""
+    with ProcessPoolExecutor(min(os.cpu_count() or 1, 2)) as pool:
+        worlds = pool.map(world_line, range(start, start + seeds), chunksize=4)
+        numbers = [row for row in range(len(ROWS)) for _ in range(matrix_seeds)]
+        of_each = [*range(matrix_seeds)] * len(ROWS)
+        yield from chain(worlds, pool.map(matrix_line, numbers, of_each, chunksize=16))
+
+
+def main() -> None:
+    """Print the lines."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--start", type=int, default=0)
+    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--matrix", type=int, default=MATRIX_SEEDS, help="seeds of each row")
+    asked = parser.parse_args()
+    for line in lines(asked.start, asked.seeds, asked.matrix):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+"""A change that is meant to change nothing leaves the same rows behind."""
+
+import pytest
+
+from tests.sim import dumps
+from tests.sim.test_crash_matrix import live
+
+WORLDS, MATRIX = range(0, 200, 29), range(0, 12, 5)  # of those in the file; make long runs all
+
+
+def test_worlds_and_the_crash_matrix_leave_the_rows_that_they_left_before() -> None:
+    """``python -m tests.sim.dumps > tests/sim/dumps.txt`` accepts rows that changed on purpose."""
+    expected = set(dumps.FILE.read_text().splitlines())
+    found = {dumps.world_line(seed) for seed in WORLDS}
+    found |= {dumps.matrix_line(row, seed) for row in range(len(dumps.ROWS)) for seed in MATRIX}
+    assert found - expected == set()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_all_worlds_leave_the_rows_that_they_left_before() -> None:
+    assert list(dumps.lines(0, 200, dumps.MATRIX_SEEDS)) == dumps.FILE.read_text().splitlines()
+
+
+def test_hash_sees_one_byte_that_differs_and_no_other_wording() -> None:
+    bench = live(dumps.ROWS[0], 0)
+    before = dumps.digest(bench.nodes)
+    assert dumps.masked({"a": ["two words", "word", 7]}) == {"a": [" ", "word", 7]}
+    rows = bench.hub.store.rows
+    key = next(iter(rows))
+    rows[key] = rows[key][:-1] + bytes([rows[key][-1] ^ 1])
+    assert dumps.digest(bench.nodes) != before
