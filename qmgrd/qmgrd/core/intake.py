@@ -1,22 +1,22 @@
-"""What has arrived and waits for its turn: a queue per connection; connections take turns by time.
+"""Arrivals that wait for a turn: a queue per connection; connections take turns by time.
 
-Each connection has a clock: the time that its requests have used. The connection whose clock shows
-the least is served next. So a request waits for what others sent only as long as these have used
-less time, and a flood of expensive requests delays nobody but its sender.
+Each connection has a clock: the time that its requests have used. The connection with the lowest
+clock is served next. So a request waits only for connections that have used less time, and a flood
+of expensive requests delays only its sender.
 
-    slot 7   [ A  C  D ]     connections whose clocks show 7 slots of about 1 ms, in rotation
+    slot 7   [ A  C  D ]     connections with clocks at 7 slots of about 1 ms, in rotation
     slot 8   [ B ]
-    slot 20  [ E ]           E sent something that took 13 ms
+    slot 20  [ E ]           E sent a request that took 13 ms
 
-1. Clocks of one slot count as equal: a rotation, so that the next connection is found in O(1).
-2. A connection that had nothing waiting starts just before the slot that is served, however little
-   it used before: it is next, behind others that came as it did, and nobody saves up time.
+1. Clocks in one slot count as equal, in rotation. So the next connection is found in O(1).
+2. A connection without waiting requests starts just before the current slot, even if it used less
+   time. It is next, after others that came the same way, and cannot save up time.
 3. A connection that has used its share of a turn waits for the next turn. As answers leave at the
    end of a turn, the share is small: nobody waits long for the answer to a flood.
 4. A connection whose peer has too much to fetch is held (outflow.py): it is in no line until its
-   peer has fetched that. Nor is one whose next request may have a long answer, while there is no
-   room for that.
-5. Of a connection that is gone, what only reads is dropped (reads.py). The rest still counts.
+   peer has fetched that. The same holds for one whose next request may have a long answer, if there
+   is no room for that.
+5. When a connection is lost, its requests that only read are dropped (reads.py). Others are served.
 """
 
 from collections import deque
@@ -36,15 +36,15 @@ SLOT_SHIFT = 20  # a slot is 2**20 ns, about a millisecond
 
 
 class Arrival(NamedTuple):
-    """A message of a peer, or something that the shell wants the broker to know."""
+    """A message of a peer, or an event of the shell for the broker."""
 
-    message: m.Message  # None where ``event`` is set
+    message: m.Message  # None if ``event`` is set
     event: Callable[[Broker], None] | None
     size_bytes: int
 
 
 class Pending:
-    """What one connection has waiting. The counts are what its credit is held against."""
+    """The waiting arrivals of one connection. Its credit limits the counts."""
 
     __slots__ = (
         "arrivals",
@@ -62,15 +62,15 @@ class Pending:
         self.connection = connection
         self.arrivals: deque[Arrival] = deque()
         self.closed = False
-        self.is_link = False  # Its puts and answers are taken even while it is held.
+        self.is_link = False  # Its puts and answers are served even while it is held.
         self.bytes = 0
-        self.messages = 0  # of any kind but puts
+        self.messages = 0  # of all kinds except puts
         self.put_messages = 0
         self.put_bytes = 0
         self.used_ns = 0  # the connection's clock
 
     def drop_reads(self) -> int:
-        """Remove the requests that only read; return how many bytes they had."""
+        """Removes the requests that only read; returns their bytes."""
         reads = [x for x in self.arrivals if x.event is None and type(x.message) in DROPPED]
         if reads:
             self.arrivals = deque(
@@ -82,7 +82,7 @@ class Pending:
 
 
 class Intake:
-    """All that waits.
+    """All waiting arrivals.
 
     Invariant: between turns each connection with arrivals is once in ``_lines``, in ``_held`` or in
     ``_waiting``, and no line is empty; ``_slots`` is a heap of their slots.
@@ -94,41 +94,41 @@ class Intake:
         outflow: Outflow | None = None,
         bytes_max: int = 64 * 1024 * 1024,
     ) -> None:
-        """Make an empty one.
+        """Makes an empty intake.
 
         Args:
-            handles_max: the most handles of a piece of a settle.
-            outflow: who is held, and whether there is room for long answers.
-            bytes_max: beyond it only those are read from that have nothing here.
+            handles_max: of a piece of a settle.
+            outflow: the connections that are held, and the room for long answers.
+            bytes_max: beyond it, only connections without waiting arrivals are read from.
         """
         self.handles_max = min(handles_max, SETTLE_HANDLES)
         self._outflow = outflow or Outflow()
         self._bytes_max = bytes_max
         self._held: dict[int, Pending] = {}
-        self._waiting: dict[int, Pending] = {}  # for room, in this order
+        self._waiting: dict[int, Pending] = {}  # waiting for room, in this order
         self._pending: dict[int, Pending] = {}
         self._lines: dict[int, deque[Pending]] = {}  # by slot
         self._slots: list[int] = []
-        self._slot = 1  # the latest one that was served
-        self._had: dict[Pending, int] = {}  # in the turn that runs: slots that were used up
-        self._aside: list[Pending] = []  # of these, who had their share
+        self._slot = 1  # the latest slot that was served
+        self._had: dict[Pending, int] = {}  # slots used in the current turn
+        self._aside: list[Pending] = []  # those of them that have used their share
         self.bytes = 0
 
     def is_ahead(self, pending: Pending) -> bool:
-        """Return whether so much waits that the connection should not be read from for now."""
+        """Returns whether so much waits that the connection should not be read from for now."""
         waiting = pending.bytes
         return waiting > 0 and (waiting > AHEAD_MAX_BYTES or self.bytes > self._bytes_max)
 
     @property
     def is_full(self) -> bool:
-        """Whether only those are read from that have nothing here."""
+        """Whether only connections without waiting arrivals are read from."""
         return self.bytes > self._bytes_max
 
     def __bool__(self) -> bool:
         return bool(self._lines)
 
     def of(self, connection: int) -> Pending:
-        """Return what *connection* has waiting."""
+        """Returns the waiting arrivals of *connection*."""
         found = self._pending.get(connection)
         if found is None:
             found = self._pending[connection] = Pending(connection)
@@ -147,7 +147,7 @@ class Intake:
         self._add(pending, Arrival(message, None, size_bytes))
 
     def event(self, connection: int, event: Callable[[Broker], None]) -> None:
-        """Add an event, behind what the connection sent before it."""
+        """Adds an event, after the earlier messages of the connection."""
         self._add(self.of(connection), Arrival(None, event, 0))
 
     def _add(self, pending: Pending, arrival: Arrival) -> None:
@@ -156,7 +156,7 @@ class Intake:
         pending.arrivals.append(arrival)
 
     def _begin_line(self, pending: Pending) -> None:
-        """Add *pending*, which was in no line, to one: it saved up no time."""
+        """Adds *pending*, which was in no line, to one, without time that it saved up."""
         slot = self._slot - 1
         if pending.used_ns >> SLOT_SHIFT <= slot:
             pending.used_ns = slot << SLOT_SHIFT
@@ -176,15 +176,15 @@ class Intake:
         line.append(pending)
 
     def block(self, connection: int) -> None:
-        """Take nothing more of *connection*: its peer has too much to fetch."""
+        """Holds *connection*, whose peer has too much to fetch."""
         self._outflow.block(connection)
 
     def is_held(self, connection: int) -> bool:
-        """Return whether requests of *connection* wait until its peer has fetched answers."""
+        """Returns whether requests of *connection* wait until its peer has fetched answers."""
         return connection in self._held
 
     def unblock(self, connection: int) -> None:
-        """Go on with *connection*: its peer has fetched what it was sent."""
+        """Continues with *connection*, whose peer has fetched everything."""
         self._outflow.unblock(connection)
         self._go_on(connection)
 
@@ -196,28 +196,28 @@ class Intake:
 
     @property
     def is_tight(self) -> bool:
-        """Whether some wait for room, or may have to, by what the last turn knew."""
+        """Whether connections wait for room, or may have to, as of the last turn."""
         return self._outflow.is_tight
 
     def set_room(self, room_bytes: float) -> None:
-        """Set what may be sent before peers fetch something; long answers wait for it."""
+        """Sets the bytes that may be sent before a peer fetches something."""
         self._outflow.set_room(room_bytes)
         self._use_room()
 
     def _use_room(self) -> None:
-        """Go on with as many connections that wait for room as there is room for."""
+        """Continues with as many of the connections that wait for room as it allows."""
         if self._waiting:
             for connection in list(self._waiting)[: self._outflow.long_answers]:
                 self._begin_line(self._waiting.pop(connection))
 
     def end_turn(self) -> None:
-        """Go on with the connections that the turn made enough for, or that it left room for."""
+        """Continues with connections that were held for this turn, or that have room now."""
         for connection in self._outflow.end_turn():
             self._go_on(connection)
         self._use_room()
 
     def close(self, connection: int) -> None:
-        """Forget a connection that is gone, once what it left is taken: but for what only reads."""
+        """Forgets a lost connection once its arrivals are served; drops those that only read."""
         self._outflow.unblock(connection)
         pending = self._pending.get(connection)
         if pending is None:
@@ -229,7 +229,9 @@ class Intake:
         is_in_line = bool(pending.arrivals) and not is_apart
         self.bytes -= pending.drop_reads()
         if is_in_line and not pending.arrivals:
-            pending.arrivals.append(Arrival(None, _nothing, 0))  # It leaves the line in its turn.
+            pending.arrivals.append(
+                Arrival(None, _nothing, 0)
+            )  # so that it leaves its line in time
         elif is_apart and pending.arrivals:
             self._begin_line(pending)
         if not pending.arrivals:
@@ -238,9 +240,9 @@ class Intake:
     def take(
         self, requests_max: int, bytes_max: int, budget: Budget = ENDLESS
     ) -> Generator[tuple[int, Arrival], None, None]:
-        """Yield arrivals until a bound is reached, each of the connection that has used least.
+        """Yields arrivals up to a limit, each of the connection that has used the least time.
 
-        The time until the next arrival is asked for counts as used by the connection.
+        The time until the caller asks for the next arrival counts as used by the connection.
         """
         clock_ns, share = budget.clock_ns, budget.share_ns >> SLOT_SHIFT
         lines, slots, slot = self._lines, self._slots, self._slot
@@ -288,7 +290,7 @@ class Intake:
             self._end_take(slot)
 
     def _sets_apart(self, pending: Pending) -> bool:
-        """Return whether *pending* has to wait, and set it apart if so."""
+        """Returns whether *pending* has to wait, and sets it apart if so."""
         outflow, arrival = self._outflow, pending.arrivals[0]
         if arrival.event is not None:
             return False
@@ -302,7 +304,7 @@ class Intake:
         return False
 
     def _move(self, pending: Pending, slot: int, share: int) -> None:
-        """Move *pending* from *slot* on, unless it has used its share of slots in this turn."""
+        """Moves *pending* from *slot* on, unless it has used its share of this turn."""
         used = (pending.used_ns >> SLOT_SHIFT) - slot
         self._had[pending] = had = self._had.get(pending, 0) + used
         if had < share:
@@ -311,7 +313,7 @@ class Intake:
             self._aside.append(pending)
 
     def _end_take(self, slot: int) -> None:
-        """Let those that had their share in this turn be taken from in the next one."""
+        """Lines up the connections that have used their share, for the next turn."""
         self._slot = max(slot, self._slot)
         while self._slots and not self._lines[self._slots[0]]:
             del self._lines[heappop(self._slots)]
@@ -326,5 +328,5 @@ def _nothing(broker: Broker) -> None:
 
 
 def _counts(message: m.Message) -> bool:
-    """Return whether *message* counts towards what a peer may have waiting."""
+    """Returns whether *message* counts towards the limit of waiting messages."""
     return type(message) is not SettlePart or message.is_last

@@ -1,7 +1,7 @@
-"""What a start reads of the definitions in its store: templates, topics, queues, links.
+"""Reads the definitions in the store at a start: templates, topics, queues, links.
 
-A row whose checksum is wrong is damage of the store, and the start is refused. A row that makes no
-sense, or that another contradicts, is set aside (aside.py), and the start goes on without it.
+If the checksum of a row is wrong, the store is damaged, and the start fails. A row that makes no
+sense, or that contradicts another, is set aside (aside.py), and the start continues without it.
 """
 
 from qmgr_protocol.codec import unpack
@@ -22,11 +22,11 @@ from qmgrd.core.layout.kv import Transaction
 
 
 def load(context: Context, catalogue: Catalogue, jobs: Jobs, *, unclean: bool) -> None:
-    """Read all definitions. After an unclean stop older messages count as maybe delivered.
+    """Reads all definitions. After an unclean stop older messages count as maybe delivered.
 
     Raises:
-        RowDamaged: the checksum of a row is wrong, or a row is missing and no row that was set
-            aside is the reason.
+        RowDamaged: the checksum of a row is wrong, or a row is missing without one that was set
+            aside.
     """
     tx, aside = context.tx, context.aside
     for key, row in list(rows.scan(tx, keys.SPACE_TEMPLATE)):
@@ -54,7 +54,7 @@ def _list_complete_groups(tx: Transaction, catalogue: Catalogue, jobs: Jobs) -> 
 def _load_queues(
     context: Context, catalogue: Catalogue, *, unclean: bool
 ) -> dict[bytes, rows.RowMissing]:
-    """Read the definitions of queues; return the keys of those that have no counters, and why."""
+    """Reads the definitions of queues; returns the keys of those without counters, and why."""
     uncounted = {}
     next_id = int.from_bytes(rows.get(context.tx, keys.NEXT_QUEUE), "big")
     for key, row in list(rows.scan(context.tx, keys.SPACE_QUEUE)):
@@ -85,9 +85,9 @@ def _load_queue(
 def _check_orphans(
     context: Context, catalogue: Catalogue, jobs: Jobs, uncounted: dict[bytes, rows.RowMissing]
 ) -> None:
-    """Set aside what belongs to a definition that is, and jobs that would remove a queue.
+    """Sets aside rows whose definition is set aside, and jobs that would remove such a queue.
 
-    Where nothing is set aside that would be the reason, the store has lost a row.
+    Without such a definition, the store has lost a row.
     """
     tx, aside = context.tx, context.aside
     for job in list(jobs.running.values()):
@@ -124,7 +124,7 @@ def _load_links(context: Context, catalogue: Catalogue) -> None:
 
 
 def _check_leads(context: Context, catalogue: Catalogue) -> None:
-    """Set aside what leads nowhere: as it stands, each list of queues would fail."""
+    """Sets aside definitions that lead nowhere, as each list of queues would fail."""
     for name, found in list(catalogue.queues.items()):
         why = ""
         if isinstance(found, Alias) and isinstance(catalogue.queues.get(found.target), Alias):

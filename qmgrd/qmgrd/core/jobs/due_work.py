@@ -1,8 +1,8 @@
-"""What happens when something is due: a delay is over, a message expires, a UID is forgotten.
+"""Does the work that is due: ends delays, expires messages, forgets UIDs.
 
-A slice of what the schedule has a turn, so nothing is searched and no turn is long, however much is
-due at once. What is leased does not expire until it comes back: it is looked at again, and the
-longer it is held, the less often.
+A turn does a slice of the schedule. So nothing is searched, and no turn is long even if much is due
+at once. A leased message does not expire until it returns: it is checked again, less and less often
+the longer it is leased.
 """
 
 from qmgr_protocol import history
@@ -23,13 +23,13 @@ from qmgrd.core.returns.dead_letters import DeadLetters
 
 SLICE_ROWS = 500
 ROWS_EACH = 4  # of most messages that expire: two of the schedule, the entry, its UID
-# What is leased, or under way, is looked at again after that; at most after the other.
+# Until a leased or sent message is checked again, at least and at most.
 POSTPONED_MS, POSTPONED_MAX_MS = 1_000, 60_000
-NO_PLACE_MS = 10_000  # until what should be a dead letter, and has no place, is tried again
+NO_PLACE_MS = 10_000  # until a message that no dead-letter queue takes is tried again
 
 
 class DueWork:
-    """Does what is due."""
+    """The work of the schedule."""
 
     def __init__(self, context: Context, catalogue: Catalogue, dead_letters: DeadLetters) -> None:
         self._context = context
@@ -37,7 +37,7 @@ class DueWork:
         self._dead_letters = dead_letters
 
     def run(self) -> None:
-        """Do a slice of what is due by now."""
+        """Does a slice of the work that is due."""
         context = self._context
         if context.schedule.next_ms is None or context.schedule.next_ms > context.now.ms:
             return
@@ -46,14 +46,14 @@ class DueWork:
         found = context.schedule.due(context.tx, context.now.ms, count)
         for at, (key, value) in enumerate(found):
             if context.rows >= rows_max or (at and not at % LOOK_EACH and context.budget.is_over):
-                break  # Long messages have many rows; the others are next turn's.
+                break  # Long messages have many rows; the rest is for the next turn.
             context.begin_work("due", key)
             context.tx.delete(key)
             context.count_read(1, 0)
             _, _, queue_id, lane_, rank, arrival = keys.DUE.unpack(key)
             queue = self._catalogue.by_id.get(queue_id)
             if queue is None:
-                continue  # Deleted since, with the message.
+                continue  # It was deleted with the message.
             context.dirty_queues[queue.id] = queue
             if lane_ == keys.LANE_GROUP:
                 self._look_at_group(queue, value)
@@ -64,17 +64,17 @@ class DueWork:
             self._due(queue, keys.message(queue_id, lane_, keys.PRIORITY_TOP - rank, arrival))
             context.wrote = True
         context.working = None
-        context.schedule.load(context.tx)  # The first may have been removed with its message.
+        context.schedule.load(context.tx)  # The first row may have been removed with its message.
 
     def _due(self, queue: Queue, key: bytes) -> None:
-        """Do what is due to the message under *key*, whose row in the schedule is gone."""
+        """Does what is due for the message under *key*, whose row in the schedule is deleted."""
         context, (_, arrival) = self._context, keys.place(key)
         value = context.tx.get(key)
         entry = None if value is None else entries.decode(value)
         if value is None or entry is None or entry.flags == entries.UNREADABLE:
             return
         if queue.is_lost(entry, arrival):
-            # A job would, in time; it is counted.
+            # A job would remove it later; it is counted already.
             lane.lose(queue, context.tx, key, value)
             return
         is_expired = 0 < entry.expires_ms <= context.now.ms
@@ -92,7 +92,7 @@ class DueWork:
             self._expire(queue, key, value, entry)
 
     def _look_at_group(self, queue: Queue, group_id: bytes) -> None:
-        """Have a group expire that was incomplete for too long, or be forgotten."""
+        """Expires a group that was incomplete for too long, or forgets an empty one."""
         context = self._context
         context.touch(queue)
         if queue.groups.is_due(context.tx, context.now, queue.bounds, group_id):
@@ -101,7 +101,7 @@ class DueWork:
     def _expire(self, queue: Queue, key: bytes, value: bytes, entry: entries.Entry) -> None:
         context = self._context
         if queue.bounds.expiry_action == "dead-letter" and not queue.is_transmission:
-            # Its row in the schedule is gone: no other is to be removed in its place.
+            # Its row in the schedule is deleted already: bury must not delete another one.
             if self._dead_letters.bury(queue, key, value, Cause(ErrorCode.MESSAGE_EXPIRED)):
                 return
             lane.postpone(queue, context.tx, key, entry, context.now.ms + NO_PLACE_MS)
@@ -117,7 +117,7 @@ class DueWork:
             self._report(queue, record)
 
     def _report(self, queue: Queue, record: bytes) -> None:
-        """Report the expiry of *record* where it wants its reply, as if its producer put that."""
+        """Sends the report of the expiry of *record* to its reply queue, as its producer could."""
         context = self._context
         try:
             fields = records.decode(record)
@@ -135,7 +135,7 @@ class DueWork:
 
 
 def _report_of(queue: str, uid: Uid, correlation_id: bytes) -> bytes:
-    """Return the record that says that a message expired."""
+    """Returns the record of the report that a message expired."""
     headers = {"report": ErrorCode.MESSAGE_EXPIRED.name, "uid": str(uid), "queue": queue}
     envelope = {records.HEADERS: headers}
     return records.encode(Fields(b"", correlation_id=correlation_id, envelope=envelope))

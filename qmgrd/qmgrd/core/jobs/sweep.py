@@ -1,6 +1,7 @@
-"""What was not persistent and is gone since a restart is removed; its arrivals are a range.
+"""The job that removes messages that a restart lost, as they were not persistent.
 
-Members of groups go first: as long as they are counted nobody knows which groups are whole.
+Their arrivals are a range. Members of groups are removed first: until then it is unknown which
+groups are complete.
 """
 
 from itertools import islice
@@ -16,11 +17,11 @@ LANES = (keys.LANE_GROUPED, keys.LANE_READY, keys.LANE_DELAYED)
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
-    """Remove a slice. The cursor has a byte for each lane and priority that is done."""
+    """Removes a slice. The cursor has a byte for each lane and priority that is done."""
     queue = catalogue.by_id.get(job.row["queue_id"])
     if queue is None:
         return DONE
-    context.touch(queue)  # Groups are another's turn without what is gone, and count less.
+    context.touch(queue)  # Groups change without the lost members.
     left = min(SLICE_ROWS, context.slice_rows)
     rows_max = context.rows + 4 * left
     tx, first, before = context.tx, job.row["first"], job.row["before"]

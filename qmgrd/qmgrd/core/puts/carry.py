@@ -1,8 +1,8 @@
-"""A proxy: a subscription whose publications go on to the same topic at another queue manager.
+"""Forwards the publications of a proxy to the same topic at another queue manager.
 
-They go over the link there like any message, once each, with the way that they came in their
-note. What came through a queue manager does not go back to it, so nothing goes in a circle; and
-a UID that is there already is not published twice.
+Each publication goes over the link once, like any message. Its note lists the queue managers that
+it came through. It does not go back to one of them, so no publication travels in a circle. A queue
+manager does not publish the same UID twice.
 """
 
 from qmgr_protocol import record as records
@@ -23,7 +23,7 @@ from qmgrd.core.queue.put import Prepared, append
 def carry(
     context: Context, catalogue: Catalogue, subscription: Subscription, part: list[Publication]
 ) -> None:
-    """Have *part* go on over the link of a proxy, but for what came that way."""
+    """Forwards *part* over the link of a proxy, except publications that came that way."""
     manager = subscription.manager
     try:
         link = route.link_to(catalogue, manager)
@@ -69,7 +69,7 @@ def carry(
 
 
 def _way(context: Context, publication: Publication) -> list[str]:
-    """Return the queue managers that a publication came through; none of one put here."""
+    """Returns the queue managers that a publication came through; none if it was put here."""
     if not publication.entry.noted:
         return []
     came = notes.read(context.tx, keys.PUBLICATIONS_ID, publication.arrival).get("hops")

@@ -1,7 +1,7 @@
-"""Giving a subscription its part of what was published: references, each under its number.
+"""Gives a subscription its part of a batch of publications: references under their numbers.
 
-Plain publications, where there is room for all, go in one tight loop. Of all else each is looked
-at: is it selected, is there room, has it a time or a group.
+Plain publications go through one tight loop, if the subscription has room for all. Others are
+checked one by one for selection, room, expiry, delay and group.
 """
 
 from typing import NamedTuple
@@ -29,7 +29,7 @@ class Publication(NamedTuple):
 
     arrival: int
     entry: entries.Entry
-    front: bytes  # what its record begins with
+    front: bytes  # the first bytes of its record
     trailer: bytes  # its encoded UID
     size: int  # of its record
     reference: bytes  # the entry of a plain one on a subscription
@@ -37,12 +37,12 @@ class Publication(NamedTuple):
 
 
 def publication_of(context: Context, arrival: int, value: bytes) -> Publication | None:
-    """Return what goes out of a stored publication; None of one that rotted, or has no topic."""
+    """Returns a stored publication as it goes out; None if it is damaged or has no topic."""
     entry = entries.decode(value)
     if entry.flags == entries.UNREADABLE:
         return None
     try:
-        levels_of(entry.target)  # It is kept: each topic is looked at once.
+        levels_of(entry.target)  # It caches its results.
     except RequestError:
         return None
     front, trailer = entries.front(context.tx, entry), entries.uid_trailer(entry)
@@ -68,10 +68,10 @@ def give(
     *,
     is_late: bool = False,
 ) -> None:
-    """Have *subscription* hold what of *part* is for it.
+    """Gives *subscription* references to those of *part* that are for it.
 
     Args:
-        is_late: it was published before it subscribed.
+        is_late: they were published before it subscribed, and retained.
     """
     queue, first = subscription.queue, 0 if is_late else subscription.first
     assert queue is not None, "proxies have no queue"
@@ -103,13 +103,13 @@ def _give_each(
     subscription: Subscription,
     part: list[Publication],
 ) -> None:
-    """Have *subscription* hold those of *part* that it has room for."""
+    """Gives *subscription* those of *part* that it has room for, one by one."""
     queue = subscription.queue
     assert queue is not None, "proxies have no queue"
     for at, publication in enumerate(part):
         is_volatile = publication.front[7] & records.FLAG_NOT_PERSISTENT
         if is_volatile and publication.arrival < queue.origins.born:
-            continue  # Gone with the restart, as those are which were given before it.
+            continue  # The restart lost it, as it lost the references given before.
         if not _has_room(context, dead_letters, queue, publication):
             if queue.bounds.overflow == "suspend":
                 _suspend(context, catalogue, subscription, len(part) - at)
@@ -140,7 +140,7 @@ def _give_plain(
 
 
 def add(context: Context, catalogue: Catalogue, queue: Queue, publication: Publication) -> None:
-    """Have the subscription that *queue* is hold *publication*."""
+    """Stores a reference to *publication* on the subscription that *queue* is."""
     arrival, entry, front, trailer, size, _, _ = publication
     expires_ms, cap_ms = entry.expires_ms, queue.bounds.expiry_max_ms
     if cap_ms:
@@ -174,7 +174,7 @@ def add(context: Context, catalogue: Catalogue, queue: Queue, publication: Publi
 def _has_room(
     context: Context, dead_letters: DeadLetters, queue: Queue, publication: Publication
 ) -> bool:
-    """Return whether *queue* takes *publication*, having others make room if it is to."""
+    """Returns whether *queue* has room for *publication*, after evictions if it allows them."""
     if queue.has_room(1, publication.size):
         return True
     if queue.bounds.overflow in ("discard-newest", "suspend"):
@@ -186,7 +186,7 @@ def _has_room(
 def _suspend(
     context: Context, catalogue: Catalogue, subscription: Subscription, missed: int
 ) -> None:
-    """Have *subscription*, which is full, get nothing more until it is said to be healthy."""
+    """Suspends *subscription*, which is full, until it is reported healthy."""
     assert subscription.queue is not None, "proxies are not suspended"
     subscription.queue.counters.count_missed(missed)
     catalogue.store_row(subscription.name, subscription.row | {"suspended": True})
@@ -195,7 +195,7 @@ def _suspend(
 
 
 def is_selected(context: Context, subscription: Subscription, publication: Publication) -> bool:
-    """Return whether *publication* is one that *subscription*, which selects, is to have."""
+    """Returns whether the selector of *subscription* matches *publication*."""
     selector, entry, queue = subscription.selector, publication.entry, subscription.queue
     assert selector is not None, "asked of those that select"
     priority = publication.front[6]

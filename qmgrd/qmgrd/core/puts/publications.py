@@ -1,18 +1,18 @@
-"""Publications: each is stored once, and goes out to the subscriptions that its topic fits.
+"""Publications: each is stored once, and goes out to the subscriptions that match its topic.
 
     put to /topic ──▶ SYSTEM.PUBLICATIONS ──fan-out──▶ a reference on each subscription
                           │  number 7                      under the number 7
                           │                                    │ ack, expiry, purge, end
-                          └──────◀── gone with the last ───────┘
+                          └───── removed with the last ◀───────┘
 
-1. A publication is a message on a queue of its own: checked, stamped and refused like any other.
-   Its arrival there is its number, and that under which each subscription has it.
-2. A reference holds no record, only its length and UID. How many there are is one row.
-3. The fan-out reads that queue on from where it stopped, in batches, and gives each subscription
-   its part of a batch at once. What a turn has no rows for is the next one's, by a stored position;
-   so is what a crash left. Nobody gets what was published before it subscribed: its ``first``.
-4. A publication that nobody holds once its batch is out is removed.
-5. In a store that is nearly full nothing goes out until others make room; puts stop before.
+1. Publications have their own queue, where they are checked, stamped and refused like any message.
+   The arrival there is the number of a publication, and its arrival on each subscription.
+2. A reference has no record, only its length and UID. One row counts the references.
+3. The fan-out reads that queue in batches from where it stopped, and gives each subscription its
+   part of a batch at once. A stored position lets the next turn, or a start, continue. Publications
+   before ``first`` of a subscription are older than it, and do not go to it.
+4. A publication without references is removed once its batch is out.
+5. If the store is nearly full, nothing goes out until there is room; puts stop before that.
 """
 
 from itertools import islice
@@ -37,12 +37,12 @@ from qmgrd.core.returns.dead_letters import DeadLetters
 
 BATCH_MAX = 256
 BATCH_BYTES_MAX = 1024 * 1024
-BATCH_MATCHES_MAX = 20_000  # of its topics with subscriptions
+BATCH_MATCHES_MAX = 20_000  # between its topics and subscriptions
 _COUNT_BYTES = 4
 
 
 class _Batch(NamedTuple):
-    """Publications that go out together, and who has which of them, by queue id."""
+    """Publications that go out together, and the part of each subscription, by queue id."""
 
     first: int
     stop: int
@@ -51,16 +51,16 @@ class _Batch(NamedTuple):
 
 
 class Publications:
-    """What is published, and how far it is out. Invariant: all before ``_next`` is."""
+    """The fan-out of publications. Invariant: all publications before ``_next`` are out."""
 
     def __init__(self, context: Context, catalogue: Catalogue, dead_letters: DeadLetters) -> None:
         self._context = context
         self._catalogue = catalogue
         self._dead_letters = dead_letters
         self._batch: _Batch | None = None
-        self._at = 0  # of its parts, how many are out
-        self._is_stored = False  # the position, as something is not out yet
-        self._look: Timer | None = None  # whether there is room again
+        self._at = 0  # how many of its parts are out
+        self._is_stored = False  # whether the position is stored
+        self._look: Timer | None = None  # for the next look whether there is room
         queue = self._queue
         self._next = queue.counters.next_arrival if queue is not None else 1
         row = rows.find(context.tx, keys.FAN_OUT)
@@ -79,7 +79,7 @@ class Publications:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is not out yet."""
+        """Whether any publication is not out yet."""
         queue = self._queue
         return self._batch is not None or (
             queue is not None and self._next < queue.counters.next_arrival
@@ -87,24 +87,24 @@ class Publications:
 
     @property
     def can_go_on(self) -> bool:
-        """Whether something is not out yet, and there is room for it."""
+        """Whether any publication is not out yet, and there is room for it."""
         return self.is_busy and not self._context.is_cramped
 
     def _resume(self, queue: Queue, first: int, stop: int, queue_id: int) -> None:
         self._next = first
         if stop > first:
             self._batch = self._read(queue, stop, is_known=True)
-            queue.flush(self._context.tx)  # Something may have rotted meanwhile.
+            queue.flush(self._context.tx)  # Damage may have been found.
             self._context.totals.count(queue)
             parts = self._batch.parts
             self._at = sum(known <= queue_id for known, _, _ in parts)
 
     def run(self) -> None:
-        """Have what was published go out, as far as the turn has rows for it."""
+        """Hands out publications, as long as the turn has rows for it."""
         queue, context = self._queue, self._context
         if queue is None:
             return
-        context.awake_queues.pop(queue.id, None)  # Nobody gets there.
+        context.awake_queues.pop(queue.id, None)  # It has no consumers.
         rows_max = max(context.turn_rows, context.rows + context.turn_rows // 2)
         is_over = False
         while context.rows < rows_max and self.can_go_on and not is_over:
@@ -112,7 +112,7 @@ class Publications:
                 self._batch = self._read(queue, queue.counters.next_arrival)
                 self._next, self._at = self._batch.first, 0
                 for publication in self._batch.found:
-                    self._catalogue.references.add(publication.arrival)  # Until all of it is out.
+                    self._catalogue.references.add(publication.arrival)  # until its batch is out
             self._give(self._batch, rows_max)
             is_over = context.budget.is_over
         self._catalogue.topics.next_out = self._next
@@ -127,7 +127,7 @@ class Publications:
             if given and not given % LOOK_EACH and context.budget.is_over:
                 is_over = True
             given += 1
-            # The stored position is a queue id: proxies, which have none, are first and go at once.
+            # The stored position is a queue id. Proxies have none: they go first, all at once.
             if is_over and batch.parts[self._at][0]:
                 return
             queue_id, subscription, part = batch.parts[self._at]
@@ -148,10 +148,11 @@ class Publications:
         self._batch, self._next = None, batch.stop
 
     def _read(self, queue: Queue, stop: int, *, is_known: bool = False) -> _Batch:
-        """Return the next batch before *stop*; what rotted is set aside, and nobody gets it.
+        """Returns the next batch before *stop*; sets damaged publications aside.
 
         Args:
-            is_known: it was under way until *stop*, and is not cut anew: some have all of it.
+            is_known: it was going out up to *stop* and keeps its length: some already have all of
+                it.
         """
         tx, found, size = self._context.tx, list[Publication](), 0
         matches, seen = 0, set[str]()
@@ -194,7 +195,7 @@ class Publications:
         return parts
 
     def _retain(self, publication: Publication) -> None:
-        """Have a topic keep *publication* for those who subscribe later; an empty one, nothing."""
+        """Retains *publication* for later subscribers; an empty one clears the topic."""
         tx, topic = self._context.tx, publication.entry.target
         before = topics.retained(tx, topic)
         if before is not None:
@@ -205,7 +206,7 @@ class Publications:
             self._catalogue.references.add(publication.arrival)
 
     def _count(self, queue: Queue) -> None:
-        """Write how many hold what changed in this turn; remove what nobody does."""
+        """Writes the changed numbers of references; removes publications without any."""
         tx, changes = self._context.tx, self._catalogue.references.changes
         for arrival, change in changes.items():
             if not self._context.begin_work("publication", arrival):
@@ -237,14 +238,14 @@ class Publications:
             queue.remember(context.tx, until_ms, entries.uid_trailer(entry), 9, arrival)
 
     def count(self) -> None:
-        """Write how far publications are out, and what was released since in this turn."""
+        """Writes the position of the fan-out, and the references that this turn removed since."""
         queue = self._queue
         if queue is not None and self._catalogue.references.changes:
             self._count(queue)
         self._store()
 
     def _store(self) -> None:
-        """Write how far publications are out, where they are not all; else forget it."""
+        """Stores the position of the fan-out; deletes it if all publications are out."""
         context = self._context
         if self.is_busy:
             batch = self._batch
@@ -258,7 +259,7 @@ class Publications:
 
 
 def _position(row: bytes, next_arrival: int) -> tuple[int, int, int]:
-    """Return first and stop of the batch that is going out, and the last queue id that has it.
+    """Returns first and stop of the batch that is going out, and the last queue id that has it.
 
     Raises:
         ValueError: they cannot be true.

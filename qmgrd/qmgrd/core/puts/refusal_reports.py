@@ -1,4 +1,4 @@
-"""What operators are told of puts that are refused."""
+"""Reports refused puts to operators."""
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.catalogue.catalogue import Catalogue
@@ -32,7 +32,7 @@ class FullStore:
 def report_full(
     context: Context, queue: Queue, refused: list[tuple[int, RequestError]], count: int
 ) -> None:
-    """Have operators know of a queue that is full, once until there is room again."""
+    """Reports that a queue is full, once until it has room again."""
     is_full = any(
         error.code in (ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_BYTES_FULL) for _, error in refused
     )
@@ -45,14 +45,14 @@ def report_full(
 def count_refused(
     context: Context, catalogue: Catalogue, name: str, error: RequestError, count: int
 ) -> None:
-    """Count puts that are refused before their queue has seen them, though it is there.
+    """Counts puts that are refused before they reach their queue, if it exists.
 
     Args:
         context: of this turn.
-        catalogue: what is defined here.
-        name: what they were put on; what only passes through here is no queue, and not counted.
-        error: why.
-        count: how many.
+        catalogue: the definitions.
+        name: the name to which they were put; only names of queues here are counted.
+        error: the reason.
+        count: of records.
     """
     if error.code in (ErrorCode.PUT_INHIBITED, ErrorCode.STORE_FULL) and name in catalogue.queues:
         queue = catalogue.keeper(name)

@@ -1,1 +1,1 @@
-"""Messages that come back: retries, dead letters, parked publications; and events."""
+"""Messages that return: retries, dead letters, parked publications; and events."""

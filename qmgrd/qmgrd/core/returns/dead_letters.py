@@ -1,14 +1,15 @@
-"""Dead letters: what cannot be consumed goes to a backout queue, or to the dead-letter queue.
+"""Dead letters: messages that cannot be consumed go to a backout queue or the dead-letter queue.
 
-    failed too often, rejected ──▶ backout queue of its queue ──┐ there is none, or it
-    expired, pushed out        ──────────────────────────────▶ SYSTEM.DEAD.LETTERS   │ takes no more
-                                                                ◀────────────────────┘
-    SYSTEM.DEAD.LETTERS takes no more ──▶ it stays where it is
+    failed too often, rejected ──▶ backout queue of its queue
+                                      │ none, or full
+    expired, evicted ─────────────────┴──▶ SYSTEM.DEAD.LETTERS
+                                              │ full
+                                              └──▶ it stays where it is
 
-It takes a note along that says why, from where, and what its consumers said (notes.py), and it
-expires no more: the time that it had left stands in the note. Nothing is ever lost on this way.
-What a link brought, and no queue here takes, goes there too (undeliverable.py). What a subscriber
-fails on is parked for it instead (parked.py).
+Its note states the reason, the queue it comes from, and the reasons of its consumers (notes.py). A
+dead letter does not expire: the note has the time that was left. No message is lost on this way.
+Messages of links that no queue here accepts go there, too (undeliverable.py). A publication that a
+subscriber fails on is parked for the subscriber instead (parked.py).
 """
 
 from collections.abc import Mapping
@@ -33,7 +34,7 @@ from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns import parked
 from qmgrd.core.returns.transfer import Place, transfer
 
-UNKNOWN = "?"  # where a copy came from that has no note
+UNKNOWN = "?"  # the origin of a copy without a note
 _FAILURES = frozenset(
     {
         ErrorCode.BACKOUT_THRESHOLD_REACHED,
@@ -46,19 +47,19 @@ _FAILURES = frozenset(
 
 
 class DeadLetters:
-    """Where messages go that nobody can consume."""
+    """Moves messages that cannot be consumed to their backout or dead-letter queue."""
 
     def __init__(self, context: Context, catalogue: Catalogue) -> None:
         self._context = context
         self._catalogue = catalogue
 
     def bury(self, queue: Queue, key: bytes, value: bytes, cause: Cause, only: str = "") -> str:
-        """Have the message under *key* leave *queue*; return for where, or nothing where it stays.
+        """Moves the message under *key* off *queue*; returns the queue it went to, or nothing.
 
-        What cannot be read is set aside.
+        A message that cannot be read is set aside.
 
         Args:
-            only: the queue that is to have it, as it has others of its group.
+            only: the one queue that may receive it, as it has others of its group.
         """
         entry = entries.decode(value)
         arrival = keys.place(key)[1]
@@ -68,7 +69,7 @@ class DeadLetters:
             lane.set_aside(queue, self._context.tx, key, value)
             return only or DEAD_LETTERS
         if queue.is_lost(entry, arrival):
-            # Gone with a restart: no dead letter.
+            # A restart lost it.
             lane.lose(queue, self._context.tx, key, value)
             return only or DEAD_LETTERS
         note = self._note(queue, entry, arrival, cause)
@@ -82,7 +83,7 @@ class DeadLetters:
             if place is None or copied not in ("", queue.name):
                 if queue.references is None or not is_subscription(copied):
                     continue
-                # One publication is one dead letter, however many subscriptions it is of.
+                # A publication becomes one dead letter, even for many subscriptions.
                 lane.remove(queue, self._context.tx, key, value)
                 self._context.touch(queue)
                 self._gone(queue, key, entry, name, cause)
@@ -115,9 +116,9 @@ class DeadLetters:
         self._context.event("message dead-lettered", queue=queue.name, to=name, why=cause.why)
 
     def _copy_of(self, place: Place, entry: entries.Entry) -> str:
-        """Return from which queue the copy of that message came which *place* has; else nothing.
+        """Returns the queue from which the copy at *place* of that message came, or nothing.
 
-        Each queue's copy is work of its own: another's must not be taken for this one.
+        Copies from different queues are different work, and must not be confused.
         """
         trailer, queue = entries.uid_trailer(entry), place.queue
         position = queue.origins.place(self._context.tx, trailer, place.target.encode())
@@ -127,10 +128,10 @@ class DeadLetters:
         return str(notes.read(self._context.tx, queue.id, arrival).get("queue", UNKNOWN))
 
     def admit(self, record: bytes, extra: Mapping[str, Any], header: notes.Note) -> None:
-        """Take in a *record* that was on no queue here; *header* says why, *extra* is a link's.
+        """Adds a *record* that was on no queue here; its note has *header*, *extra* is of a link.
 
         Raises:
-            RequestError: it has no place, and is not written.
+            RequestError: no queue accepts it; it is not stored.
         """
         facts = {"queue": header["queue"], "why": name_of(header["code"])}
         try:
@@ -174,19 +175,19 @@ class DeadLetters:
         return [DEAD_LETTERS]
 
     def has_way(self, queue: Queue, code: int) -> bool:
-        """Return whether there is a queue that dead letters of *queue* go to, full or not."""
+        """Returns whether a queue for dead letters of *queue* exists, full or not."""
         if queue.references is not None:
             return True
         for name in self._ways(queue, code):
-            with suppress(RequestError):  # There is none of that name.
+            with suppress(RequestError):  # No queue has that name.
                 if self._catalogue.keeper(name) is not queue:
                     return True
         return False
 
     def threshold(self, queue: Queue, entry: entries.Entry) -> tuple[int, int]:
-        """Return after how many failures a message is no longer handed out, and the reason then.
+        """Returns the failures after which a message is no longer handed out, and the error code.
 
-        Of a subscription one more than its redelivery limit, which its topic may say. 0 is never.
+        For a subscription, one more than its redelivery limit or that of the topic. 0 is never.
         """
         bounds = queue.bounds
         if queue.references is None:
@@ -227,6 +228,6 @@ class DeadLetters:
         }
         if cause.code == ErrorCode.MESSAGE_EXPIRED:
             note.pop("left_ms", None)
-        elif entry.expires_ms:  # Else what a dead letter had left that fails once more.
+        elif entry.expires_ms:  # A dead letter that fails again keeps its left_ms.
             note["left_ms"] = max(entry.expires_ms - context.now.ms, 0)
         return note

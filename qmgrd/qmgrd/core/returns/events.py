@@ -1,7 +1,7 @@
-"""Events: what operators may want to know, as messages on SYSTEM.EVENTS.
+"""Events for operators, as messages on SYSTEM.EVENTS.
 
-The queue is like any other: durable, read by who likes, bounded by having its oldest make room. In
-one turn the same event of the same things is told once, with how often it was.
+The queue is like any other: durable, open to any reader, and bounded by evicting its oldest
+messages. Equal events of one turn are one message, with a count.
 """
 
 import json
@@ -16,7 +16,7 @@ from qmgrd.core.context.put_records import put_records
 from qmgrd.core.returns.dead_letters import DeadLetters
 
 EVENTS_PER_TURN = 100
-# What happens to events themselves is no event: each would have another come about.
+# These events about the queue of events itself are not reported: each would cause another.
 _OF_THE_QUEUE_ITSELF = frozenset(
     {
         "message expired",
@@ -29,13 +29,13 @@ _OF_THE_QUEUE_ITSELF = frozenset(
 
 
 def tell(context: Context, catalogue: Catalogue, dead_letters: DeadLetters) -> None:
-    """Put what happened in this turn on the queue of events."""
+    """Puts the events of this turn on the queue of events."""
     if not context.events:
         return
     found = [x for x in context.events.items() if not _is_of_events(*x[0])]
     context.events = {}
     if not found or context.store_full or not context.begin_work("events"):
-        return  # The log has them; where it is full the queue must not take the last room.
+        return  # The log has them. In a full store the queue must not take the last room.
     batch = [_record(context, event, dict(facts), n) for (event, facts), n in found]
     if len(batch) > EVENTS_PER_TURN:
         left_out = len(batch) - EVENTS_PER_TURN

@@ -1,14 +1,14 @@
-"""What a subscriber gave back too often: kept for it, out of its way, until it is sent once more.
+"""Parks publications that a subscriber returned too often, until they are republished to it.
 
     subscription A ── parked lane ── publication 7 ─┐
     subscription B ── parked lane ── publication 7 ─┴──▶ one stored publication (publications.py)
                                                      ▲
-    index of what is parked:  (7, A) (7, B) ─────────┘   the republish queue, with a list for each
+    index of the parked:      (7, A) (7, B) ─────────┘   the republish queue, with a list for each
 
-The republish queue is that index: a publication is in it as long as somebody is on its list, once
-whatever the length of that, and nobody is twice. What is moved in and out is one entry, in one
-transaction with the index, so that a subscriber either has a copy or is on the list. (US 9,654,433;
-that the list is an index, and the copies share one record, is our design.)
+The republish queue is that index: it contains a publication once, as long as any subscriber is on
+its list, and each subscriber once per publication. To park or republish moves one entry, in one
+transaction with the index. So a subscriber either has a copy or is on the list. (US 9,654,433; the
+index as the list, and the shared record of the copies, are our design.)
 """
 
 from collections.abc import Iterator
@@ -24,13 +24,13 @@ from qmgrd.core.queue import lane, notes
 from qmgrd.core.queue.queue import Queue
 
 PLACE = "the republish queue"
-_KEPT = ("attempts", "retries", "left_ms")  # of its note, once it was sent again
+_KEPT = ("attempts", "retries", "left_ms")  # of its note, after it was republished
 
 
 def park(
     context: Context, queue: Queue, key: bytes, value: bytes, entry: entries.Entry, note: notes.Note
 ) -> None:
-    """Put the message under *key* of a subscription on the list of those who failed on it."""
+    """Parks the message under *key* of a subscription, and adds the subscription to its list."""
     tx, (priority, arrival) = context.tx, keys.place(key)
     lane.unlink(queue, tx, key, value)
     flags = (entry.flags | entries.NOTED) & ~(entries.VOLATILE | entries.REPUBLISHED)
@@ -54,9 +54,9 @@ def park(
 
 
 def send(context: Context, queue: Queue, key: bytes, value: bytes) -> bool:
-    """Have what is parked under *key* be delivered anew; return whether there was room for it.
+    """Republishes the parked message under *key*; returns False if the subscription has no room.
 
-    It is in its old place, marked as republished, with its counts at zero.
+    The message has its original position, is marked as republished, and its counts are zero.
     """
     tx, entry, (priority, arrival) = context.tx, entries.decode(value), keys.place(key)
     if not queue.has_room(1, entries.record_bytes(entry)):
@@ -77,7 +77,7 @@ def send(context: Context, queue: Queue, key: bytes, value: bytes) -> bool:
 
 
 def await_(context: Context, key: bytes, value: bytes) -> None:
-    """Have what is parked under *key* be sent when its subscriber is back."""
+    """Marks the parked message under *key* to be republished when its subscriber returns."""
     entry = entries.decode(value)
     if not entry.flags & entries.AWAITED:
         context.tx.put(key, entries.encode(entry._replace(flags=entry.flags | entries.AWAITED)))
@@ -85,7 +85,7 @@ def await_(context: Context, key: bytes, value: bytes) -> None:
 
 
 def drop(context: Context, queue: Queue, key: bytes, value: bytes) -> None:
-    """Have what is parked under *key* be delivered no more."""
+    """Removes the parked message under *key*."""
     entry = lane.remove(queue, context.tx, key, value)
     queue.record_history(history.REMOVED, key, entry)
     queue.counters.count_purged()
@@ -93,7 +93,7 @@ def drop(context: Context, queue: Queue, key: bytes, value: bytes) -> None:
 
 
 class Parked(NamedTuple):
-    """One row of the index: which publication, for which subscription, and where it lies there."""
+    """A row of the index: the publication, the subscription, and the key of the entry there."""
 
     row: bytes
     arrival: int
@@ -102,7 +102,7 @@ class Parked(NamedTuple):
 
 
 def index(tx: Transaction, start: bytes, stop: bytes) -> Iterator[Parked]:
-    """Yield what is parked from the row *start* of the index up to *stop*."""
+    """Yields the parked messages from the row *start* of the index up to *stop*."""
     for row, rank in tx.scan(start, stop):
         _, arrival, queue_id = keys.PARKED.unpack(row)
         priority = keys.PRIORITY_TOP - rank[0] if rank and rank[0] <= keys.PRIORITY_TOP else 0
@@ -111,7 +111,7 @@ def index(tx: Transaction, start: bytes, stop: bytes) -> Iterator[Parked]:
 
 
 def of_subscription(tx: Transaction, queue_id: int, arrival: int) -> Iterator[Parked]:
-    """Yield what is parked for one subscription from that *arrival* on, in the order of these."""
+    """Yields the parked messages of a subscription from that *arrival* on, in order."""
     lanes = [
         tx.scan(
             keys.message(queue_id, keys.LANE_PARKED, priority, arrival),
@@ -125,5 +125,5 @@ def of_subscription(tx: Transaction, queue_id: int, arrival: int) -> Iterator[Pa
 
 
 def facts_of(note: notes.Note, topic: str, subscription: str) -> dict[str, Any]:
-    """Return what a selector may ask of what is parked, beside the message itself."""
+    """Returns the facts of a parked message for selectors, in addition to its own."""
     return notes.facts_of(note) | {"topic": topic, "subscription": subscription}

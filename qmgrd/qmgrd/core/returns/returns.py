@@ -80,7 +80,7 @@ class Returns:
             count -= 1
 
     def give_back(self, lease: Lease, how: How) -> None:
-        """End *lease*; its message can be had again, in time, or is a dead letter."""
+        """Ends *lease*; its message can be had again, in time, or is a dead letter."""
         if not self._context.begin_work("message", lease.key):
             return
         self._give_back(lease, how)
@@ -151,7 +151,7 @@ class Returns:
         return True
 
     def _end_of(self, queue: Queue, entry: entries.Entry, how: How) -> int:
-        """Return why the message is a dead letter from here on, or 0."""
+        """Returns why the message is a dead letter from here on, or 0."""
         bounds = queue.bounds
         if how.rejected:
             return ErrorCode.MESSAGE_REJECTED
@@ -175,7 +175,7 @@ class Returns:
 
 
 def _counts(bounds: Bounds, entry: entries.Entry, how: How) -> bool:
-    """Return whether a delivery is counted that came to nothing.
+    """Returns whether a delivery is counted that came to nothing.
 
     What is taken back uses up no limit: it is counted once, for all to know that it was handed out.
     """
@@ -183,7 +183,7 @@ def _counts(bounds: Bounds, entry: entries.Entry, how: How) -> bool:
 
 
 def _delay_ms(bounds: Bounds, entry: entries.Entry, how: How) -> int:
-    """Return for how long a message that comes back cannot be had."""
+    """Returns for how long a message that comes back cannot be had."""
     if how.delay_ms != DELAY_OF_QUEUE:
         return how.delay_ms
     if not how.failed or not bounds.retry_initial_ms:

@@ -1,8 +1,8 @@
-"""Moving or copying a message from one queue to another of the same queue manager, in one turn.
+"""Moves or copies a message to another queue of the same queue manager, in one turn.
 
-Its record stays as it is, and of one that is moved so do its body rows: what changes is the entry,
-and where it stands. On the other queue it is a new arrival with its counts at zero. It keeps its
-UID, so one that is there already is not there twice.
+The record does not change. A move keeps the body rows, too: only the entry and its key change. On
+the other queue the message is a new arrival, with its counts at zero. It keeps its UID, so a queue
+that already has the message does not receive it twice.
 """
 
 from enum import Enum
@@ -19,18 +19,18 @@ from qmgrd.core.queue.queue import Queue
 
 
 class Place(NamedTuple):
-    """Where a message is to go."""
+    """The destination of a message."""
 
     queue: Queue
     target: str = ""  # on a transmission queue: the queue behind the link
 
 
 class Copied(Enum):
-    """What became of a copy."""
+    """The result of a copy."""
 
     NEW = "new"
-    DUPLICATE = "duplicate"  # it is there already
-    HELD = "held"  # a unit of work is about to put it there, or there is no room
+    DUPLICATE = "duplicate"  # it exists already
+    HELD = "held"  # a unit of work will put it there, or there is no room
 
 
 def transfer(
@@ -44,16 +44,16 @@ def transfer(
     note: bytes,
     for_good: bool = True,
 ) -> bool:
-    """Move the message under *key* of *source*; return whether *place* took it.
+    """Moves the message under *key* of *source*; returns whether *place* accepted it.
 
-    Whoever calls counts why it left *source*, and ends its lease. Of a group *place* goes on where
-    *source* was; *for_good* is as of :func:`lane.unlink`.
+    The caller counts the reason, and ends the lease. A group continues at *place* where it was at
+    *source*. *for_good* is as for :func:`lane.unlink`.
     """
     tx, queue = context.tx, place.queue
     entry = entries.decode(value)
     verdict = _judge(context, place, entry)
     if verdict is Verdict.DUPLICATE and _is_remembered(context, place, entry):
-        # It was consumed there, and yet it lives: whoever says it is there loses it.
+        # It was consumed there. To treat it as a duplicate would lose it.
         verdict = Verdict.SLOW if queue.has_room(1, entries.record_bytes(entry)) else None
     if verdict is Verdict.DUPLICATE:
         queue.counters.count_duplicate()
@@ -79,7 +79,7 @@ def transfer(
 def _on_its_own(
     context: Context, queue: Queue, entry: entries.Entry, record: bytes
 ) -> entries.Entry:
-    """Return *entry* for *queue* with a copy of its *record*, which nobody shares."""
+    """Returns *entry* for *queue* with its own copy of *record*."""
     flags, rest = entry.flags & ~(entries.SHARED | entries.IN_ROWS), record
     if entries.rows_of(len(record)) or entry.in_rows:
         flags |= entries.IN_ROWS
@@ -90,12 +90,12 @@ def _on_its_own(
 
 
 def _inherit(tx: Transaction, source: Queue, queue: Queue, front: bytes) -> None:
-    """Have the group of a message that comes to *queue* go on there where it was at *source*."""
+    """Continues the group of a message on *queue* where it was at *source*."""
     group = index.selected_by(front)[1]
     if group is None or source.is_transmission or queue.is_transmission:
         return
     row = source.groups.row(tx, group[0])
-    if row is not None and not row.has_left(group[1]):  # else it is of no group at *source*
+    if row is not None and not row.has_left(group[1]):  # else it has no group at *source*
         queue.groups.inherit(tx, group[0], row)
 
 
@@ -109,9 +109,9 @@ def copy(
     expires_ms: int,
     note: bytes,
 ) -> Copied:
-    """Put the message under *key* of *source*, which stays there, on *place*, too.
+    """Copies the message under *key* of *source* to *place*.
 
-    Of a group *place* goes on where *source* is.
+    A group continues at *place* where it is at *source*.
 
     Raises:
         RequestError: STORE_FULL.
@@ -132,7 +132,7 @@ def copy(
 
 
 def _judge(context: Context, place: Place, entry: entries.Entry) -> Verdict | None:
-    """Return whether the message is at *place* already; None where it cannot be put there now."""
+    """Returns whether the message exists at *place*; None if it cannot be put there now."""
     queue, bound_for = place.queue, place.target.encode()
     trailer = entries.uid_trailer(entry)
     if queue.is_uncommitted(trailer, bound_for):
@@ -144,7 +144,7 @@ def _judge(context: Context, place: Place, entry: entries.Entry) -> Verdict | No
 
 
 def _is_remembered(context: Context, place: Place, entry: entries.Entry) -> bool:
-    """Return whether nothing but the UID of a message that was consumed is at *place*."""
+    """Returns whether *place* only remembers the UID of the message, which was consumed."""
     trailer, bound_for = entries.uid_trailer(entry), place.target.encode()
     return place.queue.origins.place(context.tx, trailer, bound_for) is None
 
@@ -158,7 +158,7 @@ def _arrive(
     verdict: Verdict,
     note: bytes,
 ) -> None:
-    """Store *entry* as a new arrival at *place*."""
+    """Stores *entry* as a new arrival at *place*."""
     tx, queue, trailer = context.tx, place.queue, entries.uid_trailer(entry)
     arrival = queue.next_arrival()
     flags = entry.flags & ~entries.NOTED | (entries.NOTED if note else 0)

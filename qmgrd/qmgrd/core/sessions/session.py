@@ -1,4 +1,4 @@
-"""What the core remembers of a connection. It dies with the connection."""
+"""The state of a connection. It ends with the connection."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class StreamUnknown(RemoteProtocolError):
 
 
 class StreamFenced(RemoteProtocolError):
-    """A stream that a newer connection has: the older one is closed."""
+    """A newer connection has taken over the stream: the older one is closed."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__("a newer connection took over this stream")
@@ -35,7 +35,7 @@ class StreamFenced(RemoteProtocolError):
 
 
 class SessionFenced(RemoteProtocolError):
-    """A session that a newer connection has resumed: the older connection is closed."""
+    """A newer connection has resumed the session: the older one is closed."""
 
     code = ErrorCode.SESSION_FENCED
 
@@ -45,7 +45,7 @@ class SessionFenced(RemoteProtocolError):
 
 @dataclass(slots=True)
 class Answers:
-    """What a stream is answered at the end of the turn."""
+    """The answers to a stream at the end of the turn."""
 
     refused: list[list[object]] = field(default_factory=list)
     stamped: list[list[int]] = field(default_factory=list)
@@ -57,10 +57,10 @@ class Session:
     """One connection, as the core sees it."""
 
     connection: int
-    name: str  # of the peer, as it says
+    name: str  # of the peer, by its own account
     store_id: bytes  # of a queue manager; empty for a client
     numbers: LeaseNumbers  # of its leases, which belong to its session
-    path: Path | None = None  # of the link that dialled it, if one of ours did
+    path: Path | None = None  # of the link that dialled it, if one did
     software: str = ""
     opened_ms: int = 0  # store clock
     next_stream: int = 1
@@ -68,18 +68,20 @@ class Session:
     consumers: dict[int, Consumer] = field(default_factory=dict)
     # By queue id, lease_ms and whether they are started.
     lessees: dict[tuple[int, int, bool], Lessee] = field(default_factory=dict)
-    subscriptions: dict[str, None] = field(default_factory=dict)  # that end with it
+    subscriptions: dict[str, None] = field(default_factory=dict)  # those that end with it
     units: dict[int, Unit] = field(default_factory=dict)
     unit_bytes: int = 0  # in memory, of the puts of its units
     readers: dict[int, Reader] = field(default_factory=dict)  # of gets, by their numbers
-    lessees_max: int = 64  # beyond it those without leases are dropped
+    lessees_max: int = 64  # beyond it, those without leases are dropped
     answers: dict[int, Answers] = field(default_factory=dict)  # of this turn, by stream
     settled_id: int = 0
     exceptions: list[list[int]] = field(default_factory=list)  # of this turn
-    part_exceptions: list[list[int]] = field(default_factory=list)  # of a settle not done yet
+    part_exceptions: list[list[int]] = field(
+        default_factory=list
+    )  # of a settle that is not complete
 
     def check_streams(self) -> None:
-        """Raise RequestError PRODUCERS_EXHAUSTED where no further stream may be open here."""
+        """Raises RequestError PRODUCERS_EXHAUSTED if no further stream may be opened."""
         if len(self.streams) >= STREAMS_MAX:
             raise RequestError(
                 ErrorCode.PRODUCERS_EXHAUSTED,
@@ -87,17 +89,17 @@ class Session:
             )
 
     def add_stream(self, stream: Producer | Inflow) -> int:
-        """Return the number under which *stream* is known on this connection."""
+        """Adds *stream*; returns its number on this connection."""
         number, self.next_stream = self.next_stream, self.next_stream + 1
         self.streams[number] = stream
         return number
 
     def add_consumer(self, consumer: Consumer) -> None:
-        """Take in a consumer or get. Its leases may outlast it: a get ends with its answer."""
+        """Adds a consumer or get. Its leases may outlast it: a get ends with its answer."""
         self.consumers[consumer.request_id] = consumer
 
     def lessee(self, queue: Queue, lease_ms: int, *, is_started: bool = True) -> Lessee:
-        """Return who holds, on this connection, what is leased of *queue* for that long."""
+        """Returns the lessee of this connection for leases of that length on *queue*."""
         key = queue.id, lease_ms, is_started
         found = self.lessees.get(key)
         if found is not None:
@@ -112,13 +114,13 @@ class Session:
         return found
 
     def all_lessees(self) -> Iterator[Lessee]:
-        """Return all who hold messages on this connection: its consumers, gets and open units."""
+        """Yields the lessees of this connection and of its open units."""
         yield from self.lessees.values()
         for unit in self.units.values():
             yield from unit.lessees.values()
 
     def settled(self) -> m.Settled | None:
-        """Return the answer to this turn's settles, or None, and start anew."""
+        """Returns the answer to the settles of this turn, or None, and resets it."""
         if not self.settled_id:
             return None
         answer = m.Settled(self.settled_id, self.exceptions)

@@ -1,10 +1,10 @@
-"""A unit of work: puts and gets that happen all together, or not at all. It lives in memory.
+"""A unit of work: puts and gets that happen together or not at all. It is in memory only.
 
     put ──▶ held: checked, stamped, its place kept──commit──▶ appended in that place
     get ──▶ leased, without a deadline            ──commit──▶ removed
-                                                  ──backout──▶ nothing was put, what was got is back
+                                                  ──backout──▶ puts are dropped, gets returned
 
-All of a commit is in one turn, so that it is atomic over crashes; nothing of it is stored before.
+A commit is in one turn, so it is atomic, even in a crash. Nothing is stored before it.
 """
 
 from typing import TYPE_CHECKING
@@ -38,11 +38,11 @@ class Unit:
 
     @property
     def gets(self) -> int:
-        """How many messages it has got."""
+        """How many messages it has leased."""
         return sum(len(lessee.leases) for lessee in self.lessees.values())
 
     def lessee(self, queue: Queue) -> Lessee:
-        """Return who holds what this unit gets of *queue*."""
+        """Returns the lessee for messages that this unit gets from *queue*."""
         found = self.lessees.get(queue.id)
         if found is None:
             session = self.session
@@ -51,7 +51,7 @@ class Unit:
         return found
 
     def hold(self, queue: Queue, puts: list[Held], rows: int) -> int:
-        """Add puts to *queue*, whose commit writes so many *rows*; return their bytes in memory."""
+        """Adds puts to *queue*; returns their bytes in memory. The commit writes so many *rows*."""
         size, arrivals = 0, dict[bytes, int]()
         for held in puts:
             arrivals[held.index_key] = held.arrival
@@ -69,7 +69,7 @@ class Unit:
         return size
 
     def let_go(self) -> list[Held]:
-        """Return the puts, which no longer wait."""
+        """Removes all puts from the unit, and returns them."""
         self.session.unit_bytes -= self.held_bytes
         self.held_bytes = 0
         puts, self.puts = self.puts, []
