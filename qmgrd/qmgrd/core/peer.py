@@ -72,8 +72,8 @@ class Peer:
         self._side = Side.DIALLER if dial else Side.LISTENER
         joined_max = min(JOINED_MAX_RECORDS, limits.turn_rows // 4)  # a share of a turn
         self._connection = Connection(self._side, now_ms=now_ms, joined_max=joined_max)
-        self._told = False
-        self._is_told_why = False  # by a goodbye of the peer, which knows the protocol
+        self._is_announced = False
+        self._is_refused = False  # by a goodbye of the peer, which knows the protocol
         self.partial_bytes = 0  # that have arrived of a frame which is not complete
         self._heartbeats = 0  # in what was read last
         self._unanswered = Unanswered()
@@ -136,7 +136,7 @@ class Peer:
         if kind is m.Welcome:
             self._tell(self._dialled(message))
         elif kind is m.Goaway:
-            self.goaway, self._is_told_why = message, True
+            self.goaway, self._is_refused = message, True
         else:
             self._heartbeats += 1
             if self._heartbeats > HEARTBEATS_MAX:
@@ -187,7 +187,7 @@ class Peer:
         return lambda broker: broker.dialled(dial, self.number, welcome)
 
     def _tell(self, event: Event) -> None:
-        self._told = True
+        self._is_announced = True
         self._intake.event(self.number, event)
 
     def _check_credit(self) -> None:
@@ -242,13 +242,15 @@ class Peer:
         """Tell the broker, once, that the connection is gone."""
         number, dial = self.number, self.dial
         if dial:
-            is_known = self._told or self._is_told_why or self._connection.state is State.IDLE
+            is_known = (
+                self._is_announced or self._is_refused or self._connection.state is State.IDLE
+            )
             why = f"{dial.address}: {why}{'' if is_known else '; is it a qmgrd?'}"
-        if self._told:
+        if self._is_announced:
             self._intake.event(number, lambda broker: broker.closed(number, why))
         elif dial:
             self._intake.event(number, lambda broker: broker.dial_failed(dial, why))
-        self._told, self.dial = False, None
+        self._is_announced, self.dial = False, None
         self._intake.close(number)
 
 

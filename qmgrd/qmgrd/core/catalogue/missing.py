@@ -1,4 +1,4 @@
-"""What is said of a name that is not there, or not what is asked for: what was meant instead."""
+"""Errors for names that do not exist, or are of another kind, with the most similar name."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -10,9 +10,9 @@ from qmgrd.core.catalogue.near import LOOKED_AT_MAX, nearest
 
 def no_queue(name: str, known: Iterable[str]) -> RequestError:
     """Return that there is no queue *name* among those that are *known*."""
-    meant = nearest(name, known)
+    similar = nearest(name, known)
     target, manager = names.split(name)
-    hint = f"did you mean {meant}? if not, create" if meant else "create"
+    hint = f"did you mean {similar}? if not, create" if similar else "create"
     how = f"queue create {name}" if target else f"link create {manager} HOST:PORT"
     return RequestError(
         ErrorCode.QUEUE_UNKNOWN, f"queue {name} does not exist here; {hint} it with: qmctl {how}"
@@ -22,8 +22,8 @@ def no_queue(name: str, known: Iterable[str]) -> RequestError:
 def no_subscription(name: str, known: Iterable[str]) -> RequestError:
     """Return that there is no subscription *name* among the queues that are *known*."""
     durable = (other for other in islice(known, LOOKED_AT_MAX) if ":" in other)
-    meant = nearest(name, durable)
-    hint = f"did you mean {meant}? see: qmctl sub ls" if meant else "see: qmctl sub ls"
+    similar = nearest(name, durable)
+    hint = f"did you mean {similar}? see: qmctl sub ls" if similar else "see: qmctl sub ls"
     return RequestError(
         ErrorCode.SUBSCRIPTION_UNKNOWN,
         f"there is no subscription {name[:150]} here, or no longer; {hint}",
@@ -56,8 +56,8 @@ def no_link(name: str, *, leads_here: bool = False) -> RequestError:
 
 def no_template(pattern: str, known: Iterable[str]) -> RequestError:
     """Return that there is no template *pattern* among those that are *known*."""
-    meant = nearest(pattern, known)
-    hint = f"did you mean {meant}?" if meant else "see: qmctl template ls"
+    similar = nearest(pattern, known)
+    hint = f"did you mean {similar}?" if similar else "see: qmctl template ls"
     return RequestError(ErrorCode.TEMPLATE_UNKNOWN, f"there is no template {pattern}; {hint}")
 
 

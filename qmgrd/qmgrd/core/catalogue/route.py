@@ -111,24 +111,24 @@ def forwarded(put: m.Put, peer: str, own: str) -> Iterator[tuple[m.Put, RequestE
         own: this one.
     """
     extras: dict[int, dict[str, Any]] = dict(put.extras)
-    first, told = 0, list[list[Any]]()
+    first, of_run = 0, list[list[Any]]()
     for index in range(len(put.records)):
         extra = extras.get(index, {})
         note = notes.decode(notes.checked(extra.get(m.EXTRA_NOTE, b"")))
         hops = note.get("hops") or [peer]
         if not notes.is_way(hops) or own in hops or len(hops) >= notes.HOPS_MAX:
             if index > first:
-                yield _run(put, first, index, told), None
+                yield _run(put, first, index, of_run), None
             yield (
                 _run(put, index, index + 1, [[0, extra]] if extra else []),
                 _looped(put, hops, own),
             )
-            first, told = index + 1, []
+            first, of_run = index + 1, []
             continue
         note_here = notes.encode(note | {"hops": [*hops, own]})
-        told.append([index - first, extra | {m.EXTRA_NOTE: note_here}])
+        of_run.append([index - first, extra | {m.EXTRA_NOTE: note_here}])
     if len(put.records) > first:
-        yield _run(put, first, len(put.records), told), None
+        yield _run(put, first, len(put.records), of_run), None
 
 
 def arrived(put: m.Put) -> m.Put:

@@ -50,7 +50,7 @@ def _slice(context: Context, catalogue: Catalogue, job: Job) -> Step:
         row["cursor"] = found.row + b"\0"
         looked_at -= 1
         queue = catalogue.by_id.get(found.queue_id)
-        if queue is None or not _is_meant(context, catalogue, job, queue, found):
+        if queue is None or not _is_in_scope(context, catalogue, job, queue, found):
             continue
         left -= _one(context, catalogue, job, queue, found, selector)
         if row["done"] and row["done"] == row["messages_max"]:
@@ -88,7 +88,7 @@ def bounds_of(arrival: int) -> tuple[bytes, bytes]:
     return start, keys.after(start)
 
 
-def _is_meant(
+def _is_in_scope(
     context: Context, catalogue: Catalogue, job: Job, queue: Queue, found: Parked
 ) -> bool:
     """Return whether *job* is about what is *found*, whatever it selects."""

@@ -35,8 +35,8 @@ PENDING_SECTIONS_MAX = 1_000
 TRIM_ROWS = 64  # removed in a turn; more if more were written
 MAP_SHARE = 8  # The journal takes this part of the store's map at most.
 WARN_PERCENT, CALM_PERCENT = 80, 60  # of a limit: warn from here, and again after this
-TOLD_MS = 60_000  # between two events about dropped rows
-TOLD_UNWANTED_MS = 24 * 3_600_000  # the same without cursors
+REPORT_MS = 60_000  # between two events about dropped rows
+REPORT_UNWANTED_MS = 24 * 3_600_000  # the same without cursors
 _TRAILER_AT = 5  # in a key of the UID index
 # The fields of a lease; this module does not use the lessee.
 Leased: TypeAlias = tuple[int, Any, int, int, int, int, bytes, bytes, bool]
@@ -100,8 +100,8 @@ class Journal:
         self.limit_bytes = bytes_max  # that, or less in a small store
         self._is_cramped = False
         self._warned = False
-        self._told_ms = -TOLD_UNWANTED_MS
-        self._untold = 0
+        self._reported_ms = -REPORT_UNWANTED_MS
+        self._unreported = 0
 
     def load(
         self, tx: Transaction, now: Now, guard: Callable[[bytes], AbstractContextManager[None]]
@@ -233,16 +233,16 @@ class Journal:
     def _drop(self, turn: OpenTurn, count: int) -> None:
         """Counts rows that were dropped, and reports them to operators now and then."""
         self.dropped += count
-        self._untold += count
+        self._unreported += count
         for name, cursor in self.cursors.items():
             if cursor.position < self.first - 1:
                 cursor.lost += min(count, self.first - 1 - cursor.position)
                 cursor.position = self.first - 1
                 self.store_cursor(turn, name)
         # Without exports it is normal that the oldest rows are dropped.
-        if self.now.ms - self._told_ms >= (TOLD_MS if self.cursors else TOLD_UNWANTED_MS):
-            turn.event("history dropped", self._untold, cursors=len(self.cursors))
-            self._told_ms, self._untold = self.now.ms, 0
+        if self.now.ms - self._reported_ms >= (REPORT_MS if self.cursors else REPORT_UNWANTED_MS):
+            turn.event("history dropped", self._unreported, cursors=len(self.cursors))
+            self._reported_ms, self._unreported = self.now.ms, 0
 
     def _warn(self, turn: OpenTurn) -> None:
         """Warns operators once that the oldest rows will be dropped soon."""

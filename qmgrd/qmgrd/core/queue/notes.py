@@ -58,12 +58,12 @@ class Cause(NamedTuple):
     delivered: bool = False  # whether this raises its counts again
     failed: bool = False
     failure: int = 0  # why it failed the last time, for its history
-    told: str = ""  # for operators, in the event, if the code alone would mislead
+    event_text: str = ""  # for operators, in the event, if the code alone would mislead
 
     @property
     def why(self) -> str:
         """The reason in events for operators."""
-        return self.told or name_of(self.code)
+        return self.event_text or name_of(self.code)
 
 
 def read(tx: Transaction, queue_id: int, arrival: int) -> Note:

@@ -331,8 +331,8 @@ def member_of(queue: Queue, tx: Transaction, record: bytes, head: records.Head) 
 
 def _ms_of(extra: Mapping[str, Any], key: str, otherwise: int) -> int:
     """Returns the time under *key* that a link sent along; *otherwise* if it sent none."""
-    told = extra.get(key)
-    return told if type(told) is int else otherwise
+    found = extra.get(key)
+    return found if type(found) is int else otherwise
 
 
 def _expires_ms(queue: Queue, now: Now, expiry_ms: int) -> int:

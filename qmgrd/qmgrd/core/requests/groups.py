@@ -317,7 +317,10 @@ class GroupAdmin:
 
 
 _SKIPPED = Cause(
-    int(ErrorCode.MESSAGE_REJECTED), "skipped", "by an operator", told="skipped by an operator"
+    int(ErrorCode.MESSAGE_REJECTED),
+    "skipped",
+    "by an operator",
+    event_text="skipped by an operator",
 )
 _DONE = {
     "pause": "paused",

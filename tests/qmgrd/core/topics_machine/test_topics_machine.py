@@ -96,7 +96,7 @@ def what_is_sent_again_is_not_marked(patch: Patch) -> None:
 
 
 def all_have_it_sent_again(patch: Patch) -> None:
-    patch.setattr(republish, "_is_meant", lambda *_: True)
+    patch.setattr(republish, "_is_in_scope", lambda *_: True)
 
 
 def who_is_away_loses_it(patch: Patch) -> None:

@@ -131,7 +131,7 @@ class Following:
         """
         if row.ahead or self._groups.holds.taken_back or not self._has_room:
             return 0
-        hold.is_told |= self._groups.holds.last_reader(group_id) is self._reader
+        hold.is_delivered |= self._groups.holds.last_reader(group_id) is self._reader
         number, before, size = max(hold.next, row.due), len(self._items), self._size
         count = min(self._count, before + OUT_MAX - len(hold.out))
         hold.next, self._size = take_run(
@@ -148,7 +148,7 @@ class Following:
             self._frame_bytes,
         )
         more = len(self._items) - before
-        hold.is_told |= more > 0
+        hold.is_delivered |= more > 0
         self._looked_at += more
         self._frame_bytes += self._size - size + DELIVERY.size * more
         return more
@@ -179,7 +179,7 @@ class Following:
     def _taken_over(self, member: Member, hold: Hold) -> int:
         """Returns the flag of a delivery that tells a reader that it took over a group."""
         last_reader = self._groups.holds.last_reader(member.group_id)
-        return 0 if hold.is_told or last_reader is self._reader else STATE_TAKEN_OVER
+        return 0 if hold.is_delivered or last_reader is self._reader else STATE_TAKEN_OVER
 
     def _open(self, key: bytes, value: bytes) -> entries.Sound | None:
         sound = entries.open_sound(self._tx, value)

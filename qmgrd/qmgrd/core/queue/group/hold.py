@@ -85,13 +85,13 @@ class Hold:
     order of numbers.
     """
 
-    __slots__ = ("going", "has_ended", "is_told", "next", "out", "reader", "serial")
+    __slots__ = ("going", "has_ended", "is_delivered", "next", "out", "reader", "serial")
 
     def __init__(self, reader: Reader, next_: int, serial: int) -> None:
         self.reader: Reader | None = reader  # None: it has ended, or must give up the group
         self.next = next_  # the next number to hand out
         self.has_ended = False  # its last member was handed out
-        self.is_told = False  # The reader knows that it took over the group.
+        self.is_delivered = False  # The reader knows that it took over the group.
         self.serial = serial  # rises in the order in which groups were begun
         self.out: dict[int, int] = {}  # number to arrival
         self.going: dict[int, int] = {}  # the same for those that are being taken back
@@ -141,7 +141,7 @@ class Holds:
 
     def hand_out(self, group_id: bytes, hold: Hold, number: int, arrival: int) -> None:
         """Records that a member was leased to the reader of *hold*."""
-        hold.out[number], hold.is_told = arrival, True
+        hold.out[number], hold.is_delivered = arrival, True
         self.leased[arrival] = group_id, number
         self.taken_back.pop(arrival, None)
 
@@ -294,7 +294,7 @@ class Holds:
         assert hold.is_settled, "a member of it is leased"
         if hold.reader is not None:
             self._leave(group_id, hold.reader)
-            if hold.is_told:  # Otherwise it received no member.
+            if hold.is_delivered:  # Otherwise it received no member.
                 self._remember(group_id, hold.reader)
 
     def _remember(self, group_id: bytes, reader: Reader) -> None:
@@ -388,7 +388,7 @@ class Holds:
             return False
         if hold.reader is not None:
             self._leave(group_id, hold.reader)
-            if hold.is_told:
+            if hold.is_delivered:
                 self._remember(group_id, hold.reader)
             self.idle[hold.reader] = None
             hold.reader = None

@@ -141,7 +141,7 @@ def take_run(
     room = consumer.frame_bytes + size + DELIVERY.size * len(items) - frame_bytes
     place, unpack = keys.unpack_place, _TAKE.unpack_from
     pack_item, new, add = DELIVERY.pack, tuple.__new__, items.append
-    told = 0 if hold.is_told else STATE_TAKEN_OVER
+    taken_over = 0 if hold.is_delivered else STATE_TAKEN_OVER
     stop, credit, least = number + count - len(items), consumer.credit_bytes, _LEAST_BYTES
     there = -1
     for key, value in _beside(queue, tx, group_id, number):
@@ -198,7 +198,7 @@ def take_run(
         leases[arrival] = own[arrival] = new(Lease, lease)
         leased[arrival] = group_id, number
         out[number] = arrival
-        state, told = state_of(delivered, arrival, maybe_before) | told, 0
+        state, taken_over = state_of(delivered, arrival, maybe_before) | taken_over, 0
         head = pack_item(priority, arrival, handle, delivered, failed, state, put_us)
         add(head + record)
         size, number, there = size + length, number + 1, arrival + 1

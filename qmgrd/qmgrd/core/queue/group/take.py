@@ -263,7 +263,7 @@ def stand_in(queue: Queue, reader: Reader, member: Member, arrival: int, row: Gr
         return False
     if hold is None:
         hold = holds.begin(member.group_id, reader, next_)
-    hold.next, hold.is_told, hold.has_ended = next_, True, False
+    hold.next, hold.is_delivered, hold.has_ended = next_, True, False
     reader.current = member.group_id
     reader.calling[member.group_id] = None
     holds.adopt(member, arrival)
