@@ -1,22 +1,23 @@
-"""What has arrived and waits for its turn: a queue per connection; connections take turns by time.
+"""Queues what has arrived until a turn applies it, and shares the turn's time among connections.
 
-Each connection has a clock: the time that its requests have used. The connection whose clock shows
-the least is served next. So a request waits for what others sent only as long as these have used
-less time, and a flood of expensive requests delays nobody but its sender.
+Each connection has a clock: the time that its requests have used. The connection with the lowest
+clock is served next. A request therefore waits only for connections that have used less time, and a
+flood of expensive requests delays mostly its sender.
 
     slot 7   [ A  C  D ]     connections whose clocks show 7 slots of about 1 ms, in rotation
     slot 8   [ B ]
     slot 20  [ E ]           E sent something that took 13 ms
 
-1. Clocks of one slot count as equal: a rotation, so that the next connection is found in O(1).
+1. Clocks of one slot count as equal. They are served in rotation, so finding the next one is O(1).
 2. A connection that had nothing waiting starts just before the slot that is served, however little
-   it used before: it is next, behind others that came as it did, and nobody saves up time.
-3. A connection that has used its share of a turn waits for the next turn. As answers leave at the
-   end of a turn, the share is small: nobody waits long for the answer to a flood.
-4. A connection whose peer has too much to fetch is held (outflow.py): it is in no line until its
-   peer has fetched that. Nor is one whose next request may have a long answer, while there is no
-   room for that.
-5. Of a connection that is gone, what only reads is dropped (reads.py). The rest still counts.
+   it used before. It is served next, after others that started this way. Nobody saves up time.
+3. A connection that has used its share of a turn waits for the next turn. Answers leave at the end
+   of a turn and the share is small, so nobody waits long for the answer to a flood.
+4. A connection is held while its peer has too much unread (outflow.py). A held connection is in no
+   line until its peer has read enough. The same applies to a connection whose next request may
+   have a long answer, while there is no room for that answer.
+5. When a connection is closed, its waiting requests that only read are dropped (reads.py). Its
+   other requests are still applied.
 """
 
 from collections import deque
@@ -32,7 +33,7 @@ from qmgrd.core.limits.reads import DROPPED, LONG
 if TYPE_CHECKING:
     from qmgrd.core.broker import Broker
 
-AHEAD_MAX_BYTES = 4 * 1024 * 1024  # of one connection; then it is not read from for a while
+AHEAD_MAX_BYTES = 4 * 1024 * 1024  # of one connection; beyond it, reading pauses
 SLOT_SHIFT = 20  # a slot is 2**20 ns, about a millisecond
 
 
@@ -40,15 +41,15 @@ SETTLE_HANDLES = 128  # in one piece of a long settle
 
 
 class SettlePart(NamedTuple):
-    """A piece of a settle that is too long for one turn; the last one has its answer."""
+    """A piece of a settle that is too long for one turn. The last piece sends the answer."""
 
     settle: m.Settle
-    first_index: int  # of these handles in the settle
+    first_index: int  # position of the first handle within the settle
     is_last: bool
 
 
 def parts_of(settle: m.Settle, handles_max: int) -> Iterator[SettlePart]:
-    """Yield *settle* in pieces of at most *handles_max* handles; what is unread from the back."""
+    """Yield *settle* in pieces of at most *handles_max* handles; unread ones from the back."""
     size = handles_max * m.HANDLE.size
     starts = range(0, len(settle.handles), size)
     if settle.action == m.UNREAD:
@@ -59,7 +60,7 @@ def parts_of(settle: m.Settle, handles_max: int) -> Iterator[SettlePart]:
 
 
 class Arrival(NamedTuple):
-    """A message of a peer, or something that the shell wants the broker to know."""
+    """A message of a peer, or an event that the shell reports to the broker."""
 
     message: m.Message  # None where ``event`` is set
     event: "Callable[[Broker], None] | None"
@@ -67,7 +68,7 @@ class Arrival(NamedTuple):
 
 
 class Pending:
-    """What one connection has waiting. The counts are what its credit is held against."""
+    """The arrivals of one connection that wait. Its credit is checked against the counts."""
 
     __slots__ = (
         "arrivals",
@@ -85,15 +86,15 @@ class Pending:
         self.connection = connection
         self.arrivals: deque[Arrival] = deque()
         self.closed = False
-        self.is_link = False  # Its puts and answers are taken even while it is held.
+        self.is_link = False  # Puts and answers of a link are applied even while it is held.
         self.bytes = 0
-        self.messages = 0  # of any kind but puts
+        self.messages = 0  # of any kind except puts
         self.put_messages = 0
         self.put_bytes = 0
         self.used_ns = 0  # the connection's clock
 
     def drop_reads(self) -> int:
-        """Remove the requests that only read; return how many bytes they had."""
+        """Remove the requests that only read; return how many bytes they used."""
         reads = [x for x in self.arrivals if x.event is None and type(x.message) in DROPPED]
         if reads:
             self.arrivals = deque(
@@ -105,7 +106,7 @@ class Pending:
 
 
 class Intake:
-    """All that waits.
+    """The arrivals of all connections.
 
     Invariant: between turns each connection with arrivals is once in ``_lines``, in ``_held`` or in
     ``_waiting``, and no line is empty; ``_slots`` is a heap of their slots.
@@ -117,41 +118,41 @@ class Intake:
         outflow: Outflow | None = None,
         bytes_max: int = 64 * 1024 * 1024,
     ) -> None:
-        """Make an empty one.
+        """Create an empty intake.
 
         Args:
-            handles_max: the most handles of a piece of a settle.
-            outflow: who is held, and whether there is room for long answers.
-            bytes_max: beyond it only those are read from that have nothing here.
+            handles_max: the most handles in a piece of a settle.
+            outflow: knows which connections are held, and whether there is room for long answers.
+            bytes_max: beyond it, only connections that have nothing waiting are read from.
         """
         self.handles_max = min(handles_max, SETTLE_HANDLES)
         self._outflow = outflow or Outflow()
         self._bytes_max = bytes_max
         self._held: dict[int, Pending] = {}
-        self._waiting: dict[int, Pending] = {}  # for room, in this order
+        self._waiting: dict[int, Pending] = {}  # wait for room, in this order
         self._pending: dict[int, Pending] = {}
         self._lines: dict[int, deque[Pending]] = {}  # by slot
         self._slots: list[int] = []
-        self._slot = 1  # the latest one that was served
-        self._had: dict[Pending, int] = {}  # in the turn that runs: slots that were used up
-        self._aside: list[Pending] = []  # of these, who had their share
+        self._slot = 1  # the slot that was served last
+        self._had: dict[Pending, int] = {}  # slots used in the current turn
+        self._aside: list[Pending] = []  # have used their share of the current turn
         self.bytes = 0
 
     def is_ahead(self, pending: Pending) -> bool:
-        """Return whether so much waits that the connection should not be read from for now."""
+        """Return whether so much waits that the connection should not be read from now."""
         waiting = pending.bytes
         return waiting > 0 and (waiting > AHEAD_MAX_BYTES or self.bytes > self._bytes_max)
 
     @property
     def is_full(self) -> bool:
-        """Whether only those are read from that have nothing here."""
+        """Whether only connections that have nothing waiting are read from."""
         return self.bytes > self._bytes_max
 
     def __bool__(self) -> bool:
         return bool(self._lines)
 
     def of(self, connection: int) -> Pending:
-        """Return what *connection* has waiting."""
+        """Return the arrivals of *connection* that wait."""
         found = self._pending.get(connection)
         if found is None:
             found = self._pending[connection] = Pending(connection)
@@ -170,7 +171,7 @@ class Intake:
         self._add(pending, Arrival(message, None, size_bytes))
 
     def event(self, connection: int, event: "Callable[[Broker], None]") -> None:
-        """Add an event, behind what the connection sent before it."""
+        """Add an event after what the connection sent before it."""
         self._add(self.of(connection), Arrival(None, event, 0))
 
     def _add(self, pending: Pending, arrival: Arrival) -> None:
@@ -179,7 +180,7 @@ class Intake:
         pending.arrivals.append(arrival)
 
     def _begin_line(self, pending: Pending) -> None:
-        """Add *pending*, which was in no line, to one: it saved up no time."""
+        """Add *pending* to a line, without credit for the time it was in none."""
         slot = self._slot - 1
         if pending.used_ns >> SLOT_SHIFT <= slot:
             pending.used_ns = slot << SLOT_SHIFT
@@ -199,15 +200,15 @@ class Intake:
         line.append(pending)
 
     def block(self, connection: int) -> None:
-        """Take nothing more of *connection*: its peer has too much to fetch."""
+        """Hold *connection*: its peer has too much unread."""
         self._outflow.block(connection)
 
     def is_held(self, connection: int) -> bool:
-        """Return whether requests of *connection* wait until its peer has fetched answers."""
+        """Return whether requests of *connection* wait until its peer has read more answers."""
         return connection in self._held
 
     def unblock(self, connection: int) -> None:
-        """Go on with *connection*: its peer has fetched what it was sent."""
+        """Resume *connection*: its peer has read enough."""
         self._outflow.unblock(connection)
         self._go_on(connection)
 
@@ -219,28 +220,28 @@ class Intake:
 
     @property
     def is_tight(self) -> bool:
-        """Whether some wait for room, or may have to, by what the last turn knew."""
+        """Whether connections wait for room, or may have to, as of the last turn."""
         return self._outflow.is_tight
 
     def set_room(self, room_bytes: float) -> None:
-        """Set what may be sent before peers fetch something; long answers wait for it."""
+        """Set how much may be sent before peers read something. Long answers wait for it."""
         self._outflow.set_room(room_bytes)
         self._use_room()
 
     def _use_room(self) -> None:
-        """Go on with as many connections that wait for room as there is room for."""
+        """Resume connections that wait for room, as many as fit."""
         if self._waiting:
             for connection in list(self._waiting)[: self._outflow.long_answers]:
                 self._begin_line(self._waiting.pop(connection))
 
     def end_turn(self) -> None:
-        """Go on with the connections that the turn made enough for, or that it left room for."""
+        """Resume the connections for which this turn left enough time or room."""
         for connection in self._outflow.end_turn():
             self._go_on(connection)
         self._use_room()
 
     def close(self, connection: int) -> None:
-        """Forget a connection that is gone, once what it left is taken: but for what only reads."""
+        """Forget a closed connection once its arrivals are applied; drop those that only read."""
         self._outflow.unblock(connection)
         pending = self._pending.get(connection)
         if pending is None:
@@ -252,7 +253,7 @@ class Intake:
         is_in_line = bool(pending.arrivals) and not is_apart
         self.bytes -= pending.drop_reads()
         if is_in_line and not pending.arrivals:
-            pending.arrivals.append(Arrival(None, _nothing, 0))  # It leaves the line in its turn.
+            pending.arrivals.append(Arrival(None, _nothing, 0))  # `take` removes it from its line.
         elif is_apart and pending.arrivals:
             self._begin_line(pending)
         if not pending.arrivals:
@@ -261,9 +262,9 @@ class Intake:
     def take(
         self, requests_max: int, bytes_max: int, budget: Budget = ENDLESS
     ) -> Generator[tuple[int, Arrival], None, None]:
-        """Yield arrivals until a bound is reached, each of the connection that has used least.
+        """Yield arrivals until a bound is reached, from the connection that has used least time.
 
-        The time until the next arrival is asked for counts as used by the connection.
+        The time until the caller asks for the next arrival counts as used by the connection.
         """
         clock_ns, share = budget.clock_ns, budget.share_ns >> SLOT_SHIFT
         lines, slots, slot = self._lines, self._slots, self._slot
@@ -311,7 +312,7 @@ class Intake:
             self._end_take(slot)
 
     def _sets_apart(self, pending: Pending) -> bool:
-        """Return whether *pending* has to wait, and set it apart if so."""
+        """Return whether *pending* has to wait; if so, take it out of its line."""
         outflow, arrival = self._outflow, pending.arrivals[0]
         if arrival.event is not None:
             return False
@@ -325,7 +326,7 @@ class Intake:
         return False
 
     def _move(self, pending: Pending, slot: int, share: int) -> None:
-        """Move *pending* from *slot* on, unless it has used its share of slots in this turn."""
+        """Move *pending* to a later slot, unless it has used its share of this turn."""
         used = (pending.used_ns >> SLOT_SHIFT) - slot
         self._had[pending] = had = self._had.get(pending, 0) + used
         if had < share:
@@ -334,7 +335,7 @@ class Intake:
             self._aside.append(pending)
 
     def _end_take(self, slot: int) -> None:
-        """Let those that had their share in this turn be taken from in the next one."""
+        """Put the connections that used their share back in line for the next turn."""
         self._slot = max(slot, self._slot)
         while self._slots and not self._lines[self._slots[0]]:
             del self._lines[heappop(self._slots)]
@@ -349,5 +350,5 @@ def _nothing(broker: "Broker") -> None:
 
 
 def _counts(message: m.Message) -> bool:
-    """Return whether *message* counts towards what a peer may have waiting."""
+    """Return whether *message* counts towards the limit of waiting requests."""
     return type(message) is not SettlePart or message.is_last

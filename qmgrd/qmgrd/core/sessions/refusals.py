@@ -1,7 +1,7 @@
-"""The rows of an answer that tell which puts were refused, and why: so many that a frame holds.
+"""Shortens the list of refused puts in an answer, so that a frame can hold it.
 
-An answer has up to 20,000 of them, whose texts alone would be longer than the longest frame that a
-client must take. The first ones say in words what the codes say of all.
+An answer has up to 20,000 rows, and their texts alone would exceed the longest frame that a client
+must accept. Every row has its code; only the first ones have a text.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ TEXTS_MAX = 100  # of one answer
 
 
 def shortened(refused: list[list[Any]]) -> list[list[Any]]:
-    """Return the rows [id, code, text] of *refused*: those behind TEXTS_MAX without their text."""
+    """Return the rows [id, code, text] of *refused*; rows after TEXTS_MAX lose their text."""
     if len(refused) <= TEXTS_MAX:
         return refused
     bare = ([number, code, ""] for number, code, _ in refused[TEXTS_MAX:])

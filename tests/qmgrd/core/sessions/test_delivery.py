@@ -418,7 +418,7 @@ def test_exclusive_queue_is_one_connections_at_a_time(app: Client, how: str) -> 
         app.say(m.Get(app.next_id(), "Q", 1, FOREVER_MS))
     app.consume("Q")
     for kind, fields in ((m.Get, ("Q",)), (m.Consume, ("Q", 1, 1))):
-        with pytest.raises(RequestError, match=r"exclusive.*\(app\) has it") as error:
+        with pytest.raises(RequestError, match=r"exclusive.*\(app\) consumes from it") as error:
             other.ask(kind, *fields)
         assert error.value.code == ErrorCode.QUEUE_EXCLUSIVE
         assert error.value.retry_after_ms

@@ -630,7 +630,7 @@ def test_producer_cannot_make_its_row_longer_and_longer_in_a_full_store(manager:
     refuse_by_turns(app, producer, 2_000)
     assert app.goaway is not None
     assert app.goaway.code == ErrorCode.CREDIT_EXCEEDED
-    assert "refused puts are not marked as seen, and the store is full" in app.goaway.text
+    assert "refused puts are not marked as seen: open the producer again" in app.goaway.text
     ((_, row),) = manager.scan(keys.SPACE_PRODUCER)
     assert 4_000 < len(row) < 5_000
     resumed = manager.connect()  # It goes on once it says what it has seen.
