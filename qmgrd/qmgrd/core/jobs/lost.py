@@ -1,6 +1,7 @@
-"""What was not persistent and is gone since a restart is removed; its arrivals are a range.
+"""Removes the messages that were not persistent and did not survive a restart.
 
-Members of groups go first: as long as they are counted nobody knows which groups are whole.
+Their arrival numbers form a range. Members of groups are removed first: until then the counts
+cannot show which groups are complete.
 """
 
 from itertools import islice
@@ -20,7 +21,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     queue = catalogue.by_id.get(job.row["queue_id"])
     if queue is None:
         return DONE
-    context.touch(queue)  # Groups are another's turn without what is gone, and count less.
+    context.touch(queue)  # Without the lost members, groups have other due members and counts.
     left = min(SLICE_ROWS, context.slice_rows)
     rows_max = context.rows + 4 * left
     tx, first, before = context.tx, job.row["first"], job.row["before"]

@@ -1,4 +1,4 @@
-"""The rows that a job works on in a turn, and what it wants of them."""
+"""Reads the rows that a job works on in a turn, and compiles its selector."""
 
 from qmgrd.core.context.context import Context
 from qmgrd.core.jobs.job import SLICE_ROWS, Job
@@ -12,7 +12,7 @@ Rows = list[tuple[bytes, bytes]]
 
 
 def selector_of(context: Context, job: Job, queue: Queue) -> Selector | None:
-    """Return what *job* selects of *queue*: compiled once, however often it has a slice."""
+    """Return the selector of *job* on *queue*: compiled once for all its slices."""
     if job.wanted is None:
         where = job.row["where"]
         context.count_read(compile_weight(where), 0)
@@ -25,8 +25,8 @@ def next_rows(
 ) -> tuple[Rows, bool]:
     """Return the next rows under *prefix* and whether they are the last; move the cursor.
 
-    They are SLICE_ROWS, counting the body rows of long messages, and the weight of *selector* where
-    it is asked of them; fewer in a small map. A job that waits has one, to see if it still has to.
+    There are SLICE_ROWS of them, counting the body rows of long messages and the weight of
+    *selector*, or fewer in a small map. A job that waits gets one row, to check its reason again.
     """
     rows_max = 1 if job.row["state"] == "waiting" else min(SLICE_ROWS, context.slice_rows)
     found: Rows = []

@@ -1,8 +1,8 @@
-"""What happens when something is due: a delay is over, a message expires, a UID is forgotten.
+"""Does what is due: ends delays, expires messages, forgets UIDs.
 
-A slice of what the schedule has a turn, so nothing is searched and no turn is long, however much is
-due at once. What is leased does not expire until it comes back: it is looked at again, and the
-longer it is held, the less often.
+Each turn does a slice of the schedule. Nothing is searched and no turn is long, however much is due
+at once. A leased message does not expire until it returns. The sweep looks at it again, and less
+often the longer it is leased.
 """
 
 from qmgr_protocol import history
@@ -23,9 +23,9 @@ from qmgrd.core.returns.dead_letters import DeadLetters
 
 SLICE_ROWS = 500
 ROWS_EACH = 3
-# What is leased, or under way, is looked at again after that; at most after the other.
+# First and longest time until the sweep looks at a message again that is leased or in flight.
 POSTPONED_MS, POSTPONED_MAX_MS = 1_000, 60_000
-NO_PLACE_MS = 10_000  # until what should be a dead letter, and has no place, is tried again
+NO_PLACE_MS = 10_000  # until the next try with a dead letter that no queue accepts
 
 
 class Sweep:
@@ -46,14 +46,14 @@ class Sweep:
         found = context.schedule.due(context.tx, context.now.ms, count)
         for at, (key, value) in enumerate(found):
             if context.rows >= rows_max or (at and not at % LOOK_EACH and context.budget.is_over):
-                break  # Long messages have many rows; the others are next turn's.
+                break  # Long messages have many rows; the next turn does the others.
             context.begin_work("due", key)
             context.tx.delete(key)
             context.rows += ROWS_EACH
             _, _, queue_id, lane_, rank, arrival = keys.DUE.unpack(key)
             queue = self._catalogue.by_id.get(queue_id)
             if queue is None:
-                continue  # Deleted since, with the message.
+                continue  # The queue was deleted with the message.
             context.dirty_queues[queue.id] = queue
             if lane_ == keys.LANE_GROUP:
                 self._look_at_group(queue, value)
@@ -64,17 +64,17 @@ class Sweep:
             self._due(queue, keys.message(queue_id, lane_, keys.PRIORITY_TOP - rank, arrival))
             context.wrote = True
         context.working = None
-        context.schedule.load(context.tx)  # The first may have been removed with its message.
+        context.schedule.load(context.tx)  # The first row may have been removed with its message.
 
     def _due(self, queue: Queue, key: bytes) -> None:
-        """Do what is due to the message under *key*, whose row in the schedule is gone."""
+        """Do what is due for the message under *key*, whose row in the schedule is deleted."""
         context, (_, arrival) = self._context, keys.place(key)
         value = context.tx.get(key)
         entry = None if value is None else entries.decode(value)
         if value is None or entry is None or entry.flags == entries.UNREADABLE:
             return
         if queue.is_lost(entry, arrival):
-            # A job would, in time; it is counted.
+            # A job would remove it later. It is counted as lost already.
             lane.lose(queue, context.tx, key, value)
             context.rows += entries.body_rows(entry)
             return
@@ -93,7 +93,7 @@ class Sweep:
             self._expire(queue, key, value, entry)
 
     def _look_at_group(self, queue: Queue, group_id: bytes) -> None:
-        """Have a group expire that was incomplete for too long, or be forgotten."""
+        """Expire a group that was incomplete for too long, or forget it."""
         context = self._context
         context.touch(queue)
         if queue.groups.is_due(context.tx, context.now, queue.bounds, group_id):
@@ -102,7 +102,7 @@ class Sweep:
     def _expire(self, queue: Queue, key: bytes, value: bytes, entry: entries.Entry) -> None:
         context = self._context
         if queue.bounds.expiry_action == "dead-letter" and not queue.is_transmission:
-            # Its row in the schedule is gone: no other is to be removed in its place.
+            # Its row in the schedule is deleted: do not remove another one instead.
             if self._dead_letters.bury(queue, key, value, Cause(ErrorCode.MESSAGE_EXPIRED)):
                 return
             lane.postpone(queue, context.tx, key, entry, context.now.ms + NO_PLACE_MS)
@@ -119,7 +119,7 @@ class Sweep:
             self._report(queue, record)
 
     def _report(self, queue: Queue, record: bytes) -> None:
-        """Report the expiry of *record* where it wants its reply, as if its producer put that."""
+        """Report the expiry of *record* if it asks for that, as a put by its producer."""
         context = self._context
         try:
             fields = records.decode(record)
@@ -137,7 +137,7 @@ class Sweep:
 
 
 def _report_of(queue: str, uid: Uid, correlation_id: bytes) -> bytes:
-    """Return the record that says that a message expired."""
+    """Return the record that reports an expired message."""
     headers = {"report": ErrorCode.MESSAGE_EXPIRED.name, "uid": str(uid), "queue": queue}
     envelope = {records.HEADERS: headers}
     return records.encode(Fields(b"", correlation_id=correlation_id, envelope=envelope))

@@ -42,11 +42,11 @@ def test_list_has_the_beginning_of_what_is_told() -> None:
 
 def test_job_tells_why_messages_stayed_with_counts_and_no_more_than_a_few_reasons() -> None:
     job = Job(7, new_row("retry", 0, {}))
-    assert job.told_stayed() == ""
+    assert job.stayed_text() == ""
     for why in ("gone", "often", "gone", "large", "x", "y"):
         job.count_stayed(why)
     assert job.row["stayed"] == 6
-    assert job.told_stayed() == (
+    assert job.stayed_text() == (
         "2 stayed: gone; 1 stayed: often; 1 stayed: large; 2 stayed: other reasons"
     )
 

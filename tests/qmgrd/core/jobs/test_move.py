@@ -337,7 +337,10 @@ def test_alias_that_leads_back_since_ends_the_move(app: Client) -> None:
     app.ask(m.QueueAlter, "ALIAS", {"alias_of": "Q"})
     app.manager.turn(1_000)
     row = show(app, job)
-    assert (row["state"], row["text"]) == ("failed", "ALIAS is the queue Q itself now")
+    assert (row["state"], row["text"]) == (
+        "failed",
+        "ALIAS leads to queue Q itself now: choose another target",
+    )
     assert numbers(app, "Q") == [0]
 
 
