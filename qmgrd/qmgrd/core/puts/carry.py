@@ -1,8 +1,8 @@
-"""A proxy: a subscription whose publications go on to the same topic at another queue manager.
+"""Sends publications on to the same topic at another queue manager, for a proxy subscription.
 
-They go over the link there like any message, once each, with the way that they came in their
-note. What came through a queue manager does not go back to it, so nothing goes in a circle; and
-a UID that is there already is not published twice.
+Each goes over the link once, like any message. Its note lists the queue managers that it came
+through. It does not return to any of them, so nothing runs in a circle. A UID that exists there
+already is not published twice.
 """
 
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def carry(
     context: Context, catalogue: "Catalogue", subscription: Subscription, part: list[Publication]
 ) -> None:
-    """Have *part* go on over the link of a proxy, but for what came that way."""
+    """Put *part* on the link of a proxy, except publications that came that way."""
     manager = subscription.manager
     try:
         link = route.link_to(catalogue, manager)
@@ -73,7 +73,7 @@ def carry(
 
 
 def _way(context: Context, publication: Publication) -> list[str]:
-    """Return the queue managers that a publication came through; none of one put here."""
+    """Return the queue managers that a publication came through; [] if it was put here."""
     if not publication.entry.noted:
         return []
     came = notes.read(context.tx, keys.PUBLICATIONS_ID, publication.arrival).get("hops")

@@ -1,6 +1,6 @@
-"""A put of a client, or one that the daemon makes on behalf of a client, such as a report.
+"""Puts of clients, and puts that the daemon makes for a client, such as reports.
 
-Both go the same way, so the daemon never does for a client what the client could not do itself.
+Both use the same function, so the daemon does nothing for a client that the client could not do.
 """
 
 from typing import TypeAlias
@@ -14,18 +14,18 @@ from qmgrd.core.queue.put import Put
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
 
-# The queue, of a publication its topic, and what became of the records.
+# The queue, the topic of a publication, and the result for each record.
 Stored: TypeAlias = tuple[Queue, str, Put]
 
 
 def store(
     context: Context, catalogue: Catalogue, dead_letters: DeadLetters, name: str, batch: list[bytes]
 ) -> Stored:
-    """Put *batch* on the queue or topic *name*; refusals are counted and told to operators.
+    """Put *batch* on the queue or topic *name*; count refusals and report them to operators.
 
     Raises:
-        RequestError: why none of *batch* could be put, as :meth:`Catalogue.destination`, or
-            STORE_FULL.
+        RequestError: why none of *batch* could be put: STORE_FULL, or a code of
+            :meth:`Catalogue.destination`.
     """
     count = len(batch)
     try:
@@ -34,7 +34,7 @@ def store(
         if fitting < count:
             batch = batch[:fitting]
         context.reserve(batch)
-        if queue.is_publications:  # All in all, with what goes on over links.
+        if queue.is_publications:  # The whole batch, and the copies that go over links.
             context.reserve(batch * len(catalogue.topics.proxies_of(target)))
     except RequestError as error:
         count_refused(context, catalogue, name, error, count)

@@ -1,7 +1,7 @@
-"""Giving a subscription its part of what was published: references, each under its number.
+"""Gives a subscription its part of what was published: one reference per publication.
 
-Plain publications, where there is room for all, go in one tight loop. Of all else each is looked
-at: is it selected, is there room, has it a time or a group.
+Plain publications are stored in one tight loop if there is room for all. The others are checked one
+by one for selector, room, time and group.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -31,7 +31,7 @@ class Publication(NamedTuple):
 
     arrival: int
     entry: entries.Entry
-    front: bytes  # what its record begins with
+    front: bytes  # the start of its record
     trailer: bytes  # its encoded UID
     size: int  # of its record
     reference: bytes  # the entry of a plain one on a subscription
@@ -39,12 +39,12 @@ class Publication(NamedTuple):
 
 
 def publication_of(context: Context, arrival: int, value: bytes) -> Publication | None:
-    """Return what goes out of a stored publication; None of one that rotted, or has no topic."""
+    """Return a stored publication as it is sent out; None if it rotted or has no topic."""
     entry = entries.decode(value)
     if entry.flags == entries.UNREADABLE:
         return None
     try:
-        levels_of(entry.target)  # It is kept: each topic is looked at once.
+        levels_of(entry.target)  # The result is cached: each topic is split once.
     except RequestError:
         return None
     front, trailer = entries.front(context.tx, entry), entries.uid_trailer(entry)
@@ -70,10 +70,10 @@ def give(
     *,
     is_late: bool = False,
 ) -> None:
-    """Have *subscription* hold what of *part* is for it.
+    """Store references for *subscription* to the publications of *part* that it selects.
 
     Args:
-        is_late: it was published before it subscribed.
+        is_late: they were published before the subscription began.
     """
     queue, first = subscription.queue, 0 if is_late else subscription.first
     assert queue is not None, "proxies have no queue"
@@ -105,13 +105,13 @@ def _give_each(
     subscription: Subscription,
     part: list[Publication],
 ) -> None:
-    """Have *subscription* hold those of *part* that it has room for."""
+    """Store references to those of *part* that *subscription* has room for."""
     queue = subscription.queue
     assert queue is not None, "proxies have no queue"
     for at, publication in enumerate(part):
         is_volatile = publication.front[7] & records.FLAG_NOT_PERSISTENT
         if is_volatile and publication.arrival < queue.origins.born:
-            continue  # Gone with the restart, as those are which were given before it.
+            continue  # Lost in the restart, like the references given before it.
         if not _has_room(context, dead_letters, queue, publication):
             if queue.bounds.overflow == "suspend":
                 _suspend(context, catalogue, subscription, len(part) - at)
@@ -146,7 +146,7 @@ def _give_plain(
 
 
 def add(context: Context, catalogue: "Catalogue", queue: Queue, publication: Publication) -> None:
-    """Have the subscription that *queue* is hold *publication*."""
+    """Store a reference to *publication* on the queue of a subscription."""
     arrival, entry, front, trailer, size, _, _ = publication
     expires_ms, cap_ms = entry.expires_ms, queue.bounds.expiry_max_ms
     if cap_ms:
@@ -182,7 +182,7 @@ def add(context: Context, catalogue: "Catalogue", queue: Queue, publication: Pub
 def _has_room(
     context: Context, dead_letters: "DeadLetters", queue: Queue, publication: Publication
 ) -> bool:
-    """Return whether *queue* takes *publication*, having others make room if it is to."""
+    """Return whether *queue* has room for *publication*, after evicting others if it may."""
     if queue.has_room(1, publication.size):
         return True
     if queue.bounds.overflow in ("discard-newest", "suspend"):
@@ -194,7 +194,7 @@ def _has_room(
 def _suspend(
     context: Context, catalogue: "Catalogue", subscription: Subscription, missed: int
 ) -> None:
-    """Have *subscription*, which is full, get nothing more until it is said to be healthy."""
+    """Suspend *subscription*, which is full, until it is reported to be healthy."""
     assert subscription.queue is not None, "proxies are not suspended"
     subscription.queue.counters.missed += missed
     catalogue.store_row(subscription.name, subscription.row | {"suspended": True})
@@ -203,9 +203,9 @@ def _suspend(
 
 
 def is_selected(context: Context, subscription: Subscription, publication: Publication) -> bool:
-    """Return whether *publication* is one that *subscription*, which selects, is to have."""
+    """Return whether the selector of *subscription* selects *publication*."""
     selector, entry, queue = subscription.selector, publication.entry, subscription.queue
-    assert selector is not None, "asked of those that select"
+    assert selector is not None, "only subscriptions with a selector get here"
     priority = publication.front[6]
     if queue is not None and publication.front[7] & records.FLAG_PRIORITY_OF_QUEUE:
         priority = queue.bounds.priority_default

@@ -1,18 +1,20 @@
-"""Publications: each is stored once, and goes out to the subscriptions that its topic fits.
+"""Stores each publication once, and sends it out to the subscriptions that match its topic.
 
     put to /topic ──▶ SYSTEM.PUBLICATIONS ──fan-out──▶ a reference on each subscription
                           │  number 7                      under the number 7
                           │                                    │ ack, expiry, purge, end
-                          └──────◀── gone with the last ───────┘
+                          └──◀── deleted with the last one ────┘
 
-1. A publication is a message on a queue of its own: checked, stamped and refused like any other.
-   Its arrival there is its number, and that under which each subscription has it.
-2. A reference holds no record, only its length and UID. How many there are is one row.
-3. The fan-out reads that queue on from where it stopped, in batches, and gives each subscription
-   its part of a batch at once. What a turn has no rows for is the next one's, by a stored position;
-   so is what a crash left. Nobody gets what was published before it subscribed: its ``first``.
-4. A publication that nobody holds once its batch is out is removed.
-5. In a store that is nearly full nothing goes out until others make room; puts stop before.
+1. A publication is a message on SYSTEM.PUBLICATIONS: checked, stamped and refused like any other.
+   Its arrival number there is its number on every subscription.
+2. A reference holds no record, only its length and UID. One row counts the references.
+3. The fan-out reads that queue in batches from where it stopped, and gives each subscription its
+   part of a batch at once. If a turn has no rows left, the next one continues from a stored
+   position, also after a crash. A subscription receives nothing that was published before it
+   began: its row has ``first``.
+4. A publication without holders is removed when its batch has been sent out.
+5. While the store is nearly full, nothing is sent out until there is room again. Puts are refused
+   earlier than that.
 """
 
 from itertools import islice
@@ -36,12 +38,12 @@ from qmgrd.core.returns.dead_letters import DeadLetters
 
 BATCH_MAX = 256
 BATCH_BYTES_MAX = 1024 * 1024
-BATCH_MATCHES_MAX = 20_000  # of its topics with subscriptions
+BATCH_MATCHES_MAX = 20_000  # matches of topics with subscriptions, in one batch
 _COUNT_BYTES = 4
 
 
 class _Batch(NamedTuple):
-    """Publications that go out together, and who has which of them, by queue id."""
+    """Publications that are sent out together, and the part of each queue id."""
 
     first: int
     stop: int
@@ -50,16 +52,16 @@ class _Batch(NamedTuple):
 
 
 class Publications:
-    """What is published, and how far it is out. Invariant: all before ``_next`` is."""
+    """The fan-out of publications. Invariant: all before ``_next`` have been sent out."""
 
     def __init__(self, context: Context, catalogue: Catalogue, dead_letters: DeadLetters) -> None:
         self._context = context
         self._catalogue = catalogue
         self._dead_letters = dead_letters
         self._batch: _Batch | None = None
-        self._at = 0  # of its parts, how many are out
-        self._is_stored = False  # the position, as something is not out yet
-        self._look: Timer | None = None  # whether there is room again
+        self._at = 0  # how many parts of the batch have been given
+        self._is_stored = False  # the store has a position, as the fan-out is not done
+        self._look: Timer | None = None  # when to check for room again
         queue = self._queue
         self._next = queue.counters.next_arrival if queue is not None else 1
         row = rows.find(context.tx, keys.FAN_OUT)
@@ -78,7 +80,7 @@ class Publications:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is not out yet."""
+        """Whether publications are still to be sent out."""
         queue = self._queue
         return self._batch is not None or (
             queue is not None and self._next < queue.counters.next_arrival
@@ -86,24 +88,24 @@ class Publications:
 
     @property
     def can_go_on(self) -> bool:
-        """Whether something is not out yet, and there is room for it."""
+        """Whether publications are still to be sent out, and the store has room for that."""
         return self.is_busy and not self._context.is_cramped
 
     def _resume(self, queue: Queue, first: int, stop: int, queue_id: int) -> None:
         self._next = first
         if stop > first:
             self._batch = self._read(queue, stop, is_known=True)
-            queue.flush(self._context.tx)  # Something may have rotted meanwhile.
+            queue.flush(self._context.tx)  # Some may have rotted meanwhile.
             self._context.totals.count(queue)
             parts = self._batch.parts
             self._at = sum(known <= queue_id for known, _, _ in parts)
 
     def run(self) -> None:
-        """Have what was published go out, as far as the turn has rows for it."""
+        """Send publications out, as far as the turn has rows for it."""
         queue, context = self._queue, self._context
         if queue is None:
             return
-        context.awake_queues.pop(queue.id, None)  # Nobody gets there.
+        context.awake_queues.pop(queue.id, None)  # This queue has no consumers.
         rows_max = max(context.turn_rows, context.rows + context.turn_rows // 2)
         is_over = False
         while context.rows < rows_max and self.can_go_on and not is_over:
@@ -111,7 +113,7 @@ class Publications:
                 self._batch = self._read(queue, queue.counters.next_arrival)
                 self._next, self._at = self._batch.first, 0
                 for publication in self._batch.found:
-                    self._catalogue.holders.hold(publication.arrival)  # Until all of it is out.
+                    self._catalogue.holders.hold(publication.arrival)  # Until all parts are given.
             self._give(self._batch, rows_max)
             is_over = context.budget.is_over
         self._catalogue.topics.next_out = self._next
@@ -126,13 +128,13 @@ class Publications:
             if given and not given % LOOK_EACH and context.budget.is_over:
                 is_over = True
             given += 1
-            # The stored position is a queue id: proxies, which have none, are first and go at once.
+            # The stored position is a queue id. Proxies have none: they come first, at once.
             if is_over and batch.parts[self._at][0]:
                 return
             queue_id, subscription, part = batch.parts[self._at]
             self._at += 1
             if self._catalogue.topics.subscriptions.get(subscription.name) is not subscription:
-                continue  # It ended while the batch was going out.
+                continue  # The subscription ended while the batch was sent out.
             if not self._context.begin_work("fan-out", f"{batch.first} {queue_id}"):
                 continue
             if subscription.manager:
@@ -147,10 +149,11 @@ class Publications:
         self._batch, self._next = None, batch.stop
 
     def _read(self, queue: Queue, stop: int, *, is_known: bool = False) -> _Batch:
-        """Return the next batch before *stop*; what rotted is set aside, and nobody gets it.
+        """Return the next batch before *stop*. A rotten publication is set aside and left out.
 
         Args:
-            is_known: it was under way until *stop*, and is not cut anew: some have all of it.
+            is_known: the batch was begun with this *stop* before, and must not be cut shorter:
+                some subscriptions have all of it.
         """
         tx, found, size = self._context.tx, list[Publication](), 0
         matches, seen = 0, set[str]()
@@ -193,7 +196,7 @@ class Publications:
         return parts
 
     def _retain(self, publication: Publication) -> None:
-        """Have a topic keep *publication* for those who subscribe later; an empty one, nothing."""
+        """Store *publication* as retained for its topic; an empty one deletes the retained one."""
         tx, topic = self._context.tx, publication.entry.target
         before = topics.retained(tx, topic)
         if before is not None:
@@ -204,7 +207,7 @@ class Publications:
             self._catalogue.holders.hold(publication.arrival)
 
     def _count(self, queue: Queue) -> None:
-        """Write how many hold what changed in this turn; remove what nobody does."""
+        """Write the numbers of holders that changed in this turn; remove those without any."""
         tx, changes = self._context.tx, self._catalogue.holders.changes
         for arrival, change in changes.items():
             if not self._context.begin_work("publication", arrival):
@@ -237,14 +240,14 @@ class Publications:
             queue.remember(context.tx, until_ms, entries.uid_trailer(entry), 9, arrival)
 
     def count(self) -> None:
-        """Write how far publications are out, and what was released since in this turn."""
+        """Write the position of the fan-out, and what was released after it in this turn."""
         queue = self._queue
         if queue is not None and self._catalogue.holders.changes:
             self._count(queue)
         self._store()
 
     def _store(self) -> None:
-        """Write how far publications are out, where they are not all; else forget it."""
+        """Write the position of the fan-out if it is not done; otherwise delete its row."""
         context = self._context
         if self.is_busy:
             batch = self._batch
@@ -258,10 +261,10 @@ class Publications:
 
 
 def _position(row: bytes, next_arrival: int) -> tuple[int, int, int]:
-    """Return first and stop of the batch that is going out, and the last queue id that has it.
+    """Return first and stop of the current batch, and the last queue id that has its part.
 
     Raises:
-        ValueError: they cannot be true.
+        ValueError: the values are impossible.
     """
     first, stop, queue_id = keys.FAN_OUT_ROW.unpack(row)
     if not 1 <= first <= stop <= next_arrival:

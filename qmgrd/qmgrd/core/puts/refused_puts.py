@@ -1,4 +1,4 @@
-"""What operators are told of puts that are refused."""
+"""Reports refused puts to operators: a full store, full queues, and counts per queue."""
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.catalogue.catalogue import Catalogue
@@ -19,7 +19,7 @@ class FullStore:
         self._next_ms = 0
 
     def log(self, context: Context) -> None:
-        """Logs what has changed with this turn."""
+        """Log it if the store became full or has room again in this turn."""
         if context.store_full:
             if context.now.ms >= self._next_ms:
                 self._is_logged, self._next_ms = True, context.now.ms + LOGGED_EVERY_MS
@@ -32,7 +32,7 @@ class FullStore:
 def tell_full(
     context: Context, queue: Queue, refused: list[tuple[int, RequestError]], count: int
 ) -> None:
-    """Have operators know of a queue that is full, once until there is room again."""
+    """Report a full queue to operators, once until it has room again."""
     is_full = any(
         error.code in (ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_BYTES_FULL) for _, error in refused
     )
@@ -45,12 +45,12 @@ def tell_full(
 def count_refused(
     context: Context, catalogue: Catalogue, name: str, error: RequestError, count: int
 ) -> None:
-    """Count puts that are refused before their queue has seen them, though it is there.
+    """Count puts for an existing queue that are refused before they reach it.
 
     Args:
         context: of this turn.
-        catalogue: what is defined here.
-        name: what they were put on; what only passes through here is no queue, and not counted.
+        catalogue: the definitions of this queue manager.
+        name: the destination. If it only passes through here, it is not a queue and not counted.
         error: why.
         count: how many.
     """

@@ -1,14 +1,14 @@
-"""Dead letters: what cannot be consumed goes to a backout queue, or to the dead-letter queue.
+"""Moves messages that cannot be consumed to a backout queue or to the dead-letter queue.
 
-    failed too often, rejected ──▶ backout queue of its queue ──┐ there is none, or it
-    expired, pushed out        ──────────────────────────────▶ SYSTEM.DEAD.LETTERS   │ takes no more
+    failed too often, rejected ──▶ backout queue of its queue ──┐ it has none, or
+    expired, evicted           ──────────────────────────────▶ SYSTEM.DEAD.LETTERS   │ that is full
                                                                 ◀────────────────────┘
-    SYSTEM.DEAD.LETTERS takes no more ──▶ it stays where it is
+    SYSTEM.DEAD.LETTERS is full ──▶ it stays where it is
 
-It takes a note along that says why, from where, and what its consumers said (notes.py), and it
-expires no more: the time that it had left stands in the note. Nothing is ever lost on this way.
-What a link brought, and no queue here takes, goes there too (undeliverable.py). What a subscriber
-fails on is parked for it instead (parked.py).
+A dead letter carries a note: why, from which queue, and what its consumers reported (notes.py). It
+no longer expires; the note keeps the lifetime that it had left. No message is lost on this way.
+A link message that no queue here accepts becomes a dead letter, too (undeliverable.py). A
+publication that a subscriber fails on is parked for it instead (parked.py).
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns import parked
 from qmgrd.core.returns.transfer import Place, transfer
 
-UNKNOWN = "?"  # where a copy came from that has no note
+UNKNOWN = "?"  # the original queue of a copy without a note
 _FAILURES = frozenset(
     {
         ErrorCode.BACKOUT_THRESHOLD_REACHED,
@@ -46,19 +46,19 @@ _FAILURES = frozenset(
 
 
 class DeadLetters:
-    """Where messages go that nobody can consume."""
+    """Finds queues for messages that nobody can consume."""
 
     def __init__(self, context: Context, catalogue: Catalogue) -> None:
         self._context = context
         self._catalogue = catalogue
 
     def bury(self, queue: Queue, key: bytes, value: bytes, cause: Cause, only: str = "") -> str:
-        """Have the message under *key* leave *queue*; return for where, or nothing where it stays.
+        """Move the message under *key* away; return to which queue, or "" if it stays.
 
-        What cannot be read is set aside.
+        A message that cannot be read is set aside.
 
         Args:
-            only: the queue that is to have it, as it has others of its group.
+            only: the one queue that may have it, as it has other members of its group.
         """
         entry = entries.decode(value)
         arrival = keys.place(key)[1]
@@ -68,7 +68,7 @@ class DeadLetters:
             lane.set_aside(queue, self._context.tx, key, value)
             return only or DEAD_LETTERS
         if queue.is_lost(entry, arrival):
-            # Gone with a restart: no dead letter.
+            # Lost in a restart: not a dead letter.
             lane.lose(queue, self._context.tx, key, value)
             return only or DEAD_LETTERS
         note = self._note(queue, entry, arrival, cause)
@@ -82,7 +82,7 @@ class DeadLetters:
             if place is None or copied not in ("", queue.name):
                 if queue.holders is None or not is_subscription(copied):
                     continue
-                # One publication is one dead letter, however many subscriptions it is of.
+                # A publication is one dead letter, however many subscriptions had it.
                 lane.remove(queue, self._context.tx, key, value)
                 self._context.touch(queue)
                 self._gone(queue, key, entry, name, cause)
@@ -115,9 +115,9 @@ class DeadLetters:
         self._context.event("message dead-lettered", queue=queue.name, to=name, why=cause.why)
 
     def _copy_of(self, place: Place, entry: entries.Entry) -> str:
-        """Return from which queue the copy of that message came which *place* has; else nothing.
+        """Return the queue from which *place* has a copy of that message; "" if it has none.
 
-        Each queue's copy is work of its own: another's must not be taken for this one.
+        Each queue's copy is separate work: do not take another queue's copy for this one.
         """
         trailer, queue = entries.uid_trailer(entry), place.queue
         position = queue.origins.place(self._context.tx, trailer, place.target.encode())
@@ -127,10 +127,10 @@ class DeadLetters:
         return str(notes.read(self._context.tx, queue.id, arrival).get("queue", UNKNOWN))
 
     def admit(self, record: bytes, extra: Mapping[str, Any], header: notes.Note) -> None:
-        """Take in a *record* that was on no queue here; *header* says why, *extra* is a link's.
+        """Store a *record* that was on no queue here. *header* says why, *extra* is a link's.
 
         Raises:
-            RequestError: it has no place, and is not written.
+            RequestError: no queue accepts it, and nothing is written.
         """
         facts = {"queue": header["queue"], "why": name_of(header["code"])}
         try:
@@ -174,19 +174,19 @@ class DeadLetters:
         return [DEAD_LETTERS]
 
     def has_way(self, queue: Queue, code: int) -> bool:
-        """Return whether there is a queue that dead letters of *queue* go to, full or not."""
+        """Return whether a queue for dead letters of *queue* exists, full or not."""
         if queue.holders is not None:
             return True
         for name in self._ways(queue, code):
-            with suppress(RequestError):  # There is none of that name.
+            with suppress(RequestError):  # No queue has that name.
                 if self._catalogue.keeper(name) is not queue:
                     return True
         return False
 
     def threshold(self, queue: Queue, entry: entries.Entry) -> tuple[int, int]:
-        """Return after how many failures a message is no longer handed out, and the reason then.
+        """Return after how many failures a message becomes a dead letter, and the reason then.
 
-        Of a subscription one more than its redelivery limit, which its topic may say. 0 is never.
+        For a subscription, one more than its redelivery limit, or its topic's. 0 means never.
         """
         bounds = queue.bounds
         if queue.holders is None:
@@ -227,6 +227,6 @@ class DeadLetters:
         }
         if cause.code == ErrorCode.MESSAGE_EXPIRED:
             note.pop("left_ms", None)
-        elif entry.expires_ms:  # Else what a dead letter had left that fails once more.
+        elif entry.expires_ms:  # Otherwise keep what an earlier dead letter had left.
             note["left_ms"] = max(entry.expires_ms - context.now.ms, 0)
         return note

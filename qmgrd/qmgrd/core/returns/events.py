@@ -1,7 +1,7 @@
-"""Events: what operators may want to know, as messages on SYSTEM.EVENTS.
+"""Events: reports for operators, as messages on SYSTEM.EVENTS.
 
-The queue is like any other: durable, read by who likes, bounded by having its oldest make room. In
-one turn the same event of the same things is told once, with how often it was.
+The queue is like any other: durable and readable by anyone. When it is full, it evicts its oldest
+messages. Equal events of one turn become one message with a count.
 """
 
 import json
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from qmgrd.core.returns.dead_letters import DeadLetters
 
 EVENTS_PER_TURN = 100
-# What happens to events themselves is no event: each would have another come about.
+# These do not cause events if they happen to events, as each would cause another.
 _OF_THE_QUEUE_ITSELF = frozenset(
     {
         "message expired",
@@ -31,13 +31,13 @@ _OF_THE_QUEUE_ITSELF = frozenset(
 
 
 def tell(context: Context, catalogue: Catalogue, dead_letters: "DeadLetters") -> None:
-    """Put what happened in this turn on the queue of events."""
+    """Put the events of this turn on SYSTEM.EVENTS."""
     if not context.events:
         return
     found = [x for x in context.events.items() if not _is_of_events(*x[0])]
     context.events = {}
     if not found or context.store_full or not context.begin_work("events"):
-        return  # The log has them; where it is full the queue must not take the last room.
+        return  # The log has them. While the store is full, events must not use the last room.
     batch = [_record(context, event, dict(facts), n) for (event, facts), n in found]
     if len(batch) > EVENTS_PER_TURN:
         left_out = len(batch) - EVENTS_PER_TURN

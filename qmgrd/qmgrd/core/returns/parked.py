@@ -1,14 +1,14 @@
-"""What a subscriber gave back too often: kept for it, out of its way, until it is sent once more.
+"""Keeps publications that a subscriber failed on too often, until they are sent again.
 
     subscription A ── parked lane ── publication 7 ─┐
     subscription B ── parked lane ── publication 7 ─┴──▶ one stored publication (publications.py)
                                                      ▲
-    index of what is parked:  (7, A) (7, B) ─────────┘   the republish queue, with a list for each
+    index of parked messages: (7, A) (7, B) ─────────┘   the republish queue, with a list for each
 
-The republish queue is that index: a publication is in it as long as somebody is on its list, once
-whatever the length of that, and nobody is twice. What is moved in and out is one entry, in one
-transaction with the index, so that a subscriber either has a copy or is on the list. (US 9,654,433;
-that the list is an index, and the copies share one record, is our design.)
+The republish queue is that index. It contains a publication once while at least one subscriber is
+on the publication's list, however long the list is. No subscriber is on a list twice. Parking and
+sending move one entry, in one transaction with the index: a subscriber either has a copy or is on
+the list. (US 9,654,433; that the list is an index, and the copies share one record, is our design.)
 """
 
 from collections.abc import Iterator
@@ -24,13 +24,13 @@ from qmgrd.core.queue import lane, notes
 from qmgrd.core.queue.queue import Queue
 
 PLACE = "the republish queue"
-_KEPT = ("attempts", "retries", "left_ms")  # of its note, once it was sent again
+_KEPT = ("attempts", "retries", "left_ms")  # of its note, after it was sent again
 
 
 def park(
     context: Context, queue: Queue, key: bytes, value: bytes, entry: entries.Entry, note: notes.Note
 ) -> None:
-    """Put the message under *key* of a subscription on the list of those who failed on it."""
+    """Park the message under *key*: add its subscription to the list of the publication."""
     tx, (priority, arrival) = context.tx, keys.place(key)
     lane.unlink(queue, tx, key, value)
     flags = (entry.flags | entries.NOTED) & ~(entries.VOLATILE | entries.REPUBLISHED)
@@ -53,9 +53,9 @@ def park(
 
 
 def send(context: Context, queue: Queue, key: bytes, value: bytes) -> bool:
-    """Have what is parked under *key* be delivered anew; return whether there was room for it.
+    """Deliver what is parked under *key* again; return whether the subscription had room.
 
-    It is in its old place, marked as republished, with its counts at zero.
+    The message returns to its original position, marked as republished, with its counts at zero.
     """
     tx, entry, (priority, arrival) = context.tx, entries.decode(value), keys.place(key)
     if not queue.has_room(1, entries.record_bytes(entry)):
@@ -75,7 +75,7 @@ def send(context: Context, queue: Queue, key: bytes, value: bytes) -> bool:
 
 
 def await_(context: Context, key: bytes, value: bytes) -> None:
-    """Have what is parked under *key* be sent when its subscriber is back."""
+    """Mark what is parked under *key* to be sent when its subscriber returns."""
     entry = entries.decode(value)
     if not entry.flags & entries.AWAITED:
         context.tx.put(key, entries.encode(entry._replace(flags=entry.flags | entries.AWAITED)))
@@ -83,7 +83,7 @@ def await_(context: Context, key: bytes, value: bytes) -> None:
 
 
 def drop(context: Context, queue: Queue, key: bytes, value: bytes) -> None:
-    """Have what is parked under *key* be delivered no more."""
+    """Delete what is parked under *key*, without delivering it."""
     entry = lane.remove(queue, context.tx, key, value)
     queue.happened(history.REMOVED, key, entry)
     queue.counters.purged += 1
@@ -92,7 +92,7 @@ def drop(context: Context, queue: Queue, key: bytes, value: bytes) -> None:
 
 
 class Parked(NamedTuple):
-    """One row of the index: which publication, for which subscription, and where it lies there."""
+    """One row of the index: a publication, a subscription, and the key of the entry there."""
 
     row: bytes
     arrival: int
@@ -101,7 +101,7 @@ class Parked(NamedTuple):
 
 
 def index(tx: Transaction, start: bytes, stop: bytes) -> Iterator[Parked]:
-    """Yield what is parked from the row *start* of the index up to *stop*."""
+    """Yield the parked messages from row *start* of the index up to *stop*."""
     for row, rank in tx.scan(start, stop):
         _, arrival, queue_id = keys.PARKED.unpack(row)
         priority = keys.PRIORITY_TOP - rank[0] if rank and rank[0] <= keys.PRIORITY_TOP else 0
@@ -110,7 +110,7 @@ def index(tx: Transaction, start: bytes, stop: bytes) -> Iterator[Parked]:
 
 
 def of_subscription(tx: Transaction, queue_id: int, arrival: int) -> Iterator[Parked]:
-    """Yield what is parked for one subscription from that *arrival* on, in the order of these."""
+    """Yield the parked messages of one subscription in order, from *arrival* on."""
     lanes = [
         tx.scan(
             keys.message(queue_id, keys.LANE_PARKED, priority, arrival),
@@ -124,5 +124,5 @@ def of_subscription(tx: Transaction, queue_id: int, arrival: int) -> Iterator[Pa
 
 
 def facts_of(note: notes.Note, topic: str, subscription: str) -> dict[str, Any]:
-    """Return what a selector may ask of what is parked, beside the message itself."""
+    """Return the facts for selectors that a parked message has in addition to its own."""
     return notes.facts_of(note) | {"topic": topic, "subscription": subscription}

@@ -1,8 +1,8 @@
-"""Moving or copying a message from one queue to another of the same queue manager, in one turn.
+"""Moves or copies one message to another queue of the same queue manager, within a turn.
 
-Its record stays as it is, and of one that is moved so do its body rows: what changes is the entry,
-and where it stands. On the other queue it is a new arrival with its counts at zero. It keeps its
-UID, so one that is there already is not there twice.
+The record does not change. A moved message keeps its body rows, too: only the entry and its key are
+new. On the other queue it is a new arrival with its counts at zero. It keeps its UID, so a message
+that exists there already is not stored twice.
 """
 
 from enum import Enum
@@ -19,7 +19,7 @@ from qmgrd.core.queue.queue import Queue
 
 
 class Place(NamedTuple):
-    """Where a message is to go."""
+    """The destination of a message."""
 
     queue: Queue
     target: str = ""  # on a transmission queue: the queue behind the link
@@ -29,8 +29,8 @@ class Copied(Enum):
     """What became of a copy."""
 
     NEW = "new"
-    DUPLICATE = "duplicate"  # it is there already
-    HELD = "held"  # a unit of work is about to put it there, or there is no room
+    DUPLICATE = "duplicate"  # the queue has it already
+    HELD = "held"  # a unit of work is about to put it there, or the queue is full
 
 
 def transfer(
@@ -44,16 +44,16 @@ def transfer(
     note: bytes,
     for_good: bool = True,
 ) -> bool:
-    """Move the message under *key* of *source*; return whether *place* took it.
+    """Move the message under *key* of *source*; return whether *place* accepted it.
 
-    Whoever calls counts why it left *source*, and ends its lease. Of a group *place* goes on where
-    *source* was; *for_good* is as of :func:`lane.unlink`.
+    The caller counts why it left *source*, and ends its lease. A group continues at *place* where
+    it was at *source*. For *for_good* see :func:`lane.unlink`.
     """
     tx, queue = context.tx, place.queue
     entry = entries.decode(value)
     verdict = _judge(context, place, entry)
     if verdict is Verdict.DUPLICATE and _is_remembered(context, place, entry):
-        # It was consumed there, and yet it lives: whoever says it is there loses it.
+        # The UID was consumed there, yet the message exists: it must not be lost as a duplicate.
         verdict = Verdict.SLOW if queue.has_room(1, entries.record_bytes(entry)) else None
     if verdict is Verdict.DUPLICATE:
         queue.counters.duplicates += 1
@@ -79,7 +79,7 @@ def transfer(
 def _on_its_own(
     context: Context, queue: Queue, entry: entries.Entry, record: bytes
 ) -> entries.Entry:
-    """Return *entry* for *queue* with a copy of its *record*, which nobody shares."""
+    """Return *entry* for *queue* with its own copy of *record*, which others share."""
     flags, rest = entry.flags & ~(entries.SHARED | entries.IN_ROWS), record
     if (rows := entries.rows_of(len(record))) or entry.in_rows:
         flags |= entries.IN_ROWS
@@ -89,12 +89,12 @@ def _on_its_own(
 
 
 def _inherit(tx: Transaction, source: Queue, queue: Queue, front: bytes) -> None:
-    """Have the group of a message that comes to *queue* go on there where it was at *source*."""
+    """Make the group of a message continue at *queue* where it was at *source*."""
     group = index.selected_by(front)[1]
     if group is None or source.is_transmission or queue.is_transmission:
         return
     row = source.groups.row(tx, group[0])
-    if row is not None and not row.has_left(group[1]):  # else it is of no group at *source*
+    if row is not None and not row.has_left(group[1]):  # Otherwise it is in no group at *source*.
         queue.groups.inherit(tx, group[0], row)
 
 
@@ -108,9 +108,9 @@ def copy(
     expires_ms: int,
     note: bytes,
 ) -> Copied:
-    """Put the message under *key* of *source*, which stays there, on *place*, too.
+    """Copy the message under *key* of *source* to *place*.
 
-    Of a group *place* goes on where *source* is.
+    A group continues at *place* where it is at *source*.
 
     Raises:
         RequestError: STORE_FULL.
@@ -131,7 +131,7 @@ def copy(
 
 
 def _judge(context: Context, place: Place, entry: entries.Entry) -> Verdict | None:
-    """Return whether the message is at *place* already; None where it cannot be put there now."""
+    """Return whether *place* has the message already; None if it cannot be put there now."""
     queue, bound_for = place.queue, place.target.encode()
     trailer = entries.uid_trailer(entry)
     if queue.held and queue.origins.index_key(trailer, bound_for) in queue.held:
@@ -143,7 +143,7 @@ def _judge(context: Context, place: Place, entry: entries.Entry) -> Verdict | No
 
 
 def _is_remembered(context: Context, place: Place, entry: entries.Entry) -> bool:
-    """Return whether nothing but the UID of a message that was consumed is at *place*."""
+    """Return whether *place* has only the UID of the message, which was consumed there."""
     trailer, bound_for = entries.uid_trailer(entry), place.target.encode()
     return place.queue.origins.place(context.tx, trailer, bound_for) is None
 
