@@ -349,7 +349,7 @@ def test_peer_that_forgot_and_does_not_go_on_is_refused_B22(app: Client, nyc: Ny
     row = app.ask(m.LinkShow, "NYC")
     assert row["state"] == "refused"
     assert "PEER_RESTORED" in row["error"]
-    assert "what lies between is lost there" in row["error"]
+    assert "and the messages between are lost there" in row["error"]
 
 
 @pytest.mark.parametrize("value", [None, [], [1, 2], ["1", 0, [], None, 9], [1, 0, ["x"], None, 9]])
