@@ -1,10 +1,10 @@
-"""Which aliases lead to a name."""
+"""Finds the aliases of a queue."""
 
 from qmgrd.core.catalogue.named import Alias
 
 
 class Aliases:
-    """The aliases that are defined, by target. Invariant: no target is without an alias."""
+    """All aliases by target. Invariant: each target in the map has at least one alias."""
 
     def __init__(self) -> None:
         self._names: dict[str, dict[str, None]] = {}

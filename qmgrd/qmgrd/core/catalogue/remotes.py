@@ -1,4 +1,4 @@
-"""Which remote queues and proxies are bound for a queue manager."""
+"""Finds the remote queues and proxies of another queue manager."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ from qmgrd.core.catalogue.named import Proxy, Remote
 
 
 class Remotes:
-    """The remote queues and proxies, by queue manager. Invariant: none is without any."""
+    """Remote queues and proxies by queue manager. Invariant: no entry is empty."""
 
     def __init__(self) -> None:
         self._names: dict[str, dict[str, None]] = {}
@@ -25,9 +25,9 @@ class Remotes:
                 del self._names[found.manager]
 
     def managers(self) -> Iterable[str]:
-        """Return the queue managers for which any is bound."""
+        """Return the queue managers that have remote queues or proxies here."""
         return self._names.keys()
 
     def of(self, manager: str) -> Iterable[str]:
-        """Return the names of those that are bound for *manager*, the oldest first."""
+        """Return the names of those for *manager*, the oldest first."""
         return self._names.get(manager, {}).keys()

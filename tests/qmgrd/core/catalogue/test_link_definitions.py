@@ -19,7 +19,9 @@ def test_links_are_limited() -> None:
 
 def test_link_to_ourselves_is_refused(app: Client) -> None:
     """The name is what is wrong, not the address."""
-    with pytest.raises(RequestError, match="itself; give the link the name of the other") as caught:
+    with pytest.raises(
+        RequestError, match="itself; name the link after the queue manager"
+    ) as caught:
         app.ask(m.LinkCreate, "QM1", LINK)
     assert caught.value.code == ErrorCode.PEER_WRONG
 

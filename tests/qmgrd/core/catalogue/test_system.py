@@ -121,7 +121,7 @@ def test_nobody_else_puts_on_a_system_queue_by_whatever_name(app: Client, name: 
     for way in ways:
         (refused,) = app.put_records(way, record(b"x"))
         assert refused.code is ErrorCode.QUEUE_IS_SYSTEM
-        assert "takes messages from the queue manager alone" in refused.text
+        assert "accepts messages only from the queue manager" in refused.text
         assert app.code_of(m.UnitPut, 1, way, [record(b"x")]) is ErrorCode.QUEUE_IS_SYSTEM
     assert app.bodies(name) == app.bodies("@NYC") == []
 

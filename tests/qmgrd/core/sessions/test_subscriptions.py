@@ -212,7 +212,7 @@ def test_unused_subscription_ends(hub: Hub) -> None:
     for _ in range(3):
         hub.manager.turn(3_600_000)
     hub.manager.rest()
-    with pytest.raises(RequestError, match="no subscription A:a"):
+    with pytest.raises(RequestError, match="subscription A:a does not exist"):
         hub.show("A:a")
     hub.empty()
 
