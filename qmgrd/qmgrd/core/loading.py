@@ -1,7 +1,7 @@
-"""What a start reads of the definitions in its store: templates, topics, queues, links.
+"""Reads the definitions of a store at a start: templates, topics, queues, links.
 
-A row whose checksum is wrong is damage of the store, and the start is refused. A row that makes no
-sense, or that another contradicts, is set aside (aside.py), and the start goes on without it.
+If the checksum of a row is wrong, the store is damaged and the start is refused. A row that makes
+no sense, or contradicts another, is set aside (aside.py), and the start continues without it.
 """
 
 from qmgr_protocol.codec import unpack
@@ -22,11 +22,11 @@ from qmgrd.core.queue.group import chain as group_chain
 
 
 def load(context: Context, catalogue: Catalogue, jobs: Jobs, *, unclean: bool) -> None:
-    """Read all definitions. After an unclean stop older messages count as maybe delivered.
+    """Read all definitions. *unclean*: older messages count as maybe delivered.
 
     Raises:
-        RowDamaged: the checksum of a row is wrong, or a row is missing and no row that was set
-            aside is the reason.
+        RowDamaged: the checksum of a row is wrong, or a row is missing although no row was set
+            aside that would explain it.
     """
     tx, aside = context.tx, context.aside
     for key, row in list(rows.scan(tx, keys.SPACE_TEMPLATE)):
@@ -44,7 +44,7 @@ def load(context: Context, catalogue: Catalogue, jobs: Jobs, *, unclean: bool) -
 def _load_queues(
     context: Context, catalogue: Catalogue, *, unclean: bool
 ) -> dict[bytes, rows.RowMissing]:
-    """Read the definitions of queues; return the keys of those that have no counters, and why."""
+    """Read the definitions of queues; return the keys of those without counters, and why."""
     uncounted = {}
     next_id = int.from_bytes(rows.get(context.tx, keys.NEXT_QUEUE), "big")
     for key, row in list(rows.scan(context.tx, keys.SPACE_QUEUE)):
@@ -75,9 +75,9 @@ def _load_queue(
 def _check_orphans(
     context: Context, catalogue: Catalogue, jobs: Jobs, uncounted: dict[bytes, rows.RowMissing]
 ) -> None:
-    """Set aside what belongs to a definition that is, and jobs that would remove a queue.
+    """Set aside counters without a definition, and jobs that would delete an existing queue.
 
-    Where nothing is set aside that would be the reason, the store has lost a row.
+    If no other row was set aside that explains them, the store has lost a row.
     """
     tx, aside = context.tx, context.aside
     for job in list(jobs.running.values()):
@@ -94,7 +94,7 @@ def _check_orphans(
     for key, error in uncounted.items():
         if not orphans:
             raise error
-        aside.move(context, "row", key, "its queue id is that of no counters")
+        aside.move(context, "row", key, "no counters have its queue id")
     for queue_id, key in orphans.items():
         if 0 < queue_id < next_id and not has_definitions(aside):
             raise rows.RowDamaged(f"the definition of queue id {queue_id}", "it is missing")
@@ -109,12 +109,12 @@ def _load_links(context: Context, catalogue: Catalogue) -> None:
             facts = meaning.link(name, unpack(row))
             queue = catalogue.by_id.get(facts["queue_id"])
             if queue is None or queue.name != f"@{name}":
-                raise ValueError(f"its queue, of id {facts['queue_id']}, is not there")
+                raise ValueError(f"its queue, of id {facts['queue_id']}, does not exist")
             definitions.load(name, facts)
 
 
 def _check_leads(context: Context, catalogue: Catalogue) -> None:
-    """Set aside what leads nowhere: as it stands, each list of queues would fail."""
+    """Set aside names that lead nowhere: otherwise each list of queues would fail."""
     for name, found in list(catalogue.queues.items()):
         why = ""
         if isinstance(found, Alias) and isinstance(catalogue.queues.get(found.target), Alias):
