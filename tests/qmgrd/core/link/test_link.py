@@ -654,7 +654,7 @@ def test_restored_link_goes_on_once_that_is_accepted_B21(app: Client, nyc: Nyc) 
 def test_peer_of_another_name_is_not_to_be_accepted(app: Client, nyc: Nyc) -> None:
     """What the true peer had already would be doubled."""
     nyc.answer(name="BOS")
-    with pytest.raises(RequestError, match=r"PEER_WRONG.* not mend; correct the address with"):
+    with pytest.raises(RequestError, match=r"PEER_WRONG.* not fix; correct the address with"):
         app.ask(m.LinkStart, "NYC", True)
     assert state(app) == "refused"
 
