@@ -22,7 +22,7 @@ from qmgrd.core.queue.group import chain as group_chain
 
 
 def load(context: Context, catalogue: Catalogue, jobs: Jobs, *, unclean: bool) -> None:
-    """Read all definitions. *unclean*: older messages count as maybe delivered.
+    """Reads all definitions. *unclean*: older messages count as maybe delivered.
 
     Raises:
         RowDamaged: the checksum of a row is wrong, or a row is missing although no row was set
@@ -44,7 +44,7 @@ def load(context: Context, catalogue: Catalogue, jobs: Jobs, *, unclean: bool) -
 def _load_queues(
     context: Context, catalogue: Catalogue, *, unclean: bool
 ) -> dict[bytes, rows.RowMissing]:
-    """Read the definitions of queues; return the keys of those without counters, and why."""
+    """Reads the definitions of queues; returns the keys of those without counters, and why."""
     uncounted = {}
     next_id = int.from_bytes(rows.get(context.tx, keys.NEXT_QUEUE), "big")
     for key, row in list(rows.scan(context.tx, keys.SPACE_QUEUE)):
@@ -75,7 +75,7 @@ def _load_queue(
 def _check_orphans(
     context: Context, catalogue: Catalogue, jobs: Jobs, uncounted: dict[bytes, rows.RowMissing]
 ) -> None:
-    """Set aside counters without a definition, and jobs that would delete an existing queue.
+    """Sets aside counters without a definition, and jobs that would delete an existing queue.
 
     If no other row was set aside that explains them, the store has lost a row.
     """
@@ -114,7 +114,7 @@ def _load_links(context: Context, catalogue: Catalogue) -> None:
 
 
 def _check_leads(context: Context, catalogue: Catalogue) -> None:
-    """Set aside names that lead nowhere: otherwise each list of queues would fail."""
+    """Sets aside names that lead nowhere: otherwise each list of queues would fail."""
     for name, found in list(catalogue.queues.items()):
         why = ""
         if isinstance(found, Alias) and isinstance(catalogue.queues.get(found.target), Alias):

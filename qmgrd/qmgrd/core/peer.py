@@ -49,7 +49,7 @@ class Peer:
         dial: Dial | None = None,
         admit: Admit = lambda hello: None,
     ) -> None:
-        """Begin with a new connection.
+        """Begins with a new connection.
 
         Args:
             number: of the connection, never used again in this process.
@@ -86,7 +86,7 @@ class Peer:
         return self._connection.state is State.OPEN
 
     def hello(self) -> bytes:
-        """Return the first bytes that a link sends."""
+        """Returns the first bytes that a link sends."""
         own = self._welcome
         return self._connection.send(
             m.Hello(
@@ -104,7 +104,7 @@ class Peer:
         )
 
     def receive(self, data: bytes, now_ms: int) -> bytes:
-        """Process what the peer sent; return what to write at once.
+        """Processes what the peer sent; returns what to write at once.
 
         Raises:
             RemoteProtocolError: the peer broke the protocol; the messages before that count.
@@ -128,7 +128,7 @@ class Peer:
         return b"".join(answers) if answers else b""
 
     def _answer(self, message: m.Message) -> bytes:
-        """Process a message that is not for the broker; return what to write at once."""
+        """Processes a message that is not for the broker; returns what to write at once."""
         kind = type(message)
         if kind is m.Hello:
             return self._greet(message)
@@ -167,7 +167,7 @@ class Peer:
         return self._connection.send(self._welcome._replace(session=token))
 
     def _refuse_frames(self, hello: m.Hello) -> m.Goaway | None:
-        """Return a goodbye for a peer that cannot receive the longest frame we send, or None."""
+        """Returns a goodbye for a peer that cannot receive the longest frame we send, or None."""
         if hello.role == "queue-manager":
             return None  # No message is delivered to a peer that dialled for a link.
         # Several messages may share a frame.
@@ -219,7 +219,7 @@ class Peer:
         return {"waiting": pending.messages + pending.put_messages, "waiting_bytes": pending.bytes}
 
     def encode(self, message: m.Message) -> bytes:
-        """Return *message* as bytes; nothing if the connection is closing already."""
+        """Returns *message* as bytes; nothing if the connection is closing already."""
         self._unanswered.answered(message)
         try:
             return self._connection.send(message)
@@ -227,7 +227,7 @@ class Peer:
             return b""
 
     def poll(self, now_ms: int) -> bytes:
-        """Return a ping if one is due.
+        """Returns a ping if one is due.
 
         Raises:
             LivenessExpired: the peer has been silent for too long.
@@ -238,7 +238,7 @@ class Peer:
         return self._connection.poll(now_ms, limits.heartbeat_ms, limits.liveness_ms)
 
     def closed(self, why: str) -> None:
-        """Report to the broker, once, that the connection is closed."""
+        """Reports to the broker, once, that the connection is closed."""
         number, dial = self.number, self.dial
         if dial:
             is_known = (
@@ -254,5 +254,5 @@ class Peer:
 
 
 def goodbye(error: RemoteProtocolError) -> m.Goaway:
-    """Return what to say to a peer that broke the protocol."""
+    """Returns what to say to a peer that broke the protocol."""
     return m.Goaway(int(error.code), str(error)[:1000])

@@ -55,7 +55,7 @@ class Turns:
         *,
         is_maintenance: bool = False,
     ) -> None:
-        """Start a queue manager from *store*, which gets a new boot number.
+        """Starts a queue manager from *store*, which gets a new boot number.
 
         Args:
             now_of: returns the time of the start, given what the store knows about the last run.
@@ -109,7 +109,7 @@ class Turns:
         return bool(self.intake) or self.broker.busy
 
     def run(self, now: Now) -> Outcome:
-        """Run one turn; return what may leave the process now that the turn is durable.
+        """Runs one turn; returns what may leave the process now that the turn is durable.
 
         Raises:
             TurnFailed: a bug; nothing of this turn happened.
@@ -148,7 +148,7 @@ class Turns:
             raise self._store.failure(error) or failed from error
 
     def set_aside(self, work: Work, why: str, now: Now, *, is_mark: bool) -> Outcome:
-        """Set *work* aside in a turn that does nothing else; return what to log.
+        """Sets *work* aside in a turn that does nothing else; returns what to log.
 
         Args:
             work: failed too often.
@@ -173,7 +173,7 @@ class Turns:
         return outcome
 
     def stop(self, now: Now) -> list[Outcome]:
-        """Run the last turns: say goodbye, return leases, mark the store as cleanly closed."""
+        """Runs the last turns: say goodbye, return leases, mark the store as cleanly closed."""
         self.intake.event(0, lambda broker: broker.shutdown())
         outcomes = [self.run(now)]
         while self.broker.settlements.busy:

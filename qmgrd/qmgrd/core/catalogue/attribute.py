@@ -34,7 +34,7 @@ _SAID: dict[Quantity, Callable[[Any], str]] = {
 
 
 def check(noun: str, name: str, attribute: str, value: Any) -> None:
-    """Raise VALUE_INVALID if *value* is not valid for that attribute.
+    """Raises VALUE_INVALID if *value* is not valid for that attribute.
 
     Args:
         noun: "queue", "template", "subscription" or "topic"; the text gives it with *name*.
@@ -49,7 +49,7 @@ def check(noun: str, name: str, attribute: str, value: Any) -> None:
 
 
 def said(attribute: str) -> str:
-    """Return *attribute* as a text names it: without the unit, which values have."""
+    """Returns *attribute* as a text names it: without the unit, which values have."""
     return attribute.removesuffix("_ms").removesuffix("_bytes").replace("_", " ")
 
 
@@ -58,7 +58,7 @@ def _of(attribute: str, noun: str, name: str) -> str:
 
 
 def _fault(known: Attribute, name: str, value: Any) -> str:
-    """Return what is wrong with *value*, or ""."""
+    """Returns what is wrong with *value*, or ""."""
     if known.is_number:
         return _number_fault(known, value)
     if known.quantity == "choice":

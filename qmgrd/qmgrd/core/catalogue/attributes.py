@@ -26,7 +26,7 @@ _OF_SUBSCRIPTIONS = {"overflow": "discard-newest"}  # Publishers must not wait f
 
 
 def queue_attributes(queue: str, given: dict[str, Any], kind: str) -> dict[str, Any]:
-    """Return *given* after checking that each attribute exists for that kind and is in range.
+    """Returns *given* after checking that each attribute exists for that kind and is in range.
 
     Raises:
         RequestError: VALUE_INVALID, with the path of the attribute.
@@ -43,7 +43,7 @@ def queue_attributes(queue: str, given: dict[str, Any], kind: str) -> dict[str, 
 
 
 def template_attributes(pattern: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the attributes of *given* that have a value, after checking them for a template.
+    """Returns the attributes of *given* that have a value, after checking them for a template.
 
     Raises:
         RequestError: VALUE_INVALID, with the path of the attribute.
@@ -60,7 +60,7 @@ def template_attributes(pattern: str, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_in_force(queue: str, row: dict[str, Any], template: Template | None) -> None:
-    """Raise VALUE_INVALID if *template* gives *queue* a value that is not valid for it."""
+    """Raises VALUE_INVALID if *template* gives *queue* a value that is not valid for it."""
     if template is None or "backout_queue" in row:
         return
     if template.attributes.get("backout_queue") == queue:
@@ -72,12 +72,12 @@ def check_in_force(queue: str, row: dict[str, Any], template: Template | None) -
 
 
 def stored(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the given attributes that a row holds: an inhibit only if it is set."""
+    """Returns the given attributes that a row holds: an inhibit only if it is set."""
     return {key: value for key, value in given.items() if key not in INHIBITS or value}
 
 
 def altered(queue: str, row: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the *row* of a queue with *changes*; None in *changes* stands for the default.
+    """Returns the *row* of a queue with *changes*; None in *changes* stands for the default.
 
     Raises:
         RequestError: VALUE_INVALID.
@@ -98,7 +98,7 @@ def altered(queue: str, row: dict[str, Any], changes: dict[str, Any]) -> dict[st
 
 
 def in_force(config: Config, row: dict[str, Any]) -> dict[str, Any]:
-    """Return the attributes in force for the queue of that *row*, with those of its template."""
+    """Returns the attributes in force for the queue of that *row*, with those of its template."""
     held = bounds(config, row)
     return {
         attribute: row[ALIAS_OF] if attribute == ALIAS_OF else getattr(held, attribute)
@@ -107,13 +107,13 @@ def in_force(config: Config, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def given_of(row: dict[str, Any]) -> list[str]:
-    """Return the attributes that were given for the queue of that *row*; others are defaults."""
+    """Returns the attributes that were given for the queue of that *row*; others are defaults."""
     known = SUBSCRIPTION_ATTRIBUTES if row["kind"] == "subscription" else QUEUE_ATTRIBUTES
     return [attribute for attribute in known if attribute in row]
 
 
 def is_same(row: dict[str, Any], given: dict[str, Any]) -> bool:
-    """Return whether a definition by *given* would make a queue of the same *row*.
+    """Returns whether a definition by *given* would make a queue of the same *row*.
 
     An inhibit that *given* does not mention makes no difference: an operator set it on purpose.
     """
@@ -123,12 +123,12 @@ def is_same(row: dict[str, Any], given: dict[str, Any]) -> bool:
 
 
 def own_of(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the attributes in the *row* of a queue."""
+    """Returns the attributes in the *row* of a queue."""
     return {key: value for key, value in row.items() if key not in _IDENTITY}
 
 
 def bounds(config: Config, attributes: dict[str, Any]) -> Bounds:
-    """Return the bounds of a queue with these attributes."""
+    """Returns the bounds of a queue with these attributes."""
     is_subscription = attributes.get("kind") == "subscription"
     known = _KNOWN["subscription" if is_subscription else "local"]
     given = {key: attributes[key] for key in known if key in attributes}
@@ -137,12 +137,12 @@ def bounds(config: Config, attributes: dict[str, Any]) -> Bounds:
 
 
 def put_inhibited(queue: str) -> RequestError:
-    """Return the error for a put on *queue* while puts are inhibited."""
+    """Returns the error for a put on *queue* while puts are inhibited."""
     return _inhibited(ErrorCode.PUT_INHIBITED, queue, "put")
 
 
 def get_inhibited(queue: str) -> RequestError:
-    """Return the error for a get from *queue* while gets are inhibited."""
+    """Returns the error for a get from *queue* while gets are inhibited."""
     return _inhibited(ErrorCode.GET_INHIBITED, queue, "get")
 
 
@@ -166,7 +166,7 @@ def _check_known(queue: str, attribute: str, kind: str) -> None:
 
 
 def unknown(noun: str, name: str, attribute: str, known: list[str]) -> RequestError:
-    """Return the error for an unknown *attribute*, with the closest one or all that exist."""
+    """Returns the error for an unknown *attribute*, with the closest one or all that exist."""
     near = get_close_matches(attribute, known, 1)
     hint = f"; did you mean {near[0]}?" if near else f"; known are: {', '.join(known) or 'none'}"
     return RequestError(

@@ -32,7 +32,7 @@ class Boot:
 def boot(
     tx: Transaction, name: str, new_id: bytes, new_secret: bytes, *, is_named: bool = True
 ) -> Boot:
-    """Raise the boot number in *tx* and return how the last run ended.
+    """Raises the boot number in *tx* and returns how the last run ended.
 
     Args:
         name: of this queue manager: configured if *is_named*, otherwise a default.
@@ -72,7 +72,7 @@ def boot(
 
 
 def _found(tx: Transaction, name: str, store_id: bytes) -> None:
-    """Write the rows that every store has, as if a boot 0 had ended cleanly."""
+    """Writes the rows that every store has, as if a boot 0 had ended cleanly."""
     rows.put(tx, keys.STORE, keys.STORE_ROW.pack(store_id, keys.FORMAT, 0) + name.encode())
     rows.put(tx, keys.CLOCK, bytes(keys.CLOCK_ROW.size))
     rows.put(tx, keys.CLEAN, bytes(8))
@@ -80,7 +80,7 @@ def _found(tx: Transaction, name: str, store_id: bytes) -> None:
 
 
 def _identify(tx: Transaction, name: str, *, is_named: bool) -> tuple[bytes, int]:
-    """Return the store's id and its last boot number, if it belongs to this queue manager."""
+    """Returns the store's id and its last boot number, if it belongs to this queue manager."""
     value = tx.get(keys.STORE) or b""
     if len(value) >= keys.STORE_ROW.size:
         _, version, _ = keys.STORE_ROW.unpack_from(value)
@@ -107,7 +107,7 @@ def _identify(tx: Transaction, name: str, *, is_named: bool) -> tuple[bytes, int
 
 
 def check_arrivals(tx: Transaction, name: str, queue_id: int, next_arrival: int) -> None:
-    """Raise RowSenseless if a message has the next arrival number or a higher one.
+    """Raises RowSenseless if a message has the next arrival number or a higher one.
 
     A put would overwrite it. The check takes a seek for each priority in use, and one more.
     """

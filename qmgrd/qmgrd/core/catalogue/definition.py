@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def check_alias(catalogue: "Catalogue", name: str, target: str) -> None:
-    """Raise VALUE_INVALID if an alias *name* of *target* would make an alias of an alias."""
+    """Raises VALUE_INVALID if an alias *name* of *target* would make an alias of an alias."""
     known = catalogue.queues.get(target)
     fault = ""
     if isinstance(known, Alias):
@@ -27,7 +27,7 @@ def check_alias(catalogue: "Catalogue", name: str, target: str) -> None:
 def check_new(
     catalogue: "Catalogue", own: str, name: str, given: dict[str, Any], kind: str
 ) -> None:
-    """Refuse a new queue *name* that cannot exist together with others here at *own*."""
+    """Refuses a new queue *name* that cannot exist together with others here at *own*."""
     if kind == "remote":
         target, manager = names.split(name)
         if manager == own:
@@ -46,7 +46,7 @@ def check_new(
 
 
 def check_same(name: str, known: dict[str, Any], given: dict[str, Any]) -> None:
-    """Raise QUEUE_EXISTS if the queue with the *known* row differs from the *given* attributes."""
+    """Raises QUEUE_EXISTS if the queue with the *known* row differs from the *given* attributes."""
     if not attributes.is_same(known, given):
         old = attributes.own_of(known)
         raise RequestError(

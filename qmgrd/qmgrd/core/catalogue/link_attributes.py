@@ -25,7 +25,7 @@ Check: TypeAlias = Callable[[Any], str]
 
 
 def created(link: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the stored attributes of a new link.
+    """Returns the stored attributes of a new link.
 
     Raises:
         RequestError: NAME_INVALID or VALUE_INVALID.
@@ -37,7 +37,7 @@ def created(link: str, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def altered(link: str, given: dict[str, Any], known: tuple[str, ...] = ALTERABLE) -> dict[str, Any]:
-    """Return the *given* attributes of a link after checking them.
+    """Returns the *given* attributes of a link after checking them.
 
     Raises:
         RequestError: VALUE_INVALID, also if an attribute is not *known*.

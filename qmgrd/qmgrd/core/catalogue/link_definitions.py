@@ -36,11 +36,11 @@ class LinkDefinitions:
         self._catalogue = catalogue
 
     def load(self, name: str, row: dict[str, Any]) -> None:
-        """Make the link *name* from a stored *row*, after the queues have been read."""
+        """Makes the link *name* from a stored *row*, after the queues have been read."""
         self._add(name, row)
 
     def create(self, name: str, given: dict[str, Any]) -> Link:
-        """Define a link and its transmission queue. Repeating the same definition changes nothing.
+        """Defines a link and its transmission queue. Repeating the same definition changes nothing.
 
         Raises:
             RequestError: NAME_INVALID, VALUE_INVALID, LINK_EXISTS, LINKS_EXHAUSTED, PEER_WRONG.
@@ -96,12 +96,12 @@ class LinkDefinitions:
         }
 
     def store(self, name: str, row: dict[str, Any]) -> None:
-        """Write the row of a link."""
+        """Writes the row of a link."""
         rows.put(self._context.tx, keys.SPACE_LINK + name.encode(), pack(row))
         self._context.wrote = True
 
     def alter(self, name: str, changes: dict[str, Any]) -> dict[str, list[Any]]:
-        """Change attributes of a link for good; return the changed ones as [old, new].
+        """Changes attributes of a link for good; returns the changed ones as [old, new].
 
         Raises:
             RequestError: NAME_INVALID, LINK_UNKNOWN, VALUE_INVALID.
@@ -136,7 +136,7 @@ class LinkDefinitions:
         return changed
 
     def accept_peer(self, name: str) -> None:
-        """Let a refused link continue with its peer's present store, as a new stream.
+        """Lets a refused link continue with its peer's present store, as a new stream.
 
         Raises:
             RequestError: LINK_UNKNOWN; VALUE_INVALID if that would not help the link.
@@ -160,7 +160,7 @@ class LinkDefinitions:
         self.store(name, link.row)
 
     def remove(self, name: str) -> None:
-        """Forget a link and its transmission queue."""
+        """Forgets a link and its transmission queue."""
         link = self._catalogue.links.pop(name)
         self._set_routes()
         self._context.tx.delete(keys.SPACE_LINK + name.encode())
@@ -168,7 +168,7 @@ class LinkDefinitions:
         self._catalogue.remove_queue(f"@{name}")
 
     def find(self, name: str) -> Link:
-        """Return the link *name*.
+        """Returns the link *name*.
 
         Raises:
             RequestError: LINK_UNKNOWN.
@@ -190,7 +190,7 @@ def accepting(links: dict[str, Link], name: str) -> str:
 
 
 def _said(value: Any) -> str:
-    """Return an attribute as a text shows it."""
+    """Returns an attribute as a text shows it."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return (", ".join(value) or "none") if isinstance(value, list) else str(value)

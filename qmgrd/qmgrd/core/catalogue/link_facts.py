@@ -8,7 +8,7 @@ from qmgrd.core.link.path import LinkState
 
 
 def describe(link: Link, now_ms: int, *, is_maintenance: bool) -> dict[str, Any]:
-    """Return the row of *link* as shown to operators, at time *now_ms* of the store's clock."""
+    """Returns the row of *link* as shown to operators, at time *now_ms* of the store's clock."""
     idle = _waits_for(link, is_maintenance=is_maintenance)
     outbox, at_ms = link.outbox, link.retry_at_ms
     down_ms = None if link.down_since_ms is None else now_ms - link.down_since_ms
@@ -49,7 +49,7 @@ def describe(link: Link, now_ms: int, *, is_maintenance: bool) -> dict[str, Any]
 
 
 def _waits_for(link: Link, *, is_maintenance: bool) -> str:
-    """Return what a link that does not dial by itself waits for, or ""."""
+    """Returns what a link that does not dial by itself waits for, or ""."""
     if link.state is not LinkState.WAITING:
         return ""
     if not link.addresses:

@@ -28,7 +28,7 @@ _LINK_ATTRIBUTES = ("addresses", "connections", "ordered", "fetch", "routes", "t
 
 
 def _attributes(row: dict[str, Any], known: Mapping[str, Attribute]) -> None:
-    """Check the types of the *known* attributes in *row*, but not their limits.
+    """Checks the types of the *known* attributes in *row*, but not their limits.
 
     Limits may have changed since: a value that was within the limits of its time stays in force.
     """
@@ -50,7 +50,7 @@ def _attributes(row: dict[str, Any], known: Mapping[str, Attribute]) -> None:
 
 
 def queue(name: str, row: Any, next_id: int) -> dict[str, Any]:
-    """Return the *row* that defines the queue or subscription *name*.
+    """Returns the *row* that defines the queue or subscription *name*.
 
     Raises:
         ValueError, KeyError, RequestError: the row makes no sense.
@@ -92,27 +92,27 @@ def _subscription(name: str, row: dict[str, Any], next_id: int) -> dict[str, Any
 
 
 def counters(found: Counters) -> None:
-    """Raise ValueError if the counters of a queue are impossible."""
+    """Raises ValueError if the counters of a queue are impossible."""
     for name, value in found.as_dict().items():
         number(value, f"{name} in the counters")
 
 
 def template(pattern: str, row: Any) -> dict[str, Any]:
-    """Return the *row* that defines the template *pattern*. Raises the errors of :func:`queue`."""
+    """Returns the *row* that defines the template *pattern*. Raises the errors of :func:`queue`."""
     check_pattern(pattern)
     _attributes(typed(dict, row, "the row"), QUEUE_ATTRIBUTES)
     return dict(row)
 
 
 def topic(name: str, row: Any) -> dict[str, Any]:
-    """Return the *row* defined for the topic *name*. Raises the errors of :func:`queue`."""
+    """Returns the *row* defined for the topic *name*. Raises the errors of :func:`queue`."""
     topics.levels_of(name)
     _attributes(typed(dict, row, "the row"), TOPIC_ATTRIBUTES)
     return dict(row)
 
 
 def link(name: str, row: Any) -> dict[str, Any]:
-    """Return the *row* that defines the link *name*. Raises the errors of :func:`queue`."""
+    """Returns the *row* that defines the link *name*. Raises the errors of :func:`queue`."""
     names.check(name)
     typed(dict, row, "the row")
     typed(bool, row["stopped"], "whether it is stopped")

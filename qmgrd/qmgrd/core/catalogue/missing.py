@@ -9,7 +9,7 @@ from qmgrd.core.catalogue.near import LOOKED_AT_MAX, nearest
 
 
 def no_queue(name: str, known: Iterable[str]) -> RequestError:
-    """Return the error for an unknown queue *name*, with the closest of the *known* names."""
+    """Returns the error for an unknown queue *name*, with the closest of the *known* names."""
     meant = nearest(name, known)
     target, manager = names.split(name)
     hint = f"did you mean {meant}? if not, create" if meant else "create"
@@ -20,7 +20,7 @@ def no_queue(name: str, known: Iterable[str]) -> RequestError:
 
 
 def no_subscription(name: str, known: Iterable[str]) -> RequestError:
-    """Return the error for an unknown subscription, with the closest of the *known* names."""
+    """Returns the error for an unknown subscription, with the closest of the *known* names."""
     durable = (other for other in islice(known, LOOKED_AT_MAX) if ":" in other)
     meant = nearest(name, durable)
     hint = f"did you mean {meant}? see: qmctl sub ls" if meant else "see: qmctl sub ls"
@@ -31,7 +31,7 @@ def no_subscription(name: str, known: Iterable[str]) -> RequestError:
 
 
 def no_target(alias: str, target: str) -> RequestError:
-    """Return the error for an *alias* whose queue *target* does not exist."""
+    """Returns the error for an *alias* whose queue *target* does not exist."""
     return RequestError(
         ErrorCode.QUEUE_UNKNOWN,
         f"{alias} is an alias of queue {target}, which does not exist here; create that with: "
@@ -41,7 +41,7 @@ def no_target(alias: str, target: str) -> RequestError:
 
 
 def no_link(name: str, *, leads_here: bool = False) -> RequestError:
-    """Return the error for an unknown link *name*; *leads_here*: its peer opens links to here."""
+    """Returns the error for an unknown link *name*; *leads_here*: its peer opens links to here."""
     if leads_here:
         return RequestError(
             ErrorCode.LINK_UNKNOWN,
@@ -55,14 +55,14 @@ def no_link(name: str, *, leads_here: bool = False) -> RequestError:
 
 
 def no_template(pattern: str, known: Iterable[str]) -> RequestError:
-    """Return the error for an unknown template, with the closest of the *known* patterns."""
+    """Returns the error for an unknown template, with the closest of the *known* patterns."""
     meant = nearest(pattern, known)
     hint = f"did you mean {meant}?" if meant else "see: qmctl template ls"
     return RequestError(ErrorCode.TEMPLATE_UNKNOWN, f"there is no template {pattern}; {hint}")
 
 
 def is_published(name: str) -> RequestError:
-    """Return the error for a put to the subscription *name*."""
+    """Returns the error for a put to the subscription *name*."""
     return RequestError(
         ErrorCode.QUEUE_IS_SUBSCRIPTION,
         f"{name} is filled by publications only: put to a topic, such as /flights/JFK",
@@ -70,7 +70,7 @@ def is_published(name: str) -> RequestError:
 
 
 def is_carried(name: str, manager: str) -> RequestError:
-    """Return the error for a get from the proxy *name*, which stores nothing here."""
+    """Returns the error for a get from the proxy *name*, which stores nothing here."""
     return RequestError(
         ErrorCode.QUEUE_IS_REMOTE,
         f"{name} is a proxy: its publications go to {manager}, to those who subscribed there",

@@ -35,7 +35,7 @@ KINDS = ("remote", "alias", "proxy")  # of rows
 
 
 def named(name: str, row: dict[str, Any]) -> Remote | Alias | Proxy:
-    """Return the object for the *row* of *name*."""
+    """Returns the object for the *row* of *name*."""
     if row["kind"] == "proxy":
         return Proxy(name, name.partition("@")[2])
     put_inhibit = row.get("put_inhibit", False)

@@ -10,7 +10,7 @@ LETTERS_PER_SLIP = 3
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the closest of the first *known* names, ignoring case; "" if none is close."""
+    """Returns the closest of the first *known* names, ignoring case; "" if none is close."""
     wanted, found = name.casefold(), ""
     slips_max = min(SLIPS_MAX, len(name) // LETTERS_PER_SLIP)
     for other in islice(known, LOOKED_AT_MAX):
@@ -22,12 +22,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def _slips(one: str, other: str) -> int:
-    """Return how many letters differ, are added or missing, if all of them are in one place."""
+    """Returns how many letters differ, are added or missing, if all of them are in one place."""
     start = _same(one, other)
     one, other = one[start:], other[start:]
     return max(len(one), len(other)) - _same(one[::-1], other[::-1])
 
 
 def _same(one: str, other: str) -> int:
-    """Return the length of the common start."""
+    """Returns the length of the common start."""
     return sum(takewhile(bool, map(eq, one, other)))

@@ -12,12 +12,12 @@ class Remotes:
         self._names: dict[str, dict[str, None]] = {}
 
     def add(self, found: object) -> None:
-        """Add *found* if it is a remote queue or a proxy."""
+        """Adds *found* if it is a remote queue or a proxy."""
         if isinstance(found, Remote | Proxy):
             self._names.setdefault(found.manager, {})[found.name] = None
 
     def remove(self, found: object) -> None:
-        """Remove *found*, which was added, if it is a remote queue or a proxy."""
+        """Removes *found*, which was added, if it is a remote queue or a proxy."""
         if isinstance(found, Remote | Proxy):
             names = self._names[found.manager]
             del names[found.name]
@@ -25,9 +25,9 @@ class Remotes:
                 del self._names[found.manager]
 
     def managers(self) -> Iterable[str]:
-        """Return the queue managers that have remote queues or proxies here."""
+        """Returns the queue managers that have remote queues or proxies here."""
         return self._names.keys()
 
     def of(self, manager: str) -> Iterable[str]:
-        """Return the names of those for *manager*, the oldest first."""
+        """Returns the names of those for *manager*, the oldest first."""
         return self._names.get(manager, {}).keys()

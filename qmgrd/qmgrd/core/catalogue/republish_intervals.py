@@ -28,7 +28,7 @@ class RepublishIntervals:
         self._by_topic: dict[str, int] = {}
 
     def look_up(self, topic: str) -> set[int]:
-        """Update *topic*, whose row changed; return the intervals that may have come or gone."""
+        """Updates *topic*, whose row changed; returns the intervals that may have come or gone."""
         before = self._by_topic.pop(topic, None)
         row = self._topics.rows.get(topic, {})
         after = None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def link_to(catalogue: "Catalogue", manager: str) -> "Link":
-    """Return the link for messages to *manager*: its own, or one with a route.
+    """Returns the link for messages to *manager*: its own, or one with a route.
 
     Raises:
         RequestError: LINK_UNKNOWN.
@@ -39,7 +39,7 @@ def link_to(catalogue: "Catalogue", manager: str) -> "Link":
 
 
 def way(catalogue: "Catalogue", target: str, manager: str) -> tuple[Queue, str]:
-    """Return the queue here for messages to *target* at *manager*, and the target for its link.
+    """Returns the queue here for messages to *target* at *manager*, and the target for its link.
 
     Raises:
         RequestError: as :func:`link_to`.
@@ -49,7 +49,7 @@ def way(catalogue: "Catalogue", target: str, manager: str) -> tuple[Queue, str]:
 
 
 def check_proxies(catalogue: "Catalogue", topic: str) -> None:
-    """Raise QUEUE_FULL if a link that carries publications to *topic* has no room for more.
+    """Raises QUEUE_FULL if a link that carries publications to *topic* has no room for more.
 
     Raises:
         RequestError: also LINK_UNKNOWN.
@@ -61,7 +61,7 @@ def check_proxies(catalogue: "Catalogue", topic: str) -> None:
 
 
 def arrival(catalogue: "Catalogue", name: str, own: str) -> tuple[Queue, str]:
-    """Return the queue here for a link's message to *name*, and the target for the next link.
+    """Returns the queue here for a link's message to *name*, and the target for the next link.
 
     Args:
         catalogue: the definitions of this queue manager.
@@ -93,7 +93,7 @@ def arrival(catalogue: "Catalogue", name: str, own: str) -> tuple[Queue, str]:
 
 
 def goes_on(name: str, own: str) -> bool:
-    """Return whether a message to *name* may be sent on from this queue manager, *own*.
+    """Returns whether a message to *name* may be sent on from this queue manager, *own*.
 
     This is the case if *name* belongs to another queue manager or is a topic.
     """
@@ -104,7 +104,7 @@ def goes_on(name: str, own: str) -> bool:
 
 
 def forwarded(put: m.Put, peer: str, own: str) -> Iterator[tuple[m.Put, RequestError | None]]:
-    """Yield *put* in runs that may be sent on, and each record that may not, with the reason.
+    """Yields *put* in runs that may be sent on, and each record that may not, with the reason.
 
     Args:
         put: as it came over the link of *peer*.
@@ -133,7 +133,7 @@ def forwarded(put: m.Put, peer: str, own: str) -> Iterator[tuple[m.Put, RequestE
 
 
 def arrived(put: m.Put) -> m.Put:
-    """Return *put* for a queue of this queue manager, without the way it came."""
+    """Returns *put* for a queue of this queue manager, without the way it came."""
     extras = [[index, _arrived(extra)] for index, extra in put.extras]
     return put._replace(extras=extras) if extras else put
 

@@ -22,7 +22,7 @@ class Subscription:
     __slots__ = ("filter", "manager", "name", "queue", "row", "selector", "topic")
 
     def __init__(self, name: str, row: dict[str, Any], queue: Queue | None) -> None:
-        """Make the subscription of a *row*; *queue* is None for a proxy."""
+        """Makes the subscription of a *row*; *queue* is None for a proxy."""
         self.name = name
         self.row = row
         self.queue = queue
@@ -50,5 +50,5 @@ class Subscription:
 
 
 def is_durable(name: str) -> bool:
-    """Return whether the subscription *name* outlives its connection."""
+    """Returns whether the subscription *name* outlives its connection."""
     return not name.startswith(topics.DYNAMIC)

@@ -17,7 +17,7 @@ ATTRIBUTES: dict[str, dict[str, Any]] = {
 
 
 def check_free(name: str) -> None:
-    """Raise NAME_INVALID if *name* is reserved for the queue manager."""
+    """Raises NAME_INVALID if *name* is reserved for the queue manager."""
     if name.startswith(PREFIX) and name not in ATTRIBUTES:
         raise RequestError(
             ErrorCode.NAME_INVALID,
@@ -27,7 +27,7 @@ def check_free(name: str) -> None:
 
 
 def no_puts(name: str, queue: str) -> RequestError:
-    """Return the error for a put of a client or link on the system queue *queue*."""
+    """Returns the error for a put of a client or link on the system queue *queue*."""
     what = name if name == queue else f"{name} leads to {queue}, which"
     return RequestError(
         ErrorCode.QUEUE_IS_SYSTEM,
@@ -36,7 +36,7 @@ def no_puts(name: str, queue: str) -> RequestError:
 
 
 def check_deletable(name: str) -> None:
-    """Raise QUEUE_IS_SYSTEM if the queue manager needs the queue *name*."""
+    """Raises QUEUE_IS_SYSTEM if the queue manager needs the queue *name*."""
     if name in ATTRIBUTES:
         how = f"empty it with: qmctl queue purge {name}"
         if name == PUBLICATIONS:

@@ -23,7 +23,7 @@ class TemplateDefinitions:
         self._catalogue = catalogue
 
     def set(self, pattern: str, given: dict[str, Any]) -> tuple[Template | None, Template]:
-        """Define a template for good; return it as it was and as it is.
+        """Defines a template for good; returns it as it was and as it is.
 
         A pass over the existing queues applies it to them (template_pass.py).
 
@@ -56,7 +56,7 @@ class TemplateDefinitions:
         return before, after
 
     def _check_backout_queue(self, template: Template) -> None:
-        """Raise VALUE_INVALID if *template* would make a queue its own backout queue.
+        """Raises VALUE_INVALID if *template* would make a queue its own backout queue.
 
         No other fault of a template depends on the queue.
         """
@@ -65,7 +65,7 @@ class TemplateDefinitions:
             self._catalogue.check_in_force(name, template)
 
     def delete(self, pattern: str) -> None:
-        """Delete a template.
+        """Deletes a template.
 
         Raises:
             RequestError: NAME_INVALID; TEMPLATE_UNKNOWN; VALUE_INVALID if the template that would
@@ -89,12 +89,12 @@ class TemplateDefinitions:
         self._context.wrote = True
 
     def list(self) -> list[dict[str, Any]]:
-        """Return all templates in order of their patterns, with the number of their queues."""
+        """Returns all templates in order of their patterns, with the number of their queues."""
         templates = self._catalogue.templates
         self._context.count_read(len(templates), 0)
         return [describe(template, templates.count(template.pattern)) for template in templates]
 
 
 def describe(template: Template, queues: int) -> dict[str, Any]:
-    """Return a template's row."""
+    """Returns a template's row."""
     return {"pattern": template.pattern, "attributes": template.attributes, "queues": queues}

@@ -47,20 +47,20 @@ class Templates:
         self._counts: Counter[str] = Counter()
 
     def __len__(self) -> int:
-        """Return the number of templates."""
+        """Returns the number of templates."""
         return len(self._by_pattern)
 
     def __iter__(self) -> Iterator[Template]:
-        """Yield the templates in order of their patterns."""
+        """Yields the templates in order of their patterns."""
         for pattern in sorted(self._by_pattern):
             yield self._by_pattern[pattern]
 
     def get(self, pattern: str) -> Template | None:
-        """Return the template with exactly that *pattern*, or None."""
+        """Returns the template with exactly that *pattern*, or None."""
         return self._by_pattern.get(pattern)
 
     def of(self, name: str) -> Template | None:
-        """Return the template in force for the queue *name*, or None."""
+        """Returns the template in force for the queue *name*, or None."""
         found = [
             template
             for end in range(len(name) + 1)
@@ -70,7 +70,7 @@ class Templates:
         return min(found, key=lambda template: template.rank, default=None)
 
     def hold(self, name: str) -> Template | None:
-        """Apply the template in force to the queue *name* and return it."""
+        """Applies the template in force to the queue *name* and returns it."""
         self.let_go(name)
         found = self.of(name)
         if found is not None:
@@ -79,7 +79,7 @@ class Templates:
         return found
 
     def let_go(self, name: str) -> None:
-        """Forget the template of the queue *name*."""
+        """Forgets the template of the queue *name*."""
         found = self._held.pop(name, None)
         if found is not None:
             self._counts[found.pattern] -= 1
@@ -87,21 +87,21 @@ class Templates:
                 del self._counts[found.pattern]
 
     def held(self, name: str) -> Template | None:
-        """Return the template that was last applied to the queue *name*."""
+        """Returns the template that was last applied to the queue *name*."""
         return self._held.get(name)
 
     def count(self, pattern: str) -> int:
-        """Return how many queues have the template of *pattern*."""
+        """Returns how many queues have the template of *pattern*."""
         return self._counts[pattern]
 
     def add(self, template: Template) -> None:
-        """Add or replace the template of a pattern."""
+        """Adds or replaces the template of a pattern."""
         self._by_pattern[template.pattern] = template
         prefix = template.pattern.partition("*")[0]
         self._by_prefix.setdefault(prefix, {})[template.pattern] = template
 
     def remove(self, pattern: str) -> Template:
-        """Remove and return the template of *pattern*, which exists."""
+        """Removes and returns the template of *pattern*, which exists."""
         prefix = pattern.partition("*")[0]
         del self._by_prefix[prefix][pattern]
         if not self._by_prefix[prefix]:
@@ -110,7 +110,7 @@ class Templates:
 
 
 def check_pattern(text: str) -> None:
-    """Raise NAME_INVALID if *text* is not a pattern."""
+    """Raises NAME_INVALID if *text* is not a pattern."""
     if not _PATTERN.fullmatch(text):
         raise RequestError(
             ErrorCode.NAME_INVALID,
@@ -120,7 +120,7 @@ def check_pattern(text: str) -> None:
 
 
 def fits(pattern: str, name: str) -> bool:
-    """Return whether *name* matches *pattern*.
+    """Returns whether *name* matches *pattern*.
 
     Each piece between two * matches at its first occurrence: a later one leaves less for the rest.
     So the time is proportional to the name, where a regular expression might try all places.

@@ -41,14 +41,14 @@ class _Node(Generic[T]):
         self.reach = 1
 
     def reach_with(self, level: str, reach: int) -> int:
-        """Return the reach of this node if *level* below it had at least that *reach*."""
+        """Returns the reach of this node if *level* below it had at least that *reach*."""
         one = self.below.get(ONE)
         if level == ONE:
             return 1 + reach + max(self.reaches, default=0)
         return 1 + (0 if one is None else one.reach) + max(reach, max(self.reaches, default=0))
 
     def count(self, level: str, before: int, after: int) -> None:
-        """Update the reach after that of *level* below this node changed; 0 means no node."""
+        """Updates the reach after that of *level* below this node changed; 0 means no node."""
         if level != ONE:
             if before:
                 self.reaches[before] -= 1
@@ -75,7 +75,7 @@ class TopicTree(Generic[T]):
         self.visited = 0  # nodes and answers visited since the caller set this to 0
 
     def reach_with(self, filter_: tuple[str, ...]) -> int:
-        """Return the most nodes that a topic would visit if *filter_* were added."""
+        """Returns the most nodes that a topic would visit if *filter_* were added."""
         levels = _named(filter_)
         path: list[_Node[T] | None] = [self._root]
         for level in levels:
@@ -91,7 +91,7 @@ class TopicTree(Generic[T]):
         return not self._root.is_empty
 
     def add(self, filter_: tuple[str, ...], name: str, thing: T) -> None:
-        """Add *thing*, to be found by the topics that *filter_* matches."""
+        """Adds *thing*, to be found by the topics that *filter_* matches."""
         node, path = self._root, list[tuple[_Node[T], str, _Node[T], int]]()
         for level in _named(filter_):
             below = node.below.get(level)
@@ -106,7 +106,7 @@ class TopicTree(Generic[T]):
         self._known.clear()
 
     def remove(self, filter_: tuple[str, ...], name: str) -> None:
-        """Remove the thing of that *name*, which was added with *filter_*."""
+        """Removes the thing of that *name*, which was added with *filter_*."""
         path = [self._root]
         for level in _named(filter_):
             path.append(path[-1].below[level])
@@ -124,7 +124,7 @@ class TopicTree(Generic[T]):
         self._known.clear()
 
     def match(self, topic: tuple[str, ...]) -> tuple[T, ...]:
-        """Return the things whose filters match *topic*, in no particular order."""
+        """Returns the things whose filters match *topic*, in no particular order."""
         found = self._known.get(topic)
         if found is None:
             found = tuple(self._look_up(topic))

@@ -48,7 +48,7 @@ class Topics:
         self.next_out = 0  # the first publication that is not completely sent out
 
     def load(self) -> None:
-        """Read the definitions. A row that makes no sense is set aside."""
+        """Reads the definitions. A row that makes no sense is set aside."""
         context = self._context
         for key, row in list(rows.scan(context.tx, keys.SPACE_TOPIC)):
             with context.aside.guard(context, key):
@@ -58,21 +58,21 @@ class Topics:
             self.intervals.look_up(topic)
 
     def add(self, subscription: Subscription) -> None:
-        """Add *subscription*: publications that match its filter are sent to it."""
+        """Adds *subscription*: publications that match its filter are sent to it."""
         self.subscriptions[subscription.name] = subscription
         if subscription.manager:
             self.proxies.add(subscription.filter, subscription.name, subscription)
         self.tree.add(subscription.filter, subscription.name, subscription)
 
     def remove(self, name: str) -> None:
-        """Remove a subscription."""
+        """Removes a subscription."""
         found = self.subscriptions.pop(name)
         if found.manager:
             self.proxies.remove(found.filter, name)
         self.tree.remove(found.filter, name)
 
     def match(self, topic: str) -> tuple[Subscription, ...]:
-        """Return the subscriptions that match *topic*, which is well-formed."""
+        """Returns the subscriptions that match *topic*, which is well-formed."""
         return self._match(self.tree, topic)
 
     def _match(self, tree: TopicTree[Subscription], topic: str) -> tuple[Subscription, ...]:
@@ -83,11 +83,11 @@ class Topics:
         return found
 
     def proxies_of(self, topic: str) -> tuple[Subscription, ...]:
-        """Return the proxies that match *topic*: each gets a copy of its publications."""
+        """Returns the proxies that match *topic*: each gets a copy of its publications."""
         return self._match(self.proxies, topic) if self.proxies else ()
 
     def check_filter(self, filter_: tuple[str, ...]) -> None:
-        """Raise FILTERS_EXHAUSTED if a topic would visit too many nodes with *filter_*."""
+        """Raises FILTERS_EXHAUSTED if a topic would visit too many nodes with *filter_*."""
         limit, reach = self._context.config.limits.match_visits_max, self.tree.reach_with(filter_)
         if reach > limit:
             raise RequestError(
@@ -98,7 +98,7 @@ class Topics:
             )
 
     def value(self, topic: str, attribute: str) -> Any:
-        """Return the value of *attribute* in force for *topic*."""
+        """Returns the value of *attribute* in force for *topic*."""
         name = topic
         while name and self.rows:
             row = self.rows.get(name)
@@ -108,11 +108,11 @@ class Topics:
         return DEFAULTS[attribute]
 
     def in_force(self, topic: str) -> dict[str, Any]:
-        """Return all attributes in force for *topic*."""
+        """Returns all attributes in force for *topic*."""
         return {attribute: self.value(topic, attribute) for attribute in TOPIC_ATTRIBUTES}
 
     def check_put(self, topic: str) -> None:
-        """Raise TOPIC_INVALID or PUT_INHIBITED if nothing can be published to *topic* now."""
+        """Raises TOPIC_INVALID or PUT_INHIBITED if nothing can be published to *topic* now."""
         topics.levels_of(topic)
         if self.rows and self.value(topic, "put_inhibit"):
             raise RequestError(
@@ -123,7 +123,7 @@ class Topics:
             )
 
     def define(self, topic: str, given: dict[str, Any]) -> set[int]:
-        """Define attributes for *topic* and all topics below it.
+        """Defines attributes for *topic* and all topics below it.
 
         Returns:
             The intervals of republishing that may have come or gone.
@@ -153,7 +153,7 @@ class Topics:
     def _look_up_intervals(
         self, topic: str, before: dict[str, Any], after: dict[str, Any]
     ) -> set[int]:
-        """Update the intervals of *topic* and the topics below it, if they may have changed."""
+        """Updates the intervals of *topic* and the topics below it, if they may have changed."""
         if all(before.get(x) == after.get(x) for x in (POLICY, INTERVAL)):
             return set()
         known = [topic, *below_of(self.rows.order, topic)]
@@ -161,7 +161,7 @@ class Topics:
         return set().union(*map(self.intervals.look_up, known))
 
     def undefine(self, topic: str) -> set[int]:
-        """Delete the definition of *topic*, which then inherits; return as :meth:`define`.
+        """Deletes the definition of *topic*, which then inherits; returns as :meth:`define`.
 
         Raises:
             RequestError: TOPIC_UNKNOWN.
@@ -177,20 +177,20 @@ class Topics:
         return self._look_up_intervals(topic, before, {})
 
     def show(self, topic: str) -> dict[str, Any]:
-        """Return the attributes of *topic*, and what it retained."""
+        """Returns the attributes of *topic*, and what it retained."""
         row: dict[str, Any] = {"topic": topic, "given": sorted(self.rows.get(topic, {}))}
         arrival = retained(self._context.tx, topic)
         return row | self.in_force(topic) | {"retained": arrival is not None}
 
 
 def retained(tx: Transaction, topic: str) -> int | None:
-    """Return the arrival number of the publication that *topic* retained, or None."""
+    """Returns the arrival number of the publication that *topic* retained, or None."""
     row = rows.find(tx, keys.SPACE_RETAINED + topic.encode())
     return None if row is None else int.from_bytes(row, "big")
 
 
 def retain(tx: Transaction, topic: str, arrival: int) -> None:
-    """Set the publication that *topic* retains by its *arrival* number; 0 for none."""
+    """Sets the publication that *topic* retains by its *arrival* number; 0 for none."""
     key = keys.SPACE_RETAINED + topic.encode()
     if arrival:
         rows.put(tx, key, arrival.to_bytes(8, "big"))

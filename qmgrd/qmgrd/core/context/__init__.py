@@ -1,7 +1,7 @@
 """The state that all rooms share: the open turn, and what is known of connections and peers.
 
-* `context.py` is the open turn: its transaction, time, limits, timers, queues to look after, and the
-  outcome that is sent after the commit.
+* `context.py` is the open turn: its transaction, time, limits, timers, queues to look after, and
+  the outcome that is sent after the commit.
 * `session.py` is what a connection holds, `unit.py` an open unit of work, `producer.py` a producer
   with its window of numbered puts, `committed.py` the runs in the answer to a producer.
 * `peers.py` has the queue managers that links may come from, and their store ids.

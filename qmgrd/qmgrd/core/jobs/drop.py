@@ -28,12 +28,12 @@ _OF_A_QUEUE = (
 
 
 def facts_of(queue: Queue) -> dict[str, Any]:
-    """Return what the job needs to know about *queue*, which is about to be deleted."""
+    """Returns what the job needs to know about *queue*, which is about to be deleted."""
     return {"queue": queue.name, "queue_id": queue.id, "accounts": queue.account is not None}
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
-    """Remove a slice."""
+    """Removes a slice."""
     tx, row, code = context.tx, job.row, int(ErrorCode.QUEUE_DELETED)
     accounts = row.get("accounts")
     account = context.journal.account(row["queue"], row["queue_id"]) if accounts else None

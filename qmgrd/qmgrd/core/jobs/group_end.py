@@ -29,7 +29,7 @@ ROWS_EACH = 8
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
-    """Remove a slice of a group from its queue."""
+    """Removes a slice of a group from its queue."""
     queue = catalogue.by_id.get(job.row["queue_id"])
     if queue is None:
         return DONE
@@ -68,7 +68,7 @@ def _end(
     key: bytes,
     position: bytes,
 ) -> Step | None:
-    """Remove a member from its queue; return why to try again, or None."""
+    """Removes a member from its queue; returns why to try again, or None."""
     number, arrival = int.from_bytes(key[-4:], "big"), int.from_bytes(position[2:], "big")
     if arrival in queue.leases:
         text = f"number {number} is leased"

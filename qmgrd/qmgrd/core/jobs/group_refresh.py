@@ -6,7 +6,7 @@ from qmgrd.core.jobs.jobs import Jobs
 
 
 def refresh_groups(context: Context, jobs: Jobs) -> None:
-    """Put the groups that this turn changed into their lines, and wake their consumers."""
+    """Puts the groups that this turn changed into their lines, and wakes their consumers."""
     for queue in {**context.dirty_queues, **context.awake_queues}.values():
         if queue.groups.is_fresh:
             continue

@@ -21,7 +21,7 @@ FULL_MS = 1_000  # until the next try if as many leave already
 def step(
     context: Context, catalogue: Catalogue, job: Job, ending: Collection[tuple[int, bytes]]
 ) -> Step:
-    """Look at a slice of the groups. *ending* are the groups that leave, by queue id."""
+    """Looks at a slice of the groups. *ending* are the groups that leave, by queue id."""
     queue = catalogue.by_id.get(job.row["queue_id"])
     if queue is None:
         return DONE

@@ -90,11 +90,11 @@ class Job:
         return self.row["state"] not in ("running", "waiting", ASIDE)
 
     def count(self, what: str) -> None:
-        """Count one more message as ``examined``, ``done``, ``skipped`` or ``stayed``."""
+        """Counts one more message as ``examined``, ``done``, ``skipped`` or ``stayed``."""
         self.row[what] += 1
 
     def count_stayed(self, why: str) -> None:
-        """Count one more message that could not leave, and *why*."""
+        """Counts one more message that could not leave, and *why*."""
         whys = self.row["whys"]
         if why not in whys and len(whys) >= WHYS_MAX:
             why = OTHERS
@@ -102,22 +102,22 @@ class Job:
         self.count("stayed")
 
     def stayed_text(self) -> str:
-        """Return why messages stayed, with a count for each reason; "" if none stayed."""
+        """Returns why messages stayed, with a count for each reason; "" if none stayed."""
         return "; ".join(f"{count} stayed: {why}" for why, count in self.row["whys"].items())
 
     def describe(self) -> dict[str, Any]:
-        """Return the row as shown to operators."""
+        """Returns the row as shown to operators."""
         shown = {"job": self.id} | {key: self.row[key] for key in _SHOWN}
         return shown | {"ended_us": self.row["ended_us"] or None}
 
     def describe_short(self) -> dict[str, Any]:
-        """Return the same with shortened texts, as a list shows all jobs."""
+        """Returns the same with shortened texts, as a list shows all jobs."""
         shown = self.describe()
         return shown | {key: shown[key][:SHOWN_IN_LIST] for key in ("where", "text")}
 
 
 def new_row(kind: str, started_us: int, facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the row of a new job of that *kind*."""
+    """Returns the row of a new job of that *kind*."""
     row: dict[str, Any] = {
         "kind": kind,
         "state": "running",

@@ -74,7 +74,7 @@ class Jobs:
         self.producers_gone = 0  # rows that retention removed in this turn
 
     def load(self) -> None:
-        """Read the jobs that the last stop left unfinished, and those that had ended."""
+        """Reads the jobs that the last stop left unfinished, and those that had ended."""
         ended = []
         for key, row in list(rows.scan(self._context.tx, keys.SPACE_JOB)):
             with self._context.aside.guard(self._context, key):
@@ -99,13 +99,13 @@ class Jobs:
             self._watching[queue_id] = job
 
     def forget(self, job: Job) -> None:
-        """Delete the row of *job*, which runs."""
+        """Deletes the row of *job*, which runs."""
         del self.running[job.id]
         self._ready.pop(job.id, None)
         self._stop(job)
 
     def dropped(self) -> set[int]:
-        """Return the ids of deleted queues that may have rows left."""
+        """Returns the ids of deleted queues that may have rows left."""
         return {job.row["queue_id"] for job in self.running.values() if job.row["kind"] == "drop"}
 
     @property
@@ -114,7 +114,7 @@ class Jobs:
         return bool(self._ready)
 
     def check_room(self) -> None:
-        """Raise JOBS_EXHAUSTED if no further job may begin. Groups that leave do not count."""
+        """Raises JOBS_EXHAUSTED if no further job may begin. Groups that leave do not count."""
         count = len(self.running) - len(self._ending) - len(self._watching)
         if count >= RUNNING_MAX:
             raise RequestError(
@@ -125,7 +125,7 @@ class Jobs:
             )
 
     def start(self, kind: str, **facts: Any) -> Job:
-        """Begin a job of that *kind* (see job.py) in this turn."""
+        """Begins a job of that *kind* (see job.py) in this turn."""
         if kind in REPUBLISHES:
             facts["before"] = self._context.turn_number  # Parked messages are ordered by turn.
         row = new_row(kind, self._context.now.wall_us, facts)
@@ -135,7 +135,7 @@ class Jobs:
         return job
 
     def end_group(self, queue: Queue, group_id: bytes) -> None:
-        """Start to remove a group from *queue*, or later if too many groups leave already."""
+        """Starts to remove a group from *queue*, or later if too many groups leave already."""
         if (queue.id, group_id) in self._ending:
             return
         if len(self._ending) >= group_watch.ENDING_MAX:
@@ -144,7 +144,7 @@ class Jobs:
         self.start("group", queue=queue.name, queue_id=queue.id, group=group_id)
 
     def watch_groups(self, queue: Queue) -> None:
-        """Start to look at all groups of *queue*, or once more if that job already runs."""
+        """Starts to look at all groups of *queue*, or once more if that job already runs."""
         job = self._watching.get(queue.id)
         if job is None:
             self.start("watch", queue=queue.name, queue_id=queue.id)
@@ -153,7 +153,7 @@ class Jobs:
             self._store(job)
 
     def find(self, job_id: int) -> Job:
-        """Return job *job_id*.
+        """Returns job *job_id*.
 
         Raises:
             RequestError: JOB_UNKNOWN.
@@ -168,11 +168,11 @@ class Jobs:
         return job
 
     def all(self) -> list[Job]:
-        """Return all jobs in the order in which they started."""
+        """Returns all jobs in the order in which they started."""
         return sorted([*self.running.values(), *self.ended.values()], key=lambda job: job.id)
 
     def cancel(self, job_id: int) -> Job:
-        """End a job before it is done. A job that has ended stays as it is.
+        """Ends a job before it is done. A job that has ended stays as it is.
 
         Raises:
             RequestError: JOB_UNKNOWN; VALUE_INVALID if the daemon itself needs the job.
@@ -190,7 +190,7 @@ class Jobs:
         return job
 
     def run(self) -> None:
-        """Run slices of the jobs in rotation, at least one, while the turn has rows and time."""
+        """Runs slices of the jobs in rotation, at least one, while the turn has rows and time."""
         context = self._context
         for count, job in enumerate(list(self._ready.values())):
             if count and (context.rows > context.turn_rows or context.budget.is_over):
@@ -215,7 +215,7 @@ class Jobs:
         return step
 
     def _settle(self, job: Job, step: Step) -> None:
-        """Record the state of *job* after a slice."""
+        """Records the state of *job* after a slice."""
         if step.state not in ("running", "waiting"):
             self._end(job, step.state, step.text)
             return
@@ -234,11 +234,11 @@ class Jobs:
             self._ready[job.id] = job
 
     def hold(self) -> None:
-        """Hold the jobs found at the start. Jobs that operators begin later run as usual."""
+        """Holds the jobs found at the start. Jobs that operators begin later run as usual."""
         self._ready.clear()
 
     def set_aside(self, job_id: int, why: str) -> None:
-        """Give a running job no further slice, also after restarts."""
+        """Gives a running job no further slice, also after restarts."""
         job = self.running.get(job_id)
         if job is not None:
             self._ready.pop(job_id, None)
@@ -246,7 +246,7 @@ class Jobs:
             self._store(job)
 
     def resume(self, job_id: int) -> None:
-        """Resume a job that was set aside."""
+        """Resumes a job that was set aside."""
         job = self.running.get(job_id)
         if job is not None:
             job.row |= {"state": "running", "text": ""}
@@ -254,7 +254,7 @@ class Jobs:
             self._make_ready(job)
 
     def give_up(self, job_id: int) -> None:
-        """End a job that was set aside.
+        """Ends a job that was set aside.
 
         Raises:
             RequestError: VALUE_INVALID if only this job can remove the rows that it would leave.
@@ -303,7 +303,7 @@ class Jobs:
         self._context.send(connection, answer)
 
     def _forget_ended(self) -> None:
-        """Forget the jobs that ended an hour ago."""
+        """Forgets the jobs that ended an hour ago."""
         limit_ms = self._context.now.ms - ENDED_KEPT_MS
         for job in [job for job in self.ended.values() if job.row["ended_ms"] <= limit_ms]:
             self._forget(job.id)
@@ -314,7 +314,7 @@ class Jobs:
         self._context.wrote = True
 
     def _store(self, job: Job) -> None:
-        """Write the row of *job* if it changed: a job that waits writes nothing."""
+        """Writes the row of *job* if it changed: a job that waits writes nothing."""
         row = pack(job.row)
         if row != job.stored:
             job.stored = row

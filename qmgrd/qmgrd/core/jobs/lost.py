@@ -17,7 +17,7 @@ LANES = (keys.LANE_GROUPED, keys.LANE_READY, keys.LANE_DELAYED)
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
-    """Remove a slice. The cursor has a byte for each lane and priority that is done."""
+    """Removes a slice. The cursor has a byte for each lane and priority that is done."""
     queue = catalogue.by_id.get(job.row["queue_id"])
     if queue is None:
         return DONE

@@ -35,7 +35,7 @@ LATE_MAX_MS = 1_000  # that a job may catch up if it is behind its rate
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
-    """Move a slice."""
+    """Moves a slice."""
     source = catalogue.by_id.get(job.row["queue_id"])
     if source is None:
         return Step("failed", f"queue {job.row['queue']} was deleted meanwhile")
@@ -56,7 +56,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
 
 
 def paced(context: Context, job: Job, found: Step, moved: int) -> Step:
-    """Return *found*, the state of *job* after it *moved* messages, delayed to keep its rate."""
+    """Returns *found*, the state of *job* after it *moved* messages, delayed to keep its rate."""
     rate, now_ms = job.row["rate"], context.now.ms
     if not rate or not moved:
         return found
@@ -82,7 +82,7 @@ class _Move:
         self._is_copy = job.row["kind"] == "copy"
 
     def run(self) -> Step:
-        """Move the messages of the slice.
+        """Moves the messages of the slice.
 
         Raises:
             RequestError: the target refuses messages, for now or for good.
@@ -114,12 +114,12 @@ class _Move:
         return DONE._replace(text=self._job.stayed_text())
 
     def _quota(self) -> int:
-        """Return how many messages may move in this slice."""
+        """Returns how many messages may move in this slice."""
         rate = self._job.row["rate"]
         return max(rate // RATE_SLICES, 1) if rate else self._context.turn_rows
 
     def _target(self) -> Place | None:
-        """Return the target of all messages; None if each has its own."""
+        """Returns the target of all messages; None if each has its own."""
         name = self._job.row["target"]
         if not name:
             return None
@@ -132,7 +132,7 @@ class _Move:
         return place
 
     def _one(self, key: bytes, value: bytes, target: Place | None) -> bool:
-        """Move, copy or skip a message; return whether it was moved or copied."""
+        """Moves, copies or skips a message; returns whether it was moved or copied."""
         job, source, arrival = self._job, self._source, keys.place(key)[1]
         if arrival >= job.row["before"]:
             return False
@@ -168,7 +168,7 @@ class _Move:
         return outcome == "done"
 
     def _tears(self, key: bytes, record: bytes) -> str:
-        """Return why a message has to stay with its group, or "".
+        """Returns why a message has to stay with its group, or "".
 
         Otherwise the consumer of the other members would acknowledge an incomplete group.
         """
@@ -182,7 +182,7 @@ class _Move:
         return "others of its group are delayed" if row is not None and row.waiting else ""
 
     def _place(self, note: notes.Note, size: int, target: Place | None) -> Place | str:
-        """Return where a message of *size* bytes is to move, or why it stays."""
+        """Returns where a message of *size* bytes is to move, or why it stays."""
         row, name, place = self._job.row, self._context.name, target
         if retry.is_retry(row, note):
             why = retry.why_stays(note, row["retries_max"])
@@ -200,7 +200,7 @@ class _Move:
         return place
 
     def _go(self, key: bytes, value: bytes, entry: entries.Entry, target: Place, raw: bytes) -> str:
-        """Move or copy a message with the note *raw* to *target*; return how to count it."""
+        """Moves or copies a message with the note *raw* to *target*; returns how to count it."""
         context, source, size = self._context, self._source, entries.record_bytes(entry)
         expires_ms, note = entry.expires_ms, notes.decode(raw)
         if retry.is_retry(self._job.row, note):

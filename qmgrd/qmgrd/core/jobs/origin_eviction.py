@@ -25,7 +25,7 @@ TARGETS_MAX = 100  # of messages on a transmission queue; if it has more, the ta
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
-    """Look at a slice of all tables, queue by queue. ``done`` counts the deleted rows."""
+    """Looks at a slice of all tables, queue by queue. ``done`` counts the deleted rows."""
     found, last = next_rows(context, job, keys.SPACE_ORIGIN)
     for queue_id, group in groupby(found, lambda row: row[0][1 : keys.POSITION_AT]):
         queue = catalogue.by_id.get(int.from_bytes(queue_id, "big"))
@@ -40,7 +40,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
 
 
 def evict(queue: Queue, tx: Transaction, found: Rows) -> tuple[int, int]:
-    """Delete the *found* rows of the table of *queue* that nothing there needs.
+    """Deletes the *found* rows of the table of *queue* that nothing there needs.
 
     Returns:
         How many rows were deleted, and how many were looked at.
@@ -62,7 +62,7 @@ def evict(queue: Queue, tx: Transaction, found: Rows) -> tuple[int, int]:
 
 
 def _prefixes(queue: Queue, tx: Transaction) -> list[bytes]:
-    """Return what precedes the origins in the UID index: one prefix, or one for each target."""
+    """Returns what precedes the origins in the UID index: one prefix, or one for each target."""
     everything = queue.origins.index_prefix()
     if not queue.is_transmission or queue.is_publications:
         return [everything]
@@ -79,7 +79,7 @@ def _prefixes(queue: Queue, tx: Transaction) -> list[bytes]:
 
 
 def _is_there(tx: Transaction, start: bytes, highest: int) -> tuple[bool, int]:
-    """Return whether such a UID exists or may exist, and how many keys were looked at."""
+    """Returns whether such a UID exists or may exist, and how many keys were looked at."""
     stop = keys.after(start)
     if highest < dedup.TIMESTAMP_MAX:
         stop = start + (highest + 1).to_bytes(8, "big")

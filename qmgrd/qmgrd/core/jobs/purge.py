@@ -19,7 +19,7 @@ from qmgrd.core.selector.selector import Selector
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
-    """Delete a slice. If the queue was deleted meanwhile, nothing is left to do."""
+    """Deletes a slice. If the queue was deleted meanwhile, nothing is left to do."""
     row, queue = job.row, catalogue.by_id.get(job.row["queue_id"])
     if queue is None:
         return DONE
@@ -51,7 +51,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
 
 
 def _others(queue: Queue) -> tuple[tuple[int, int], ...]:
-    """Return the further lanes in the order of the cursor, and how many messages each has.
+    """Returns the further lanes in the order of the cursor, and how many messages each has.
 
     Delayed messages are on the queue, too.
     """
@@ -62,7 +62,7 @@ def _others(queue: Queue) -> tuple[tuple[int, int], ...]:
 def _matches(
     queue: Queue, tx: Transaction, now: Now, selector: Selector, key: bytes, value: bytes
 ) -> bool:
-    """Return whether the message under *key* is selected. A rotten one is not."""
+    """Returns whether the message under *key* is selected. A rotten one is not."""
     sound = entries.open_sound(tx, value)
     if sound is None or not is_there(queue, sound.entry, keys.place(key)[1], now):
         return False

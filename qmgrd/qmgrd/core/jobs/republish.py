@@ -34,7 +34,7 @@ HEALTHY, RETURNED = "healthy", "returned"  # why the daemon started it; or SCHED
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
-    """Republish, or drop, a slice."""
+    """Republishes, or drops, a slice."""
     if job.paced_ms > context.now.ms:
         return Step(wake_ms=-int(-job.paced_ms // 1))
     before = job.row["done"]
@@ -61,7 +61,7 @@ def _slice(context: Context, catalogue: Catalogue, job: Job) -> Step:
 
 
 def _next(context: Context, catalogue: Catalogue, job: Job, count: int) -> Iterator[Parked]:
-    """Yield the next *count* parked messages that the job may be about."""
+    """Yields the next *count* parked messages that the job may be about."""
     context.rows += 1
     for found in islice(_from_cursor(context, catalogue, job), count):
         context.rows += 1
@@ -69,7 +69,7 @@ def _next(context: Context, catalogue: Catalogue, job: Job, count: int) -> Itera
 
 
 def _from_cursor(context: Context, catalogue: Catalogue, job: Job) -> Iterator[Parked]:
-    """Yield parked messages from the cursor of *job* on: for one subscription, or for all."""
+    """Yields parked messages from the cursor of *job* on: for one subscription, or for all."""
     row, cursor = job.row, job.row["cursor"]
     names = row.get("subscriptions", ())
     if len(names) == 1 and not row.get("arrival"):
@@ -83,7 +83,7 @@ def _from_cursor(context: Context, catalogue: Catalogue, job: Job) -> Iterator[P
 
 
 def bounds_of(arrival: int) -> tuple[bytes, bytes]:
-    """Return the bounds of a publication's rows in the index; 0: of all publications."""
+    """Returns the bounds of a publication's rows in the index; 0: of all publications."""
     start = keys.SPACE_PARKED + (arrival.to_bytes(8, "big") if arrival else b"")
     return start, keys.after(start)
 
@@ -91,7 +91,7 @@ def bounds_of(arrival: int) -> tuple[bytes, bytes]:
 def _is_meant(
     context: Context, catalogue: Catalogue, job: Job, queue: Queue, found: Parked
 ) -> bool:
-    """Return whether *job* is about *found*, before its selector is asked."""
+    """Returns whether *job* is about *found*, before its selector is asked."""
     row = job.row
     if row.get("subscriptions") and queue.name not in row["subscriptions"]:
         return False
@@ -113,7 +113,7 @@ def _one(
     found: Parked,
     selector: Selector | None,
 ) -> bool:
-    """Send, drop or keep a parked message; return whether it left."""
+    """Sends, drops or keeps a parked message; returns whether it left."""
     value = context.tx.get(found.key)
     if value is None:
         return False
@@ -149,7 +149,7 @@ def _one(
 def facts_of(
     context: Context, queue: Queue, found: Parked, entry: entries.Entry, note: notes.Note
 ) -> Facts:
-    """Return the facts about a parked message that a selector may ask for."""
+    """Returns the facts about a parked message that a selector may ask for."""
     held = entries.publication(context.tx, entry)
     extra = parked.facts_of(note, held.target, queue.name)
     record = entries.record(context.tx, held)
@@ -159,7 +159,7 @@ def facts_of(
 
 
 def selector_of(where: str) -> Selector | None:
-    """Return the compiled selector *where*; None if it is empty, which selects all.
+    """Returns the compiled selector *where*; None if it is empty, which selects all.
 
     Raises:
         RequestError: SELECTOR_INVALID.

@@ -16,7 +16,7 @@ from qmgrd.core.returns.dead_letters import DeadLetters
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
-    """Give a subscription a slice of the retained publications."""
+    """Gives a subscription a slice of the retained publications."""
     subscription = catalogue.topics.subscriptions.get(job.row["queue"])
     queue = catalogue.by_id.get(job.row["queue_id"])
     if subscription is None or queue is None or subscription.queue is not queue:
@@ -48,7 +48,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
 
 
 def prefix_of(filter_: tuple[str, ...]) -> bytes:
-    """Return the prefix of the rows of retained publications that *filter_* may match."""
+    """Returns the prefix of the rows of retained publications that *filter_* may match."""
     known = []
     for level in filter_:
         if level in (topics.ONE, topics.MANY):

@@ -12,7 +12,7 @@ RETENTION_PERIOD_MS = 3_600_000
 
 
 def step(context: Context, job: Job, in_use: Container[bytes]) -> Step:
-    """Forget a slice of them, except those *in_use*. ``done`` counts them."""
+    """Forgets a slice of them, except those *in_use*. ``done`` counts them."""
     now_ms = context.now.ms
     limit_ms = context.config.producer.retention_ms
     found, last = next_rows(context, job, keys.SPACE_PRODUCER)

@@ -18,7 +18,7 @@ _KEPT = ("attempts",)
 
 
 def is_retry(row: dict[str, Any], note: Note) -> bool:
-    """Return whether the job with that *row* returns a message with that *note*.
+    """Returns whether the job with that *row* returns a message with that *note*.
 
     Without a target it returns all messages. With one it returns dead letters, unless they are to
     stay dead letters.
@@ -29,13 +29,13 @@ def is_retry(row: dict[str, Any], note: Note) -> bool:
 
 
 def retries(note: Note) -> int:
-    """Return how often a message was returned."""
+    """Returns how often a message was returned."""
     found = note.get("retries")
     return found if type(found) is int and found > 0 else 0
 
 
 def why_stays(note: Note, retries_max: int) -> str:
-    """Return why a message with that *note* may not be returned; "" if it may."""
+    """Returns why a message with that *note* may not be returned; "" if it may."""
     if "code" not in note:
         return NO_DEAD_LETTER
     count = retries(note)
@@ -43,12 +43,12 @@ def why_stays(note: Note, retries_max: int) -> str:
 
 
 def went_back_often(count: int) -> str:
-    """Return the reason that a dead letter stays that was returned *count* times already."""
+    """Returns the reason that a dead letter stays that was returned *count* times already."""
     return f"went back {amount(count, 'time')} already (--max-retries)"
 
 
 def home(note: Note, manager: str) -> str:
-    """Return the name under which *manager* knows a dead letter's original queue, or ""."""
+    """Returns the name under which *manager* knows a dead letter's original queue, or ""."""
     name, home_ = note.get("queue"), note.get("manager")
     if type(name) is not str or type(home_) is not str:
         return ""
@@ -56,17 +56,17 @@ def home(note: Note, manager: str) -> str:
 
 
 def missing(name: str) -> str:
-    """Return the reason that a dead letter stays whose original queue *name* does not exist."""
+    """Returns the reason that a dead letter stays whose original queue *name* does not exist."""
     return f"queue {name} does not exist here" if name else "it does not say where it comes from"
 
 
 def is_here(name: str) -> str:
-    """Return the reason that a dead letter stays that is on its original queue *name*."""
+    """Returns the reason that a dead letter stays that is on its original queue *name*."""
     return f"queue {name} is where it comes from"
 
 
 def origin(catalogue: Catalogue, name: str) -> Place | str:
-    """Return the original queue *name* of a dead letter, or why it cannot return there.
+    """Returns the original queue *name* of a dead letter, or why it cannot return there.
 
     Raises:
         RequestError: the queue refuses messages for now, as with PUT_INHIBITED.
@@ -82,12 +82,12 @@ def origin(catalogue: Catalogue, name: str) -> Place | str:
 
 
 def note_after(note: Note) -> Note:
-    """Return the note of a dead letter after its return."""
+    """Returns the note of a dead letter after its return."""
     return {key: note[key] for key in _KEPT if key in note} | {"retries": retries(note) + 1}
 
 
 def expires_ms(note: Note, now_ms: int) -> int:
-    """Return when a returned dead letter expires, by the store's clock; 0 means never."""
+    """Returns when a returned dead letter expires, by the store's clock; 0 means never."""
     left_ms = note.get("left_ms")
     if type(left_ms) is not int or left_ms < 0:
         return 0

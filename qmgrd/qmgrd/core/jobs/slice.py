@@ -12,7 +12,7 @@ Rows = list[tuple[bytes, bytes]]
 
 
 def selector_of(context: Context, job: Job, queue: Queue) -> Selector | None:
-    """Return the selector of *job* on *queue*: compiled once for all its slices."""
+    """Returns the selector of *job* on *queue*: compiled once for all its slices."""
     if job.wanted is None:
         where = job.row["where"]
         context.count_read(compile_weight(where), 0)
@@ -23,7 +23,7 @@ def selector_of(context: Context, job: Job, queue: Queue) -> Selector | None:
 def next_rows(
     context: Context, job: Job, prefix: bytes, selector: Selector | None = None
 ) -> tuple[Rows, bool]:
-    """Return the next rows under *prefix* and whether they are the last; move the cursor.
+    """Returns the next rows under *prefix* and whether they are the last; moves the cursor.
 
     There are SLICE_ROWS of them, counting the body rows of long messages and the weight of
     *selector*, or fewer in a small map. A job that waits gets one row, to check its reason again.

@@ -37,7 +37,7 @@ class Sweep:
         self._dead_letters = dead_letters
 
     def run(self) -> None:
-        """Do a slice of what is due by now."""
+        """Does a slice of what is due by now."""
         context = self._context
         if context.schedule.next_ms is None or context.schedule.next_ms > context.now.ms:
             return
@@ -67,7 +67,7 @@ class Sweep:
         context.schedule.load(context.tx)  # The first row may have been removed with its message.
 
     def _due(self, queue: Queue, key: bytes) -> None:
-        """Do what is due for the message under *key*, whose row in the schedule is deleted."""
+        """Does what is due for the message under *key*, whose row in the schedule is deleted."""
         context, (_, arrival) = self._context, keys.place(key)
         value = context.tx.get(key)
         entry = None if value is None else entries.decode(value)
@@ -93,7 +93,7 @@ class Sweep:
             self._expire(queue, key, value, entry)
 
     def _look_at_group(self, queue: Queue, group_id: bytes) -> None:
-        """Expire a group that was incomplete for too long, or forget it."""
+        """Expires a group that was incomplete for too long, or forgets it."""
         context = self._context
         context.touch(queue)
         if queue.groups.is_due(context.tx, context.now, queue.bounds, group_id):
@@ -119,7 +119,7 @@ class Sweep:
             self._report(queue, record)
 
     def _report(self, queue: Queue, record: bytes) -> None:
-        """Report the expiry of *record* if it asks for that, as a put by its producer."""
+        """Reports the expiry of *record* if it asks for that, as a put by its producer."""
         context = self._context
         try:
             fields = records.decode(record)
@@ -137,7 +137,7 @@ class Sweep:
 
 
 def _report_of(queue: str, uid: Uid, correlation_id: bytes) -> bytes:
-    """Return the record that reports an expired message."""
+    """Returns the record that reports an expired message."""
     headers = {"report": ErrorCode.MESSAGE_EXPIRED.name, "uid": str(uid), "queue": queue}
     envelope = {records.HEADERS: headers}
     return records.encode(Fields(b"", correlation_id=correlation_id, envelope=envelope))

@@ -34,7 +34,7 @@ def check(
     uid: bytes | None,
     life: bytes,
 ) -> None:
-    """Raise RequestError if the peer's window does not belong to the stream of *outbox*.
+    """Raises RequestError if the peer's window does not belong to the stream of *outbox*.
 
     Args:
         peer: its name.
@@ -81,7 +81,7 @@ def check(
 
 
 def tell_restored(context: Context, peer: str, row: dict[str, Any], lost: int) -> None:
-    """Report to operators that *peer* was restored, and note it in the *row* of its link.
+    """Reports to operators that *peer* was restored, and notes it in the *row* of its link.
 
     Args:
         lost: how many messages the peer had committed and may have lost.

@@ -44,13 +44,13 @@ class Flight:
         return self.sent - self.taken
 
     def add(self, first_id: int, messages: int, bytes_: int, now_ms: int) -> None:
-        """Add a put that was sent."""
+        """Adds a put that was sent."""
         self.sent += messages
         self.bytes += bytes_
         self.puts.append(Sent(first_id, messages, bytes_, now_ms, self.sent))
 
     def land(self, taken: int) -> list[Sent]:
-        """Remove and return the puts that the peer has received, as it has *taken* so many records.
+        """Removes and returns the puts that the peer has received, as it has *taken* so many records.
 
         Raises:
             FieldInvalid: *taken* is more than were sent.
@@ -65,14 +65,14 @@ class Flight:
         return landed
 
     def has(self, seq_id: int) -> bool:
-        """Return whether *seq_id* is in flight; fast if it is among the oldest."""
+        """Returns whether *seq_id* is in flight; fast if it is among the oldest."""
         return any(seq_id in put.ids for put in self.puts)
 
     def ids(self) -> Iterator[int]:
-        """Yield the ids of all messages in flight."""
+        """Yields the ids of all messages in flight."""
         for put in self.puts:
             yield from put.ids
 
     def with_id(self, seq_id: int) -> Sent | None:
-        """Return the latest put in flight that contains *seq_id*."""
+        """Returns the latest put in flight that contains *seq_id*."""
         return next((put for put in reversed(self.puts) if seq_id in put.ids), None)

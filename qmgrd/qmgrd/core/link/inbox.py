@@ -70,7 +70,7 @@ class LinkInbox:
         return keys.SPACE_LINK_INBOX + self.stream_id
 
     def encode(self) -> bytes:
-        """Return the row as stored."""
+        """Returns the row as stored."""
         inbox = self.inbox
         row: bytes = pack(
             [
@@ -86,7 +86,7 @@ class LinkInbox:
         return row
 
     def opened(self, stream: int, window: int, lost: int = 0) -> list[object]:
-        """Return the value of the answer to a LinkOpen."""
+        """Returns the value of the answer to a LinkOpen."""
         commit_id, ahead = self.inbox.commit_id, sorted(self.inbox.ahead)
         return [
             stream,
@@ -100,7 +100,7 @@ class LinkInbox:
         ]
 
     def begin_at(self, lowest_id: int) -> int:
-        """Mark all ids below *lowest_id* as held; return how many were not."""
+        """Marks all ids below *lowest_id* as held; returns how many were not."""
         lost = self.inbox.begin_at(lowest_id)
         if self.highest_id < self.inbox.commit_id:
             self.highest_id, self.highest_uid = self.inbox.commit_id, None
@@ -108,7 +108,7 @@ class LinkInbox:
         return lost
 
     def line_up(self, put: m.Put, bytes_max: int) -> None:
-        """Keep *put* until the gap before it is closed.
+        """Keeps *put* until the gap before it is closed.
 
         Raises:
             WindowExceeded: nothing is kept.
@@ -130,7 +130,7 @@ class LinkInbox:
         self.in_line[put.first_id] = put
 
     def next_in_line(self) -> m.Put | None:
-        """Remove and return the next put that no gap precedes any more, or None."""
+        """Removes and returns the next put that no gap precedes any more, or None."""
         gap = self.inbox.commit_id + 1
         if gap not in self.in_line:
             gap = min(self.in_line, default=gap + 1)  # Puts that are sent again may overlap.
@@ -141,7 +141,7 @@ class LinkInbox:
         return put
 
     def clear_line(self) -> None:
-        """Forget the puts in line: the sender sends them again."""
+        """Forgets the puts in line: the sender sends them again."""
         self.in_line.clear()
         self.in_line_bytes = 0
         self.is_draining = False
@@ -154,7 +154,7 @@ class LinkInbox:
         put: m.Put,
         target: str = "",
     ) -> Put:
-        """Store the new records of *put*, and return the result for each.
+        """Stores the new records of *put*, and returns the result for each.
 
         Args:
             context: of this turn.
@@ -190,7 +190,7 @@ class LinkInbox:
         return Put(refused, [], done.rows)
 
     def skip(self, put: m.Put) -> None:
-        """Mark the ids of *put* as held: the sender no longer has their messages.
+        """Marks the ids of *put* as held: the sender no longer has their messages.
 
         Raises:
             WindowExceeded: nothing is marked.
@@ -200,7 +200,7 @@ class LinkInbox:
             self.hold(seq_id, None)
 
     def hold(self, seq_id: int, record: bytes | None) -> None:
-        """Mark an id as held, with its *record* if it has one."""
+        """Marks an id as held, with its *record* if it has one."""
         self.inbox.receive(seq_id)
         if seq_id > self.highest_id:
             uid = None if record is None else record[-8 - record[4] :]
@@ -223,13 +223,13 @@ class Inflow:
     _timer_set: bool = False
 
     def take(self, put: m.Put) -> None:
-        """Count the records that arrived."""
+        """Counts the records that arrived."""
         self.taken += len(put.records)
         self.news += len(put.records)
         self.news_bytes += size_of(put)
 
     def due(self, context: Context) -> m.Committed | None:
-        """Return the commit to send now, or None; if it can wait, set the timer for it."""
+        """Returns the commit to send now, or None; if it can wait, sets the timer for it."""
         limits = context.config.link
         is_much = self.news >= limits.commit_messages or self.news_bytes >= limits.commit_bytes
         back = self.session.path  # A put in the other direction carries the commit.
@@ -243,7 +243,7 @@ class Inflow:
         return None
 
     def _wait(self, context: Context) -> None:
-        """Schedule a separate commit, unless a put carries one first."""
+        """Schedules a separate commit, unless a put carries one first."""
         if self._since_ms is None:
             self._since_ms = context.now.ms
         if not self._timer_set:
@@ -252,7 +252,7 @@ class Inflow:
             context.timers.at(due_ms, lambda: self._ring(context))
 
     def tell(self) -> m.Committed:
-        """Return the commit message, even if the same was reported before."""
+        """Returns the commit message, even if the same was reported before."""
         self.news, self.news_bytes, self.is_asked, self._since_ms = 0, 0, False, None
         inbox = self.stream.inbox
         runs = runs_of(inbox.ahead)[: m.HELD_RUNS_MAX]
@@ -270,7 +270,7 @@ class Inflow:
 
 
 def load(tx: Transaction, stream_id: bytes, window: int) -> LinkInbox | None:
-    """Return the stored window of the stream *stream_id*, or None.
+    """Returns the stored window of the stream *stream_id*, or None.
 
     Raises:
         RowDamaged: its row is damaged.
@@ -300,25 +300,25 @@ def load(tx: Transaction, stream_id: bytes, window: int) -> LinkInbox | None:
 
 
 def unstamped(put: m.Put) -> RequestError | None:
-    """Return the error if a record has no UID: a link moves messages, it creates none."""
+    """Returns the error if a record has no UID: a link moves messages, it creates none."""
     if all(len(record) >= HEAD_BYTES and record[4] for record in put.records):
         return None
     return RequestError(ErrorCode.RECORD_MALFORMED, "a record without a UID came over a link")
 
 
 def notes_of(put: m.Put) -> list[bytes]:
-    """Return the notes that came with the records of *put*."""
+    """Returns the notes that came with the records of *put*."""
     found = [extra.get(m.EXTRA_NOTE) for _, extra in put.extras]
     return [note for note in found if type(note) is bytes]
 
 
 def _line_bytes(put: m.Put) -> int:
-    """Return what *put* takes in a line, roughly; an empty record is not for nothing either."""
+    """Returns what *put* takes in a line, roughly; an empty record is not for nothing either."""
     return size_of(put) + 64 * len(put.records)
 
 
 def blocked(inflow: Inflow, seq_id: int, error: RequestError, count: int) -> m.Blocked:
-    """Return the message that tells the sender that an id cannot be stored now, and why.
+    """Returns the message that tells the sender that an id cannot be stored now, and why.
 
     Args:
         count: of records of which nothing else is to be told.

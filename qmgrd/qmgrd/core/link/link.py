@@ -96,11 +96,11 @@ class Link:
         return [path for path in self.paths if path.is_up]
 
     def path_of(self, dial: Dial) -> Path | None:
-        """Return the path that *dial* was made for."""
+        """Returns the path that *dial* was made for."""
         return next((path for path in self.paths if path.dial == dial), None)
 
     def start(self) -> None:
-        """Dial or, if blocked, send again, now. Attempts under way continue."""
+        """Dials or, if blocked, send again, now. Attempts under way continue."""
         if self.held_by is LinkState.BLOCKED:
             self._unblock()
         if not any(path.dial or path.connection for path in self.paths):
@@ -110,7 +110,7 @@ class Link:
             path.start()
 
     def altered(self) -> None:
-        """Apply a changed row: hang up and dial again, unless the link is stopped."""
+        """Applies a changed row: hangs up and dials again, unless the link is stopped."""
         self._hang_up(ErrorCode.CANCELLED, f"link {self.name} was altered")
         self._lay_paths()
         if self.held_by is not LinkState.STOPPED:
@@ -118,7 +118,7 @@ class Link:
             self.start()
 
     def accept(self, stream: int) -> None:
-        """Accept the peer's store as it is, and send the outbox to it as a new *stream*."""
+        """Accepts the peer's store as it is, and sends the outbox to it as a new *stream*."""
         self.row |= {"stream": stream, "base_id": self.outbox.commit_id + 1}
         self.outbox.forget_commit()
         self.blocked_since_ms = None
@@ -126,7 +126,7 @@ class Link:
         self.pump = Pump(self, self._context)
 
     def stop(self) -> None:
-        """Hang up, and do not dial until started."""
+        """Hangs up, and does not dial until started."""
         self._hang_up(ErrorCode.CANCELLED, f"link {self.name} was stopped")
         self._hold(LinkState.STOPPED)
         self.blocked_since_ms = None
@@ -149,7 +149,7 @@ class Link:
             self.down_since_ms = self._context.now.ms
 
     def check_ready(self) -> None:
-        """Raise RequestError LINK_DOWN if the peer may not fetch from this link, or not now.
+        """Raises RequestError LINK_DOWN if the peer may not fetch from this link, or not now.
 
         A link with addresses sends to these addresses, not to a peer that connects by its name.
         """
@@ -168,7 +168,7 @@ class Link:
             )
 
     def fetched(self, session: "Session", wanted: m.LinkFetch) -> None:
-        """Send over a connection that the peer dialled, too, until it closes."""
+        """Sends over a connection that the peer dialled, too, until it closes."""
         index = FETCHED + wanted.path
         for older in [path for path in self.paths if path.index == index]:
             older.close(ErrorCode.LINK_FENCED, "a newer connection fetches")
@@ -190,7 +190,7 @@ class Link:
         self._open(path)
 
     def dialled(self, path: Path, connection: int, welcome: m.Welcome) -> None:
-        """Use a new connection whose handshake is done."""
+        """Uses a new connection whose handshake is done."""
         assert path.dial is not None
         path.opening(connection, path.dial.address, welcome, self.outbox.commit_id)
         try:
@@ -227,7 +227,7 @@ class Link:
         self.watch.set()
 
     def answered(self, path: Path, message: m.Message) -> None:
-        """Process a message of the peer on *path*."""
+        """Processes a message of the peer on *path*."""
         kind = type(message)
         if kind is m.Committed and message.stream == path.stream:
             self._committed(path, message)
@@ -305,7 +305,7 @@ class Link:
         self.pump.committed()
 
     def _commit(self, commit_id: int) -> bool:
-        """Record what the peer has stored; return whether that is more than before."""
+        """Records what the peer has stored; returns whether that is more than before."""
         done = self.outbox.commit(commit_id)
         if done:  # If it is still blocked, then by another message.
             is_blocked = self.held_by is LinkState.BLOCKED
@@ -334,12 +334,12 @@ class Link:
             path.start()
 
     def _unblock(self) -> None:
-        """Send again from the commit id on, except what the peer holds or still has to process."""
+        """Sends again from the commit id on, except what the peer holds or still has to process."""
         self._hold(None)
         self.pump.go_back(self.outbox.commit_id)
 
     def block_at(self, path: Path, seq_id: int, size: int) -> None:
-        """Block the link at a message that is too long for the peer; try again later.
+        """Blocks the link at a message that is too long for the peer; tries again later.
 
         The peer's limit may be raised. The peer states its limit when it connects again.
         """
@@ -351,7 +351,7 @@ class Link:
         self._blocked(m.Blocked(0, seq_id, ErrorCode.MESSAGE_TOO_LARGE, 10_000), text)
 
     def refuse(self, path: Path, error: RequestError, error_class: int = 0) -> None:
-        """Give up *path* for a while, or the whole link if only an operator can help.
+        """Gives up *path* for a while, or the whole link if only an operator can help.
 
         If the peer has to allow this queue manager first, the link asks again by itself, so nobody
         has to start it here.
@@ -377,7 +377,7 @@ class Link:
             self._context.note("error", "link refused", link=self.name, why=self.error)
 
     def lost(self, path: Path, why: str) -> None:
-        """Handle the loss of a connection of *path*, or of a connection attempt."""
+        """Handles the loss of a connection of *path*, or of a connection attempt."""
         if self.held_by in (LinkState.STOPPED, LinkState.REFUSED):
             return
         was_up, ids = path.is_up, list(path.flight.ids())
@@ -395,7 +395,7 @@ class Link:
 
 
 def _highest(message: m.Committed) -> int:
-    """Return the highest id that the peer reports as held.
+    """Returns the highest id that the peer reports as held.
 
     Raises:
         FieldInvalid: the runs above the commit id do not ascend.

@@ -63,7 +63,7 @@ class LinkOutbox(Outbox):
             self._write()
 
     def _read(self, row: list[Any]) -> int:
-        """Apply a stored *row*; return its commit id.
+        """Applies a stored *row*; returns its commit id.
 
         Raises:
             ValueError: the row makes no sense.
@@ -88,7 +88,7 @@ class LinkOutbox(Outbox):
         rows.put(self._context.tx, self._row_key, row)
 
     def sending(self) -> None:
-        """Record in this turn that something is sent in this life."""
+        """Records in this turn that something is sent in this life."""
         if self._context.life in self._lives:
             return
         if len(self._lives) >= LIVES_MAX:
@@ -99,7 +99,7 @@ class LinkOutbox(Outbox):
         self._save()
 
     def end_of(self, life: bytes) -> int | None:
-        """Return the id that was next when *life* ended; None if nothing was sent in it."""
+        """Returns the id that was next when *life* ended; None if nothing was sent in it."""
         end = self._lives.get(life, self._lives.get(_ANY_LIFE))
         return self.queue.counters.next_arrival if end == 0 else end
 
@@ -107,12 +107,12 @@ class LinkOutbox(Outbox):
         return keys.message(self.queue.id, keys.LANE_READY, keys.PRIORITY_TOP, seq_id)
 
     def forget_commit(self) -> None:
-        """Forget what the peer holds, as another peer takes its place."""
+        """Forgets what the peer holds, as another peer takes its place."""
         self._commit_uid = None
         self._save()
 
     def uid_at(self, seq_id: int) -> bytes | None:
-        """Return the encoded UID of the message with that id, or None if it is not known.
+        """Returns the encoded UID of the message with that id, or None if it is not known.
 
         It is not known for a message that has expired, even if that is not removed yet: the peer
         may have been sent its id without a message.
@@ -129,7 +129,7 @@ class LinkOutbox(Outbox):
         return entries.uid_trailer(entry) if known else None
 
     def describe(self, seq_id: int) -> dict[str, Any]:
-        """Return the message with that id and how many follow; all None if it was deleted."""
+        """Returns the message with that id and how many follow; all None if it was deleted."""
         value = self._context.tx.get(self._key(seq_id))
         if value is None:
             return {"blocked_queue": None, "blocked_uid": None, "blocked_behind": None}
@@ -143,7 +143,7 @@ class LinkOutbox(Outbox):
         }
 
     def records(self, count: int) -> Iterator[tuple[str, bytes, Extra]]:
-        """Yield target, record and extra of up to *count* of the next ids, within the window.
+        """Yields target, record and extra of up to *count* of the next ids, within the window.
 
         An id without a message, for example a damaged one, has an empty record: the peer marks it
         as held, so that nothing waits for it. An id that the peer has, or that another path sends,
@@ -171,12 +171,12 @@ class LinkOutbox(Outbox):
         yield from self._without(next_id, last + 1)
 
     def _without(self, first_id: int, stop_id: int) -> Iterator[tuple[str, bytes, Extra]]:
-        """Yield the items for ids without a message."""
+        """Yields the items for ids without a message."""
         for seq_id in range(first_id, stop_id):
             yield HELD if seq_id in self.held or seq_id in self.flying else GONE
 
     def _extra(self, entry: entries.Entry, record: bytes, seq_id: int) -> Extra:
-        """Return a message's remaining lifetime, remaining delay and note."""
+        """Returns a message's remaining lifetime, remaining delay and note."""
         has_delay = bool(record[7] & records.FLAG_DELAYED)
         has_expiry = record[_EXPIRY] != _NO_EXPIRY
         if not (entry.expires_ms or has_expiry or entry.noted or has_delay):
@@ -194,7 +194,7 @@ class LinkOutbox(Outbox):
         return extra
 
     def set_aside(self) -> None:
-        """Keep the messages that :meth:`records` found damaged, for forensics."""
+        """Keeps the messages that :meth:`records` found damaged, for forensics."""
         if not self._damaged:
             return
         for key, value in self._damaged.items():
@@ -206,7 +206,7 @@ class LinkOutbox(Outbox):
         self._damaged.clear()
 
     def commit(self, commit_id: int) -> range:
-        """Delete what the peer now holds, in this turn; return the ids.
+        """Deletes what the peer now holds, in this turn; returns the ids.
 
         Raises:
             CommitOutOfRange: *commit_id* was never assigned.

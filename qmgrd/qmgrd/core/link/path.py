@@ -49,7 +49,7 @@ class Path:
     def __init__(
         self, link: "Link", index: int, context: Context, *, is_fetched: bool = False
     ) -> None:
-        """Create a path that dials; if the peer dialled, one that ends with its connection."""
+        """Creates a path that dials; if the peer dialled, one that ends with its connection."""
         self.index = index
         self.is_fetched = is_fetched
         self.fetches = ""  # whether the peer sends over this path, too: asked, yes, or why not
@@ -84,7 +84,7 @@ class Path:
         return self.state is LinkState.UP
 
     def start(self) -> None:
-        """Dial now, unless a connection or an attempt exists."""
+        """Dials now, unless a connection or an attempt exists."""
         if self.dial is not None or self.connection is not None or self.is_fetched:
             return
         self._enter(LinkState.WAITING)
@@ -92,7 +92,7 @@ class Path:
         self._dial()
 
     def opening(self, connection: int, address: str, welcome: m.Welcome, commit_id: int) -> None:
-        """Use a connection whose handshake is done; the stream is being opened."""
+        """Uses a connection whose handshake is done; the stream is being opened."""
         self.connection, self.address, self.welcome = connection, address, welcome
         self.since_commit_id, self.stream, self.fetches = commit_id, 0, ""
         is_alone = len(self.link.paths) == 1
@@ -101,12 +101,12 @@ class Path:
         self._asked_ms = self._moved_ms = self._context.now.ms
 
     def answered(self, connection: int, message: m.Message) -> None:
-        """Process a message of the peer; ignore it if its *connection* was given up."""
+        """Processes a message of the peer; ignores it if its *connection* was given up."""
         if connection == self.connection:
             self.link.answered(self, message)
 
     def opened(self, stream: int, incarnation: int) -> None:
-        """Begin to send."""
+        """Begins to send."""
         self.stream, self.incarnation = stream, incarnation
         self.error = ""
         self._enter(LinkState.UP)
@@ -115,7 +115,7 @@ class Path:
         self.took_ms = self.rtt_ms or 0
 
     def room(self) -> int:
-        """Return how many more bytes the path may send now."""
+        """Returns how many more bytes the path may send now."""
         if self.flight.messages >= self.welcome.put_window_messages:
             return 0
         if self.connection in self._context.outflow.held:
@@ -123,7 +123,7 @@ class Path:
         return min(self.budget, self.welcome.put_window_bytes) - self.flight.bytes
 
     def send(self, put: m.Put, size: int) -> None:
-        """Send *put*, which has *size* bytes, and record it as in flight."""
+        """Sends *put*, which has *size* bytes, and records it as in flight."""
         assert self.connection is not None
         self.sent_turn = self._context.turns
         if not self.flight.puts:
@@ -132,14 +132,14 @@ class Path:
         self.flight.add(put.first_id, len(put.records), size, self._context.now.ms)
 
     def ask(self) -> None:
-        """Ask what the peer has received, if that can be more than the last answer."""
+        """Asks what the peer has received, if that can be more than the last answer."""
         if self._asked_ms is None and self.flight.puts and self._asked_total < self.flight.sent:
             assert self.connection is not None
             self._asked_ms, self._asked_total = self._context.now.ms, self.flight.sent
             self._context.send(self.connection, m.CommitAsk(self.stream))
 
     def land(self, taken: int, due_ms: int | None) -> None:
-        """Record what the peer has *taken*, and adapt how much may be in flight.
+        """Records what the peer has *taken*, and adapts how much may be in flight.
 
         A path that takes longer than *due_ms* gets a smaller budget: other paths are faster, and
         they wait for its gaps. *due_ms* is None if the link has no other path.
@@ -170,7 +170,7 @@ class Path:
         return min(most, self.welcome.frame_max_bytes // 2)
 
     def is_late(self, due_ms: int) -> bool:
-        """Return whether a put has been in flight for longer than *due_ms*."""
+        """Returns whether a put has been in flight for longer than *due_ms*."""
         oldest = self.oldest
         return oldest is not None and self._context.now.ms - oldest.at_ms > due_ms
 
@@ -185,7 +185,7 @@ class Path:
             self.rtt_ms, self._asked_ms = self._context.now.ms - self._asked_ms, None
 
     def fetch(self) -> None:
-        """Ask the peer to send over this connection, too, for its link to here."""
+        """Asks the peer to send over this connection, too, for its link to here."""
         assert self.connection is not None
         limits, self.fetches = self._context.config.limits, "asked"
         self._context.send(
@@ -201,7 +201,7 @@ class Path:
         )
 
     def fetch_answered(self, error: str) -> None:
-        """Record that the peer sends, or why not; if not, ask again after a while.
+        """Records that the peer sends, or why not; if not, asks again after a while.
 
         Raises:
             FieldInvalid: nothing was asked.
@@ -218,7 +218,7 @@ class Path:
             )
 
     def is_stalled(self) -> bool:
-        """Return whether nothing has moved for too long; ask the peer at half of that time."""
+        """Returns whether nothing has moved for too long; asks the peer at half of that time."""
         if not self.flight.puts and self.state is not LinkState.OPENING:
             return False
         limit_ms = self._context.config.link.stall_ms << self._patience
@@ -228,24 +228,24 @@ class Path:
         return idle_ms >= limit_ms
 
     def stalled(self) -> None:
-        """Count a stall, and allow more time for the next one."""
+        """Counts a stall, and allows more time for the next one."""
         self.stalls += 1
         self._patience = min(self._patience + 1, PATIENCE_MAX)
 
     def close(self, code: int, text: str) -> None:
-        """Close the connection, if there is one."""
+        """Closes the connection, if there is one."""
         if self.connection is not None:
             self._context.close(self.connection, code, text)
 
     def hang_up(self, code: int, text: str) -> None:
-        """Close the connection and wait to be started; what was in flight is sent again."""
+        """Closes the connection and waits to be started; what was in flight is sent again."""
         self.close(code, text)
         self._forget()
         self.attempts, self.error = 0, ""
         self._enter(LinkState.WAITING)
 
     def lost(self, why: str) -> None:
-        """Wait, then dial again; what was in flight is sent again."""
+        """Waits, then dials again; what was in flight is sent again."""
         limits = self._context.config.link
         if self.is_up and (self.flight.taken or not self.flight.puts):
             self.attempts = 0  # A peer that closes at every put is dialled more and more rarely.
@@ -297,7 +297,7 @@ class Path:
         return None if at_ms is None else max(at_ms - self._context.now.ms, 0)
 
     def describe(self) -> dict[str, Any]:
-        """Return the path as shown to operators."""
+        """Returns the path as shown to operators."""
         oldest = self.oldest
         return {
             "path": self.index,

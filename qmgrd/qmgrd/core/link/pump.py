@@ -31,7 +31,7 @@ class Pump:
         self._above_bytes = 0
 
     def committed(self) -> None:
-        """Continue after the peer has reported what it holds and what it received."""
+        """Continues after the peer has reported what it holds and what it received."""
         outbox = self._link.outbox
         gap = outbox.commit_id + 1
         is_kept = gap in outbox.held or gap in self.too_long
@@ -43,13 +43,13 @@ class Pump:
         return any(path.flight.has(seq_id) for path in self._link.paths)
 
     def go_back(self, seq_id: int) -> None:
-        """Send again what follows *seq_id*, except what is held or in flight."""
+        """Sends again what follows *seq_id*, except what is held or in flight."""
         self.too_long.clear()
         self._link.outbox.go_back(seq_id)
         self._context.awake_queues[self._link.queue.id] = self._link.queue
 
     def run(self) -> None:
-        """Send what the window allows, each put over the path that has most room."""
+        """Sends what the window allows, each put over the path that has most room."""
         link = self._link
         if not self._may_send or link.queue.bounds.get_inhibit:
             return
@@ -86,7 +86,7 @@ class Pump:
         return link.state is LinkState.UP
 
     def _room(self) -> int:
-        """Return how many more bytes may be sent now; 0 if the window of messages is full.
+        """Returns how many more bytes may be sent now; 0 if the window of messages is full.
 
         A late put holds up its own path only. For an ordered link everything that is not committed
         counts, as the peer keeps it in memory.
@@ -100,7 +100,7 @@ class Pump:
         return self._context.config.link.window_bytes - flying
 
     def _count_above(self) -> int:
-        """Return the bytes between commit id and cursor."""
+        """Returns the bytes between commit id and cursor."""
         above, outbox = self._above, self._link.outbox
         while above and above[0][0] <= outbox.commit_id:
             self._above_bytes -= above.popleft()[1]
@@ -115,12 +115,12 @@ class Pump:
         return 2 * min(took) + LATE_MS if len(took) > 1 else None
 
     def _in_time(self) -> list[Path]:
-        """Return the paths that are up and have no late puts."""
+        """Returns the paths that are up and have no late puts."""
         due_ms = self.due_ms
         return [path for path in self._link.up_paths if due_ms is None or not path.is_late(due_ms)]
 
     def send_over(self, path: Path, ids: range) -> None:
-        """Send *ids* over *path*, too, even if they are in flight over others."""
+        """Sends *ids* over *path*, too, even if they are in flight over others."""
         outbox, sent_id = self._link.outbox, self._link.outbox.sent_id
         outbox.sent_id, outbox.flying = max(ids.start - 1, outbox.commit_id), set()
         self._send(path, ids.stop - 1 - outbox.sent_id, max(path.room(), 1))
@@ -128,7 +128,7 @@ class Pump:
         outbox.set_aside()
 
     def _send(self, path: Path, messages: int, bytes_max: int) -> bool:
-        """Send what fits over *path*; return whether the cursor of the outbox moved."""
+        """Sends what fits over *path*; returns whether the cursor of the outbox moved."""
         outbox, welcome = self._link.outbox, path.welcome
         before = outbox.sent_id
         messages = min(messages, welcome.put_window_messages - path.flight.messages)

@@ -21,18 +21,18 @@ class Room(NamedTuple):
 
 
 def size_of(put: m.Put) -> int:
-    """Return the bytes of the records of *put* and of their notes."""
+    """Returns the bytes of the records of *put* and of their notes."""
     return sum(map(len, put.records)) + sum(_bytes_of(extra) for _, extra in put.extras)
 
 
 def _bytes_of(extra: Extra) -> int:
-    """Return about how many bytes the fields sent with a record need."""
+    """Returns about how many bytes the fields sent with a record need."""
     note = extra.get(m.EXTRA_NOTE, b"")
     return EXTRA_BYTES + (len(note) if type(note) is bytes else 0)
 
 
 def cut(outbox: LinkOutbox, room: Room, too_long: dict[int, int]) -> Iterator[m.Put]:
-    """Yield puts from *outbox* for which *room* is enough, passing over what the peer has.
+    """Yields puts from *outbox* for which *room* is enough, passing over what the peer has.
 
     Args:
         too_long: receives the ids and sizes of messages that are too long for the peer. They are

@@ -23,7 +23,7 @@ class Watch:
         self._is_set = False
 
     def set(self) -> None:
-        """Set the timer if a put is in flight or a path is being opened."""
+        """Sets the timer if a put is in flight or a path is being opened."""
         paths = self._link.paths
         is_idle = all(p.oldest is None and p.state is not LinkState.OPENING for p in paths)
         if self._is_set or is_idle:
@@ -48,7 +48,7 @@ class Watch:
         self.set()
 
     def _send_what_is_late(self) -> None:
-        """Send the put that all wait for over an idle path, if its own path is silent."""
+        """Sends the put that all wait for over an idle path, if its own path is silent."""
         link, due_ms = self._link, self._link.pump.due_ms
         idle = [path for path in link.up_paths if path.oldest is None]
         if due_ms is None or not idle or link.queue.bounds.get_inhibit:

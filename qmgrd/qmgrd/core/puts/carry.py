@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def carry(
     context: Context, catalogue: "Catalogue", subscription: Subscription, part: list[Publication]
 ) -> None:
-    """Put *part* on the link of a proxy, except publications that came that way."""
+    """Puts *part* on the link of a proxy, except publications that came that way."""
     manager = subscription.manager
     try:
         link = route.link_to(catalogue, manager)
@@ -73,7 +73,7 @@ def carry(
 
 
 def _way(context: Context, publication: Publication) -> list[str]:
-    """Return the queue managers that a publication came through; [] if it was put here."""
+    """Returns the queue managers that a publication came through; [] if it was put here."""
     if not publication.entry.noted:
         return []
     came = notes.read(context.tx, keys.PUBLICATIONS_ID, publication.arrival).get("hops")

@@ -21,7 +21,7 @@ Stored: TypeAlias = tuple[Queue, str, Put]
 def store(
     context: Context, catalogue: Catalogue, dead_letters: DeadLetters, name: str, batch: list[bytes]
 ) -> Stored:
-    """Put *batch* on the queue or topic *name*; count refusals and report them to operators.
+    """Puts *batch* on the queue or topic *name*; counts refusals and reports them to operators.
 
     Raises:
         RequestError: why none of *batch* could be put: STORE_FULL, or a code of

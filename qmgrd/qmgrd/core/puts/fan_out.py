@@ -39,7 +39,7 @@ class Publication(NamedTuple):
 
 
 def publication_of(context: Context, arrival: int, value: bytes) -> Publication | None:
-    """Return a stored publication as it is sent out; None if it rotted or has no topic."""
+    """Returns a stored publication as it is sent out; None if it rotted or has no topic."""
     entry = entries.decode(value)
     if entry.flags == entries.UNREADABLE:
         return None
@@ -70,7 +70,7 @@ def give(
     *,
     is_late: bool = False,
 ) -> None:
-    """Store references for *subscription* to the publications of *part* that it selects.
+    """Stores references for *subscription* to the publications of *part* that it selects.
 
     Args:
         is_late: they were published before the subscription began.
@@ -105,7 +105,7 @@ def _give_each(
     subscription: Subscription,
     part: list[Publication],
 ) -> None:
-    """Store references to those of *part* that *subscription* has room for."""
+    """Stores references to those of *part* that *subscription* has room for."""
     queue = subscription.queue
     assert queue is not None, "proxies have no queue"
     for at, publication in enumerate(part):
@@ -146,7 +146,7 @@ def _give_plain(
 
 
 def add(context: Context, catalogue: "Catalogue", queue: Queue, publication: Publication) -> None:
-    """Store a reference to *publication* on the queue of a subscription."""
+    """Stores a reference to *publication* on the queue of a subscription."""
     arrival, entry, front, trailer, size, _, _ = publication
     expires_ms, cap_ms = entry.expires_ms, queue.bounds.expiry_max_ms
     if cap_ms:
@@ -182,7 +182,7 @@ def add(context: Context, catalogue: "Catalogue", queue: Queue, publication: Pub
 def _has_room(
     context: Context, dead_letters: "DeadLetters", queue: Queue, publication: Publication
 ) -> bool:
-    """Return whether *queue* has room for *publication*, after evicting others if it may."""
+    """Returns whether *queue* has room for *publication*, after evicting others if it may."""
     if queue.has_room(1, publication.size):
         return True
     if queue.bounds.overflow in ("discard-newest", "suspend"):
@@ -194,7 +194,7 @@ def _has_room(
 def _suspend(
     context: Context, catalogue: "Catalogue", subscription: Subscription, missed: int
 ) -> None:
-    """Suspend *subscription*, which is full, until it is reported to be healthy."""
+    """Suspends *subscription*, which is full, until it is reported to be healthy."""
     assert subscription.queue is not None, "proxies are not suspended"
     subscription.queue.counters.missed += missed
     catalogue.store_row(subscription.name, subscription.row | {"suspended": True})
@@ -203,7 +203,7 @@ def _suspend(
 
 
 def is_selected(context: Context, subscription: Subscription, publication: Publication) -> bool:
-    """Return whether the selector of *subscription* selects *publication*."""
+    """Returns whether the selector of *subscription* selects *publication*."""
     selector, entry, queue = subscription.selector, publication.entry, subscription.queue
     assert selector is not None, "only subscriptions with a selector get here"
     priority = publication.front[6]

@@ -101,7 +101,7 @@ class Publications:
             self._at = sum(known <= queue_id for known, _, _ in parts)
 
     def run(self) -> None:
-        """Send publications out, as far as the turn has rows for it."""
+        """Sends publications out, as far as the turn has rows for it."""
         queue, context = self._queue, self._context
         if queue is None:
             return
@@ -149,7 +149,7 @@ class Publications:
         self._batch, self._next = None, batch.stop
 
     def _read(self, queue: Queue, stop: int, *, is_known: bool = False) -> _Batch:
-        """Return the next batch before *stop*. A rotten publication is set aside and left out.
+        """Returns the next batch before *stop*. A rotten publication is set aside and left out.
 
         Args:
             is_known: the batch was begun with this *stop* before, and must not be cut shorter:
@@ -196,7 +196,7 @@ class Publications:
         return parts
 
     def _retain(self, publication: Publication) -> None:
-        """Store *publication* as retained for its topic; an empty one deletes the retained one."""
+        """Stores *publication* as retained for its topic; an empty one deletes the retained one."""
         tx, topic = self._context.tx, publication.entry.target
         before = topics.retained(tx, topic)
         if before is not None:
@@ -207,7 +207,7 @@ class Publications:
             self._catalogue.holders.hold(publication.arrival)
 
     def _count(self, queue: Queue) -> None:
-        """Write the numbers of holders that changed in this turn; remove those without any."""
+        """Writes the numbers of holders that changed in this turn; removes those without any."""
         tx, changes = self._context.tx, self._catalogue.holders.changes
         for arrival, change in changes.items():
             if not self._context.begin_work("publication", arrival):
@@ -240,14 +240,14 @@ class Publications:
             queue.remember(context.tx, until_ms, entries.uid_trailer(entry), 9, arrival)
 
     def count(self) -> None:
-        """Write the position of the fan-out, and what was released after it in this turn."""
+        """Writes the position of the fan-out, and what was released after it in this turn."""
         queue = self._queue
         if queue is not None and self._catalogue.holders.changes:
             self._count(queue)
         self._store()
 
     def _store(self) -> None:
-        """Write the position of the fan-out if it is not done; otherwise delete its row."""
+        """Writes the position of the fan-out if it is not done; otherwise deletes its row."""
         context = self._context
         if self.is_busy:
             batch = self._batch
@@ -261,7 +261,7 @@ class Publications:
 
 
 def _position(row: bytes, next_arrival: int) -> tuple[int, int, int]:
-    """Return first and stop of the current batch, and the last queue id that has its part.
+    """Returns first and stop of the current batch, and the last queue id that has its part.
 
     Raises:
         ValueError: the values are impossible.

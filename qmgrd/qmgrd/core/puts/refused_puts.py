@@ -19,7 +19,7 @@ class FullStore:
         self._next_ms = 0
 
     def log(self, context: Context) -> None:
-        """Log it if the store became full or has room again in this turn."""
+        """Logs it if the store became full or has room again in this turn."""
         if context.store_full:
             if context.now.ms >= self._next_ms:
                 self._is_logged, self._next_ms = True, context.now.ms + LOGGED_EVERY_MS
@@ -32,7 +32,7 @@ class FullStore:
 def tell_full(
     context: Context, queue: Queue, refused: list[tuple[int, RequestError]], count: int
 ) -> None:
-    """Report a full queue to operators, once until it has room again."""
+    """Reports a full queue to operators, once until it has room again."""
     is_full = any(
         error.code in (ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_BYTES_FULL) for _, error in refused
     )
@@ -45,7 +45,7 @@ def tell_full(
 def count_refused(
     context: Context, catalogue: Catalogue, name: str, error: RequestError, count: int
 ) -> None:
-    """Count puts for an existing queue that are refused before they reach it.
+    """Counts puts for an existing queue that are refused before they reach it.
 
     Args:
         context: of this turn.

@@ -53,7 +53,7 @@ class DeadLetters:
         self._catalogue = catalogue
 
     def bury(self, queue: Queue, key: bytes, value: bytes, cause: Cause, only: str = "") -> str:
-        """Move the message under *key* away; return to which queue, or "" if it stays.
+        """Moves the message under *key* away; returns to which queue, or "" if it stays.
 
         A message that cannot be read is set aside.
 
@@ -115,7 +115,7 @@ class DeadLetters:
         self._context.event("message dead-lettered", queue=queue.name, to=name, why=cause.why)
 
     def _copy_of(self, place: Place, entry: entries.Entry) -> str:
-        """Return the queue from which *place* has a copy of that message; "" if it has none.
+        """Returns the queue from which *place* has a copy of that message; "" if it has none.
 
         Each queue's copy is separate work: do not take another queue's copy for this one.
         """
@@ -127,7 +127,7 @@ class DeadLetters:
         return str(notes.read(self._context.tx, queue.id, arrival).get("queue", UNKNOWN))
 
     def admit(self, record: bytes, extra: Mapping[str, Any], header: notes.Note) -> None:
-        """Store a *record* that was on no queue here. *header* says why, *extra* is a link's.
+        """Stores a *record* that was on no queue here. *header* says why, *extra* is a link's.
 
         Raises:
             RequestError: no queue accepts it, and nothing is written.
@@ -174,7 +174,7 @@ class DeadLetters:
         return [DEAD_LETTERS]
 
     def has_way(self, queue: Queue, code: int) -> bool:
-        """Return whether a queue for dead letters of *queue* exists, full or not."""
+        """Returns whether a queue for dead letters of *queue* exists, full or not."""
         if queue.holders is not None:
             return True
         for name in self._ways(queue, code):
@@ -184,7 +184,7 @@ class DeadLetters:
         return False
 
     def threshold(self, queue: Queue, entry: entries.Entry) -> tuple[int, int]:
-        """Return after how many failures a message becomes a dead letter, and the reason then.
+        """Returns after how many failures a message becomes a dead letter, and the reason then.
 
         For a subscription, one more than its redelivery limit, or its topic's. 0 means never.
         """

@@ -31,7 +31,7 @@ _OF_THE_QUEUE_ITSELF = frozenset(
 
 
 def tell(context: Context, catalogue: Catalogue, dead_letters: "DeadLetters") -> None:
-    """Put the events of this turn on SYSTEM.EVENTS."""
+    """Puts the events of this turn on SYSTEM.EVENTS."""
     if not context.events:
         return
     found = [x for x in context.events.items() if not _is_of_events(*x[0])]

@@ -30,7 +30,7 @@ _KEPT = ("attempts", "retries", "left_ms")  # of its note, after it was sent aga
 def park(
     context: Context, queue: Queue, key: bytes, value: bytes, entry: entries.Entry, note: notes.Note
 ) -> None:
-    """Park the message under *key*: add its subscription to the list of the publication."""
+    """Parks the message under *key*: add its subscription to the list of the publication."""
     tx, (priority, arrival) = context.tx, keys.place(key)
     lane.unlink(queue, tx, key, value)
     flags = (entry.flags | entries.NOTED) & ~(entries.VOLATILE | entries.REPUBLISHED)
@@ -53,7 +53,7 @@ def park(
 
 
 def send(context: Context, queue: Queue, key: bytes, value: bytes) -> bool:
-    """Deliver what is parked under *key* again; return whether the subscription had room.
+    """Delivers what is parked under *key* again; returns whether the subscription had room.
 
     The message returns to its original position, marked as republished, with its counts at zero.
     """
@@ -75,7 +75,7 @@ def send(context: Context, queue: Queue, key: bytes, value: bytes) -> bool:
 
 
 def await_(context: Context, key: bytes, value: bytes) -> None:
-    """Mark what is parked under *key* to be sent when its subscriber returns."""
+    """Marks what is parked under *key* to be sent when its subscriber returns."""
     entry = entries.decode(value)
     if not entry.flags & entries.AWAITED:
         context.tx.put(key, entries.encode(entry._replace(flags=entry.flags | entries.AWAITED)))
@@ -83,7 +83,7 @@ def await_(context: Context, key: bytes, value: bytes) -> None:
 
 
 def drop(context: Context, queue: Queue, key: bytes, value: bytes) -> None:
-    """Delete what is parked under *key*, without delivering it."""
+    """Deletes what is parked under *key*, without delivering it."""
     entry = lane.remove(queue, context.tx, key, value)
     queue.happened(history.REMOVED, key, entry)
     queue.counters.purged += 1
@@ -101,7 +101,7 @@ class Parked(NamedTuple):
 
 
 def index(tx: Transaction, start: bytes, stop: bytes) -> Iterator[Parked]:
-    """Yield the parked messages from row *start* of the index up to *stop*."""
+    """Yields the parked messages from row *start* of the index up to *stop*."""
     for row, rank in tx.scan(start, stop):
         _, arrival, queue_id = keys.PARKED.unpack(row)
         priority = keys.PRIORITY_TOP - rank[0] if rank and rank[0] <= keys.PRIORITY_TOP else 0
@@ -110,7 +110,7 @@ def index(tx: Transaction, start: bytes, stop: bytes) -> Iterator[Parked]:
 
 
 def of_subscription(tx: Transaction, queue_id: int, arrival: int) -> Iterator[Parked]:
-    """Yield the parked messages of one subscription in order, from *arrival* on."""
+    """Yields the parked messages of one subscription in order, from *arrival* on."""
     lanes = [
         tx.scan(
             keys.message(queue_id, keys.LANE_PARKED, priority, arrival),
@@ -124,5 +124,5 @@ def of_subscription(tx: Transaction, queue_id: int, arrival: int) -> Iterator[Pa
 
 
 def facts_of(note: notes.Note, topic: str, subscription: str) -> dict[str, Any]:
-    """Return the facts for selectors that a parked message has in addition to its own."""
+    """Returns the facts for selectors that a parked message has in addition to its own."""
     return notes.facts_of(note) | {"topic": topic, "subscription": subscription}

@@ -65,11 +65,11 @@ class Returns:
         self.waiting: deque[tuple[Lease, How]] = deque()
 
     def later(self, leases: Iterable[Lease], how: How) -> None:
-        """Return *leases* later, in slices, as no client waits for that."""
+        """Returns *leases* later, in slices, as no client waits for that."""
         self.waiting.extend((lease, how) for lease in leases)
 
     def slice(self, count: int) -> None:
-        """Return up to *count* of the leases that wait, looking at RETURNS_PER_TURN at most."""
+        """Returns up to *count* of the leases that wait, looking at RETURNS_PER_TURN at most."""
         for at in range(min(RETURNS_PER_TURN, len(self.waiting))):
             if not count or (at and not at % LOOK_EACH and self._context.budget.is_over):
                 return
@@ -81,7 +81,7 @@ class Returns:
             count -= 1
 
     def give_back(self, lease: Lease, how: How) -> None:
-        """End *lease*; its message becomes available again, at once or later, or a dead letter."""
+        """Ends *lease*; its message becomes available again, at once or later, or a dead letter."""
         if not self._context.begin_work("message", lease.key):
             return
         self._give_back(lease, how)
@@ -89,7 +89,7 @@ class Returns:
             self.count(lease.lessee.queue, 0, 1)
 
     def count(self, queue: Queue, consumed: int, failed: int) -> None:
-        """Report results to the breaker of *queue*, and to operators if it opens or closes."""
+        """Reports results to the breaker of *queue*, and to operators if it opens or closes."""
         context = self._context
         state = queue.breaker.note(queue.bounds, context.now.ms, consumed, failed)
         if state is None:
@@ -132,7 +132,7 @@ class Returns:
         self.later((one for one in behind if not one.lessee.is_unit), TAKEN_BACK)
 
     def _park(self, queue: Queue, lease: Lease, entry: entries.Entry, code: int) -> bool:
-        """Park a group if one of its members is a dead letter; return whether it is in a group.
+        """Parks a group if one of its members is a dead letter; returns whether it is in a group.
 
         The whole group leaves in order, once it is complete or closed (group_end.py).
         """
@@ -152,7 +152,7 @@ class Returns:
         return True
 
     def _end_of(self, queue: Queue, entry: entries.Entry, how: How) -> int:
-        """Return why the message is a dead letter from now on, or 0."""
+        """Returns why the message is a dead letter from now on, or 0."""
         bounds = queue.bounds
         if how.rejected:
             return ErrorCode.MESSAGE_REJECTED
@@ -176,7 +176,7 @@ class Returns:
 
 
 def _counts(bounds: Bounds, entry: entries.Entry, how: How) -> bool:
-    """Return whether a delivery without a result is counted.
+    """Returns whether a delivery without a result is counted.
 
     A message that returns because of its group does not use up a delivery limit. It is counted only
     once, to record that it was handed out.
@@ -185,7 +185,7 @@ def _counts(bounds: Bounds, entry: entries.Entry, how: How) -> bool:
 
 
 def _delay_ms(bounds: Bounds, entry: entries.Entry, how: How) -> int:
-    """Return for how long a returned message stays unavailable."""
+    """Returns for how long a returned message stays unavailable."""
     if how.delay_ms != DELAY_OF_QUEUE:
         return how.delay_ms
     if not how.failed or not bounds.retry_initial_ms:

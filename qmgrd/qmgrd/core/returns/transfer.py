@@ -44,7 +44,7 @@ def transfer(
     note: bytes,
     for_good: bool = True,
 ) -> bool:
-    """Move the message under *key* of *source*; return whether *place* accepted it.
+    """Moves the message under *key* of *source*; returns whether *place* accepted it.
 
     The caller counts why it left *source*, and ends its lease. A group continues at *place* where
     it was at *source*. For *for_good* see :func:`lane.unlink`.
@@ -79,7 +79,7 @@ def transfer(
 def _on_its_own(
     context: Context, queue: Queue, entry: entries.Entry, record: bytes
 ) -> entries.Entry:
-    """Return *entry* for *queue* with its own copy of *record*, which others share."""
+    """Returns *entry* for *queue* with its own copy of *record*, which others share."""
     flags, rest = entry.flags & ~(entries.SHARED | entries.IN_ROWS), record
     if (rows := entries.rows_of(len(record))) or entry.in_rows:
         flags |= entries.IN_ROWS
@@ -89,7 +89,7 @@ def _on_its_own(
 
 
 def _inherit(tx: Transaction, source: Queue, queue: Queue, front: bytes) -> None:
-    """Make the group of a message continue at *queue* where it was at *source*."""
+    """Makes the group of a message continue at *queue* where it was at *source*."""
     group = index.selected_by(front)[1]
     if group is None or source.is_transmission or queue.is_transmission:
         return
@@ -108,7 +108,7 @@ def copy(
     expires_ms: int,
     note: bytes,
 ) -> Copied:
-    """Copy the message under *key* of *source* to *place*.
+    """Copies the message under *key* of *source* to *place*.
 
     A group continues at *place* where it is at *source*.
 
@@ -131,7 +131,7 @@ def copy(
 
 
 def _judge(context: Context, place: Place, entry: entries.Entry) -> Verdict | None:
-    """Return whether *place* has the message already; None if it cannot be put there now."""
+    """Returns whether *place* has the message already; None if it cannot be put there now."""
     queue, bound_for = place.queue, place.target.encode()
     trailer = entries.uid_trailer(entry)
     if queue.held and queue.origins.index_key(trailer, bound_for) in queue.held:
@@ -143,7 +143,7 @@ def _judge(context: Context, place: Place, entry: entries.Entry) -> Verdict | No
 
 
 def _is_remembered(context: Context, place: Place, entry: entries.Entry) -> bool:
-    """Return whether *place* has only the UID of the message, which was consumed there."""
+    """Returns whether *place* has only the UID of the message, which was consumed there."""
     trailer, bound_for = entries.uid_trailer(entry), place.target.encode()
     return place.queue.origins.place(context.tx, trailer, bound_for) is None
 
@@ -157,7 +157,7 @@ def _arrive(
     verdict: Verdict,
     note: bytes,
 ) -> None:
-    """Store *entry* as a new arrival at *place*."""
+    """Stores *entry* as a new arrival at *place*."""
     tx, queue, trailer = context.tx, place.queue, entries.uid_trailer(entry)
     arrival = queue.next_arrival()
     flags = entry.flags & ~entries.NOTED | (entries.NOTED if note else 0)

@@ -6,8 +6,9 @@
 * `condition.py` has comparisons and the logic of TRUE, FALSE and UNKNOWN. `value.py` has values and
   arithmetic, `pattern.py` LIKE.
 
-`queue/facts.py` says what a name in a selector stands for. docs/SELECTORS.md describes the language.
+`queue/facts.py` says what a name in a selector stands for. docs/SELECTORS.md describes the
+language.
 
-Invariant: a compiled selector raises nothing itself and takes a bounded time, whatever the message is. Every
+Invariant: a compiled selector raises nothing itself and takes a bounded time for any message. Every
 mistake in a selector is found when it is compiled.
 """

@@ -15,7 +15,7 @@ ConnectionFacts: TypeAlias = Callable[[int], dict[str, Any]]
 
 
 def no_facts(connection: int) -> dict[str, Any]:
-    """Return no facts: for a shell without sockets."""
+    """Returns no facts: for a shell without sockets."""
     del connection
     return {}
 
@@ -36,7 +36,7 @@ class Connections:
         self._closed = closed  # releases everything that depends on a connection
 
     def connection_list(self, session: Session, message: m.ConnectionList) -> None:
-        """List the connections in order of their numbers, one page at a time."""
+        """Lists the connections in order of their numbers, one page at a time."""
         numbers, further = page(sorted(self._sessions), message.after, message.limit)
         rows, further = shown(
             numbers, further, lambda number: self._row(self._sessions[number]), self._context.budget
@@ -45,7 +45,7 @@ class Connections:
         self._context.send(session.connection, m.Ok(message.request_id, value))
 
     def connection_close(self, session: Session, message: m.ConnectionClose) -> None:
-        """Close a connection, as if its peer had closed it. Its leased messages return."""
+        """Closes a connection, as if its peer had closed it. Its leased messages return."""
         number = message.connection
         if number == session.connection:
             raise RequestError(

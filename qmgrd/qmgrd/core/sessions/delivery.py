@@ -50,7 +50,7 @@ class Delivery:
         self.on_use: list[Callable[[Queue], None]] = []
 
     def consume(self, session: Session, message: m.Consume) -> None:
-        """Open a consumer."""
+        """Opens a consumer."""
         limit = self._context.config.limits.consumers_per_connection_max
         if len(session.consumers) >= limit:
             raise RequestError(
@@ -77,7 +77,7 @@ class Delivery:
         self._join(session, consumer)
 
     def get(self, session: Session, message: m.Get) -> None:
-        """Lease the messages that are available, or wait for the first one."""
+        """Leases the messages that are available, or waits for the first one."""
         limits = self._context.config.limits
         limit = limits.request_window + limits.consumers_per_connection_max
         if len(session.consumers) >= limit:
@@ -125,7 +125,7 @@ class Delivery:
         return self._readers.of_consumer(session, queue, message.order)
 
     def _forget_readers(self, session: Session, number: int) -> None:
-        """Forget readers of deleted queues if one of them blocks reader *number*."""
+        """Forgets readers of deleted queues if one of them blocks reader *number*."""
         readers, by_id = session.readers, self._catalogue.by_id
         known = readers.get(number)
         limit = self._context.config.limits.consumers_per_connection_max
@@ -133,7 +133,7 @@ class Delivery:
             session.readers = {key: x for key, x in readers.items() if x.queue_id in by_id}
 
     def reader_close(self, session: Session, message: m.ReaderClose) -> None:
-        """End a reader."""
+        """Ends a reader."""
         reader = session.readers.pop(message.reader, None)
         queue = None if reader is None else self._catalogue.by_id.get(reader.queue_id)
         if reader is not None and queue is not None:
@@ -182,7 +182,7 @@ class Delivery:
         self.used(queue)
 
     def used(self, queue: Queue) -> None:
-        """Report that the use of *queue* began, ended or that the queue was altered."""
+        """Reports that the use of *queue* began, ended or that the queue was altered."""
         if queue.notices_use:
             for notice in self.on_use:
                 notice(queue)
@@ -220,7 +220,7 @@ class Delivery:
             self._end(consumer, m.Ok(consumer.request_id))
 
     def _may_have(self, consumer: Consumer) -> bool:
-        """Return whether there may be a message for *consumer* that it has not looked at yet."""
+        """Returns whether there may be a message for *consumer* that it has not looked at yet."""
         queue = consumer.queue
         if consumer.seeks:
             return can_hand(queue) and consumer.prefix in queue.sought
@@ -229,13 +229,13 @@ class Delivery:
         return queue.id in self._context.awake_queues
 
     def _end(self, consumer: Consumer, answer: m.Message | None) -> None:
-        """End a get or a consumer, and send *answer* unless it is None."""
+        """Ends a get or a consumer, and sends *answer* unless it is None."""
         self._leave(self._sessions[consumer.connection], consumer)
         if answer is not None:
             self._context.send(consumer.connection, answer)
 
     def credit(self, session: Session, message: m.Credit) -> None:
-        """Add credit to a consumer. Credit for a consumer that has ended is ignored."""
+        """Adds credit to a consumer. Credit for a consumer that has ended is ignored."""
         consumer = session.consumers.get(message.request_id)
         if consumer is None:
             return
@@ -253,7 +253,7 @@ class Delivery:
         self._context.awake(queue)
 
     def cancel(self, session: Session, message: m.Cancel) -> None:
-        """End a consumer or a get. The client may still settle what it has leased."""
+        """Ends a consumer or a get. The client may still settle what it has leased."""
         consumer = session.consumers.get(message.request_id)
         if consumer is None:
             return  # It ended before the cancellation arrived, and its answer was sent.
@@ -262,12 +262,12 @@ class Delivery:
         self._context.send(session.connection, ended)
 
     def pump(self, budget_rows: int) -> None:
-        """Hand out messages to consumers with credit, until the turn has used its rows."""
+        """Hands out messages to consumers with credit, until the turn has used its rows."""
         self._feed_starved()
         self._pump.run(budget_rows)
 
     def go_on(self, connection: int) -> None:
-        """Resume the consumers of a connection that was held."""
+        """Resumes the consumers of a connection that was held."""
         session = self._sessions.get(connection)
         if session is None:
             return
@@ -279,7 +279,7 @@ class Delivery:
             self._context.awake(consumer.queue)
 
     def _feed_starved(self) -> None:
-        """Wake the queues whose next message had no room, once there is room."""
+        """Wakes the queues whose next message had no room, once there is room."""
         outflow = self._context.outflow
         if outflow.is_tight or not outflow.starved:
             return
@@ -290,7 +290,7 @@ class Delivery:
         outflow.starved.clear()
 
     def queue_altered(self, queue: Queue) -> None:
-        """Refuse the waiting gets if *queue* is inhibited now; otherwise wake its consumers."""
+        """Refuses the waiting gets if *queue* is inhibited now; otherwise wakes its consumers."""
         if queue.bounds.get_inhibit:
             error = get_inhibited(queue.name)
             for consumer in [waiting for waiting in queue.all_consumers() if waiting.is_get]:
@@ -303,7 +303,7 @@ class Delivery:
             self.used(queue)
 
     def queue_deleted(self, queue: Queue) -> None:
-        """End the consumers and leases of a queue that was deleted."""
+        """Ends the consumers and leases of a queue that was deleted."""
         for consumer in list(queue.all_consumers()):
             self._leave(self._sessions[consumer.connection], consumer)
             text = f"queue {queue.name} was deleted"
@@ -315,7 +315,7 @@ class Delivery:
         self.used(queue)
 
     def close(self, session: Session) -> None:
-        """Forget the consumers of a closed connection and return its leased messages."""
+        """Forgets the consumers of a closed connection and returns its leased messages."""
         for consumer in list(session.consumers.values()):
             self._leave(session, consumer)
         for reader in session.readers.values():

@@ -49,7 +49,7 @@ class SettlePart(NamedTuple):
 
 
 def parts_of(settle: m.Settle, handles_max: int) -> Iterator[SettlePart]:
-    """Yield *settle* in pieces of at most *handles_max* handles; unread ones from the back."""
+    """Yields *settle* in pieces of at most *handles_max* handles; unread ones from the back."""
     size = handles_max * m.HANDLE.size
     starts = range(0, len(settle.handles), size)
     if settle.action == m.UNREAD:
@@ -94,7 +94,7 @@ class Pending:
         self.used_ns = 0  # the connection's clock
 
     def drop_reads(self) -> int:
-        """Remove the requests that only read; return how many bytes they used."""
+        """Removes the requests that only read; returns how many bytes they used."""
         reads = [x for x in self.arrivals if x.event is None and type(x.message) in DROPPED]
         if reads:
             self.arrivals = deque(
@@ -118,7 +118,7 @@ class Intake:
         outflow: Outflow | None = None,
         bytes_max: int = 64 * 1024 * 1024,
     ) -> None:
-        """Create an empty intake.
+        """Creates an empty intake.
 
         Args:
             handles_max: the most handles in a piece of a settle.
@@ -139,7 +139,7 @@ class Intake:
         self.bytes = 0
 
     def is_ahead(self, pending: Pending) -> bool:
-        """Return whether so much waits that the connection should not be read from now."""
+        """Returns whether so much waits that the connection should not be read from now."""
         waiting = pending.bytes
         return waiting > 0 and (waiting > AHEAD_MAX_BYTES or self.bytes > self._bytes_max)
 
@@ -152,14 +152,14 @@ class Intake:
         return bool(self._lines)
 
     def of(self, connection: int) -> Pending:
-        """Return the arrivals of *connection* that wait."""
+        """Returns the arrivals of *connection* that wait."""
         found = self._pending.get(connection)
         if found is None:
             found = self._pending[connection] = Pending(connection)
         return found
 
     def message(self, connection: int, message: m.Message, size_bytes: int) -> None:
-        """Add a message of a peer."""
+        """Adds a message of a peer."""
         pending = self.of(connection)
         pending.bytes += size_bytes
         self.bytes += size_bytes
@@ -171,7 +171,7 @@ class Intake:
         self._add(pending, Arrival(message, None, size_bytes))
 
     def event(self, connection: int, event: "Callable[[Broker], None]") -> None:
-        """Add an event after what the connection sent before it."""
+        """Adds an event after what the connection sent before it."""
         self._add(self.of(connection), Arrival(None, event, 0))
 
     def _add(self, pending: Pending, arrival: Arrival) -> None:
@@ -180,7 +180,7 @@ class Intake:
         pending.arrivals.append(arrival)
 
     def _begin_line(self, pending: Pending) -> None:
-        """Add *pending* to a line, without credit for the time it was in none."""
+        """Adds *pending* to a line, without credit for the time it was in none."""
         slot = self._slot - 1
         if pending.used_ns >> SLOT_SHIFT <= slot:
             pending.used_ns = slot << SLOT_SHIFT
@@ -191,7 +191,7 @@ class Intake:
         self._line_up(pending)
 
     def _line_up(self, pending: Pending) -> None:
-        """Add *pending*, which has arrivals, to the line of its slot."""
+        """Adds *pending*, which has arrivals, to the line of its slot."""
         slot = pending.used_ns >> SLOT_SHIFT
         line = self._lines.get(slot)
         if line is None:
@@ -200,15 +200,15 @@ class Intake:
         line.append(pending)
 
     def block(self, connection: int) -> None:
-        """Hold *connection*: its peer has too much unread."""
+        """Holds *connection*: its peer has too much unread."""
         self._outflow.block(connection)
 
     def is_held(self, connection: int) -> bool:
-        """Return whether requests of *connection* wait until its peer has read more answers."""
+        """Returns whether requests of *connection* wait until its peer has read more answers."""
         return connection in self._held
 
     def unblock(self, connection: int) -> None:
-        """Resume *connection*: its peer has read enough."""
+        """Resumes *connection*: its peer has read enough."""
         self._outflow.unblock(connection)
         self._go_on(connection)
 
@@ -224,24 +224,24 @@ class Intake:
         return self._outflow.is_tight
 
     def set_room(self, room_bytes: float) -> None:
-        """Set how much may be sent before peers read something. Long answers wait for it."""
+        """Sets how much may be sent before peers read something. Long answers wait for it."""
         self._outflow.set_room(room_bytes)
         self._use_room()
 
     def _use_room(self) -> None:
-        """Resume connections that wait for room, as many as fit."""
+        """Resumes connections that wait for room, as many as fit."""
         if self._waiting:
             for connection in list(self._waiting)[: self._outflow.long_answers]:
                 self._begin_line(self._waiting.pop(connection))
 
     def end_turn(self) -> None:
-        """Resume the connections for which this turn left enough time or room."""
+        """Resumes the connections for which this turn left enough time or room."""
         for connection in self._outflow.end_turn():
             self._go_on(connection)
         self._use_room()
 
     def close(self, connection: int) -> None:
-        """Forget a closed connection once its arrivals are applied; drop those that only read."""
+        """Forgets a closed connection once its arrivals are applied; drops those that only read."""
         self._outflow.unblock(connection)
         pending = self._pending.get(connection)
         if pending is None:
@@ -262,7 +262,7 @@ class Intake:
     def take(
         self, requests_max: int, bytes_max: int, budget: Budget = ENDLESS
     ) -> Generator[tuple[int, Arrival], None, None]:
-        """Yield arrivals until a bound is reached, from the connection that has used least time.
+        """Yields arrivals until a bound is reached, from the connection that has used least time.
 
         The time until the caller asks for the next arrival counts as used by the connection.
         """
@@ -312,7 +312,7 @@ class Intake:
             self._end_take(slot)
 
     def _sets_apart(self, pending: Pending) -> bool:
-        """Return whether *pending* has to wait; if so, take it out of its line."""
+        """Returns whether *pending* has to wait; if so, takes it out of its line."""
         outflow, arrival = self._outflow, pending.arrivals[0]
         if arrival.event is not None:
             return False
@@ -326,7 +326,7 @@ class Intake:
         return False
 
     def _move(self, pending: Pending, slot: int, share: int) -> None:
-        """Move *pending* to a later slot, unless it has used its share of this turn."""
+        """Moves *pending* to a later slot, unless it has used its share of this turn."""
         used = (pending.used_ns >> SLOT_SHIFT) - slot
         self._had[pending] = had = self._had.get(pending, 0) + used
         if had < share:
@@ -335,7 +335,7 @@ class Intake:
             self._aside.append(pending)
 
     def _end_take(self, slot: int) -> None:
-        """Put the connections that used their share back in line for the next turn."""
+        """Puts the connections that used their share back in line for the next turn."""
         self._slot = max(slot, self._slot)
         while self._slots and not self._lines[self._slots[0]]:
             del self._lines[heappop(self._slots)]
@@ -346,9 +346,9 @@ class Intake:
 
 
 def _nothing(broker: "Broker") -> None:
-    """Do nothing."""
+    """Does nothing."""
 
 
 def _counts(message: m.Message) -> bool:
-    """Return whether *message* counts towards the limit of waiting requests."""
+    """Returns whether *message* counts towards the limit of waiting requests."""
     return type(message) is not SettlePart or message.is_last

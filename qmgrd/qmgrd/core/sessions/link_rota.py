@@ -15,7 +15,7 @@ class LinkRota:
         self._last = ""  # name of the link that sent last
 
     def run(self) -> None:
-        """Let links send their messages, in order of names, starting after the last one."""
+        """Lets links send their messages, in order of names, starting after the last one."""
         awake = self._context.awake_queues
         if not awake:
             return

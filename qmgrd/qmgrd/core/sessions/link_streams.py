@@ -46,7 +46,7 @@ class LinkStreams:
         self._incarnations = int.from_bytes(context.life[:4], "big") << 31
 
     def open(self, session: Session, message: m.LinkOpen) -> None:
-        """Answer a link's sender with the position of its stream; fence older connections."""
+        """Answers a link's sender with the position of its stream; fences older connections."""
         if (
             message.stream_id[:STORE_ID_BYTES] != session.store_id
             or len(session.store_id) != STORE_ID_BYTES
@@ -88,7 +88,7 @@ class LinkStreams:
         self._context.send(session.connection, m.Ok(message.request_id, value))
 
     def _admit(self, session: Session) -> None:
-        """Raise RequestError if a queue manager may not open links to this one.
+        """Raises RequestError if a queue manager may not open links to this one.
 
         A connection that our own link dialled, to fetch messages, was approved by an operator.
         """
@@ -100,7 +100,7 @@ class LinkStreams:
             peers.admit(name, store_id, remedy)
 
     def expel(self, name: str, why: str) -> int:
-        """Close the connections over which *name* sends here, except those dialled from here.
+        """Closes the connections over which *name* sends here, except those dialled from here.
 
         Returns how many there were.
         """
@@ -120,7 +120,7 @@ class LinkStreams:
         return len(found)
 
     def _find(self, session: Session, message: m.LinkOpen) -> LinkInbox:
-        """Return the stream: open, closed in this turn, stored, or new."""
+        """Returns the stream: open, closed in this turn, stored, or new."""
         stream_id, window = message.stream_id, self._context.config.link.window_messages
         found = self.open_streams.get(stream_id) or self._dirty.get(stream_id)
         found = found or link_inbox.load(self._context.tx, stream_id, window)
@@ -132,7 +132,7 @@ class LinkStreams:
         return LinkInbox(stream_id, session.name, inbox, inbox.commit_id)
 
     def _make_room(self, stream_id: bytes) -> None:
-        """Forget the oldest stream of a peer that has reached its limit of streams.
+        """Forgets the oldest stream of a peer that has reached its limit of streams.
 
         A peer has one link to this queue manager. The link begins a new stream when it is created
         again, and its older streams are never opened again.
@@ -158,7 +158,7 @@ class LinkStreams:
         self._context.wrote = True
 
     def _fence(self, inflows: list[Inflow], session: Session) -> None:
-        """Take the paths of a stream from the connections that have them.
+        """Takes the paths of a stream from the connections that have them.
 
         Raises:
             StreamFenced: a newer connection has one of them; this request arrived late.
@@ -183,7 +183,7 @@ class LinkStreams:
                 del self._open_of[store_id]
 
     def ask_commit(self, session: Session, message: m.CommitAsk) -> None:
-        """Report the stored position to a link's sender at the end of this turn."""
+        """Reports the stored position to a link's sender at the end of this turn."""
         inflow = session.streams.get(message.stream)
         if not isinstance(inflow, Inflow):
             raise StreamUnknown(message.stream)
@@ -191,19 +191,19 @@ class LinkStreams:
         self._untold[inflow] = None
 
     def tell(self, session: Session) -> None:
-        """Report to the senders on a closing connection how far their streams are stored."""
+        """Reports to the senders on a closing connection how far their streams are stored."""
         for inflow in session.streams.values():
             if isinstance(inflow, Inflow) and inflow.news:
                 self._context.send(session.connection, inflow.tell())
 
     def close(self, session: Session) -> None:
-        """Free the paths of a closed connection."""
+        """Frees the paths of a closed connection."""
         for inflow in session.streams.values():
             if isinstance(inflow, Inflow):
                 self._let_go(inflow)
 
     def put(self, inflow: Inflow, put: m.Put) -> None:
-        """Store the new records of *put*; report to the sender if one is refused."""
+        """Stores the new records of *put*; reports to the sender if one is refused."""
         stream = inflow.stream
         if put.extras:  # Fields of a later version, which we do not know.
             put = put._replace(extras=[row[:2] for row in put.extras])
@@ -229,7 +229,7 @@ class LinkStreams:
             self._context.send(inflow.session.connection, blocked)
 
     def _take_in_order(self, inflow: Inflow, put: m.Put) -> None:
-        """Store *put* record by record, then the puts that waited for it; stop at a refusal.
+        """Stores *put* record by record, then the puts that waited for it; stops at a refusal.
 
         A long line is stored in slices, one per turn. The sender gets no report in between.
         """
@@ -255,7 +255,7 @@ class LinkStreams:
         return bool(self._draining)
 
     def drain(self) -> Iterator[tuple[int, RemoteProtocolError]]:
-        """Continue with the lines that the last turn could not finish.
+        """Continues with the lines that the last turn could not finish.
 
         Yields the connections whose waiting puts break the protocol, with the error.
         """
@@ -277,7 +277,7 @@ class LinkStreams:
                 yield inflow.session.connection, error
 
     def _take(self, inflow: Inflow, put: m.Put) -> bool:
-        """Store the new records of *put*; return whether all of them are stored now."""
+        """Stores the new records of *put*; returns whether all of them are stored now."""
         stream = inflow.stream
         if not put.queue:
             stream.skip(put)
@@ -294,7 +294,7 @@ class LinkStreams:
         return not held_back
 
     def _receive(self, stream: LinkInbox, put: m.Put) -> list[tuple[int, RequestError]]:
-        """Store the new records of a link's *put*; return the ids that were refused, and why."""
+        """Stores the new records of a link's *put*; returns the ids that were refused, and why."""
         context = self._context
         if not route.goes_on(put.queue, context.name):
             return self._store(stream, put)
@@ -348,13 +348,13 @@ class LinkStreams:
     def _no_pages(
         self, stream: LinkInbox, put: m.Put, fitting: int
     ) -> list[tuple[int, RequestError]]:
-        """Refuse the records of *put* after the first *fitting* ones."""
+        """Refuses the records of *put* after the first *fitting* ones."""
         stream.inbox.check(put.first_id + len(put.records) - 1)
         missing = stream.inbox.missing(put.first_id + fitting, len(put.records) - fitting)
         return [(seq_id, self._context.no_pages()) for seq_id in missing]
 
     def end_turn(self) -> None:
-        """Write the rows of the streams that changed, and answer their senders."""
+        """Writes the rows of the streams that changed, and answers their senders."""
         for stream in self._dirty.values():
             rows.put(self._context.tx, stream.key, stream.encode())
             self._context.wrote = True
@@ -372,7 +372,7 @@ class LinkStreams:
                 del self._untold[inflow]
 
     def inbound(self, rows_max: int) -> tuple[list[dict[str, object]], int]:
-        """Return up to *rows_max* connected links that lead here, and how many exist."""
+        """Returns up to *rows_max* connected links that lead here, and how many exist."""
         found = list(self.open_streams.values())
         rows: list[dict[str, object]] = [
             {
@@ -393,7 +393,7 @@ class LinkStreams:
 
 
 def _singles(put: m.Put) -> Iterator[m.Put]:
-    """Yield each record of *put* as a put of its own."""
+    """Yields each record of *put* as a put of its own."""
     extras = dict(put.extras)
     for index, record in enumerate(put.records):
         told = [[0, extras[index]]] if index in extras else []

@@ -42,7 +42,7 @@ class Pump:
         self._rows_max = context.turn_rows  # beyond it, nothing is handed out
 
     def run(self, budget_rows: int) -> None:
-        """Hand out messages to consumers with credit, until the turn has used its rows."""
+        """Hands out messages to consumers with credit, until the turn has used its rows."""
         context = self._context
         self._rows_max = budget_rows
         is_over = False
@@ -57,7 +57,7 @@ class Pump:
             is_over = context.budget.is_over
 
     def _pump_queue(self, queue: Queue) -> None:
-        """Give a share to each consumer of *queue* that wants messages, in rotation."""
+        """Gives a share to each consumer of *queue* that wants messages, in rotation."""
         if queue.ready <= 0:
             queue.sought.clear()  # Each message that becomes available later marks it again.
         allowed = queue.breaker.lets(self._context.now.ms, queue.leases)
@@ -74,11 +74,11 @@ class Pump:
             self._context.awake_queues[queue.id] = queue  # For the consumers not asked yet.
 
     def _is_late(self, asked: int = 0) -> bool:
-        """Return whether the turn is out of time; checked at every 16th consumer *asked*."""
+        """Returns whether the turn is out of time; checked at every 16th consumer *asked*."""
         return not asked % LOOK_EACH and self._context.budget.is_over
 
     def _pump_rotation(self, queue: Queue, allowed: int | None) -> bool:
-        """Hand out in rotation; return whether that changed anything.
+        """Hands out in rotation; returns whether that changed anything.
 
         Consumers that search for their messages may use up the turn's rows and find nothing. Then
         the first ones of the rotation are not asked until the next turn. If one consumer outside of
@@ -116,7 +116,7 @@ class Pump:
         return moved
 
     def _pump_seeking(self, queue: Queue, allowed: int | None) -> bool:
-        """Hand out to consumers for which an index has a message; return whether it had any."""
+        """Hands out to consumers for which an index has a message; returns whether it had any."""
         moved, first = False, next(iter(queue.sought))
         for prefix in list(queue.sought):
             if moved and allowed:
@@ -128,7 +128,7 @@ class Pump:
         return moved
 
     def _pump_sought(self, queue: Queue, prefix: bytes, allowed: int | None) -> bool:
-        """Hand out in rotation to consumers that seek *prefix*; return whether any got one."""
+        """Hands out in rotation to consumers that seek *prefix*; returns whether any got one."""
         moved = False
         seeking = queue.seeking.get(prefix, OrderedDict())
         for consumer in list(seeking):
@@ -141,16 +141,16 @@ class Pump:
         return moved
 
     def _end_waits(self, queue: Queue) -> None:
-        """End the gets whose wait is over, as no message is left for them."""
+        """Ends the gets whose wait is over, as no message is left for them."""
         for consumer in list(queue.ending):
             self._end(consumer, m.Ok(consumer.request_id))
 
     def _may_have(self, consumer: Consumer) -> bool:
-        """Return whether *consumer* may be sent a message now."""
+        """Returns whether *consumer* may be sent a message now."""
         return consumer.wants and consumer.connection not in self._outflow.held
 
     def _hand(self, queue: Queue, consumer: Consumer, share: int) -> bool:
-        """Lease a share to *consumer*; return whether that changed anything."""
+        """Leases a share to *consumer*; returns whether that changed anything."""
         context, outflow = self._context, self._outflow
         consumer.frame_bytes, consumer.lacks_room = outflow.frame_bytes, False
         damaged_before = queue.counters.damaged
@@ -186,7 +186,7 @@ class Pump:
         return True
 
     def _take(self, queue: Queue, consumer: Consumer, share: int) -> tuple[list[bytes], bool]:
-        """Return delivery items for *consumer*, and whether nothing more is available to it.
+        """Returns delivery items for *consumer*, and whether nothing more is available to it.
 
         Raises:
             MatchInconsistent: nothing is leased.
@@ -207,13 +207,13 @@ class Pump:
 
 
 def refusal(consumer: Consumer, error: RequestError) -> m.Error:
-    """Return the answer to a get that cannot continue."""
+    """Returns the answer to a get that cannot continue."""
     return m.Error(
         consumer.request_id, error.code, error.error_class, error.retry_after_ms, error.text
     )
 
 
 def can_hand(queue: Queue) -> bool:
-    """Return whether *queue* has a message that may be handed out."""
+    """Returns whether *queue* has a message that may be handed out."""
     bounds = queue.bounds
     return queue.ready > 0 and len(queue.leases) < bounds.leases_max and not bounds.get_inhibit

@@ -23,7 +23,7 @@ class Readers:
         self._context = context
 
     def of_consumer(self, session: Session, queue: Queue, order: int) -> Reader | None:
-        """Return the reader of a consumer or of a get that names none; None if it needs none."""
+        """Returns the reader of a consumer or of a get that names none; None if it needs none."""
         if order == m.PHYSICAL:
             return None
         reader = Reader(session.connection, session.name, queue.id, order)
@@ -31,7 +31,7 @@ class Readers:
         return reader
 
     def find(self, session: Session, queue: Queue, number: int) -> Reader:
-        """Return reader *number* of *session*; create it if it does not exist.
+        """Returns reader *number* of *session*; creates it if it does not exist.
 
         Raises:
             RequestError: CONSUMERS_EXHAUSTED; VALUE_INVALID if it reads another queue.
@@ -56,14 +56,14 @@ class Readers:
         return found
 
     def close(self, queue: Queue, reader: Reader) -> None:
-        """Free a reader's groups; others get them once its leased messages are settled."""
+        """Frees a reader's groups; others get them once its leased messages are settled."""
         for group_id in queue.groups.holds.close(reader):
             queue.groups.touch(group_id)
         self._context.touch(queue)
 
 
 def got_in_physical_order(queue: Queue, tx: Transaction, reader: Reader, item: bytes) -> None:
-    """Put a reader into the group of the message it just got in physical order, or in none."""
+    """Puts a reader into the group of the message it just got in physical order, or in none."""
     group = index.selected_by(item[m.DELIVERY_BYTES :])[1]
     _, arrival, *_ = m.DELIVERY.unpack_from(item)
     is_member = queue.leases[arrival].key[keys.POSITION_AT] == keys.LANE_GROUPED
@@ -83,6 +83,6 @@ def got_in_physical_order(queue: Queue, tx: Transaction, reader: Reader, item: b
 
 
 def leave_group(queue: Queue, group_id: bytes) -> None:
-    """Remove a group's reader from the group."""
+    """Removes a group's reader from the group."""
     queue.groups.holds.let_go(group_id)
     queue.groups.touch(group_id)

@@ -10,7 +10,7 @@ TEXTS_MAX = 100  # of one answer
 
 
 def shortened(refused: list[list[Any]]) -> list[list[Any]]:
-    """Return the rows [id, code, text] of *refused*; rows after TEXTS_MAX lose their text."""
+    """Returns the rows [id, code, text] of *refused*; rows after TEXTS_MAX lose their text."""
     if len(refused) <= TEXTS_MAX:
         return refused
     bare = ([number, code, ""] for number, code, _ in refused[TEXTS_MAX:])

@@ -18,7 +18,7 @@ class Removal:
         self._jobs = jobs
 
     def remove(self, name: str) -> int:
-        """Delete the queue or subscription *name* at once; return how many messages it had.
+        """Deletes the queue or subscription *name* at once; returns how many messages it had.
 
         Its consumers end. A job removes its messages.
         """

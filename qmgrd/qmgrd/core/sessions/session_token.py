@@ -19,17 +19,17 @@ class SessionTokens:
     """Issues tokens, and checks those that clients show."""
 
     def __init__(self, secret: bytes, salt: bytes) -> None:
-        """Use the *secret* key of the store, and a *salt* that differs at each start."""
+        """Uses the *secret* key of the store, and a *salt* that differs at each start."""
         self._secret = secret
         self._salt = salt
 
     def new(self, connection: int) -> bytes:
-        """Return the token of a new session, which begins on *connection*."""
+        """Returns the token of a new session, which begins on *connection*."""
         seed = self._salt + connection.to_bytes(8, "big")
         return self._signed(self._hash(seed, b"session id"))
 
     def session_id(self, token: bytes) -> bytes:
-        """Return the session of *token*, or b"" if this store did not issue it."""
+        """Returns the session of *token*, or b"" if this store did not issue it."""
         session_id = token[:SESSION_ID_BYTES]
         return session_id if compare_digest(token, self._signed(session_id)) else b""
 

@@ -39,13 +39,13 @@ class Settlements:
         return bool(self._returns.waiting)
 
     def settle(self, session: Session, message: m.Settle) -> None:
-        """Settle the messages that the handles of *message* name."""
+        """Settles the messages that the handles of *message* name."""
         session.exceptions += self._settle(session, message, 0)
         session.settled_id = message.settle_id
         self._context.answering[session.connection] = session
 
     def settle_part(self, session: Session, part: SettlePart) -> None:
-        """Settle a piece of a long settle; the last piece sends the answer."""
+        """Settles a piece of a long settle; the last piece sends the answer."""
         session.part_exceptions += self._settle(session, part.settle, part.first_index)
         if part.is_last:
             session.exceptions += session.part_exceptions
@@ -54,7 +54,7 @@ class Settlements:
             self._context.answering[session.connection] = session
 
     def _settle(self, session: Session, message: m.Settle, first_index: int) -> list[list[int]]:
-        """Settle the handles; return those that failed, as rows [index, code]."""
+        """Settles the handles; returns those that failed, as rows [index, code]."""
         queue = self._catalogue.by_id.get(message.queue_id)
         if queue is None or queue.is_transmission:
             # The queue was deleted with its messages, or only its link may settle them.
@@ -74,7 +74,7 @@ class Settlements:
         return [[message.settle_id, first_index + index, code] for index, code in failed]
 
     def _rows_of(self, queue: Queue, handles: bytes) -> int:
-        """Return about how many rows change if *handles* are settled."""
+        """Returns about how many rows change if *handles* are settled."""
         if not self._context.is_small:
             return 2 * len(handles) // m.HANDLE.size
         found = (queue.leases.get(arrival) for _, arrival, _ in m.HANDLE.iter_unpack(handles))
@@ -120,7 +120,7 @@ class Settlements:
             self._returns.give_back(lease, _how(message))
 
     def _renew(self, session: Session, queue: Queue, lease: Lease, lease_ms: int) -> None:
-        """Let the holder of a message keep it for *lease_ms* from now."""
+        """Lets the holder of a message keep it for *lease_ms* from now."""
         lease_ms = lease_ms or lease.lessee.lease_ms
         lessee = session.lessee(queue, lease_ms)
         lease.lessee.leases.pop(lease.arrival, None)
@@ -129,7 +129,7 @@ class Settlements:
         self.watch(lessee)
 
     def watch(self, lessee: Lessee) -> None:
-        """Set the timer of *lessee* to the end of its oldest lease."""
+        """Sets the timer of *lessee* to the end of its oldest lease."""
         if lessee.timer_set or not lessee.leases:
             return
         lessee.timer_set = True
@@ -150,7 +150,7 @@ class Settlements:
         self.watch(lessee)
 
     def close(self, session: Session) -> None:
-        """Return what a closed connection had leased, in slices."""
+        """Returns what a closed connection had leased, in slices."""
         for lessee in session.holders():
             if lessee.leases:
                 self._context.event(
@@ -168,13 +168,13 @@ class Settlements:
         self._units.close(session)
 
     def return_leases(self) -> None:
-        """Return a slice of what lost connections held, after the timers of this turn."""
+        """Returns a slice of what lost connections held, after the timers of this turn."""
         self._ends_left = left = min(RETURNS_PER_TURN, self._context.slice_rows)
         self._returns.slice(left)
 
 
 def _is_own(session: Session, lease: Lease, message: m.Settle) -> bool:
-    """Return whether *session* may settle *lease* as *message* says.
+    """Returns whether *session* may settle *lease* as *message* says.
 
     Renewing a lease does not move it to another connection. A unit of work settles its own leases.
     """
@@ -187,7 +187,7 @@ def _is_own(session: Session, lease: Lease, message: m.Settle) -> bool:
 
 
 def _how(message: m.Settle) -> How:
-    """Return how a message returns to its queue when *message* settles it."""
+    """Returns how a message returns to its queue when *message* settles it."""
     how = RELEASED._replace(delay_ms=message.delay_ms, reason=message.reason, text=message.text)
     if message.action == m.REJECT:
         return how._replace(rejected=True, code=int(ErrorCode.MESSAGE_REJECTED))

@@ -46,7 +46,7 @@ class Streams:
         self.producer_count = 0
 
     def open_producer(self, session: Session, message: m.ProducerOpen) -> None:
-        """Answer with the stream's number and position; fence the connection that had it."""
+        """Answers with the stream's number and position; fences the connection that had it."""
         if len(message.producer_id) != 16:
             raise FieldInvalid("ProducerOpen", "producer_id", "is not 16 bytes")
         session.check_streams()
@@ -77,12 +77,12 @@ class Streams:
         self._context.send(session.connection, m.Ok(message.request_id, value))
 
     def knows(self, producer_id: bytes) -> bool:
-        """Return whether the store has a row for that producer."""
+        """Returns whether the store has a row for that producer."""
         key = keys.SPACE_PRODUCER + producer_id
         return key in self._dirty or self._context.tx.get(key) is not None
 
     def _make_room(self, message: m.ProducerOpen) -> None:
-        """Forget an idle producer for a new one if the store has as many as it may have."""
+        """Forgets an idle producer for a new one if the store has as many as it may have."""
         context = self._context
         if self.producer_count < context.config.producer.producers_max or message.resume:
             return
@@ -91,7 +91,7 @@ class Streams:
             self.producer_count -= 1
 
     def _fence(self, producer_id: bytes, session: Session) -> None:
-        """Give a producer to *session*, and close the connection that had it.
+        """Gives a producer to *session*, and closes the connection that had it.
 
         Raises:
             StreamFenced: a newer connection has it; this request arrived late.
@@ -112,7 +112,7 @@ class Streams:
             self._context.close(older.connection, fenced.code, str(fenced))
 
     def put(self, session: Session, message: m.Put) -> None:
-        """Store the records, or refuse them one by one; the answer leaves with the turn."""
+        """Stores the records, or refuses them one by one; the answer leaves with the turn."""
         stream = session.streams.get(message.stream)
         if stream is None:
             raise StreamUnknown(message.stream)
@@ -143,7 +143,7 @@ class Streams:
         sender.used_ms = self._context.now.ms
 
     def _answers(self, session: Session, stream: int) -> Answers:
-        """Return the answers that the stream gets at the end of the turn."""
+        """Returns the answers that the stream gets at the end of the turn."""
         answers = session.answers.get(stream)
         if answers is None:
             answers = session.answers[stream] = Answers()
@@ -151,7 +151,7 @@ class Streams:
         return answers
 
     def commit(self, session: Session, message: m.UnitCommit) -> None:
-        """Commit a unit of work. A commit is numbered like a put and can be repeated safely."""
+        """Commits a unit of work. A commit is numbered like a put and can be repeated safely."""
         sender = session.streams.get(message.stream)
         if not isinstance(sender, Producer):
             raise StreamUnknown(message.stream)
@@ -174,7 +174,7 @@ class Streams:
     def _store(
         self, name: str, batch: list[bytes], sender: Producer, answers: Answers, ids: Sequence[int]
     ) -> list[tuple[int, RequestError]]:
-        """Put *batch* on queue *name*; return which records were refused, and why."""
+        """Puts *batch* on queue *name*; returns which records were refused, and why."""
         try:
             queue, target, done = client_put.store(
                 self._context, self._catalogue, self._dead_letters, name, batch
@@ -200,14 +200,14 @@ class Streams:
         topic: str,
         refused: list[tuple[int, RequestError]],
     ) -> None:
-        """Report to a publisher how many subscriptions match each of its publications."""
+        """Reports to a publisher how many subscriptions match each of its publications."""
         if refused:
             left_out = {index for index, _ in refused}
             ids = [seq_id for index, seq_id in enumerate(ids) if index not in left_out]
         committed.add_matches(answers.matched, ids, len(self._catalogue.topics.match(topic)))
 
     def end_turn(self) -> None:
-        """Write the rows of the streams that changed, and answer their senders."""
+        """Writes the rows of the streams that changed, and answers their senders."""
         for key, stream in self._dirty.items():
             row = stream.encode()
             rows.put(self._context.tx, key, row)
@@ -220,7 +220,7 @@ class Streams:
         self.links.end_turn()
 
     def _part_from(self, sender: Producer) -> None:
-        """Close the connection of a producer whose row keeps growing.
+        """Closes the connection of a producer whose row keeps growing.
 
         The producer sees its refusals when it opens the stream again. Its next put marks them as
         seen, and the row is short again.
@@ -235,7 +235,7 @@ class Streams:
             )
 
     def answer(self, session: Session) -> None:
-        """Answer the puts of *session* in this turn, with one message per stream."""
+        """Answers the puts of *session* in this turn, with one message per stream."""
         for number, answers in session.answers.items():
             stream = session.streams.get(number)
             if isinstance(stream, Producer):
@@ -248,7 +248,7 @@ class Streams:
         session.answers.clear()
 
     def close(self, session: Session) -> None:
-        """Free the streams of a closed connection."""
+        """Frees the streams of a closed connection."""
         self.links.close(session)
         for stream in session.streams.values():
             if isinstance(stream, Producer) and self._holders.get(stream.producer_id) is session:

@@ -49,7 +49,7 @@ class Subscriptions:
         delivery.on_use.append(self.used)
 
     def load(self) -> None:
-        """End subscriptions whose connections the last stop closed; resume the others."""
+        """Ends subscriptions whose connections the last stop closed; resumes the others."""
         for found in list(self._topics.subscriptions.values()):
             if not found.is_durable:
                 self._leaving[found.name] = found
@@ -58,7 +58,7 @@ class Subscriptions:
         self.look_after_schedule(set(self._topics.intervals.in_force))
 
     def find(self, name: str) -> Subscription:
-        """Return the subscription *name*.
+        """Returns the subscription *name*.
 
         Raises:
             RequestError: SUBSCRIPTION_UNKNOWN, or the code for what else has that name.
@@ -81,7 +81,7 @@ class Subscriptions:
         *,
         retained: bool,
     ) -> Subscription:
-        """Return the subscription *name*, created if it does not exist; "" gets a new name.
+        """Returns the subscription *name*, created if it does not exist; "" gets a new name.
 
         Raises:
             RequestError: TOPIC_INVALID, NAME_INVALID, VALUE_INVALID, SELECTOR_INVALID,
@@ -109,7 +109,7 @@ class Subscriptions:
         return found
 
     def _is_retained(self, found: Subscription) -> bool:
-        """Return whether a retained publication for it exists, or is being stored."""
+        """Returns whether a retained publication for it exists, or is being stored."""
         tx, prefix = self._context.tx, prefix_of(found.filter)
         is_going_out = tx.get(keys.FAN_OUT) is not None
         is_going_out |= keys.PUBLICATIONS_ID in self._context.dirty_queues  # in this turn
@@ -118,7 +118,7 @@ class Subscriptions:
     def _make(
         self, session: Session, topic: str, name: str, where: str, given: dict[str, Any]
     ) -> Subscription:
-        """Define a new subscription."""
+        """Defines a new subscription."""
         catalogue, context = self._catalogue, self._context
         publications = catalogue.system(PUBLICATIONS)
         is_proxy = "@" in name
@@ -172,7 +172,7 @@ class Subscriptions:
         )
 
     def unsubscribe(self, name: str) -> int:
-        """End a subscription and delete its messages; return how many it had.
+        """Ends a subscription and deletes its messages; returns how many it had.
 
         Raises:
             RequestError: SUBSCRIPTION_UNKNOWN, JOBS_EXHAUSTED.
@@ -182,7 +182,7 @@ class Subscriptions:
         return self._removal.remove(found.name)
 
     def close(self, session: Session) -> None:
-        """End the subscriptions of a closed connection that are not durable."""
+        """Ends the subscriptions of a closed connection that are not durable."""
         for name in session.subscriptions:
             if (found := self._topics.subscriptions.get(name)) is not None:
                 self._leaving[name] = found
@@ -193,7 +193,7 @@ class Subscriptions:
         return bool(self._leaving) and len(self._jobs.running) < ENDING_MAX
 
     def end_leaving(self) -> None:
-        """End subscriptions of closed connections, as many as this turn has rows for."""
+        """Ends subscriptions of closed connections, as many as this turn has rows for."""
         context, is_over = self._context, False
         while self.can_go_on and context.rows < context.turn_rows and not is_over:
             name, found = self._leaving.popitem()
@@ -204,7 +204,7 @@ class Subscriptions:
             is_over = context.budget.is_over
 
     def suspend(self, found: Subscription, *, suspended: bool) -> None:
-        """Suspend or resume deliveries to a subscription."""
+        """Suspends or resumes deliveries to a subscription."""
         if found.is_suspended != suspended:
             row = {key: value for key, value in found.row.items() if key != "suspended"}
             self._catalogue.store_row(found.name, row | ({"suspended": True} if suspended else {}))
@@ -212,18 +212,18 @@ class Subscriptions:
             self._context.event(event, subscription=found.name)
 
     def healthy(self, found: Subscription, by: str) -> Job | None:
-        """Resume a subscription, and send what is parked for it if its topics say so."""
+        """Resumes a subscription, and sends what is parked for it if its topics say so."""
         self.suspend(found, suspended=False)
         return self._send_parked(found, HEALTHY, by)
 
     def used(self, queue: Queue) -> None:
-        """Send what awaited the subscriber's return, if *queue* belongs to a subscription."""
+        """Sends what awaited the subscriber's return, if *queue* belongs to a subscription."""
         found = self._topics.subscriptions.get(queue.name)
         if found is not None and queue.has_consumers:
             self._send_awaited(found, queue)
 
     def _send_awaited(self, found: Subscription, queue: Queue) -> None:
-        """Send what awaited a subscriber's return; later if many return at once."""
+        """Sends what awaited a subscriber's return; later if many return at once."""
         awaited, context = self._topics.awaited, self._context
         if queue.id not in awaited:
             return
@@ -250,7 +250,7 @@ class Subscriptions:
         )
 
     def look_after_schedule(self, changed: set[int]) -> None:
-        """Start or stop the timer for topics that republish parked messages periodically.
+        """Starts or stops the timer for topics that republish parked messages periodically.
 
         Args:
             changed: the intervals that topics may have begun or ceased to use.
@@ -265,7 +265,7 @@ class Subscriptions:
             self._schedule = self._context.timers.at(now_ms + SCHEDULE_MS, self._look_at_schedule)
 
     def _look_at_schedule(self) -> None:
-        """Start sending what is parked for the topics whose interval is due."""
+        """Starts sending what is parked for the topics whose interval is due."""
         context, self._schedule = self._context, None
         running = {job.row.get("interval") for job in self._jobs.running.values()}
         parked = context.tx.scan(keys.SPACE_PARKED, keys.after(keys.SPACE_PARKED))

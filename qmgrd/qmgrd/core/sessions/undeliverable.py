@@ -74,7 +74,7 @@ class Undeliverable:
     def refuse(
         self, stream: LinkInbox, put: m.Put, refused: list[tuple[int, RequestError]]
     ) -> tuple[int, RequestError] | None:
-        """Give up the records of *put* that were refused often enough.
+        """Gives up the records of *put* that were refused often enough.
 
         Returns:
             The first id that is still refused, and why; None if all are given up.
@@ -103,7 +103,7 @@ class Undeliverable:
         return held_back
 
     def _known(self, stream: LinkInbox, queue: str, error: RequestError) -> dict[int, Refusal]:
-        """Return the refusals of *stream*; report the first one as an event."""
+        """Returns the refusals of *stream*; reports the first one as an event."""
         known = self._streams.get(stream.stream_id)
         if known is None:
             known = self._streams[stream.stream_id] = {}
@@ -128,7 +128,7 @@ class Undeliverable:
         }
 
     def forget_held(self, stream: LinkInbox) -> None:
-        """Forget the messages of *stream* that are stored, deleted at the sender or given up."""
+        """Forgets the messages of *stream* that are stored, deleted at the sender or given up."""
         known = self._streams.get(stream.stream_id)
         if known is None:
             return
@@ -138,7 +138,7 @@ class Undeliverable:
             del self._streams[stream.stream_id]
 
     def describe(self, stream_id: bytes) -> dict[str, Any]:
-        """Return the first refused message of a stream for people; all None if there is none."""
+        """Returns the first refused message of a stream for people; all None if there is none."""
         known = self._streams.get(stream_id)
         if not known:
             return {"blocked_id": None, "blocked_queue": None, "tries_left": None, "error": ""}
@@ -155,11 +155,11 @@ class Undeliverable:
 
 
 def _is_hopeless(error: RequestError) -> bool:
-    """Return whether a message is refused for good, not only until a unit of work ends."""
+    """Returns whether a message is refused for good, not only until a unit of work ends."""
     return error.code in HOPELESS and not error.retry_after_ms
 
 
 def _of_both(error: RequestError, cause: RequestError) -> RequestError:
-    """Return why a message is refused that cannot be a dead letter either."""
+    """Returns why a message is refused that cannot be a dead letter either."""
     text = f"{error.text}; nor can {DEAD_LETTERS} take it: {cause}"
     return RequestError(error.code, text, error.retry_after_ms)

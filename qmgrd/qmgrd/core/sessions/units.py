@@ -42,7 +42,7 @@ class Units:
         self._held_bytes = 0  # of the puts of all units, in memory
 
     def begin(self, session: Session, message: m.UnitBegin) -> None:
-        """Begin a unit."""
+        """Begins a unit."""
         limits = self._context.config.unit
         if message.unit in session.units:
             raise RequestError(
@@ -70,7 +70,7 @@ class Units:
         return unit
 
     def put(self, session: Session, message: m.UnitPut) -> None:
-        """Hold puts until the commit."""
+        """Holds puts until the commit."""
         unit = self._find(session, message.unit)
         queue, target = self._destination(message)
         batch, bound_for = message.records, target.encode()
@@ -110,7 +110,7 @@ class Units:
             raise
 
     def _plain_max_bytes(self, unit: Unit, queue: Queue, batch: list[bytes]) -> int:
-        """Return how long a plain record of *batch* may be; 0 if some may not fit."""
+        """Returns how long a plain record of *batch* may be; 0 if some may not fit."""
         size = puts.bytes_max(batch)
         rows = (ROWS_OF_A_GET + 1) * len(batch) + size // entries.VALUE_MAX_BYTES
         try:
@@ -124,7 +124,7 @@ class Units:
     def _hold_plain(
         self, unit: Unit, queue: Queue, batch: list[bytes], bound_for: bytes, plain_max: int
     ) -> list[Prepared]:
-        """Add the plain puts at the start of *batch*, which fits, to *unit*; return them."""
+        """Adds the plain puts at the start of *batch*, which fits, to *unit*; returns them."""
         if not plain_max or not puts.looks_plain(queue, batch[0]):
             return []
         context = self._context
@@ -135,7 +135,7 @@ class Units:
         return found
 
     def _hold(self, unit: Unit, queue: Queue, record: bytes, bound_for: bytes) -> list[Prepared]:
-        """Add a put to *unit*.
+        """Adds a put to *unit*.
 
         Raises:
             RequestError: why it is refused.
@@ -163,7 +163,7 @@ class Units:
     def _keep(
         self, unit: Unit, queue: Queue, found: list[Prepared], bound_for: bytes, rows: int
     ) -> None:
-        """Add the checked puts *found* to *unit*, each with its arrival number."""
+        """Adds the checked puts *found* to *unit*, each with its arrival number."""
         index_prefix, has_place = queue.origins.index_prefix(bound_for), not queue.is_transmission
         held = [
             Held(queue, x, queue.next_arrival() if has_place else 0, index_prefix + x.trailer)
@@ -173,7 +173,7 @@ class Units:
         self._context.rows += len(held)
 
     def _let_go(self, unit: Unit) -> list[Held]:
-        """Remove the puts of *unit* and return them."""
+        """Removes the puts of *unit* and returns them."""
         self._held_bytes -= unit.held_bytes
         return unit.let_go()
 
@@ -197,7 +197,7 @@ class Units:
             self._check_memory(unit.session.unit_bytes + more, self._held_bytes + more)
 
     def _check_memory(self, own_bytes: int, all_bytes: int) -> None:
-        """Raise UNITS_EXHAUSTED if one connection, or all together, would hold too much."""
+        """Raises UNITS_EXHAUSTED if one connection, or all together, would hold too much."""
         limits = self._context.config.unit
         for held, most, whose, remedy in (
             (
@@ -221,7 +221,7 @@ class Units:
                 )
 
     def take(self, session: Session, number: int, queue: Queue, lease: Lease) -> None:
-        """Lease a message to a unit of work; its commit removes the message.
+        """Leases a message to a unit of work; its commit removes the message.
 
         Raises:
             RequestError: UNIT_UNKNOWN; UNIT_TOO_LARGE; LEASE_LOST if another connection holds it.
@@ -239,7 +239,7 @@ class Units:
         queue.leases[lease.arrival] = lessee.leases[lease.arrival] = taken
 
     def commit(self, session: Session, message: m.UnitCommit) -> None:
-        """Apply a whole unit in this turn.
+        """Applies a whole unit in this turn.
 
         Raises:
             RequestError: UNIT_BACKED_OUT, UNIT_INCOMPLETE: none of it was applied, and it is over.
@@ -270,7 +270,7 @@ class Units:
             context.touch(queue)
 
     def _carried(self, unit: Unit) -> Iterator[bytes]:
-        """Yield the publications of *unit* once for each link that carries them."""
+        """Yields the publications of *unit* once for each link that carries them."""
         for held in unit.puts:
             if held.queue.is_publications:
                 proxies = self._catalogue.topics.proxies_of(held.prepared.target.decode())
@@ -287,7 +287,7 @@ class Units:
             self._returns.count(queue, len(leases), 0)
 
     def _check(self, session: Session, unit: Unit, message: m.UnitCommit) -> None:
-        """Raise, and back *unit* out, if it does not hold what the commit expects."""
+        """Raises, and backs *unit* out, if it does not hold what the commit expects."""
         gone = [held.queue.name for held in unit.puts if held.queue.deleted]
         gone += [x.queue.name for x in unit.lessees.values() if x.queue.deleted]
         if gone:
@@ -306,14 +306,14 @@ class Units:
             )
 
     def backout(self, session: Session, message: m.UnitBackout) -> None:
-        """Undo a unit."""
+        """Undos a unit."""
         unit = self._find(session, message.unit)
         value = [len(unit.puts), unit.gets]
         self.undo(session, unit, BACKED_OUT._replace(reason=message.reason, text=message.text))
         self._context.send(session.connection, m.Ok(message.request_id, value))
 
     def undo(self, session: Session, unit: Unit, how: How = BACKED_OUT) -> None:
-        """Discard *unit*; its gets return to their original positions.
+        """Discards *unit*; its gets return to their original positions.
 
         They return at the end of this turn, or over several turns if they exceed a slice.
         """
@@ -336,19 +336,19 @@ class Units:
         self.undo(session, unit)
 
     def close(self, session: Session, how: How = BACKED_OUT) -> None:
-        """Back out the units of a closed connection."""
+        """Backs out the units of a closed connection."""
         for unit in list(session.units.values()):
             self.undo(session, unit, how)
 
 
 def _rows_of_a_get(lease: Lease) -> int:
-    """Return about how many rows change when a leased message is consumed."""
+    """Returns about how many rows change when a leased message is consumed."""
     rows = lane.ROWS_OF_A_PUT if lease.is_plain else ROWS_OF_A_GET
     return rows + entries.rows_of(lease.size)
 
 
 def _more_rows(prepared: Prepared) -> int:
-    """Return how many rows lead to a put, in addition to its UID."""
+    """Returns how many rows lead to a put, in addition to its UID."""
     correlation_id = prepared.record[records.CORRELATION_LENGTH_AT]
     is_timed = prepared.expires_ms or prepared.ready_ms
     in_group = ROWS_OF_A_MEMBER if prepared.member is not None else 0

@@ -38,7 +38,7 @@ class Unused:
         delivery.on_use.append(self.used)
 
     def load(self) -> None:
-        """Watch the defined queues. Clients that used one before the stop get time to return."""
+        """Watches the defined queues. Clients that used one before the stop get time to return."""
         now_ms = self._context.now.ms
         for queue in self._catalogue.by_id.values():
             if unused_ms := _limit_ms(queue):
@@ -48,7 +48,7 @@ class Unused:
                 self._watch(queue)
 
     def used(self, queue: Queue) -> None:
-        """Record a use of *queue*, the end of one, or a change of its attributes."""
+        """Records a use of *queue*, the end of one, or a change of its attributes."""
         if queue.deleted or not _limit_ms(queue):
             self._stop_watching(queue)
             return
@@ -97,7 +97,7 @@ class Unused:
 
 
 def _limit_ms(queue: Queue) -> int:
-    """Return for how long *queue* may be unused; 0 means for ever."""
+    """Returns for how long *queue* may be unused; 0 means for ever."""
     if queue.name in system.ATTRIBUTES or not (queue.holders is None or is_durable(queue.name)):
         return 0
     return queue.bounds.unused_expiry_ms
