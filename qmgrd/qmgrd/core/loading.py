@@ -114,13 +114,13 @@ def _load_links(context: Context, catalogue: Catalogue) -> None:
 
 
 def _check_leads(context: Context, catalogue: Catalogue) -> None:
-    """Sets aside names that lead nowhere: otherwise each list of queues would fail."""
+    """Sets aside names whose target does not exist: every list of queues would fail otherwise."""
     for name, found in list(catalogue.queues.items()):
         why = ""
         if isinstance(found, Alias) and isinstance(catalogue.queues.get(found.target), Alias):
             why = f"it is an alias of {found.target}, which is an alias itself"
         elif name.startswith("@") and name[1:] not in catalogue.links:
-            why = f"there is no link {name[1:]}"
+            why = f"link {name[1:]} does not exist"
             if not has_definitions(context.aside):
                 raise rows.RowDamaged(f"the definition of link {name[1:]}", "it is missing")
         elif isinstance(found, Remote | Proxy):

@@ -214,7 +214,7 @@ class Peer:
 
     @property
     def waiting(self) -> dict[str, int]:
-        """What has arrived from this peer and waits for a turn."""
+        """Counts of what has arrived from this peer and waits for a turn."""
         pending = self._pending
         return {"waiting": pending.messages + pending.put_messages, "waiting_bytes": pending.bytes}
 

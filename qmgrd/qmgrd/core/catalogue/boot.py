@@ -15,7 +15,7 @@ class StoreForeign(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Boot:
-    """What a start reads from the store: see :func:`boot`."""
+    """The facts that a start reads from the store: see :func:`boot`."""
 
     store_id: bytes
     number: int

@@ -162,7 +162,7 @@ class Jobs:
         if job is None:
             raise RequestError(
                 ErrorCode.JOB_UNKNOWN,
-                f"there is no job {job_id}, or no longer: those that ended are kept for an hour; "
+                f"job {job_id} does not exist, or is forgotten: jobs are kept for an hour after their end; "
                 "see: qmctl job ls",
             )
         return job

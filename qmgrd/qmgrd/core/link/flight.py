@@ -50,7 +50,7 @@ class Flight:
         self.puts.append(Sent(first_id, messages, bytes_, now_ms, self.sent))
 
     def land(self, taken: int) -> list[Sent]:
-        """Removes and returns the puts that the peer has received, as it has *taken* so many records.
+        """Removes and returns the puts that the peer has received, now that it has *taken* records.
 
         Raises:
             FieldInvalid: *taken* is more than were sent.

@@ -313,15 +313,15 @@ def notes_of(put: m.Put) -> list[bytes]:
 
 
 def _line_bytes(put: m.Put) -> int:
-    """Returns what *put* takes in a line, roughly; an empty record is not for nothing either."""
+    """Returns about how much memory *put* needs in the line; empty records count, too."""
     return size_of(put) + 64 * len(put.records)
 
 
 def blocked(inflow: Inflow, seq_id: int, error: RequestError, count: int) -> m.Blocked:
-    """Returns the message that tells the sender that an id cannot be stored now, and why.
+    """Returns the message that reports to the sender that an id cannot be stored now, and why.
 
     Args:
-        count: of records of which nothing else is to be told.
+        count: records that this answer covers.
     """
     inflow.news -= count
     known_class = class_of(error.code)

@@ -26,7 +26,7 @@ class Place(NamedTuple):
 
 
 class Copied(Enum):
-    """What became of a copy."""
+    """The result of a copy."""
 
     NEW = "new"
     DUPLICATE = "duplicate"  # the queue has it already

@@ -135,7 +135,7 @@ class Intake:
         self._slots: list[int] = []
         self._slot = 1  # the slot that was served last
         self._had: dict[Pending, int] = {}  # slots used in the current turn
-        self._aside: list[Pending] = []  # have used their share of the current turn
+        self._aside: list[Pending] = []  # their share of the current turn is used up
         self.bytes = 0
 
     def is_ahead(self, pending: Pending) -> bool:

@@ -1,7 +1,7 @@
 """Hands out messages: decides which consumers of a queue are served, in which order, how much.
 
 Consumers in rotation get a share each. Consumers that seek through an index are served when it has
-a message for them. What does not fit into this turn's rows waits for the next turn.
+a message for them. The next turn continues if this one runs out of rows.
 """
 
 from collections import OrderedDict
