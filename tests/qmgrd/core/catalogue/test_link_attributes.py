@@ -1,4 +1,4 @@
-"""What a link may be defined by, and what is said of all else."""
+"""The attributes of a link, and the errors for invalid ones."""
 
 from typing import Any
 

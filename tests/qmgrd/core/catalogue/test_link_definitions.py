@@ -1,4 +1,4 @@
-"""What is defined of links: their addresses, and the queue that comes with each."""
+"""Definitions of links: their addresses, and their transmission queues."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def test_links_are_limited() -> None:
 
 
 def test_link_to_ourselves_is_refused(app: Client) -> None:
-    """The name is what is wrong, not the address."""
+    """The name is wrong, not the address."""
     with pytest.raises(
         RequestError, match="itself; name the link after the queue manager"
     ) as caught:

@@ -1,4 +1,4 @@
-"""What is said of what is not there."""
+"""Errors for names that do not exist."""
 
 import pytest
 

@@ -106,7 +106,7 @@ def test_system_queue_elsewhere_may_have_a_remote_queue_and_an_alias(app: Client
 
 
 def lead_to(app: Client, name: str) -> list[str]:
-    """Return names by which a client may try to put on the system queue *name*."""
+    """Returns names by which a client may try to put on the system queue *name*."""
     app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"]})
     app.ask(m.QueueCreate, "ALIAS", {"alias_of": name})
     app.ask(m.QueueCreate, f"{name}@NYC")

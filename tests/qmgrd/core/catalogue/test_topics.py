@@ -1,4 +1,4 @@
-"""What is defined for a topic holds for all below it."""
+"""The definition of a topic applies to all topics below it."""
 
 from typing import Any
 
