@@ -31,7 +31,7 @@ from qmgrd.core.limits.outflow import Outflow
 from qmgrd.core.limits.reads import DROPPED, LONG
 from qmgrd.core.sessions.settle_part import SETTLE_HANDLES, SettlePart
 
-AHEAD_MAX_BYTES = 4 * 1024 * 1024  # of one connection; then it is not read from for a while
+AHEAD_MAX_BYTES = 4 * 1024 * 1024  # of one connection; beyond it, reading pauses
 SLOT_SHIFT = 20  # a slot is 2**20 ns, about a millisecond
 
 
@@ -135,7 +135,7 @@ class Intake:
         return found
 
     def message(self, connection: int, message: m.Message, size_bytes: int) -> None:
-        """Add a message of a peer."""
+        """Adds a message of a peer."""
         pending = self.of(connection)
         pending.bytes += size_bytes
         self.bytes += size_bytes
@@ -167,7 +167,7 @@ class Intake:
         self._line_up(pending)
 
     def _line_up(self, pending: Pending) -> None:
-        """Add *pending*, which has arrivals, to the line of its slot."""
+        """Adds *pending*, which has arrivals, to the line of its slot."""
         slot = pending.used_ns >> SLOT_SHIFT
         line = self._lines.get(slot)
         if line is None:
@@ -324,7 +324,7 @@ class Intake:
 
 
 def _nothing(broker: Broker) -> None:
-    """Do nothing."""
+    """Does nothing."""
 
 
 def _counts(message: m.Message) -> bool:

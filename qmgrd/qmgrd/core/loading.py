@@ -104,7 +104,7 @@ def _check_orphans(
     for key, error in uncounted.items():
         if not orphans:
             raise error
-        aside.move(context, "row", key, "its queue id is that of no counters")
+        aside.move(context, "row", key, "no counters have its queue id")
     for queue_id, key in orphans.items():
         if 0 < queue_id < next_id and not has_definitions(aside):
             raise rows.RowDamaged(f"the definition of queue id {queue_id}", "it is missing")
@@ -119,7 +119,7 @@ def _load_links(context: Context, catalogue: Catalogue) -> None:
             facts = meaning.link(name, unpack(row))
             queue = catalogue.by_id.get(facts["queue_id"])
             if queue is None or queue.name != f"@{name}":
-                raise ValueError(f"its queue, of id {facts['queue_id']}, is not there")
+                raise ValueError(f"its queue, of id {facts['queue_id']}, does not exist")
             definitions.load(name, facts)
 
 
@@ -130,7 +130,7 @@ def _check_leads(context: Context, catalogue: Catalogue) -> None:
         if isinstance(found, Alias) and isinstance(catalogue.queues.get(found.target), Alias):
             why = f"it is an alias of {found.target}, which is an alias itself"
         elif name.startswith("@") and name[1:] not in catalogue.links:
-            why = f"there is no link {name[1:]}"
+            why = f"link {name[1:]} does not exist"
             if not has_definitions(context.aside):
                 raise rows.RowDamaged(f"the definition of link {name[1:]}", "it is missing")
         elif isinstance(found, Remote | Proxy):

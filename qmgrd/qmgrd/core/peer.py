@@ -1,7 +1,7 @@
 """The daemon's side of one connection, without I/O: handshake, heartbeats, credit.
 
-What it answers at once (a welcome, a pong) stems from nothing that has to be durable. All else goes
-into the intake, and is answered by the turn.
+It answers at once only what needs no durable storage: the welcome, pongs. Everything else goes into
+the intake, and a turn answers it.
 """
 
 from collections.abc import Callable
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 Event: TypeAlias = "Callable[[Broker], None]"
 Admit: TypeAlias = Callable[[m.Hello], m.Goaway | None]
 
-UNANSWERED_FACTOR = 4  # credits and cancels have no answer: bounded by this many windows
-HEARTBEATS_MAX = 100  # pings and pongs in what is read at once
-JOINED_MAX_RECORDS = 256  # of puts that become one
+UNANSWERED_FACTOR = 4  # credits and cancels have no answer; the limit is this many windows
+HEARTBEATS_MAX = 100  # pings and pongs in one read
+JOINED_MAX_RECORDS = 256  # of puts that are joined into one
 _OWN = frozenset({m.Hello, m.Welcome, m.Goaway, m.Ping, m.Pong})
 
 
 class Peer:
-    """One connection that a peer dialled, or that a link dialled.
+    """One connection, dialled by a peer or by a link.
 
-    Invariant: the broker is told ``opened`` (or ``dialled``) once, before any message, and
-    ``closed`` once, after the last; of a connection that never opened it hears nothing.
+    Invariant: the broker receives ``opened`` (or ``dialled``) once, before any message, and
+    ``closed`` once, after the last. It hears nothing of a connection that never opened.
     """
 
     def __init__(
@@ -50,20 +50,20 @@ class Peer:
         dial: Dial | None = None,
         admit: Admit = lambda hello: None,
     ) -> None:
-        """Take over a new connection.
+        """Begins with a new connection.
 
         Args:
             number: of the connection, never used again in this process.
-            welcome: what a peer is answered, but for its session; a link says hello with the same
-                name and store.
-            dial: what a link dialled it for, or None where the peer did.
-            admit: returns why a peer that says this hello is sent away, or None.
+            welcome: the answer to a peer's hello, apart from the session. A link says hello with
+                the same name and store.
+            dial: why a link dialled; None if the peer dialled.
+            admit: returns why a peer with this hello is refused, or None.
         """
         self.number = number
         self.dial = dial
-        self.goaway: m.Goaway | None = None  # what ended the connection, whoever said it
+        self.goaway: m.Goaway | None = None  # that ended the connection, from either side
         self.peer_name = ""
-        self.session_id = b""  # of who dialled us: shown to be its own, or new
+        self.session_id = b""  # of the peer that dialled: resumed by its token, or new
         self._tokens = tokens
         self._admit = admit
         self._intake = intake
@@ -74,8 +74,8 @@ class Peer:
         self._connection = Connection(self._side, now_ms=now_ms, joined_max=joined_max)
         self._is_announced = False
         self._is_refused = False  # by a goodbye of the peer, which knows the protocol
-        self.partial_bytes = 0  # that have arrived of a frame which is not complete
-        self._heartbeats = 0  # in what was read last
+        self.partial_bytes = 0  # received of an incomplete frame
+        self._heartbeats = 0  # in the last read
         self._unanswered = Unanswered()
         self._pending = intake.of(number)
         self._pending.is_link = dial is not None
@@ -87,7 +87,7 @@ class Peer:
         return self._connection.state is State.OPEN
 
     def hello(self) -> bytes:
-        """Return the first bytes that a link sends."""
+        """Returns the first bytes that a link sends."""
         own = self._welcome
         return self._connection.send(
             m.Hello(
@@ -105,10 +105,10 @@ class Peer:
         )
 
     def receive(self, data: bytes, now_ms: int) -> bytes:
-        """Take what the peer sent; return what to write at once.
+        """Processes what the peer sent; returns what to write at once.
 
         Raises:
-            RemoteProtocolError: the peer broke the protocol; what came before that counts.
+            RemoteProtocolError: the peer broke the protocol; the messages before that count.
         """
         answers: list[bytes] = []
         connection, self._heartbeats = self._connection, 0
@@ -129,12 +129,12 @@ class Peer:
         return b"".join(answers) if answers else b""
 
     def _answer(self, message: m.Message) -> bytes:
-        """Do what a message asks that is not the broker's; return what to write at once."""
+        """Processes a message that is not for the broker; returns what to write at once."""
         kind = type(message)
         if kind is m.Hello:
             return self._greet(message)
         if kind is m.Welcome:
-            self._tell(self._dialled(message))
+            self._report(self._dialled(message))
         elif kind is m.Goaway:
             self.goaway, self._is_refused = message, True
         else:
@@ -149,12 +149,12 @@ class Peer:
         try:
             return self._connection.send(m.Pong(ping.number))
         except LocalProtocolError:
-            return b""  # A goodbye stood behind the ping.
+            return b""  # A goodbye followed the ping.
 
     def _greet(self, hello: m.Hello) -> bytes:
         self.peer_name = hello.name
         if self._connection.is_closed:
-            return b""  # A goodbye stood behind the hello.
+            return b""  # A goodbye followed the hello.
         token, session_id = hello.session, self._tokens.session_id(hello.session)
         self.session_id = session_id
         self.goaway = self._refuse_frames(hello) or self._admit(hello)
@@ -164,13 +164,13 @@ class Peer:
         if not session_id:
             token = self._tokens.new(self.number)
             self.session_id = session_id = self._tokens.session_id(token)
-        self._tell(lambda broker: broker.opened(self.number, hello, session_id))
+        self._report(lambda broker: broker.opened(self.number, hello, session_id))
         return self._connection.send(self._welcome._replace(session=token))
 
     def _refuse_frames(self, hello: m.Hello) -> m.Goaway | None:
-        """Return why a peer is sent away that could not be sent the longest frame we make."""
+        """Returns a goodbye for a peer that cannot receive the longest frame we send, or None."""
         if hello.role == "queue-manager":
-            return None  # No message goes to who dialled for a link.
+            return None  # No message is delivered to a peer that dialled for a link.
         # Several messages may share a frame.
         needed = max(self._limits.message_max_bytes, DELIVER_MAX_BYTES) + FRAME_OVERHEAD_BYTES
         if hello.frame_max_bytes >= needed:
@@ -186,7 +186,7 @@ class Peer:
         self.peer_name = welcome.name
         return lambda broker: broker.dialled(dial, self.number, welcome)
 
-    def _tell(self, event: Event) -> None:
+    def _report(self, event: Event) -> None:
         self._is_announced = True
         self._intake.event(self.number, event)
 
@@ -205,22 +205,22 @@ class Peer:
 
     @property
     def is_ahead(self) -> bool:
-        """Whether so much of this peer waits for a turn that no more should be read for now."""
+        """Whether so much of this peer waits for a turn that reading should pause."""
         return self._intake.is_ahead(self._pending)
 
     @property
     def frame_bytes(self) -> int:
-        """How long that frame is to be; 0 if that is not known."""
+        """Length of the incomplete frame; 0 if it is not known."""
         return self._connection.frame_bytes
 
     @property
     def waiting(self) -> dict[str, int]:
-        """What of this peer has arrived and is in no turn yet."""
+        """Counts of what has arrived from this peer and waits for a turn."""
         pending = self._pending
         return {"waiting": pending.messages + pending.put_messages, "waiting_bytes": pending.bytes}
 
     def encode(self, message: m.Message) -> bytes:
-        """Return *message* as bytes; nothing where the connection is closing already."""
+        """Returns *message* as bytes; nothing if the connection is closing already."""
         self._unanswered.answered(message)
         try:
             return self._connection.send(message)
@@ -228,18 +228,18 @@ class Peer:
             return b""
 
     def poll(self, now_ms: int) -> bytes:
-        """Return a ping if one is due.
+        """Returns a ping if one is due.
 
         Raises:
             LivenessExpired: the peer has been silent for too long.
         """
-        # The listener's times hold for both ends. Until a link knows them it goes by its own.
+        # The listener's times apply to both ends. Until a link knows them it uses its own.
         welcome = self._connection.welcome if self._side is Side.DIALLER else None
         limits = welcome or self._limits
         return self._connection.poll(now_ms, limits.heartbeat_ms, limits.liveness_ms)
 
     def closed(self, why: str) -> None:
-        """Tell the broker, once, that the connection is gone."""
+        """Reports to the broker, once, that the connection is closed."""
         number, dial = self.number, self.dial
         if dial:
             is_known = (
@@ -255,5 +255,5 @@ class Peer:
 
 
 def goodbye(error: RemoteProtocolError) -> m.Goaway:
-    """Return what to say to a peer that broke the protocol."""
+    """Returns what to say to a peer that broke the protocol."""
     return m.Goaway(int(error.code), str(error)[:1000])

@@ -1,9 +1,9 @@
-"""The turn: everything that has arrived becomes one transaction, then the answers leave.
+"""Runs turns: applies everything that has arrived in one transaction, then sends the answers.
 
     intake ──▶ broker, in order, inside ONE write transaction ──▶ store.commit() ──▶ Outcome
 
-This is the one place where the rule of the house holds: nothing of an outcome is handed to anybody
-before the commit that it stems from has returned. Group commit, batching and order follow from it.
+This is the only place that upholds the main rule of qmgrd: no part of an outcome leaves before the
+commit of its transaction has returned. Group commit, batching and order follow from it.
 """
 
 from collections.abc import Callable
@@ -24,22 +24,22 @@ from qmgrd.core.sessions.session_token import SessionTokens
 
 
 class TurnFailed(Exception):
-    """A bug met while a turn was open. The turn is undone, the broker is spent."""
+    """A bug that occurred within a turn. The turn is undone, and the broker must be discarded."""
 
     def __init__(self, connection: int, cause: Exception, work: Work | None = None) -> None:
         where = f"at work on {work}" if work else f"while serving connection {connection}"
         super().__init__(f"{type(cause).__name__} {where}: {cause}")
         self.connection = connection
-        self.work = work  # what failed, where it has a name
+        self.work = work  # the work that failed, if it has a name
         self.why = f"{type(cause).__name__}: {cause}"
 
 
 class Turns:
-    """A broker on a store, driven turn by turn.
+    """Runs a broker on a store, turn by turn.
 
-    Invariant: between two calls of :meth:`run` no transaction is open, and what the store holds is
-    what the broker says. After TurnFailed, or whatever a commit raises, make a new one from the
-    store: recovery is always the start-up path.
+    Invariant: between two calls of :meth:`run` no transaction is open, and the broker's memory
+    agrees with the store. After TurnFailed, or any error of a commit, create a new one from the
+    store: recovery always takes the same path as a start.
     """
 
     def __init__(
@@ -55,20 +55,20 @@ class Turns:
         *,
         is_maintenance: bool = False,
     ) -> None:
-        """Start a queue manager from *store*, which gets a new boot number.
+        """Starts a queue manager from *store*, which gets a new boot number.
 
         Args:
-            now_of: returns the time of the start, given what the store knows of the last run.
-            new_id: 16 random bytes, another 16 at each start.
+            now_of: returns the time of the start, given what the store knows about the last run.
+            new_id: 16 random bytes, different at each start.
             new_secret: 32 random bytes, for a store that has no secret yet.
-            facts: what a status adds.
-            facts_of: what the row of a connection adds.
-            clock_ns: the clock by which a turn has no more than limits.turn_ms.
-            is_maintenance: whether it only does what it is asked.
+            facts: returns what the shell adds to a status.
+            facts_of: returns what the shell adds to the row of a connection.
+            clock_ns: the clock that limits a turn to limits.turn_ms.
+            is_maintenance: whether the daemon only does what it is asked to.
 
         Raises:
-            StoreForeign: the store is not this queue manager's.
-            RowDamaged: a row of it rotted.
+            StoreForeign: the store belongs to another queue manager.
+            RowDamaged: a row of the store has rotted.
             StoreFailed: the store is full, or its disk failed.
         """
         self._limits = config.limits
@@ -101,19 +101,19 @@ class Turns:
             self.broker.context.outflow,
             config.limits.buffers_max_bytes // 2,
         )
-        self.notes = self.broker.take_notes()  # of the start, to be logged
+        self.notes = self.broker.take_notes()  # of the start, for the log
 
     @property
     def wanted(self) -> bool:
-        """Whether there is work for a turn right now."""
+        """Whether a turn has work to do now."""
         return bool(self.intake) or self.broker.busy
 
     def run(self, now: Now) -> Outcome:
-        """Run one turn; return what may leave the process, now that the turn is durable.
+        """Runs one turn; returns what may leave the process now that the turn is durable.
 
         Raises:
             TurnFailed: a bug; nothing of this turn happened.
-            StoreFailed: the store took no more; whether the turn happened is not known.
+            StoreFailed: the store failed; whether the turn happened is unknown.
         """
         outcome = self._apply(now)
         self._store.commit()
@@ -138,7 +138,7 @@ class Turns:
                         event(broker)
                     if context.rows > context.turn_rows:
                         break
-            finally:  # Else the rest of the turn would count as used by the last connection.
+            finally:  # Otherwise the rest of the turn would be charged to the last connection.
                 arrivals.close()
             connection, context.working = 0, None
             return broker.end()
@@ -148,17 +148,17 @@ class Turns:
             raise self._store.failure(error) or failed from error
 
     def set_aside(self, work: Work, why: str, now: Now, *, is_mark: bool) -> Outcome:
-        """Set *work* aside, in a turn of its own, which does nothing else; return what to log.
+        """Sets *work* aside in a turn that does nothing else; returns what to log.
 
         Args:
-            work: what failed too often.
-            why: the last time.
-            now: of the turn.
-            is_mark: whether nothing is done but to have *work* passed over from here on.
+            work: failed too often.
+            why: the reason of its last failure.
+            now: time of the turn.
+            is_mark: only mark *work*, so that it is skipped from now on.
 
         Raises:
-            TurnFailed: that failed, too; make a new core.
-            StoreFailed: the store took no more.
+            TurnFailed: this failed, too; create a new core.
+            StoreFailed: the store failed.
         """
         broker = self.broker
         tx = self._store.begin()
@@ -174,7 +174,7 @@ class Turns:
         return outcome
 
     def stop(self, now: Now) -> list[Outcome]:
-        """Run the last turns: say goodbye, bring leases back, mark the store as cleanly left."""
+        """Runs the last turns: say goodbye, return leases, mark the store as cleanly closed."""
         self.intake.event(0, lambda broker: broker.shutdown())
         outcomes = [self.run(now)]
         while self.broker.settlements.busy:

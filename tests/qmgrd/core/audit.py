@@ -10,7 +10,7 @@ from tests.qmgrd.core.harness import Manager
 
 
 def audit(manager: Manager) -> None:
-    """Check every queue between two turns."""
+    """Checks every queue between two turns."""
     rows = dict(manager.scan(b""))
     bodies = {key for key in rows if key[:1] == keys.SPACE_BODY}
     for queue in manager.turns.broker.catalogue.by_id.values():

@@ -15,7 +15,7 @@ Rows = dict[bytes, bytes]
 
 
 def audit_groups(rows: Rows, queue: Queue) -> None:
-    """Check the groups of a queue between two turns."""
+    """Checks the groups of a queue between two turns."""
     members = _members(rows, queue)
     assert members == indexed(rows, queue.id), "the index is not what is there"
     known = _known(rows, queue)
@@ -33,7 +33,7 @@ def audit_groups(rows: Rows, queue: Queue) -> None:
 
 
 def _members(rows: Rows, queue: Queue) -> dict[Member, bytes]:
-    """Return the members that lie on the queue, and where.
+    """Returns the members that lie on the queue, and where.
 
     What is delayed and in the index of no group is a message of no group.
     """
@@ -54,7 +54,7 @@ def _members(rows: Rows, queue: Queue) -> dict[Member, bytes]:
 
 
 def indexed(rows: Rows, queue_id: int) -> dict[Member, bytes]:
-    """Return where the index says that members are."""
+    """Returns where the index says that members are."""
     found: dict[Member, bytes] = {}
     prefix = keys.of_queue(keys.SPACE_GROUP, queue_id)
     for key, value in rows.items():

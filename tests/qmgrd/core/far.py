@@ -18,7 +18,7 @@ class Far:
     def open(
         self, stream_id: bytes = STREAM, life: bytes = b"", path: int = 0, *, ordered: bool = False
     ) -> list[object]:
-        """Open the stream and return what the manager holds of it."""
+        """Opens the stream and return what the manager holds of it."""
         value = self.client.ask(m.LinkOpen, stream_id, 1, 100, life, path, ordered)
         self.stream, self.incarnation = int(value[0]), int(value[5])
         found: list[object] = value[1:5]

@@ -133,12 +133,12 @@ class Manager:
         return self._clock.now(self.mono_ms, self.wall_us)
 
     def advance(self, ms: int) -> None:
-        """Let time pass, without a turn."""
+        """Lets time pass, without a turn."""
         self.mono_ms += ms
         self.wall_us += ms * 1000
 
     def turn(self, ms: int = 0) -> Outcome:
-        """Let *ms* pass and run one turn."""
+        """Lets *ms* pass and run one turn."""
         self.advance(ms)
         self.last = self.turns.run(self.now())
         for number, message in self.last.sends:
@@ -151,7 +151,7 @@ class Manager:
         return self.last
 
     def rest(self) -> int:
-        """Run turns until there is nothing to do; return how many."""
+        """Runs turns until there is nothing to do; returns how many."""
         for count in range(TURNS_MAX):
             if not self.turns.wanted:
                 return count
@@ -163,7 +163,7 @@ class Manager:
         self._reopen(away_ms)
 
     def restart(self, away_ms: int = 0) -> None:
-        """Stop in good order and come up again."""
+        """Stops in good order and come up again."""
         self.rest()
         for outcome in self.turns.stop(self.now()):
             self.last = outcome
@@ -181,7 +181,7 @@ class Manager:
     def connect(
         self, name: str = "app", role: str = "client", store_id: bytes = b"", session: bytes = b""
     ) -> "Client":
-        """Return a new connection with its handshake done, of a new session or a resumed one."""
+        """Returns a new connection with its handshake done, of a new session or a resumed one."""
         self._connections += 1
         peer = Peer(
             self._connections,
@@ -197,11 +197,11 @@ class Manager:
         return client
 
     def queue(self, name: str) -> Queue:
-        """Return the queue itself, to look inside."""
+        """Returns the queue itself, to look inside."""
         return self.turns.broker.catalogue.local(name)
 
     def fill(self, name: str, *batch: bytes) -> None:
-        """Put records on a system queue, as an older daemon let clients do."""
+        """Puts records on a system queue, as an older daemon let clients do."""
 
         def fill(broker: Broker) -> None:
             context, queue = broker.context, broker.catalogue.system(name)
@@ -215,7 +215,7 @@ class Manager:
         self.turn()
 
     def scan(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
-        """Return all rows whose keys start with *prefix*."""
+        """Returns all rows whose keys start with *prefix*."""
         tx = self.store.begin()
         try:
             return list(tx.scan(prefix, prefix + b"\xff" * 200))
@@ -239,12 +239,12 @@ class Client:
     # -- bytes
 
     def send(self, *messages: m.Message) -> None:
-        """Send without a turn."""
+        """Sends without a turn."""
         for message in messages:
             self.write(self._wire.send(message))
 
     def write(self, data: bytes) -> None:
-        """Send bytes, sound or not."""
+        """Sends bytes, sound or not."""
         try:
             self.read(self.peer.receive(data, self.manager.mono_ms))
         except RemoteProtocolError as error:
@@ -270,13 +270,13 @@ class Client:
     # -- conversation
 
     def say(self, *messages: m.Message) -> list[m.Message]:
-        """Send, run one turn, and return what came."""
+        """Sends, run one turn, and return what came."""
         self.send(*messages)
         self.manager.turn()
         return self.hear()
 
     def hear(self) -> list[m.Message]:
-        """Return what came since the last time."""
+        """Returns what came since the last time."""
         heard, self.received = self.received, []
         return heard
 
@@ -285,7 +285,7 @@ class Client:
         return self._last_id
 
     def ask(self, kind: Callable[..., m.Message], *fields: Any) -> Any:
-        """Return the value that answers a request, after as many turns as that takes.
+        """Returns the value that answers a request, after as many turns as that takes.
 
         Raises:
             RequestError: as answered.
@@ -311,7 +311,7 @@ class Client:
         raise AssertionError(f"no answer; {self.received}")
 
     def code_of(self, kind: Callable[..., m.Message], *fields: Any) -> ErrorCode:
-        """Return the code with which a request is refused."""
+        """Returns the code with which a request is refused."""
         try:
             value = self.ask(kind, *fields)
         except RequestError as error:
@@ -325,12 +325,12 @@ class Client:
         return Producer(self, own, resume)
 
     def put(self, queue: str, *bodies: bytes, **fields: Any) -> None:
-        """Put messages, none of which is refused."""
+        """Puts messages, none of which is refused."""
         refused = self.put_records(queue, *(record(body, **fields) for body in bodies))
         assert not refused, refused
 
     def put_records(self, queue: str, *batch: bytes) -> list[Refused]:
-        """Put records and return which of them were refused."""
+        """Puts records and return which of them were refused."""
         if self._producer is None:
             self._producer = self.producer()
         return self._producer.put(queue, *batch)
@@ -338,7 +338,7 @@ class Client:
     def get(
         self, queue: str, count: int = 1, *, lease_ms: int = 0, bytes_max: int = 1 << 30
     ) -> list[Delivery]:
-        """Lease what is there now, up to *count*."""
+        """Leases what is there now, up to *count*."""
         request_id = self.next_id()
         self.send(m.Get(request_id, queue, count, 0, lease_ms, bytes_max))
         answer = self._wait(
@@ -351,14 +351,14 @@ class Client:
     def consume(
         self, queue: str, messages: int = 10_000, bytes_: int = 1 << 40, lease_ms: int = 0
     ) -> int:
-        """Open a consumer and return its request id."""
+        """Opens a consumer and return its request id."""
         request_id = self.next_id()
         self.send(m.Consume(request_id, queue, messages, bytes_, lease_ms))
         self.answer(request_id)
         return request_id
 
     def delivered(self) -> list[Delivery]:
-        """Return what came to consumers and waiting gets."""
+        """Returns what came to consumers and waiting gets."""
         return [x for message in self.hear() if type(message) is m.Deliver for x in items(message)]
 
     def ack(self, *deliveries: Delivery) -> list[int]:
@@ -366,7 +366,7 @@ class Client:
         return self.settle(m.ACK, *deliveries)
 
     def release(self, *deliveries: Delivery) -> list[int]:
-        """Give back; return the codes of what could not be."""
+        """Gives back; returns the codes of what could not be."""
         return self.settle(m.RELEASE, *deliveries)
 
     def settle(self, action: int, *deliveries: Delivery) -> list[int]:
@@ -377,12 +377,12 @@ class Client:
         return [code for _, _, code in answer.exceptions]
 
     def browse(self, queue: str, count: int = 10_000) -> list[Delivery]:
-        """Return the messages of a queue from its start."""
+        """Returns the messages of a queue from its start."""
         value = self.ask(m.Browse, queue, None, count, 1 << 40)
         return [delivery(0, item) for item in value["items"]]
 
     def bodies(self, queue: str) -> list[bytes]:
-        """Return what lies on a queue, in order."""
+        """Returns what lies on a queue, in order."""
         return [found.body for found in self.browse(queue)]
 
     def show(self, queue: str) -> dict[str, Any]:
@@ -401,12 +401,12 @@ class Producer:
         self.seen = 0
 
     def put(self, queue: str, *batch: bytes) -> list[Refused]:
-        """Put records under the next ids."""
+        """Puts records under the next ids."""
         first_id, self.next_id = self.next_id, self.next_id + len(batch)
         return self.put_again(first_id, queue, *batch)
 
     def put_again(self, first_id: int, queue: str, *batch: bytes) -> list[Refused]:
-        """Put records under given ids, with one frame for as many as the wire takes."""
+        """Puts records under given ids, with one frame for as many as the wire takes."""
         refused: list[Refused] = []
         for start in range(0, len(batch), 1000):
             part = list(batch[start : start + 1000])
@@ -421,17 +421,17 @@ class Producer:
 
 
 def numbers(session_id: bytes = b"one session's id") -> LeaseNumbers:
-    """Return the lease numbers of a session, for a test without a connection."""
+    """Returns the lease numbers of a session, for a test without a connection."""
     return LeaseNumbers(SECRET, session_id, 1)
 
 
 def lessee(queue: Queue, lease_ms: int = 1_000) -> Lessee:
-    """Return who leases of *queue*, in a test without a connection."""
+    """Returns who leases of *queue*, in a test without a connection."""
     return Lessee(queue, numbers(), "", lease_ms)
 
 
 def record(body: bytes, *, uid: tuple[str, int] | None = None, **fields: Any) -> bytes:
-    """Return a record."""
+    """Returns a record."""
     return records.encode(Fields(body, uid=None if uid is None else Uid(*uid), **fields))
 
 

@@ -50,7 +50,7 @@ class Line:
         life: bytes = b"",
         **welcome: Any,
     ) -> m.LinkOpen:
-        """Say welcome, and what is held of the stream."""
+        """Says welcome, and what is held of the stream."""
         self.say(m.Welcome(1, "NYC", b"N" * 16, 1, **welcome))
         (opening,) = self.sent
         self.sent.clear()
@@ -59,7 +59,7 @@ class Line:
         return opening
 
     def ids(self) -> list[int]:
-        """Take the ids that came since last time."""
+        """Takes the ids that came since last time."""
         puts = [x for x in self.sent if type(x) is m.Put]
         self.sent = [x for x in self.sent if type(x) is not m.Put]
         found = [put.first_id + i for put in puts for i in range(len(put.records))]
@@ -67,7 +67,7 @@ class Line:
         return found
 
     def commit(self, commit_id: int, *held: list[int]) -> None:
-        """Tell what is stored, and that all that was looked at here is taken."""
+        """Tells what is stored, and that all that was looked at here is taken."""
         self.say(m.Committed(1, commit_id, held=list(held), taken=self.taken))
 
     def hang_up(self) -> None:
@@ -117,13 +117,13 @@ class Lines:
         self.take(self.manager.last)
 
     def answer(self) -> Line:
-        """Answer the first dial under way."""
+        """Answers the first dial under way."""
         line = Line(self, self.dials.pop(0), FIRST + len(self.lines))
         self.lines.append(line)
         return line
 
     def up(self, commit_id: int = 0, **told: Any) -> list[Line]:
-        """Answer all dials."""
+        """Answers all dials."""
         lines = [self.answer() for _ in list(self.dials)]
         for line in lines:
             line.open(commit_id, **told)

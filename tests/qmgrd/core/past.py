@@ -40,7 +40,7 @@ class Told(NamedTuple):
 
 
 def tell(seq: int, data: bytes) -> list[Told]:
-    """Return what a row says, event by event."""
+    """Returns what a row says, event by event."""
     found = []
     for section in history.decode(data).sections:
         columns = [history.values(column, section.messages) for column in section[8:]]
@@ -70,7 +70,7 @@ def tell(seq: int, data: bytes) -> list[Told]:
 
 
 def history_of(manager: Manager, app: Client | None = None) -> list[Told]:
-    """Return all that *manager* tells, asked over the protocol."""
+    """Returns all that *manager* tells, asked over the protocol."""
     app = app or manager.connect("historian")
     found: list[Told] = []
     after = app.ask(m.HistoryShow)["first"] - 1
@@ -82,12 +82,12 @@ def history_of(manager: Manager, app: Client | None = None) -> list[Told]:
 
 
 def brief(manager: Manager, queue: str = "Q") -> list[tuple[str, int]]:
-    """Return the events of a queue with their arrivals."""
+    """Returns the events of a queue with their arrivals."""
     return [(told.event, told.arrival) for told in history_of(manager) if told.queue == queue]
 
 
 def replay(told: list[Told]) -> set[tuple[int, int]]:
-    """Return queue id and arrival of each message that is there by what is told.
+    """Returns queue id and arrival of each message that is there by what is told.
 
     Raises:
         AssertionError: one comes twice, or goes that never came.
@@ -109,7 +109,7 @@ def replay(told: list[Told]) -> set[tuple[int, int]]:
 
 
 def stored(manager: Manager, *queues: str) -> set[tuple[int, int]]:
-    """Return queue id and arrival of each message that *queues* have, wherever it lies."""
+    """Returns queue id and arrival of each message that *queues* have, wherever it lies."""
     found: set[tuple[int, int]] = set()
     for name in queues:
         queue_id = manager.queue(name).id
@@ -119,5 +119,5 @@ def stored(manager: Manager, *queues: str) -> set[tuple[int, int]]:
 
 
 def rows_stored(manager: Manager) -> list[Any]:
-    """Return the numbers of the rows that are stored."""
+    """Returns the numbers of the rows that are stored."""
     return [int.from_bytes(key[1:], "big") for key, _ in manager.scan(keys.SPACE_HISTORY)]

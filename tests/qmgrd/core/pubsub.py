@@ -19,7 +19,7 @@ PUBLICATIONS = "SYSTEM.PUBLICATIONS"
 
 
 def faults(manager: Manager) -> list[str]:
-    """Return what is wrong with the store of *manager*."""
+    """Returns what is wrong with the store of *manager*."""
     found = Findings()
     tx = manager.store.begin()
     try:
@@ -43,7 +43,7 @@ class Hub:
         self._connect()
 
     def restart(self, away_ms: int = 0) -> None:
-        """Stop in good order and come up again."""
+        """Stops in good order and come up again."""
         self.manager.restart(away_ms)
         self._connect()
 
@@ -61,18 +61,18 @@ class Hub:
         retained: bool = True,
         **attributes: Any,
     ) -> str:
-        """Subscribe; return the name of the subscription."""
+        """Subscribes; returns the name of the subscription."""
         row = (client or self.app).ask(m.Subscribe, topic, name, where, attributes, retained)
         return str(row["subscription"])
 
     def publish(self, topic: str, *bodies: bytes, retain: bool = False, **fields: Any) -> None:
-        """Publish to *topic*; none of it is refused."""
+        """Publishes to *topic*; none of it is refused."""
         fields["flags"] = fields.get("flags", 0) | retain * records.FLAG_RETAINED
         refused = self.app.put_records(f"/{topic}", *(record(x, **fields) for x in bodies))
         assert not refused, refused
 
     def send(self, topic: str, *batch: bytes) -> None:
-        """Publish records without a turn."""
+        """Publishes records without a turn."""
         if self.app._producer is None:
             self.app._producer = self.app.producer()
         producer = self.app._producer
@@ -80,11 +80,11 @@ class Hub:
         self.app.send(m.Put(producer.stream, first_id, 0, f"/{topic}", list(batch)))
 
     def get(self, name: str, count: int = 100) -> list[Delivery]:
-        """Lease what a subscription has now."""
+        """Leases what a subscription has now."""
         return self.app.get(name, count)
 
     def take(self, name: str, count: int = 100) -> list[bytes]:
-        """Consume what a subscription has now; return the bodies."""
+        """Consumes what a subscription has now; returns the bodies."""
         found = self.get(name, count)
         if found:
             assert self.app.ack(*found) == []
@@ -108,14 +108,14 @@ class Hub:
             assert self.fail(name, 1_000), f"{name} has nothing"
 
     def parked(self, **asked: Any) -> list[dict[str, Any]]:
-        """Return what is parked."""
+        """Returns what is parked."""
         given = {"after": None, "limit": 1_000, "where": "", "uid": b"", "subscription": ""}
         value = self.app.ask(m.RepublishList, *(given | asked).values())
         found: list[dict[str, Any]] = value["parked"]
         return found
 
     def listed(self, **asked: Any) -> list[str]:
-        """Return for which subscriptions something is parked."""
+        """Returns for which subscriptions something is parked."""
         return [row["subscription"] for row in self.parked(**asked)]
 
     def republish(
@@ -128,14 +128,14 @@ class Hub:
         rate: int = 0,
         messages_max: int = 0,
     ) -> dict[str, Any]:
-        """Republish, to the end; return how the job ended."""
+        """Republishes, to the end; returns how the job ended."""
         job = self.app.ask(m.Republish, drop, uid, where, list(subscriptions), rate, messages_max)
         self.manager.rest()
         row: dict[str, Any] = self.app.ask(m.JobShow, job["job"])
         return row
 
     def show(self, name: str) -> dict[str, Any]:
-        """Return the row of a subscription or a queue."""
+        """Returns the row of a subscription or a queue."""
         return self.app.show(name)
 
     @property
@@ -144,7 +144,7 @@ class Hub:
         return self.manager.queue(PUBLICATIONS).counters.depth
 
     def holders(self) -> dict[int, int]:
-        """Return how many hold each publication, by arrival."""
+        """Returns how many hold each publication, by arrival."""
         found = self.manager.scan(keys.SPACE_HOLDERS)
         return {
             int.from_bytes(key[1:], "big"): int.from_bytes(rows.unseal(key, row), "big")
@@ -152,12 +152,12 @@ class Hub:
         }
 
     def sound(self) -> None:
-        """Raise where something is wrong with the store."""
+        """Raises where something is wrong with the store."""
         self.manager.rest()
         assert faults(self.manager) == []
 
     def empty(self) -> None:
-        """Raise where anything is left of publications."""
+        """Raises where anything is left of publications."""
         self.sound()
         assert self.stored == 0
         assert self.holders() == {}
@@ -168,14 +168,14 @@ class Hub:
 
 
 def topic_of(delivery: Delivery) -> str:
-    """Return the topic that a delivery was published to; nothing of what was not."""
+    """Returns the topic that a delivery was published to; nothing of what was not."""
     if not delivery.state & m.STATE_TOPIC:
         return ""
     return delivery.tail[1 : 1 + delivery.tail[0]].decode()
 
 
 def is_republished(delivery: Delivery) -> bool:
-    """Return whether a delivery was sent once more."""
+    """Returns whether a delivery was sent once more."""
     return bool(delivery.state & m.STATE_REPUBLISHED)
 
 

@@ -120,7 +120,7 @@ class Replay:
         new.append((seq, rows.unseal(change.key, change.new)))
 
     def _in_line(self, new: list[tuple[int, bytes]], gone: list[int], stored: Any) -> bool:
-        """Hold the rows to their line; return whether some came and went at once."""
+        """Holds the rows to their line; returns whether some came and went at once."""
         state = stored.get(keys.HISTORY)
         if state is None:
             require(not new, "rows_are_in_line", f"{self.name}: rows, and nothing that says so")
@@ -258,7 +258,7 @@ class Replay:
                 _moved(before[place], after[place], kinds[place], fact)
 
     def _note(self, one: Told, kind: int) -> None:
-        """Keep in mind what is held against the histories of others."""
+        """Keeps in mind what is held against the histories of others."""
         if kind in COMES:
             self.ever.add(one.message_id)
         elif kind == history.TRANSFERRED:
@@ -313,7 +313,7 @@ class Replay:
         require(can, "accounts_are_possible", fact)
 
     def stopped(self, *, clean: bool) -> None:
-        """Take note that the process is gone."""
+        """Takes note that the process is gone."""
         for place, stay in self.there.items():
             fact = f"{self.name}: {place} was handed out as it stopped in good order"
             is_open = stay.is_leased and not self.queues[place[0]].is_deleted
@@ -322,7 +322,7 @@ class Replay:
             stay.outlived = True
 
     def put_back(self, stored: Any) -> None:
-        """Begin anew: the store is an older one."""
+        """Begins anew: the store is an older one."""
         self.queues.clear()
         self.there.clear()
         self.is_whole = False
@@ -346,7 +346,7 @@ class Replay:
         self.is_whole = False
 
     def look(self, journal: Journal, queues: Iterable[Queue]) -> None:
-        """Hold what is handed out, by the history and what waits to be stored, against leases."""
+        """Holds what is handed out, by the history and what waits to be stored, against leases."""
         handed = defaultdict[int, set[int]](set)
         for row in history.encode(0, 0, journal._pending):
             for one in tell(0, row):
@@ -373,13 +373,13 @@ class Replay:
 
 
 def _moved(before: int, after: int, kinds: set[int], fact: str) -> None:
-    """Hold what is told of a message against the lanes where it was and is."""
+    """Holds what is told of a message against the lanes where it was and is."""
     wanted = _BY_LANE.get(after, _FROM_LANE.get(before))
     require(wanted is None or wanted in kinds, "accounts_are_true", fact)
 
 
 def _agrees(stay: Stay, one: Told, kind: int, fact: str) -> None:
-    """Hold what is told of a message against what was told before."""
+    """Holds what is told of a message against what was told before."""
     is_rotten = kind == history.DAMAGED or one.size is None
     for before, now in ((stay.uid, one.message_id), (stay.size, one.size)):
         same = None in (before, now) or before == now or is_rotten

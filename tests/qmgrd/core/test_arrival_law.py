@@ -23,7 +23,7 @@ class Follower:
         self.seen: list[bytes] = []
 
     def follow(self, app: Client, count: int) -> None:
-        """Read up to where all have come that will, in pages of *count*."""
+        """Reads up to where all have come that will, in pages of *count*."""
         until = app.show("Q")["arrived"]
         assert until >= self.at
         place: list[int] | None = [0, self.at, 0, m.ARRIVAL]
@@ -51,13 +51,13 @@ class World:
         self.units = self.count = 0
 
     def bodies(self) -> list[bytes]:
-        """Return one or more new messages."""
+        """Returns one or more new messages."""
         count = self.random.randint(1, 4)
         self.count += count
         return [b"%d" % (self.count - i) for i in range(count)]
 
     def put(self) -> None:
-        """Put some, perhaps with a delay, perhaps in a unit of work."""
+        """Puts some, perhaps with a delay, perhaps in a unit of work."""
         fields: dict[str, int] = {"priority": self.random.randint(0, 9)}
         if not self.random.randrange(3):
             fields |= {"flags": records.FLAG_DELAYED, "delay_ms": self.random.randint(1, 9_000)}
@@ -67,12 +67,12 @@ class World:
             self.app.put("Q", *self.bodies(), **fields)
 
     def put_member(self) -> None:
-        """Put the next message of one of some groups."""
+        """Puts the next message of one of some groups."""
         (body, *_) = self.bodies()
         self.app.put("Q", body, group=(b"%024d" % self.random.randint(0, 2), self.count, False))
 
     def begin(self) -> None:
-        """Begin a unit, or end one that is open."""
+        """Begins a unit, or end one that is open."""
         if len(self.open) < UNITS_MAX and self.random.randrange(2):
             self.units += 1
             self.open.append(UnitOfWork(self.app, self.units))
@@ -81,7 +81,7 @@ class World:
             self.random.choice([unit.commit, unit.backout])()
 
     def get(self) -> None:
-        """Get some, and end their leases in any way."""
+        """Gets some, and end their leases in any way."""
         found = self.app.get("Q", self.random.randint(1, 5))
         if not found:
             return
@@ -92,21 +92,21 @@ class World:
         settle(self.app, action, *found, delay_ms=delay_ms)
 
     def wait(self) -> None:
-        """Let time pass."""
+        """Lets time pass."""
         self.manager.turn(self.random.randint(1, 10_000))
         self.manager.rest()
 
     def end(self) -> None:
-        """End the queue manager, and the unit with it, and begin anew."""
+        """Ends the queue manager, and the unit with it, and begin anew."""
         self.random.choice([self.manager.crash, self.manager.restart])()
         self.app, self.open = self.manager.connect("app"), []
 
     def follow(self) -> None:
-        """Read on."""
+        """Reads on."""
         self.follower.follow(self.app, self.random.randint(1, 5))
 
     def there(self) -> list[Delivery]:
-        """Return all that can be got or is delayed."""
+        """Returns all that can be got or is delayed."""
         found = []
         for is_delayed in (False, True):
             ask = m.Browse(0, "Q", None, 10_000, 1 << 30, delayed=is_delayed)

@@ -31,7 +31,7 @@ class Flooded:
         self.answers = 0
 
     def make(self, *requests: m.Message) -> None:
-        """Send requests and forget the answers."""
+        """Sends requests and forget the answers."""
         self.flood.send(*requests)
         self.manager.rest()
         self.flood.hear()
@@ -42,7 +42,7 @@ class Flooded:
         self.longest_s = max(self.longest_s, time.process_time() - start_s)
 
     def run(self, *requests: m.Message) -> list[m.Message]:
-        """Send all at once; return the answers. Puts are answered meanwhile."""
+        """Sends all at once; returns the answers. Puts are answered meanwhile."""
         self.longest_s, self.answers, turns = 0.0, 0, 0
         self.flood.send(*requests)
         answers: list[m.Message] = []

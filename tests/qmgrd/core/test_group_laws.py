@@ -192,7 +192,7 @@ class Groups(RuleBasedStateMachine):
         self.out[place] = reader, delivery
 
     def _has_ended(self, letter: str) -> bool:
-        """Return whether all of a group is consumed or in somebody's hands."""
+        """Returns whether all of a group is consumed or in somebody's hands."""
         last = self.lasts.get(letter)
         known = {n for x, n in self.consumed | set(self.out) if x == letter}
         return last is not None and known >= set(range(1, last + 1))

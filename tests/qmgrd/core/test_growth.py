@@ -45,7 +45,7 @@ class Small:
         self.is_closed = False
 
     def prepare(self) -> None:
-        """Fill it nearly."""
+        """Fills it nearly."""
         app = self.manager.connect()
         prepare(app.ask)
         assert app.put_records("GROUPED", grouped(1)) == []
@@ -66,7 +66,7 @@ class Small:
         return used
 
     def fill(self, kind: type[Any]) -> set[ErrorCode]:
-        """Make requests of a kind until a limit is met; return why they were refused."""
+        """Makes requests of a kind until a limit is met; returns why they were refused."""
         client, codes = self.manager.connect(), set[ErrorCode]()
         for number in range(ATTEMPTS if GROWTH[kind] is not Growth.OPERATES else OPERATIONS):
             if number % 50 == 49:  # A connection has so many streams, and no more.
@@ -79,7 +79,7 @@ class Small:
         return codes
 
     def try_(self, client: Client, kind: type[Any], number: int) -> ErrorCode | None:
-        """Make the request of that number; return why it was refused."""
+        """Makes the request of that number; returns why it was refused."""
         try:
             if kind is m.Put:
                 refused = client.put_records("Q", heavy(number, 10))
@@ -96,7 +96,7 @@ class Small:
         return None
 
     def ask_everything(self) -> None:
-        """Make each request that there is: it is answered, refused, or ends its connection."""
+        """Makes each request that there is: it is answered, refused, or ends its connection."""
         for message in MESSAGES.values():
             if type(message) in GROWTH:
                 role = "queue-manager" if RIGHTS[type(message)] is Right.LINK else "client"
@@ -104,7 +104,7 @@ class Small:
         self.manager.rest()
 
     def drain(self) -> None:
-        """Consume all that is there."""
+        """Consumes all that is there."""
         app = self.manager.connect()
         while found := app.get("Q", 1_000):
             assert app.ack(*found) == []
@@ -129,7 +129,7 @@ def small(nearly_full: Path, tmp_path: Path) -> Iterator[Small]:
 
 
 def survives(small: Small) -> None:
-    """Check that a store that is full serves everybody, and can be emptied and used again."""
+    """Checks that a store that is full serves everybody, and can be emptied and used again."""
     small.ask_everything()
     small.manager.crash()
     small.drain()

@@ -1,4 +1,4 @@
-"""What waits for its turn: in order for each connection, in rotation among them."""
+"""The intake: in order for each connection, in rotation among connections."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -119,7 +119,7 @@ def test_connection_is_ahead_until_its_bytes_are_taken() -> None:
 
 
 def test_all_connections_together_are_bounded() -> None:
-    """Beyond that only those are read from that have nothing waiting: each gets its share."""
+    """Beyond the limit only connections that have nothing waiting are read from."""
     intake = Intake(bytes_max=8 * AHEAD_MAX_BYTES)
     count = 9
     for number in range(count):
@@ -131,7 +131,7 @@ def test_all_connections_together_are_bounded() -> None:
 
 
 class Served:
-    """An intake whose requests take the time that each connection's cost says, in milliseconds."""
+    """An intake whose requests take a time set for each connection, in milliseconds."""
 
     def __init__(self, turn_ms: int, **cost_ms: float) -> None:
         self.intake = Intake()
@@ -161,7 +161,7 @@ def test_flood_of_expensive_requests_costs_others_one_of_them_in_each_turn() -> 
 
 
 def test_flood_has_a_small_part_of_a_turn() -> None:
-    """Answers leave at the end of a turn: who asks for little has its own soon."""
+    """Answers leave at the end of a turn, so a connection with few requests gets them soon."""
     served = Served(50, c1=1, c2=0.01)
     served.arrive(1, 200)
     for _ in range(5):
@@ -177,7 +177,7 @@ def test_connections_with_much_waiting_have_the_same_time_each() -> None:
         served.arrive(number, 5_000)
     found = Counter(number for _ in range(20) for number in served.turn())
     times = {number: found[number] * served.cost_ms[number] for number in (1, 2, 3)}
-    assert max(times.values()) - min(times.values()) <= 20, times  # a slot in each turn
+    assert max(times.values()) - min(times.values()) <= 20, times  # one slot in each turn
     assert sum(times.values()) > 20 * 12
 
 
@@ -186,7 +186,7 @@ def test_many_floods_let_a_newcomer_through_in_the_next_turn() -> None:
     for number in range(1, 201):
         served.arrive(number, 10)
     while len(set(found := served.turn())) and found[-1] != 200:
-        pass  # Each of them had one.
+        pass  # Each connection had one.
     for _ in range(5):
         served.turn()
         served.arrive(2000)
@@ -194,7 +194,7 @@ def test_many_floods_let_a_newcomer_through_in_the_next_turn() -> None:
 
 
 def test_nobody_saves_up_time() -> None:
-    """A connection that was silent for long is served next, but no more than its part."""
+    """A connection that was silent for long is served next, but gets no more than its share."""
     served = Served(50, c1=1, c2=1)
     served.arrive(1, 10_000)
     for _ in range(20):

@@ -25,7 +25,7 @@ def app() -> Client:
 
 
 def change(app: Client, key: bytes, **changes: Any) -> Client:
-    """Change a stored row, start again, and return a new client."""
+    """Changes a stored row, start again, and return a new client."""
     tx = app.manager.store.begin()
     row = unpack(rows.find(tx, key) or b"")
     rows.put(tx, key, pack(row | changes))

@@ -7,7 +7,7 @@ from tests.qmgrd.core.pubsub import Hub
 
 
 def maintained(manager: Manager) -> Client:
-    """Start *manager* again for an operator; return a client."""
+    """Starts *manager* again for an operator; returns a client."""
     manager.crash()
     manager.turns = Turns(
         manager.config, manager.store, manager._set_clock, bytes(16), bytes(32), is_maintenance=True

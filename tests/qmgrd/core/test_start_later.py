@@ -14,7 +14,7 @@ CONSUMER = 900
 
 
 def consuming(app: Client, *bodies: bytes, order: int = m.PHYSICAL) -> list[Delivery]:
-    """Put *bodies*, and have a worker be sent them, who is to say when each lease starts."""
+    """Puts *bodies*, and have a worker be sent them, who is to say when each lease starts."""
     if bodies:
         app.put("Q", *bodies)
     app.send(m.Consume(CONSUMER, "Q", 100, 1 << 20, LEASE_MS, order=order, start_later=True))

@@ -46,7 +46,7 @@ class World:
         return self.chance.choice(self.names)
 
     def later(self, kind: Callable[..., m.Message], *fields: Any) -> None:
-        """Ask something of which the answer is not waited for."""
+        """Asks something of which the answer is not waited for."""
         self.hub.app.send(kind(self.hub.app.next_id(), *fields))
 
     def subscribe(self) -> None:

@@ -21,13 +21,13 @@ class UnitOfWork:
         self.producer: Producer = client._producer
 
     def put_records(self, queue: str, *batch: bytes) -> list[ErrorCode]:
-        """Put records; return the codes of what was refused."""
+        """Puts records; returns the codes of what was refused."""
         refused, _ = self.client.ask(m.UnitPut, self.number, queue, list(batch))
         self.puts += len(batch) - len(refused)
         return [ErrorCode(code) for _, code, _ in refused]
 
     def put(self, queue: str, *bodies: bytes, **fields: Any) -> None:
-        """Put messages, none of which is refused."""
+        """Puts messages, none of which is refused."""
         assert not self.put_records(queue, *(record(body, **fields) for body in bodies))
 
     def take(self, *deliveries: Delivery) -> list[int]:
@@ -37,14 +37,14 @@ class UnitOfWork:
         return codes
 
     def get(self, queue: str, count: int = 1) -> list[Delivery]:
-        """Get messages within the unit."""
+        """Gets messages within the unit."""
         found = self.client.get(queue, count)
         if found:
             assert not self.take(*found)
         return found
 
     def message(self) -> m.UnitCommit:
-        """Return the commit, under the next id."""
+        """Returns the commit, under the next id."""
         producer = self.producer
         seq_id, producer.next_id = producer.next_id, producer.next_id + 1
         return m.UnitCommit(
@@ -52,18 +52,18 @@ class UnitOfWork:
         )
 
     def commit(self) -> list[ErrorCode]:
-        """Commit; return the code with which that was refused, if it was."""
+        """Commits; returns the code with which that was refused, if it was."""
         self.client.send(self.message())
         return [found.code for found in self.producer.answer()]
 
     def backout(self) -> list[int]:
-        """Back out; return how many puts and gets were undone."""
+        """Backs out; returns how many puts and gets were undone."""
         value: list[int] = self.client.ask(m.UnitBackout, self.number)
         return value
 
 
 def settle(client: Client, action: int, *deliveries: Delivery, **fields: Any) -> list[int]:
-    """Settle with all that a settle may say; return the codes of what could not be done."""
+    """Settles with all that a settle may say; returns the codes of what could not be done."""
     settle_id = client.next_id()
     handles = b"".join(delivery.handle for delivery in deliveries)
     client.send(m.Settle(settle_id, action, deliveries[0].queue_id, handles, **fields))
@@ -72,12 +72,12 @@ def settle(client: Client, action: int, *deliveries: Delivery, **fields: Any) ->
 
 
 def bodies(found: list[Delivery]) -> list[bytes]:
-    """Return the bodies of deliveries."""
+    """Returns the bodies of deliveries."""
     return [delivery.body for delivery in found]
 
 
 def note_of(found: Delivery) -> dict[str, Any]:
-    """Return the note that a delivery carries; an empty one where it has none."""
+    """Returns the note that a delivery carries; an empty one where it has none."""
     if not found.state & m.STATE_NOTED:
         return {}
     cut = m.REMAINING.size if found.state & m.STATE_EXPIRES else 0

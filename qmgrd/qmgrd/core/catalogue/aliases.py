@@ -1,10 +1,10 @@
-"""Which aliases lead to a name."""
+"""Finds the aliases of a queue."""
 
 from qmgrd.core.catalogue.named import Alias
 
 
 class Aliases:
-    """The aliases that are defined, by target. Invariant: no target is without an alias."""
+    """All aliases by target. Invariant: each target in the map has at least one alias."""
 
     def __init__(self) -> None:
         self._names: dict[str, dict[str, None]] = {}
@@ -13,12 +13,12 @@ class Aliases:
         return bool(self._names)
 
     def add(self, found: object) -> None:
-        """Add *found* if it is an alias."""
+        """Adds *found* if it is an alias."""
         if isinstance(found, Alias):
             self._names.setdefault(found.target, {})[found.name] = None
 
     def remove(self, found: object) -> None:
-        """Remove *found*, which was added, if it is an alias."""
+        """Removes *found*, which was added, if it is an alias."""
         if isinstance(found, Alias):
             names = self._names[found.target]
             del names[found.name]
@@ -26,5 +26,5 @@ class Aliases:
                 del self._names[found.target]
 
     def first_of(self, target: str) -> str | None:
-        """Return the name of the oldest alias of *target*, or None."""
+        """Returns the name of the oldest alias of *target*, or None."""
         return next(iter(self._names.get(target, ())), None)

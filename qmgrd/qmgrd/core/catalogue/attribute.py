@@ -1,4 +1,4 @@
-"""One attribute of a queue or a template: is a value one of its own, and how people say it."""
+"""Checks one attribute of a queue, template, subscription or topic, and shows its values."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ from qmgr_protocol.limits import (
 )
 from qmgrd.core.catalogue.system import EVENTS, PUBLICATIONS
 
-INHIBITS = ("put_inhibit", "get_inhibit")  # the state of a queue, and no part of its definition
+INHIBITS = ("put_inhibit", "get_inhibit")  # states of a queue, not part of its definition
 ALIAS_OF = "alias_of"
 _FLAG = Attribute("flag")
 _KNOWN = QUEUE_ATTRIBUTES | dict.fromkeys(INHIBITS, _FLAG) | {ALIAS_OF: Attribute("queue")}
@@ -34,10 +34,10 @@ _SAID: dict[Quantity, Callable[[Any], str]] = {
 
 
 def check(noun: str, name: str, attribute: str, value: Any) -> None:
-    """Raise VALUE_INVALID where *value* is none for that attribute of a queue or another noun.
+    """Raises VALUE_INVALID if *value* is not valid for that attribute.
 
     Args:
-        noun: "queue", "template", "subscription" or "topic", whose *name* the text gives.
+        noun: "queue", "template", "subscription" or "topic"; the text gives it with *name*.
     """
     known = _OF_NOUN.get(noun, _KNOWN)[attribute]
     if known.quantity == "flag":
@@ -49,7 +49,7 @@ def check(noun: str, name: str, attribute: str, value: Any) -> None:
 
 
 def said(attribute: str) -> str:
-    """Return what people call *attribute*: a unit is part of its values."""
+    """Returns *attribute* as a text names it: without the unit, which values have."""
     return attribute.removesuffix("_ms").removesuffix("_bytes").replace("_", " ")
 
 
@@ -58,7 +58,7 @@ def _of(attribute: str, noun: str, name: str) -> str:
 
 
 def _fault(known: Attribute, name: str, value: Any) -> str:
-    """Return what is wrong with *value*, or nothing."""
+    """Returns what is wrong with *value*, or ""."""
     if known.is_number:
         return _number_fault(known, value)
     if known.quantity == "choice":
@@ -71,7 +71,7 @@ def _number_fault(known: Attribute, value: Any) -> str:
     text = _SAID[known.quantity]
     span = f" ({text(known.low)} to {text(known.high)})"
     if type(value) is float and known.quantity == "factor":
-        if not known.low <= value <= known.high:  # Nor is what is no number at all.
+        if not known.low <= value <= known.high:  # Also true for NaN.
             return f"{value:g} is too {'small' if value < known.low else 'large'}{span}"
         return ""
     if type(value) is not int:
@@ -98,7 +98,7 @@ def _queue_fault(name: str, value: Any) -> str:
 
 def _backout_fault(attribute: str, value: Any) -> str:
     if attribute == "backout_queue" and value in (EVENTS, PUBLICATIONS):
-        return f"{value} takes messages from the queue manager alone"
+        return f"{value} accepts messages only from the queue manager"
     return ""
 
 

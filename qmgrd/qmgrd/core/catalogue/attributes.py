@@ -1,4 +1,4 @@
-"""The attributes that people may give a queue or a link: their types, ranges and defaults."""
+"""The attributes of each kind of queue: which exist, their defaults, and the errors of inhibits."""
 
 from difflib import get_close_matches
 from typing import Any
@@ -21,12 +21,12 @@ _KNOWN = {
     "remote": ("put_inhibit",),
     "alias": (ALIAS_OF, *INHIBITS),
 }
-_IDENTITY = ("kind", "queue_id", *subscription.OWN)  # what else is in a row
-_OF_SUBSCRIPTIONS = {"overflow": "discard-newest"}  # Nobody who publishes is to wait for them.
+_IDENTITY = ("kind", "queue_id", *subscription.OWN)  # the other fields of a row
+_OF_SUBSCRIPTIONS = {"overflow": "discard-newest"}  # Publishers must not wait for subscribers.
 
 
 def queue_attributes(queue: str, given: dict[str, Any], kind: str) -> dict[str, Any]:
-    """Return *given* once each attribute is known for that kind and in range.
+    """Returns *given* after checking that each attribute exists for that kind and is in range.
 
     Raises:
         RequestError: VALUE_INVALID, with the path of the attribute.
@@ -37,13 +37,13 @@ def queue_attributes(queue: str, given: dict[str, Any], kind: str) -> dict[str, 
         attribute_.check(noun, queue, attribute, value)
     if kind == "alias" and not given.get(ALIAS_OF, queue):
         raise RequestError(
-            ErrorCode.VALUE_INVALID, f"queues.{queue}.{ALIAS_OF}: empty; say which queue it names"
+            ErrorCode.VALUE_INVALID, f"queues.{queue}.{ALIAS_OF}: empty; give the name of the queue"
         )
     return dict(given)
 
 
 def template_attributes(pattern: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Return those of *given* that have a value, once each is known for a template and in range.
+    """Returns the attributes of *given* that have a value, after checking them for a template.
 
     Raises:
         RequestError: VALUE_INVALID, with the path of the attribute.
@@ -60,24 +60,24 @@ def template_attributes(pattern: str, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_in_force(queue: str, row: dict[str, Any], template: Template | None) -> None:
-    """Raise VALUE_INVALID where *template* gives *queue* what it could not be given itself."""
+    """Raises VALUE_INVALID if *template* gives *queue* a value that is not valid for it."""
     if template is None or "backout_queue" in row:
         return
     if template.attributes.get("backout_queue") == queue:
         raise RequestError(
             ErrorCode.VALUE_INVALID,
             f"backout queue of queue {queue}: template {template.pattern} says {queue}, which is "
-            "the queue itself; give that queue one of its own, or none, with: --backout-queue",
+            "the queue itself; give that queue its own, or none, with: --backout-queue",
         )
 
 
 def stored(given: dict[str, Any]) -> dict[str, Any]:
-    """Return what of *given* attributes a row holds: an inhibit only where it is set."""
+    """Returns the given attributes that a row holds: an inhibit only if it is set."""
     return {key: value for key, value in given.items() if key not in INHIBITS or value}
 
 
 def altered(queue: str, row: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the *row* of a queue with *changes*, of which None stands for the default.
+    """Returns the *row* of a queue with *changes*; None in *changes* stands for the default.
 
     Raises:
         RequestError: VALUE_INVALID.
@@ -87,9 +87,10 @@ def altered(queue: str, row: dict[str, Any], changes: dict[str, Any]) -> dict[st
         _check_known(queue, attribute, kind)
     if ALIAS_OF in changes and changes[ALIAS_OF] is None:
         raise RequestError(
-            ErrorCode.VALUE_INVALID, f"queues.{queue}.{ALIAS_OF}: there is no default"
+            ErrorCode.VALUE_INVALID,
+            f"queues.{queue}.{ALIAS_OF}: there is no default; give the name of a queue",
         )
-    own = system.ATTRIBUTES.get(queue, {})  # A system queue has defaults of its own.
+    own = system.ATTRIBUTES.get(queue, {})  # A system queue has its own defaults.
     wanted = {key: own.get(key) if value is None else value for key, value in changes.items()}
     given = {key: value for key, value in wanted.items() if value is not None}
     kept = {key: value for key, value in row.items() if key not in changes}
@@ -97,7 +98,7 @@ def altered(queue: str, row: dict[str, Any], changes: dict[str, Any]) -> dict[st
 
 
 def in_force(config: Config, row: dict[str, Any]) -> dict[str, Any]:
-    """Return what the queue of that *row*, completed by its template, is held to."""
+    """Returns the attributes in force for the queue of that *row*, with those of its template."""
     held = bounds(config, row)
     return {
         attribute: row[ALIAS_OF] if attribute == ALIAS_OF else getattr(held, attribute)
@@ -106,15 +107,15 @@ def in_force(config: Config, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def given_of(row: dict[str, Any]) -> list[str]:
-    """Return the attributes that the queue of that *row* was given; the others are defaults."""
+    """Returns the attributes that were given for the queue of that *row*; others are defaults."""
     known = SUBSCRIPTION_ATTRIBUTES if row["kind"] == "subscription" else QUEUE_ATTRIBUTES
     return [attribute for attribute in known if attribute in row]
 
 
 def is_same(row: dict[str, Any], given: dict[str, Any]) -> bool:
-    """Return whether a queue of that *row* is what a definition by *given* would make.
+    """Returns whether a definition by *given* would make a queue of the same *row*.
 
-    An inhibit that is not spoken of does not matter: whoever set it wants it kept.
+    An inhibit that *given* does not mention makes no difference: an operator set it on purpose.
     """
     own = own_of(row)
     unspoken = {key: own[key] for key in INHIBITS if key in own and key not in given}
@@ -122,12 +123,12 @@ def is_same(row: dict[str, Any], given: dict[str, Any]) -> bool:
 
 
 def own_of(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the attributes in the *row* of a queue."""
+    """Returns the attributes in the *row* of a queue."""
     return {key: value for key, value in row.items() if key not in _IDENTITY}
 
 
 def bounds(config: Config, attributes: dict[str, Any]) -> Bounds:
-    """Return what a queue with these attributes is held to."""
+    """Returns the bounds of a queue with these attributes."""
     is_subscription = attributes.get("kind") == "subscription"
     known = _KNOWN["subscription" if is_subscription else "local"]
     given = {key: attributes[key] for key in known if key in attributes}
@@ -136,12 +137,12 @@ def bounds(config: Config, attributes: dict[str, Any]) -> Bounds:
 
 
 def put_inhibited(queue: str) -> RequestError:
-    """Return why nothing is put on *queue*."""
+    """Returns the error for a put on *queue* while puts are inhibited."""
     return _inhibited(ErrorCode.PUT_INHIBITED, queue, "put")
 
 
 def get_inhibited(queue: str) -> RequestError:
-    """Return why nothing is got from *queue*."""
+    """Returns the error for a get from *queue* while gets are inhibited."""
     return _inhibited(ErrorCode.GET_INHIBITED, queue, "get")
 
 
@@ -165,7 +166,7 @@ def _check_known(queue: str, attribute: str, kind: str) -> None:
 
 
 def unknown(noun: str, name: str, attribute: str, known: list[str]) -> RequestError:
-    """Return that *attribute* is none, and what was meant, or which there are."""
+    """Returns the error for an unknown *attribute*, with the closest one or all that exist."""
     near = get_close_matches(attribute, known, 1)
     hint = f"; did you mean {near[0]}?" if near else f"; known are: {', '.join(known) or 'none'}"
     return RequestError(

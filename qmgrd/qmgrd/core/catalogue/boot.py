@@ -1,4 +1,4 @@
-"""What a start reads of its store and raises in it: identity, boot number, clocks, how it ended."""
+"""Begins a new boot on a store: checks whose store it is, and reads how the last run ended."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ class StoreForeign(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Boot:
-    """What a start reads and raises: see :func:`boot`."""
+    """The facts that a start reads from the store: see :func:`boot`."""
 
     store_id: bytes
     number: int
@@ -25,25 +25,24 @@ class Boot:
     turn_number: int
     producers: int
     unclean: bool
-    salt: bytes  # another one at each start, also of a store that was put back
-    secret: bytes  # of sessions and leases: of the store, and nobody else's
+    salt: bytes  # differs at each start, also after the store was restored
+    secret: bytes  # of the store, for sessions and leases; never sent to anybody
 
 
 def boot(
     tx: Transaction, name: str, new_id: bytes, new_secret: bytes, *, is_named: bool = True
 ) -> Boot:
-    """Raise the boot number in *tx* and return how the last run ended.
+    """Raises the boot number in *tx* and returns how the last run ended.
 
     Args:
-        name: what this queue manager is called; by its configuration where it *is_named*, else by
-            default.
-        new_id: 16 random bytes: the id of the store if it is new, the salt of this start. Peers
-            are told both.
-        new_secret: 32 random bytes, which nobody is told: the secret of a store that has none yet.
+        name: of this queue manager: configured if *is_named*, otherwise a default.
+        new_id: 16 random bytes: the id of the store if it is new, and the salt of this start. Peers
+            receive both.
+        new_secret: 32 random bytes: the secret of a store that has none yet. Nobody receives it.
 
     Raises:
-        StoreForeign: the store is another queue manager's, or of a newer format.
-        RowDamaged: a row that is read here.
+        StoreForeign: the store belongs to another queue manager, or has a newer format.
+        RowDamaged: a row that is read here is damaged.
     """
     if tx.get(keys.STORE) is None:
         if next(tx.scan(b"\0", b"\xff" * 16), None) is not None:
@@ -73,7 +72,7 @@ def boot(
 
 
 def _found(tx: Transaction, name: str, store_id: bytes) -> None:
-    """Write the rows that every store has, as a boot 0 that ended well would have left them."""
+    """Writes the rows that every store has, as if a boot 0 had ended cleanly."""
     rows.put(tx, keys.STORE, keys.STORE_ROW.pack(store_id, keys.FORMAT, 0) + name.encode())
     rows.put(tx, keys.CLOCK, bytes(keys.CLOCK_ROW.size))
     rows.put(tx, keys.CLEAN, bytes(8))
@@ -81,7 +80,7 @@ def _found(tx: Transaction, name: str, store_id: bytes) -> None:
 
 
 def _identify(tx: Transaction, name: str, *, is_named: bool) -> tuple[bytes, int]:
-    """Return the store's id and its last boot number, if it is this queue manager's."""
+    """Returns the store's id and its last boot number, if it belongs to this queue manager."""
     value = tx.get(keys.STORE) or b""
     if len(value) >= keys.STORE_ROW.size:
         _, version, _ = keys.STORE_ROW.unpack_from(value)
@@ -108,9 +107,9 @@ def _identify(tx: Transaction, name: str, *, is_named: bool) -> tuple[bytes, int
 
 
 def check_arrivals(tx: Transaction, name: str, queue_id: int, next_arrival: int) -> None:
-    """Raise RowSenseless where a message lies at or behind the next arrival.
+    """Raises RowSenseless if a message has the next arrival number or a higher one.
 
-    A put would replace it. This takes a seek for each priority that there is, and one more.
+    A put would overwrite it. The check takes a seek for each priority in use, and one more.
     """
     start = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
     stop = keys.after(start)
@@ -119,7 +118,7 @@ def check_arrivals(tx: Transaction, name: str, queue_id: int, next_arrival: int)
         if arrival >= next_arrival:
             raise rows.RowSenseless(
                 f"the counters of queue {name} (id {queue_id})",
-                f"message {arrival} is there, yet the counters say that the next is {next_arrival}",
+                f"message {arrival} exists, yet the counters say that the next is {next_arrival}",
             )
-        # The same lane and priority, from where nothing should be: else it is the next one's first.
+        # Seek where this lane and priority must be empty: the result is in the next one.
         start = found[0][:-8] + next_arrival.to_bytes(8, "big")

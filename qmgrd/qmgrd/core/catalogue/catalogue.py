@@ -1,12 +1,12 @@
-"""The queues that are defined: stored rows, and the objects made of them; and the links there are.
+"""The queues that exist: their stored rows, and the objects made from them. And the links.
 
     ORDERS        a local queue
-    FLIGHTS@NYC   a remote queue: what is put on it goes to FLIGHTS on queue manager NYC
-    @NYC          the transmission queue of link NYC: made and deleted with the link
+    FLIGHTS@NYC   a remote queue: puts on it go to FLIGHTS on queue manager NYC
+    @NYC          the transmission queue of link NYC: created and deleted with the link
     SALES         an alias: another name for ORDERS, or for FLIGHTS@NYC
     B:late        a subscription (subscription.py)
 
-Queue ids are given once and never used again; names are free again when a queue is deleted.
+A queue id is assigned once and never used again. A name is free again when its queue is deleted.
 """
 
 from bisect import bisect_left, insort
@@ -46,11 +46,11 @@ from qmgrd.core.queue.references import References
 
 
 class Catalogue:
-    """What is defined.
+    """All definitions.
 
-    Invariant: ``by_id`` holds each of ``queues`` that stores messages, ``names`` those that are no
-    subscriptions, in order, ``aliases`` the aliases among them, ``remotes`` what leads elsewhere.
-    No alias is of an alias.
+    Invariant: ``by_id`` has those of ``queues`` that store messages. ``names`` has all but
+    subscriptions, in order. ``aliases`` has the aliases, ``remotes`` the remote queues and proxies.
+    No alias points to an alias.
     """
 
     def __init__(self, context: Context) -> None:
@@ -58,7 +58,7 @@ class Catalogue:
         self.queues: dict[str, Queue | Remote | Alias | Proxy] = {}
         self.by_id: dict[int, Queue] = {}
         self.links: dict[str, Link] = {}
-        self.routes: dict[str, Link] = {}  # by the queue manager that lies behind it
+        self.routes: dict[str, Link] = {}  # by the queue manager that a route leads to
         self.templates = Templates()
         self.topics = Topics(context)
         self.references = References()
@@ -68,10 +68,10 @@ class Catalogue:
         self.remotes = Remotes()
 
     def local(self, name: str, *, gets: bool = True) -> Queue:
-        """Return the local or transmission queue *name*, or that of which it is an alias.
+        """Returns the local or transmission queue *name*, or the one behind an alias.
 
         Args:
-            gets: whether messages are to be got: that may be inhibited for those who use an alias.
+            gets: whether the caller gets messages: an alias may have its own get inhibit.
 
         Raises:
             RequestError: NAME_INVALID, QUEUE_UNKNOWN, QUEUE_IS_REMOTE or GET_INHIBITED.
@@ -91,7 +91,7 @@ class Catalogue:
         return found
 
     def named(self, name: str) -> Queue | Remote | Alias | Proxy:
-        """Return what *name* names itself. A system queue is made when it is first asked for.
+        """Returns what *name* itself is. A system queue is created when it is first asked for.
 
         Raises:
             RequestError: NAME_INVALID or QUEUE_UNKNOWN.
@@ -110,7 +110,7 @@ class Catalogue:
         return found
 
     def find(self, name: str) -> Queue | Remote | Proxy:
-        """Return what *name* names, or that of which it is an alias.
+        """Returns what *name* is, or what its alias points to.
 
         Raises:
             RequestError: NAME_INVALID or QUEUE_UNKNOWN.
@@ -118,7 +118,7 @@ class Catalogue:
         return self._behind(self.named(name))
 
     def _behind(self, known: Queue | Remote | Alias | Proxy) -> Queue | Remote | Proxy:
-        """Return what is meant by what was named."""
+        """Returns what *known* is, or what it points to if it is an alias."""
         if not isinstance(known, Alias):
             return known
         if known.target not in self.queues and known.target not in system.ATTRIBUTES:
@@ -128,7 +128,7 @@ class Catalogue:
         return found
 
     def system(self, name: str) -> Queue:
-        """Return the system queue *name*; it is made on first use, however many queues there are.
+        """Returns the system queue *name*, created at its first use regardless of limits.
 
         Args:
             name: one of those in system.py.
@@ -143,10 +143,10 @@ class Catalogue:
         return found
 
     def destination(self, name: str) -> tuple[Queue, str]:
-        """Return the queue on which a put to *name* is stored, and the target behind a link.
+        """Returns the queue that stores a put to *name*, and the target for its link.
 
-        That of a publication is its topic. All messages that the queue manager did not write itself
-        come this way: those of clients, units, links and jobs. Its own go to :meth:`own`.
+        For a publication the target is its topic. All messages of clients, units, links and jobs
+        come this way. Messages of the daemon itself use :meth:`own`.
 
         Raises:
             RequestError: as :meth:`find`; QUEUE_IS_TRANSMISSION, QUEUE_IS_SUBSCRIPTION,
@@ -155,7 +155,7 @@ class Catalogue:
         if topic_names.is_topic(name):
             return self._publications(name[1:])
         found = self.queues.get(name)
-        if type(found) is not Queue:  # Most names are of queues: one look is enough for them.
+        if type(found) is not Queue:  # Most names are queues: one check is enough for them.
             found = self._open_to_puts(name)
         if isinstance(found, Remote):
             if found.target in system.ATTRIBUTES:
@@ -177,7 +177,7 @@ class Catalogue:
         return queue, target
 
     def _open_to_puts(self, name: str) -> Queue | Remote | Proxy:
-        """Return what *name* leads to, if neither its alias nor a remote queue is inhibited."""
+        """Returns what *name* leads to, unless its alias or remote queue is inhibited."""
         known = self.named(name)
         found = self._behind(known)
         for each in (known, found):
@@ -186,7 +186,7 @@ class Catalogue:
         return found
 
     def own(self, name: str) -> Queue:
-        """Return the system queue *name* for a message of the queue manager itself.
+        """Returns the system queue *name* for a message of the daemon itself.
 
         Raises:
             RequestError: PUT_INHIBITED.
@@ -197,13 +197,13 @@ class Catalogue:
         return queue
 
     def _publications(self, topic: str) -> tuple[Queue, str]:
-        """Return the queue that keeps what is published to *topic*, and that."""
+        """Returns the queue that stores publications to *topic*, and the topic."""
         self.topics.check_put(topic)
         route.check_proxies(self, topic)
         return self.own(system.PUBLICATIONS), topic
 
     def keeper(self, name: str) -> Queue:
-        """Return the queue that stores what is put on *name*: of a remote one its link's.
+        """Returns the queue that stores puts on *name*: for a remote queue, its link's.
 
         Raises:
             RequestError: as :meth:`find`.
@@ -214,7 +214,7 @@ class Catalogue:
         return found if isinstance(found, Queue) else route.link_to(self, found.manager).queue
 
     def create_queue(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
-        """Define a queue and return its row; the same definition again changes nothing.
+        """Defines a queue and returns its row. Repeating the same definition changes nothing.
 
         Raises:
             RequestError: NAME_INVALID, VALUE_INVALID, QUEUE_EXISTS with other attributes,
@@ -241,7 +241,7 @@ class Catalogue:
         return self.show_queue(name)
 
     def check_room(self) -> None:
-        """Raise QUEUES_EXHAUSTED where no further queue may be defined."""
+        """Raises QUEUES_EXHAUSTED if no further queue may be defined."""
         limit = self._context.config.limits.queues_max
         count = len(self.names) - len(system.ATTRIBUTES.keys() & self.queues.keys())
         if count >= limit:
@@ -250,7 +250,7 @@ class Catalogue:
             )
 
     def store_queue(self, name: str, row: dict[str, Any]) -> None:
-        """Define a queue of that *row*."""
+        """Defines a queue of that *row*."""
         self._write_queue(name, row)
         if row["kind"] not in KINDS:
             Counters().write(self._context.tx, row["queue_id"])
@@ -261,7 +261,7 @@ class Catalogue:
         self._context.wrote = True
 
     def add_queue(self, name: str, row: dict[str, Any], *, unclean: bool) -> None:
-        """Take in the queue *name* of a stored *row*; if that raises, nothing has changed.
+        """Takes in the queue *name* of a stored *row*; if that raises, nothing has changed.
 
         Args:
             name: of the queue.
@@ -301,24 +301,24 @@ class Catalogue:
         )
 
     def _bounds(self, name: str, row: dict[str, Any]) -> Bounds:
-        """Return what the queue of that *row* is held to, and keep in mind by which template."""
+        """Returns the bounds of the queue of that *row*, and remembers its template."""
         if row["kind"] == "local":
             self.templates.hold(name)
         return attributes.bounds(self._context.config, self._full(name, row))
 
     def _full(self, name: str, row: dict[str, Any]) -> dict[str, Any]:
-        """Return the *row* of a queue, completed by its template."""
+        """Returns the *row* of a queue, completed by its template."""
         found = self.templates.held(name)
         return row if found is None else found.attributes | row
 
     def check_in_force(self, name: str, template: Template) -> None:
-        """Raise VALUE_INVALID where *template* cannot be in force for *name*, a local queue."""
+        """Raises VALUE_INVALID if *template* cannot be in force for the local queue *name*."""
         row = self._rows.get(name, {})
         if row.get("kind") == "local":
             attributes.check_in_force(name, row, template)
 
     def hold(self, queue: Queue) -> None:
-        """Hold a local queue to its attributes and the templates, as they are now."""
+        """Applies the current attributes and templates to a local queue."""
         before, after = queue.bounds, self._bounds(queue.name, self._rows[queue.name])
         waits = (after.group_incomplete_ms, after.group_retention_ms)
         if waits != (before.group_incomplete_ms, before.group_retention_ms):
@@ -326,7 +326,7 @@ class Catalogue:
         queue.bounds = after
 
     def alter_queue(self, name: str, changes: dict[str, Any]) -> dict[str, list[Any]]:
-        """Change attributes of a queue for good; return those that are others now: [old, new].
+        """Changes attributes of a queue for good; returns the changed ones as [old, new].
 
         Raises:
             RequestError: NAME_INVALID, QUEUE_UNKNOWN, VALUE_INVALID.
@@ -351,18 +351,18 @@ class Catalogue:
         return {key: [before[key], after[key]] for key in after if before[key] != after[key]}
 
     def row(self, name: str) -> dict[str, Any]:
-        """Return the row of *name*, which exists."""
+        """Returns the row of *name*, which exists."""
         return self._rows[name]
 
     def store_row(self, name: str, row: dict[str, Any]) -> None:
-        """Have *row* be that of *name* from here on."""
+        """Replaces the row of *name* by *row*."""
         self._rows[name] = row
         self._write_queue(name, row)
         if (found := self.topics.subscriptions.get(name)) is not None:
             found.row = row
 
     def remove_queue(self, name: str) -> None:
-        """Forget *name*; what was stored under its id is a job's to remove."""
+        """Forgets *name*. A job removes what the store has under its id."""
         if name in self.topics.subscriptions:
             self.topics.remove(name)
         else:
@@ -382,7 +382,7 @@ class Catalogue:
             self._context.awake_queues.pop(found.id, None)
 
     def show_queue(self, name: str) -> dict[str, Any]:
-        """Return the row of a queue with its counters; of an alias its own."""
+        """Returns the row of a queue with its counters, or the row of an alias."""
         known = self.named(name)
         row = self._rows[name]
         shown: dict[str, Any] = {"queue": name} | row | {"given": attributes.given_of(row)}
@@ -401,13 +401,13 @@ class Catalogue:
         return shown | known.describe()
 
     def remotes_of(self, manager: str) -> Iterator[str]:
-        """Yield the names of what leads over the link to *manager*: remote queues, proxies."""
+        """Yields the names that lead over the link to *manager*: remote queues and proxies."""
         for bound_for in self.remotes.managers():
             if route.link_to(self, bound_for).name == manager:
                 yield from self.remotes.of(bound_for)
 
     def next_queue_id(self) -> int:
-        """Return a queue id that was never given before."""
+        """Returns a queue id that was never used before."""
         queue_id = int.from_bytes(rows.get(self._context.tx, keys.NEXT_QUEUE), "big")
         rows.put(self._context.tx, keys.NEXT_QUEUE, (queue_id + 1).to_bytes(4, "big"))
         return queue_id

@@ -1,4 +1,4 @@
-"""What cannot be defined beside what is defined already."""
+"""Refuses definitions that contradict existing ones."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def check_alias(catalogue: "Catalogue", name: str, target: str) -> None:
-    """Raise VALUE_INVALID where an alias *name* of *target* would make an alias of an alias."""
+    """Raises VALUE_INVALID if an alias *name* of *target* would make an alias of an alias."""
     known = catalogue.queues.get(target)
     fault = ""
     if isinstance(known, Alias):
@@ -27,12 +27,13 @@ def check_alias(catalogue: "Catalogue", name: str, target: str) -> None:
 def check_new(
     catalogue: "Catalogue", own: str, name: str, given: dict[str, Any], kind: str
 ) -> None:
-    """Refuse a queue *name* that cannot be defined next to what is defined at *own*."""
+    """Refuses a new queue *name* that cannot exist together with others here at *own*."""
     if kind == "remote":
         target, manager = names.split(name)
         if manager == own:
             raise RequestError(
-                ErrorCode.VALUE_INVALID, f"{name} is of this very queue manager: say {target}"
+                ErrorCode.VALUE_INVALID,
+                f"{name} belongs to this queue manager itself: use {target}",
             )
         route.link_to(catalogue, manager)
     else:
@@ -45,7 +46,7 @@ def check_new(
 
 
 def check_same(name: str, known: dict[str, Any], given: dict[str, Any]) -> None:
-    """Raise QUEUE_EXISTS where a queue of that *known* row is not what *given* attributes make."""
+    """Raises QUEUE_EXISTS if the queue with the *known* row differs from the *given* attributes."""
     if not attributes.is_same(known, given):
         old = attributes.own_of(known)
         raise RequestError(

@@ -1,4 +1,4 @@
-"""What a link is defined by: where its peer listens, over how many connections, in what order."""
+"""The attributes of a link: its peer's addresses, connections, order, routes; with their checks."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -9,7 +9,7 @@ from qmgrd.core.catalogue.attributes import unknown
 
 ADDRESSES_MAX = 16
 CONNECTIONS_MAX = 16
-# Of one that was not given them; addresses have none.
+# The defaults; addresses have none.
 DEFAULTS: dict[str, Any] = {
     "connections": 1,
     "ordered": False,
@@ -18,14 +18,14 @@ DEFAULTS: dict[str, Any] = {
     "transit": False,
 }
 ROUTES_MAX = 100
-ANY = "*"  # a route to whom no other leads
+ANY = "*"  # the route to all queue managers without another route
 ALTERABLE = ("addresses", *DEFAULTS)
 
 Check: TypeAlias = Callable[[Any], str]
 
 
 def created(link: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the stored attributes of a new link.
+    """Returns the stored attributes of a new link.
 
     Raises:
         RequestError: NAME_INVALID or VALUE_INVALID.
@@ -37,10 +37,10 @@ def created(link: str, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def altered(link: str, given: dict[str, Any], known: tuple[str, ...] = ALTERABLE) -> dict[str, Any]:
-    """Return what a link is *given*, once that is checked.
+    """Returns the *given* attributes of a link after checking them.
 
     Raises:
-        RequestError: VALUE_INVALID, also where something is given that is not *known*.
+        RequestError: VALUE_INVALID, also if an attribute is not *known*.
     """
     for attribute, value in given.items():
         if attribute not in known:
@@ -70,7 +70,7 @@ def _is_address(address: Any) -> bool:
 def _connections(value: Any) -> str:
     if type(value) is int and 1 <= value <= CONNECTIONS_MAX:
         return ""
-    return f"{str(value)[:80]!r} is no number from 1 to {CONNECTIONS_MAX}"
+    return f"{str(value)[:80]!r} is not a number from 1 to {CONNECTIONS_MAX}"
 
 
 def _routes(value: Any) -> str:
@@ -86,7 +86,7 @@ def _routes(value: Any) -> str:
 
 
 def _flag(value: Any) -> str:
-    return "" if type(value) is bool else f"{str(value)[:80]} is no flag"
+    return "" if type(value) is bool else f"{str(value)[:80]} is neither true nor false"
 
 
 _CHECKS: dict[str, Check] = {

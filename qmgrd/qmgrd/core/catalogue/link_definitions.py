@@ -1,6 +1,6 @@
-"""The links that are defined: their rows, and the objects made of them.
+"""Creates, alters and removes links: their rows, and the objects made from them.
 
-A link comes with its transmission queue, and goes with it.
+A link is created and deleted together with its transmission queue.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from qmgrd.core.layout import row as rows
 from qmgrd.core.limits.amount import amount
 from qmgrd.core.link.link import Link, LinkState
 
-# Why a link is refused that may go on with its peer as a new stream.
+# Reasons for refusing a link that can be solved by accepting the peer with a new stream.
 ACCEPTABLE = frozenset(
     {
         ErrorCode.PEER_STORE_CHANGED,
@@ -29,18 +29,18 @@ ACCEPTABLE = frozenset(
 
 
 class LinkDefinitions:
-    """Defines, alters and forgets the links of a catalogue, which holds them."""
+    """Defines, alters and forgets the links of a catalogue."""
 
     def __init__(self, context: Context, catalogue: Catalogue) -> None:
         self._context = context
         self._catalogue = catalogue
 
     def load(self, name: str, row: dict[str, Any]) -> None:
-        """Take in the link *name* of a stored *row*, when the queues have been read."""
+        """Makes the link *name* from a stored *row*, after the queues have been read."""
         self._add(name, row)
 
     def create(self, name: str, given: dict[str, Any]) -> Link:
-        """Define a link and its transmission queue; the same definition again changes nothing.
+        """Defines a link and its transmission queue. Repeating the same definition changes nothing.
 
         Raises:
             RequestError: NAME_INVALID, VALUE_INVALID, LINK_EXISTS, LINKS_EXHAUSTED, PEER_WRONG.
@@ -66,8 +66,8 @@ class LinkDefinitions:
         if name == self._context.name:
             raise RequestError(
                 ErrorCode.PEER_WRONG,
-                f"{name} is this queue manager itself; give the link the name of the other one, "
-                "to which it leads",
+                f"{name} is this queue manager itself; name the link after the queue manager that "
+                "it leads to",
             )
         limit = self._context.config.limits.links_max
         if len(self._catalogue.links) >= limit:
@@ -96,12 +96,12 @@ class LinkDefinitions:
         }
 
     def store(self, name: str, row: dict[str, Any]) -> None:
-        """Write the row of a link."""
+        """Writes the row of a link."""
         rows.put(self._context.tx, keys.SPACE_LINK + name.encode(), pack(row))
         self._context.wrote = True
 
     def alter(self, name: str, changes: dict[str, Any]) -> dict[str, list[Any]]:
-        """Give a link other attributes for good; return those that are others now: [old, new].
+        """Changes attributes of a link for good; returns the changed ones as [old, new].
 
         Raises:
             RequestError: NAME_INVALID, LINK_UNKNOWN, VALUE_INVALID.
@@ -109,7 +109,9 @@ class LinkDefinitions:
         link = self.find(name)
         if not changes:
             known = ", ".join(link_attributes.ALTERABLE)
-            raise RequestError(ErrorCode.VALUE_INVALID, f"links.{name}: give some of {known}")
+            raise RequestError(
+                ErrorCode.VALUE_INVALID, f"links.{name}: nothing to alter; give some of {known}"
+            )
         before = link_attributes.DEFAULTS | link.row
         changed = {
             attribute: [before[attribute], after]
@@ -122,7 +124,7 @@ class LinkDefinitions:
         link.row |= {attribute: after for attribute, (_, after) in changed.items()}
         self._set_routes()
         try:
-            for _ in self._catalogue.remotes_of(name):  # Each has a way still.
+            for _ in self._catalogue.remotes_of(name):  # Each must still have a link.
                 pass
         except RequestError as error:
             link.row.clear()
@@ -134,10 +136,10 @@ class LinkDefinitions:
         return changed
 
     def accept_peer(self, name: str) -> None:
-        """Have a refused link go on with its peer as that is now, as a new stream.
+        """Lets a refused link continue with its peer's present store, as a new stream.
 
         Raises:
-            RequestError: LINK_UNKNOWN, VALUE_INVALID where that would not help the link.
+            RequestError: LINK_UNKNOWN; VALUE_INVALID if that would not help the link.
         """
         link = self.find(name)
         if link.state is not LinkState.REFUSED:
@@ -152,13 +154,13 @@ class LinkDefinitions:
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
                 f"link {name} was refused with {name_of(link.refused_code)}, which accepting the "
-                f"peer would not mend; {mend}",
+                f"peer would not fix; {mend}",
             )
         link.accept(self._catalogue.next_queue_id())
         self.store(name, link.row)
 
     def remove(self, name: str) -> None:
-        """Forget a link and its transmission queue."""
+        """Forgets a link and its transmission queue."""
         link = self._catalogue.links.pop(name)
         self._set_routes()
         self._context.tx.delete(keys.SPACE_LINK + name.encode())
@@ -166,7 +168,7 @@ class LinkDefinitions:
         self._catalogue.remove_queue(f"@{name}")
 
     def find(self, name: str) -> Link:
-        """Return the link *name*.
+        """Returns the link *name*.
 
         Raises:
             RequestError: LINK_UNKNOWN.
@@ -179,16 +181,16 @@ class LinkDefinitions:
 
 
 def accepting(links: dict[str, Link], name: str) -> str:
-    """Returns the command that accepts another store of *name*, or nothing where none leads there.
+    """Returns the command that accepts another store of *name*, or "" if no link leads there.
 
-    A link that dials meets the other store as well, and is refused until somebody starts it.
+    A link that dials finds the other store as well, and is refused until an operator starts it.
     """
     link = links.get(name)
     return f"qmctl link start {name} --accept" if link is not None and link.addresses else ""
 
 
 def _said(value: Any) -> str:
-    """Return an attribute as people say it."""
+    """Returns an attribute as a text shows it."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return (", ".join(value) or "none") if isinstance(value, list) else str(value)

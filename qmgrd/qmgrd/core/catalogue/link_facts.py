@@ -1,4 +1,4 @@
-"""What operators are told of a link that leads from here."""
+"""Describes a link that leads from here to operators."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from qmgrd.core.link.path import LinkState
 
 
 def describe(link: Link, now_ms: int, *, is_maintenance: bool) -> dict[str, Any]:
-    """Return *link* for people and scripts, at that time of the store clock."""
+    """Returns the row of *link* as shown to operators, at time *now_ms* of the store's clock."""
     idle = _waits_for(link, is_maintenance=is_maintenance)
     outbox, at_ms = link.outbox, link.retry_at_ms
     down_ms = None if link.down_since_ms is None else now_ms - link.down_since_ms
@@ -49,7 +49,7 @@ def describe(link: Link, now_ms: int, *, is_maintenance: bool) -> dict[str, Any]
 
 
 def _waits_for(link: Link, *, is_maintenance: bool) -> str:
-    """Return why a link waits that does not dial by itself."""
+    """Returns what a link that does not dial by itself waits for, or ""."""
     if link.state is not LinkState.WAITING:
         return ""
     if not link.addresses:

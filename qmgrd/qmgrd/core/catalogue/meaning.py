@@ -1,7 +1,7 @@
-"""Whether what a stored row says can be true: of the right types, within what arithmetic can bear.
+"""Checks that a stored row makes sense: values have the right types and are in bounds.
 
-A checksum says that a row is as it was written. A row that passes here fails no start and no turn
-by its own content, whoever wrote it. What is unknown in a row is a newer version's, and left alone.
+A checksum only shows that a row is as it was written. A row that passes these checks cannot make a
+start or a turn fail, whoever wrote it. Unknown fields belong to newer versions and are kept.
 """
 
 from collections.abc import Mapping
@@ -23,14 +23,14 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout.counters import Counters
 from qmgrd.core.layout.sense import NUMBER_MAX, number, typed
 
-_KINDS = ("local", "remote", "transmission")  # by what their names are
+_KINDS = ("local", "remote", "transmission")  # in the order of the forms of their names
 _LINK_ATTRIBUTES = ("addresses", "connections", "ordered", "fetch", "routes", "transit")
 
 
 def _attributes(row: dict[str, Any], known: Mapping[str, Attribute]) -> None:
-    """Check the types of those attributes in *row* that are *known*, not their limits.
+    """Checks the types of the *known* attributes in *row*, but not their limits.
 
-    Limits may be other ones by now: what was within those of its time stays in force.
+    Limits may have changed since: a value that was within the limits of its time stays in force.
     """
     for name in known.keys() & row.keys():
         value, attribute = row[name], known[name]
@@ -50,10 +50,10 @@ def _attributes(row: dict[str, Any], known: Mapping[str, Attribute]) -> None:
 
 
 def queue(name: str, row: Any, next_id: int) -> dict[str, Any]:
-    """Return the *row* that defines the queue or subscription *name*.
+    """Returns the *row* that defines the queue or subscription *name*.
 
     Raises:
-        ValueError, KeyError, RequestError: it makes no sense.
+        ValueError, KeyError, RequestError: the row makes no sense.
     """
     typed(dict, row, "the row")
     kind = row["kind"]
@@ -65,9 +65,9 @@ def queue(name: str, row: Any, next_id: int) -> dict[str, Any]:
             raise ValueError(f"{name} is not the queue of publications")
     elif kind == "alias":
         if not target or manager or not names.split(typed(str, row[ALIAS_OF], ALIAS_OF))[0]:
-            raise ValueError(f"{name} is no alias of {row[ALIAS_OF]!r}")
+            raise ValueError(f"{name} is not an alias of {row[ALIAS_OF]!r}")
     elif kind != _KINDS[(not target) + bool(manager)]:
-        raise ValueError(f"{name} is no {kind!r} queue")
+        raise ValueError(f"{name} is not a {kind!r} queue")
     elif kind != "remote":
         number(row["queue_id"], "the queue id", 1, min(next_id - 1, keys.QUEUE_ID_MAX))
     number(row.get("used_ms", 0), "the time of its last use")
@@ -78,7 +78,7 @@ def queue(name: str, row: Any, next_id: int) -> dict[str, Any]:
 def _subscription(name: str, row: dict[str, Any], next_id: int) -> dict[str, Any]:
     is_proxy = "@" in name
     if row["kind"] != ("proxy" if is_proxy else "subscription"):
-        raise ValueError(f"{name} is no {row['kind']!r}")
+        raise ValueError(f"{name} is not a {row['kind']!r}")
     topics.filter_of(typed(str, row["topic"], "the topic"))
     typed(str, row.get("where", ""), "the selector")
     if not name.startswith(topics.DYNAMIC):
@@ -92,27 +92,27 @@ def _subscription(name: str, row: dict[str, Any], next_id: int) -> dict[str, Any
 
 
 def counters(found: Counters) -> None:
-    """Raise ValueError where the counters of a queue cannot be true."""
+    """Raises ValueError if the counters of a queue are impossible."""
     for name, value in found.as_dict().items():
         number(value, f"{name} in the counters")
 
 
 def template(pattern: str, row: Any) -> dict[str, Any]:
-    """Return the *row* that defines the template *pattern*; raises as :func:`queue`."""
+    """Returns the *row* that defines the template *pattern*. Raises the errors of :func:`queue`."""
     check_pattern(pattern)
     _attributes(typed(dict, row, "the row"), QUEUE_ATTRIBUTES)
     return dict(row)
 
 
 def topic(name: str, row: Any) -> dict[str, Any]:
-    """Return the *row* that is defined for the topic *name*; raises as :func:`queue`."""
+    """Returns the *row* defined for the topic *name*. Raises the errors of :func:`queue`."""
     topics.levels_of(name)
     _attributes(typed(dict, row, "the row"), TOPIC_ATTRIBUTES)
     return dict(row)
 
 
 def link(name: str, row: Any) -> dict[str, Any]:
-    """Return the *row* that defines the link *name*; raises as :func:`queue`."""
+    """Returns the *row* that defines the link *name*. Raises the errors of :func:`queue`."""
     names.check(name)
     typed(dict, row, "the row")
     typed(bool, row["stopped"], "whether it is stopped")

@@ -9,7 +9,7 @@ from qmgrd.core.catalogue.near import LOOKED_AT_MAX, nearest
 
 
 def no_queue(name: str, known: Iterable[str]) -> RequestError:
-    """Return that there is no queue *name* among those that are *known*."""
+    """Returns the error for an unknown queue *name*, with the closest of the *known* names."""
     similar = nearest(name, known)
     target, manager = names.split(name)
     hint = f"did you mean {similar}? if not, create" if similar else "create"
@@ -20,18 +20,18 @@ def no_queue(name: str, known: Iterable[str]) -> RequestError:
 
 
 def no_subscription(name: str, known: Iterable[str]) -> RequestError:
-    """Return that there is no subscription *name* among the queues that are *known*."""
+    """Returns the error for an unknown subscription, with the closest of the *known* names."""
     durable = (other for other in islice(known, LOOKED_AT_MAX) if ":" in other)
     similar = nearest(name, durable)
     hint = f"did you mean {similar}? see: qmctl sub ls" if similar else "see: qmctl sub ls"
     return RequestError(
         ErrorCode.SUBSCRIPTION_UNKNOWN,
-        f"there is no subscription {name[:150]} here, or no longer; {hint}",
+        f"subscription {name[:150]} does not exist here, or has ended; {hint}",
     )
 
 
 def no_target(alias: str, target: str) -> RequestError:
-    """Return that *alias* is one of a queue that is missing."""
+    """Returns the error for an *alias* whose queue *target* does not exist."""
     return RequestError(
         ErrorCode.QUEUE_UNKNOWN,
         f"{alias} is an alias of queue {target}, which does not exist here; create that with: "
@@ -41,7 +41,7 @@ def no_target(alias: str, target: str) -> RequestError:
 
 
 def no_link(name: str, *, leads_here: bool = False) -> RequestError:
-    """Return that there is no link *name*, but perhaps one that leads here from there."""
+    """Returns the error for an unknown link *name*; *leads_here*: its peer opens links to here."""
     if leads_here:
         return RequestError(
             ErrorCode.LINK_UNKNOWN,
@@ -55,23 +55,23 @@ def no_link(name: str, *, leads_here: bool = False) -> RequestError:
 
 
 def no_template(pattern: str, known: Iterable[str]) -> RequestError:
-    """Return that there is no template *pattern* among those that are *known*."""
+    """Returns the error for an unknown template, with the closest of the *known* patterns."""
     similar = nearest(pattern, known)
     hint = f"did you mean {similar}?" if similar else "see: qmctl template ls"
     return RequestError(ErrorCode.TEMPLATE_UNKNOWN, f"there is no template {pattern}; {hint}")
 
 
 def is_published(name: str) -> RequestError:
-    """Return that nobody puts to *name*, which holds publications."""
+    """Returns the error for a put to the subscription *name*."""
     return RequestError(
         ErrorCode.QUEUE_IS_SUBSCRIPTION,
-        f"{name} is filled by publications alone: put to a topic, such as /flights/JFK",
+        f"{name} is filled by publications only: put to a topic, such as /flights/JFK",
     )
 
 
 def is_carried(name: str, manager: str) -> RequestError:
-    """Return that nobody gets from the proxy *name*, which holds nothing here."""
+    """Returns the error for a get from the proxy *name*, which stores nothing here."""
     return RequestError(
         ErrorCode.QUEUE_IS_REMOTE,
-        f"{name} is a proxy: what it gets goes to {manager}, to those who subscribed there",
+        f"{name} is a proxy: its publications go to {manager}, to those who subscribed there",
     )

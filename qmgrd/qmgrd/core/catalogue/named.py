@@ -1,4 +1,4 @@
-"""What a name may stand for that is no queue here: messages lie elsewhere, and it has no id."""
+"""Names without a queue here: remote queues, aliases and proxies. They have no queue id."""
 
 from typing import Any, NamedTuple
 
@@ -7,7 +7,7 @@ from qmgrd.core.catalogue.attribute import ALIAS_OF
 
 
 class Remote(NamedTuple):
-    """A remote queue: where its messages go."""
+    """A remote queue: the queue and the queue manager to which its messages go."""
 
     name: str
     target: str
@@ -16,7 +16,7 @@ class Remote(NamedTuple):
 
 
 class Alias(NamedTuple):
-    """Another name for a local or a remote queue, which may be missing; never for an alias."""
+    """Another name for a local or remote queue, which may not exist; never for an alias."""
 
     name: str
     target: str
@@ -25,7 +25,7 @@ class Alias(NamedTuple):
 
 
 class Proxy(NamedTuple):
-    """A subscription whose publications go on to another queue manager."""
+    """A subscription whose publications are sent on to another queue manager."""
 
     name: str
     manager: str
@@ -35,7 +35,7 @@ KINDS = ("remote", "alias", "proxy")  # of rows
 
 
 def named(name: str, row: dict[str, Any]) -> Remote | Alias | Proxy:
-    """Return what the *row* of *name* makes of it."""
+    """Returns the object for the *row* of *name*."""
     if row["kind"] == "proxy":
         return Proxy(name, name.partition("@")[2])
     put_inhibit = row.get("put_inhibit", False)

@@ -1,16 +1,16 @@
-"""The name that somebody may have meant who gave one that is not there."""
+"""Suggests the closest known name for one that does not exist."""
 
 from collections.abc import Iterable
 from itertools import islice, takewhile
 from operator import eq
 
-LOOKED_AT_MAX = 1_000  # names: whoever gives wrong ones may give many
+LOOKED_AT_MAX = 1_000  # names, as a client may send many wrong ones
 SLIPS_MAX = 2
 LETTERS_PER_SLIP = 3
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return which of the first *known* names *name* is a slip of, or nothing; case is none."""
+    """Returns the closest of the first *known* names, ignoring case; "" if none is close."""
     wanted, found = name.casefold(), ""
     slips_max = min(SLIPS_MAX, len(name) // LETTERS_PER_SLIP)
     for other in islice(known, LOOKED_AT_MAX):
@@ -22,12 +22,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def _slips(one: str, other: str) -> int:
-    """Return how many letters are others, more or missing, all of them in one place."""
+    """Returns how many letters differ, are added or missing, if all of them are in one place."""
     start = _same(one, other)
     one, other = one[start:], other[start:]
     return max(len(one), len(other)) - _same(one[::-1], other[::-1])
 
 
 def _same(one: str, other: str) -> int:
-    """Return how many letters both begin with."""
+    """Returns the length of the common start."""
     return sum(takewhile(bool, map(eq, one, other)))

@@ -1,8 +1,8 @@
-"""In which intervals topics have parked publications sent again: counted as topics change.
+"""Counts the intervals at which topics republish parked publications, as topics change.
 
-A topic inherits what it is not given. So a change of one topic is looked up for that topic and
-those defined below it, and only for topics that are given a policy or an interval themselves: all
-others have what the topic above them has.
+A topic inherits what it does not define. So a change of one topic affects that topic and those
+defined below it. Only topics that define a policy or an interval themselves are counted: all others
+have what the topic above them has.
 """
 
 from collections import Counter
@@ -18,17 +18,17 @@ POLICY, INTERVAL = "republish", "republish_interval_ms"
 class RepublishIntervals:
     """The intervals that are in force.
 
-    Invariant: ``in_force`` counts ``_by_topic``, which has each topic that sends by schedule and
-    that is given the policy or the interval itself.
+    Invariant: ``in_force`` counts ``_by_topic``, which has each topic that republishes by schedule
+    and defines the policy or the interval itself.
     """
 
     def __init__(self, topics: "Topics") -> None:
-        self.in_force: Counter[int] = Counter()  # how many topics have each
+        self.in_force: Counter[int] = Counter()  # how many topics have each interval
         self._topics = topics
         self._by_topic: dict[str, int] = {}
 
     def look_up(self, topic: str) -> set[int]:
-        """Look up *topic*, whose row changed; return the intervals that may have come or gone."""
+        """Updates *topic*, whose row changed; returns the intervals that may have come or gone."""
         before = self._by_topic.pop(topic, None)
         row = self._topics.rows.get(topic, {})
         after = None

@@ -1,8 +1,9 @@
-"""Over several queue managers: which way a message has come, and where it goes in a circle.
+"""Finds the link to another queue manager, and detects messages that run in a circle.
 
-A message that a link brings for a queue of another queue manager goes on over the link to that one,
-or over one that has a route to it, where that link lets it (``transit``). Its note names the queue
-managers that it came through. Who is met again, or the seventeenth, has it as a dead letter.
+A message from a link may be bound for a queue of a third queue manager. It is sent on over the link
+to that one, or over a link with a route to it, if that link allows ``transit``. Its note lists the
+queue managers that it came through. If it comes to one of them again, or to a seventeenth, it
+becomes a dead letter.
 """
 
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def link_to(catalogue: "Catalogue", manager: str) -> "Link":
-    """Return the link over which what is bound for *manager* leaves: its own, or a route.
+    """Returns the link for messages to *manager*: its own, or one with a route.
 
     Raises:
         RequestError: LINK_UNKNOWN.
@@ -38,7 +39,7 @@ def link_to(catalogue: "Catalogue", manager: str) -> "Link":
 
 
 def way(catalogue: "Catalogue", target: str, manager: str) -> tuple[Queue, str]:
-    """Return where a message for *target* at *manager* waits here, and what its link says of it.
+    """Returns the queue here for messages to *target* at *manager*, and the target for its link.
 
     Raises:
         RequestError: as :func:`link_to`.
@@ -48,7 +49,7 @@ def way(catalogue: "Catalogue", target: str, manager: str) -> tuple[Queue, str]:
 
 
 def check_proxies(catalogue: "Catalogue", topic: str) -> None:
-    """Raise QUEUE_FULL where a link has no room for what is published to *topic*, and goes over it.
+    """Raises QUEUE_FULL if a link that carries publications to *topic* has no room for more.
 
     Raises:
         RequestError: also LINK_UNKNOWN.
@@ -60,15 +61,15 @@ def check_proxies(catalogue: "Catalogue", topic: str) -> None:
 
 
 def arrival(catalogue: "Catalogue", name: str, own: str) -> tuple[Queue, str]:
-    """Return where is stored what a link brings for *name*, and what is said of it further on.
+    """Returns the queue here for a link's message to *name*, and the target for the next link.
 
     Args:
-        catalogue: what is defined here.
+        catalogue: the definitions of this queue manager.
         name: a queue here, or QUEUE@MANAGER of another queue manager.
-        own: what this one is called.
+        own: name of this queue manager.
 
     Raises:
-        RequestError: as :meth:`Catalogue.destination`; QUEUE_IS_REMOTE where it is not to go on.
+        RequestError: as :meth:`Catalogue.destination`; QUEUE_IS_REMOTE if it may not be sent on.
     """
     is_topic = topics.is_topic(name)
     target, manager = name.partition("@")[::2] if is_topic else names.split(name)
@@ -83,7 +84,7 @@ def arrival(catalogue: "Catalogue", name: str, own: str) -> tuple[Queue, str]:
     if not link.row.get("transit", False):
         raise RequestError(
             ErrorCode.QUEUE_IS_REMOTE,
-            f"{name} is a remote queue here, and what links bring does not go on over link "
+            f"{name} is a remote queue here, and messages from links are not sent on over link "
             f"{link.name}; let it with: qmctl link alter {link.name} --transit",
         )
     if link.queue.bounds.put_inhibit:
@@ -92,9 +93,9 @@ def arrival(catalogue: "Catalogue", name: str, own: str) -> tuple[Queue, str]:
 
 
 def goes_on(name: str, own: str) -> bool:
-    """Return whether what is bound for *name* may go on from this queue manager, *own*.
+    """Returns whether a message to *name* may be sent on from this queue manager, *own*.
 
-    That is, it is another's, or a topic's, which may be carried on.
+    This is the case if *name* belongs to another queue manager or is a topic.
     """
     if topics.is_topic(name):
         return True
@@ -103,12 +104,12 @@ def goes_on(name: str, own: str) -> bool:
 
 
 def forwarded(put: m.Put, peer: str, own: str) -> Iterator[tuple[m.Put, RequestError | None]]:
-    """Yield *put* in runs that go on from here, and each record that must not, with the reason.
+    """Yields *put* in runs that may be sent on, and each record that may not, with the reason.
 
     Args:
-        put: as the link of *peer* brought it.
+        put: as it came over the link of *peer*.
         peer: the queue manager that sent it.
-        own: this one.
+        own: name of this queue manager.
     """
     extras: dict[int, dict[str, Any]] = dict(put.extras)
     first, of_run = 0, list[list[Any]]()
@@ -132,7 +133,7 @@ def forwarded(put: m.Put, peer: str, own: str) -> Iterator[tuple[m.Put, RequestE
 
 
 def arrived(put: m.Put) -> m.Put:
-    """Return *put* for a queue of this queue manager: what goes on from it begins a way anew."""
+    """Returns *put* for a queue of this queue manager, without the way it came."""
     extras = [[index, _arrived(extra)] for index, extra in put.extras]
     return put._replace(extras=extras) if extras else put
 
@@ -152,7 +153,7 @@ def _run(put: m.Put, first: int, stop: int, extras: list[list[Any]]) -> m.Put:
 
 def _looped(put: m.Put, hops: Any, own: str) -> RequestError:
     if not notes.is_way(hops):
-        text = f"a message for {put.queue} does not say which way it came"
+        text = f"a message for {put.queue} has no valid list of the queue managers it came through"
         return RequestError(ErrorCode.ROUTE_LOOP, text)
     way = " -> ".join(str(hop) for hop in [*hops, own])
     why = "was here before" if own in hops else f"came through {len(hops)} queue managers"

@@ -1,8 +1,8 @@
-"""A subscription: a queue that is filled by the publications to topics which its filter has.
+"""A subscription: a queue that is filled by publications to the topics its filter matches.
 
-durable       CLIENT:NAME, or :NAME of an administrator; there until somebody ends it
-not durable   ~LIFE.NUMBER: a name that nobody had before, there as long as its connection is
-proxy         :NAME@MANAGER: no queue here; what fits goes on over the link to that manager
+durable       CLIENT:NAME, or :NAME of an administrator; exists until someone ends it
+not durable   ~LIFE.NUMBER: a name that was never used before; ends with its connection
+proxy         :NAME@MANAGER: no queue here; its publications go over the link to that manager
 """
 
 from typing import Any
@@ -12,17 +12,17 @@ from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import compiled
 from qmgrd.core.selector.selector import Selector
 
-# What its row has beside its attributes: how it came to be, and how it stands.
+# The fields of its row in addition to its attributes.
 OWN = ("kind", "queue_id", "topic", "where", "first", "suspended", "used_ms")
 
 
 class Subscription:
-    """Who gets what is published to some topics. Its row is stored where those of queues are."""
+    """One subscription. Its row is stored with those of the queues."""
 
     __slots__ = ("filter", "manager", "name", "queue", "row", "selector", "topic")
 
     def __init__(self, name: str, row: dict[str, Any], queue: Queue | None) -> None:
-        """Make what a *row* says; *queue* is None of a proxy."""
+        """Makes the subscription of a *row*; *queue* is None for a proxy."""
         self.name = name
         self.row = row
         self.queue = queue
@@ -34,7 +34,7 @@ class Subscription:
 
     @property
     def first(self) -> int:
-        """The first publication that came after it."""
+        """The number of the first publication after the subscription began."""
         found: int = self.row["first"]
         return found
 
@@ -45,10 +45,10 @@ class Subscription:
 
     @property
     def is_suspended(self) -> bool:
-        """Whether it gets nothing until it is said to be healthy again."""
+        """Whether it receives nothing until it is reported to be healthy again."""
         return bool(self.row.get("suspended"))
 
 
 def is_durable(name: str) -> bool:
-    """Return whether the subscription *name* outlives its connection."""
+    """Returns whether the subscription *name* outlives its connection."""
     return not name.startswith(topics.DYNAMIC)

@@ -1,14 +1,14 @@
-"""The queues that the queue manager needs itself. Each is made when it is first used."""
+"""The queues that the queue manager creates for itself, each at its first use."""
 
 from typing import Any
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 
-PREFIX = "SYSTEM."  # of names that people do not give away
+PREFIX = "SYSTEM."  # of names that only the queue manager may define
 DEAD_LETTERS = "SYSTEM.DEAD.LETTERS"
 EVENTS = "SYSTEM.EVENTS"
-PUBLICATIONS = "SYSTEM.PUBLICATIONS"  # what is published, as long as somebody holds it
-# What each is made with. Events nobody reads make room for newer ones.
+PUBLICATIONS = "SYSTEM.PUBLICATIONS"  # each publication, while a subscription holds it
+# Their attributes. Events that nobody reads are evicted by newer ones.
 ATTRIBUTES: dict[str, dict[str, Any]] = {
     DEAD_LETTERS: {},
     EVENTS: {"depth_max": 10_000, "overflow": "discard-oldest"},
@@ -17,7 +17,7 @@ ATTRIBUTES: dict[str, dict[str, Any]] = {
 
 
 def check_free(name: str) -> None:
-    """Raise NAME_INVALID where *name* is no one's to give but the queue manager's."""
+    """Raises NAME_INVALID if *name* is reserved for the queue manager."""
     if name.startswith(PREFIX) and name not in ATTRIBUTES:
         raise RequestError(
             ErrorCode.NAME_INVALID,
@@ -27,20 +27,20 @@ def check_free(name: str) -> None:
 
 
 def no_puts(name: str, queue: str) -> RequestError:
-    """Return the error for a message that somebody else puts on the system queue *queue*."""
+    """Returns the error for a put of a client or link on the system queue *queue*."""
     what = name if name == queue else f"{name} leads to {queue}, which"
     return RequestError(
         ErrorCode.QUEUE_IS_SYSTEM,
-        f"{what} takes messages from the queue manager alone; put on a queue of your own",
+        f"{what} accepts messages only from the queue manager; put on a queue of your own",
     )
 
 
 def check_deletable(name: str) -> None:
-    """Raise QUEUE_IS_SYSTEM where the queue manager needs the queue *name*."""
+    """Raises QUEUE_IS_SYSTEM if the queue manager needs the queue *name*."""
     if name in ATTRIBUTES:
         how = f"empty it with: qmctl queue purge {name}"
         if name == PUBLICATIONS:
-            how = "a publication goes with the last subscription that holds it"
+            how = "a publication is deleted with the last subscription that holds it"
         raise RequestError(
             ErrorCode.QUEUE_IS_SYSTEM,
             f"{name} is needed by the queue manager itself and cannot be deleted; {how}",

@@ -1,4 +1,4 @@
-"""The templates that are defined, and their rows."""
+"""Creates and deletes templates, and stores their rows."""
 
 from typing import Any
 
@@ -16,16 +16,16 @@ from qmgrd.core.limits.amount import amount
 
 
 class TemplateDefinitions:
-    """Defines and forgets the templates of a catalogue, which holds them."""
+    """Defines and forgets the templates of a catalogue."""
 
     def __init__(self, context: Context, catalogue: Catalogue) -> None:
         self._context = context
         self._catalogue = catalogue
 
     def set(self, pattern: str, given: dict[str, Any]) -> tuple[Template | None, Template]:
-        """Define a template for good; return it as it was and is.
+        """Defines a template for good; returns it as it was and as it is.
 
-        Queues that exist are held to it by a pass over them (template_pass.py).
+        A pass over the existing queues applies it to them (template_pass.py).
 
         Raises:
             RequestError: NAME_INVALID, VALUE_INVALID, TEMPLATES_EXHAUSTED; nothing is changed.
@@ -56,20 +56,20 @@ class TemplateDefinitions:
         return before, after
 
     def _check_backout_queue(self, template: Template) -> None:
-        """Raise VALUE_INVALID where *template* makes a queue its own backout queue.
+        """Raises VALUE_INVALID if *template* would make a queue its own backout queue.
 
-        This is all that can be wrong with a template for one queue and not for others.
+        No other fault of a template depends on the queue.
         """
         name = template.attributes.get("backout_queue", "")
         if self._catalogue.templates.of(name) is template:
             self._catalogue.check_in_force(name, template)
 
     def delete(self, pattern: str) -> None:
-        """Forget a template.
+        """Deletes a template.
 
         Raises:
-            RequestError: NAME_INVALID; TEMPLATE_UNKNOWN; VALUE_INVALID where what is in force
-                then is not for one of its queues. Nothing is changed.
+            RequestError: NAME_INVALID; TEMPLATE_UNKNOWN; VALUE_INVALID if the template that would
+                apply instead is not valid for one of its queues. Nothing is changed.
         """
         check_pattern(pattern)
         templates = self._catalogue.templates
@@ -78,7 +78,7 @@ class TemplateDefinitions:
             raise no_template(pattern, (template.pattern for template in templates))
         removed = templates.remove(pattern)
         try:
-            for template in templates:  # Names that do not fit the pattern have what they had.
+            for template in templates:  # Names that do not match the pattern are not affected.
                 if fits(pattern, template.attributes.get("backout_queue", "")):
                     self._check_backout_queue(template)
         except RequestError:
@@ -89,12 +89,12 @@ class TemplateDefinitions:
         self._context.wrote = True
 
     def list(self) -> list[dict[str, Any]]:
-        """Return all templates in order of their patterns, and how many queues each is for."""
+        """Returns all templates in order of their patterns, with the number of their queues."""
         templates = self._catalogue.templates
         self._context.count_read(len(templates), 0)
         return [describe(template, templates.count(template.pattern)) for template in templates]
 
 
 def describe(template: Template, queues: int) -> dict[str, Any]:
-    """Return a template's row."""
+    """Returns a template's row."""
     return {"pattern": template.pattern, "attributes": template.attributes, "queues": queues}

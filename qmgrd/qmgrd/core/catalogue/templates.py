@@ -1,11 +1,11 @@
-"""Templates: attributes for all queues whose names fit a pattern.
+"""Templates: attributes for all queues whose names match a pattern.
 
-    APP.*        a pattern: what names hold, and * for any run of it, also none
+    APP.*        a pattern: characters of names, and * for any run of them, also an empty one
 
-Of the patterns that a name fits, the one with the most characters beside * is its template; of
-several such the first in order of the alphabet. The queue manager's own queues (SYSTEM.) have none
-but of patterns that start as their names do: what is meant for all queues of people is not for
-dead letters.
+If a name matches several patterns, the one with the most characters other than * is in force, or
+the first of these in alphabetical order. The queue manager's own queues (SYSTEM.) use only patterns
+that start as their names do: attributes meant for all application queues must not change dead
+letters.
 """
 
 import re
@@ -29,15 +29,15 @@ class Template(NamedTuple):
 
     @property
     def rank(self) -> tuple[int, str]:
-        """Its place among templates that fit one name: the first is in force."""
+        """Its rank among templates that match one name: the lowest is in force."""
         return -len(self.pattern.replace("*", "")), self.pattern
 
 
 class Templates:
-    """All templates, and which of them each queue was last held to.
+    """All templates, and which of them was last applied to each queue.
 
-    Invariant: each is among those that share what stands before its first *. ``_counts`` counts
-    ``_held`` by pattern.
+    Invariant: templates are grouped by the part of the pattern before the first *. ``_counts``
+    counts ``_held`` by pattern.
     """
 
     def __init__(self) -> None:
@@ -47,20 +47,20 @@ class Templates:
         self._counts: Counter[str] = Counter()
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Returns the number of templates."""
         return len(self._by_pattern)
 
     def __iter__(self) -> Iterator[Template]:
-        """Yield them in order of their patterns."""
+        """Yields the templates in order of their patterns."""
         for pattern in sorted(self._by_pattern):
             yield self._by_pattern[pattern]
 
     def get(self, pattern: str) -> Template | None:
-        """Return the template of that very *pattern*."""
+        """Returns the template with exactly that *pattern*, or None."""
         return self._by_pattern.get(pattern)
 
     def of(self, name: str) -> Template | None:
-        """Return the template in force for the queue *name*, or None."""
+        """Returns the template in force for the queue *name*, or None."""
         found = [
             template
             for end in range(len(name) + 1)
@@ -70,7 +70,7 @@ class Templates:
         return min(found, key=lambda template: template.rank, default=None)
 
     def hold(self, name: str) -> Template | None:
-        """Hold the queue *name* to the template that is in force for it now; return that."""
+        """Applies the template in force to the queue *name* and returns it."""
         self.let_go(name)
         found = self.of(name)
         if found is not None:
@@ -79,7 +79,7 @@ class Templates:
         return found
 
     def let_go(self, name: str) -> None:
-        """Hold the queue *name* to no template."""
+        """Forgets the template of the queue *name*."""
         found = self._held.pop(name, None)
         if found is not None:
             self._counts[found.pattern] -= 1
@@ -87,21 +87,21 @@ class Templates:
                 del self._counts[found.pattern]
 
     def held(self, name: str) -> Template | None:
-        """Return the template that the queue *name* was last held to."""
+        """Returns the template that was last applied to the queue *name*."""
         return self._held.get(name)
 
     def count(self, pattern: str) -> int:
-        """Return how many queues are held to the template of *pattern*."""
+        """Returns how many queues have the template of *pattern*."""
         return self._counts[pattern]
 
     def add(self, template: Template) -> None:
-        """Add or replace the template of a pattern."""
+        """Adds or replaces the template of a pattern."""
         self._by_pattern[template.pattern] = template
         prefix = template.pattern.partition("*")[0]
         self._by_prefix.setdefault(prefix, {})[template.pattern] = template
 
     def remove(self, pattern: str) -> Template:
-        """Remove and return the template of *pattern*, which is there."""
+        """Removes and returns the template of *pattern*, which exists."""
         prefix = pattern.partition("*")[0]
         del self._by_prefix[prefix][pattern]
         if not self._by_prefix[prefix]:
@@ -110,7 +110,7 @@ class Templates:
 
 
 def check_pattern(text: str) -> None:
-    """Raise NAME_INVALID where *text* is no pattern."""
+    """Raises NAME_INVALID if *text* is not a pattern."""
     if not _PATTERN.fullmatch(text):
         raise RequestError(
             ErrorCode.NAME_INVALID,
@@ -120,10 +120,10 @@ def check_pattern(text: str) -> None:
 
 
 def fits(pattern: str, name: str) -> bool:
-    """Return whether *name* fits *pattern*.
+    """Returns whether *name* matches *pattern*.
 
-    Each piece between two * is taken where it first occurs: a later place leaves less for the rest.
-    So this takes a time in proportion to the name, where a regular expression might try them all.
+    Each piece between two * matches at its first occurrence: a later one leaves less for the rest.
+    So the time is proportional to the name, where a regular expression might try all places.
     """
     if name.startswith(system.PREFIX) and not pattern.startswith(system.PREFIX):
         return False

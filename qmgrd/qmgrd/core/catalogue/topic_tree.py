@@ -1,20 +1,20 @@
-"""Which filters a topic fits: a tree of their levels, so that none is looked at that does not fit.
+"""Matches topics with filters: a tree of levels, so that only filters that match are visited.
 
-    flights/JFK/UA ──▶ flights ─┬─ JFK ─┬─ UA   who wants that topic
-                                │       └─ #    who wants all below flights/JFK
-                                └─ +  ─── UA    who wants UA wherever
+    flights/JFK/UA ──▶ flights ─┬─ JFK ─┬─ UA   subscribers to that topic
+                                │       └─ #    subscribers to all below flights/JFK
+                                └─ +  ─── UA    subscribers to UA of any airport
 
-Each level of the topic is looked up at the nodes that the levels before it led to: by name, and as
-one level whatever its name. The answer for a topic is kept until a filter comes or goes.
+Each level of the topic is looked up at the nodes that the levels before it led to: by its name, and
+by + for any name. The answer for a topic is cached until a filter is added or removed.
 
-Where both a name and + exist, a topic leads to both: over k such levels to 2**k nodes, also if no
-filter has it in the end. So each node knows the most nodes that one topic visits from there on,
-its *reach*:
+If a node has both a name and + below it, a topic leads to both: k such levels lead to 2**k nodes,
+even if no filter matches in the end. So each node knows the most nodes that one topic visits from
+there on, its *reach*:
 
     reach = 1 + reach of + below it + the largest reach of a name below it
 
-A filter that would raise the reach of the root above a limit is refused. The largest reach of a
-name is found in a count of the names by reach.
+A filter that would raise the reach of the root above a limit is refused. Each node counts its names
+by reach, to find the largest reach.
 """
 
 from collections.abc import Iterator
@@ -22,8 +22,8 @@ from typing import Generic, TypeVar
 
 from qmgr_protocol.topic import MANY, ONE
 
-KNOWN_MAX = 10_000  # topics of which the answer is kept
-KNOWN_THINGS_MAX = 500_000  # in all of these answers
+KNOWN_MAX = 10_000  # topics with a cached answer
+KNOWN_THINGS_MAX = 500_000  # in all cached answers
 
 T = TypeVar("T")
 
@@ -35,20 +35,20 @@ class _Node(Generic[T]):
 
     def __init__(self) -> None:
         self.below: dict[str, _Node[T]] = {}
-        self.ends: dict[str, T] = {}  # by name: whose filter ends here
-        self.many: dict[str, T] = {}  # whose filter has all from here on
+        self.ends: dict[str, T] = {}  # by name: things whose filter ends here
+        self.many: dict[str, T] = {}  # things whose filter matches everything from here on
         self.reaches: dict[int, int] = {}
         self.reach = 1
 
     def reach_with(self, level: str, reach: int) -> int:
-        """Return the reach of this node if *level* below it had that *reach*, or more before."""
+        """Returns the reach of this node if *level* below it had at least that *reach*."""
         one = self.below.get(ONE)
         if level == ONE:
             return 1 + reach + max(self.reaches, default=0)
         return 1 + (0 if one is None else one.reach) + max(reach, max(self.reaches, default=0))
 
     def count(self, level: str, before: int, after: int) -> None:
-        """Take in that *level* below this node has another reach; 0 is that of no node."""
+        """Updates the reach after that of *level* below this node changed; 0 means no node."""
         if level != ONE:
             if before:
                 self.reaches[before] -= 1
@@ -61,7 +61,7 @@ class _Node(Generic[T]):
 
     @property
     def is_empty(self) -> bool:
-        """Whether no filter leads here."""
+        """Whether no filter uses this node."""
         return not (self.below or self.ends or self.many)
 
 
@@ -71,11 +71,11 @@ class TopicTree(Generic[T]):
     def __init__(self) -> None:
         self._root: _Node[T] = _Node()
         self._known: dict[tuple[str, ...], tuple[T, ...]] = {}
-        self._things = 0  # in these
-        self.visited = 0  # nodes and answers that were looked at since somebody set this to 0
+        self._things = 0  # in the cached answers
+        self.visited = 0  # nodes and answers visited since the caller set this to 0
 
     def reach_with(self, filter_: tuple[str, ...]) -> int:
-        """Return the most nodes that a topic would visit if *filter_* were added."""
+        """Returns the most nodes that a topic would visit if *filter_* were added."""
         levels = _named(filter_)
         path: list[_Node[T] | None] = [self._root]
         for level in levels:
@@ -91,7 +91,7 @@ class TopicTree(Generic[T]):
         return not self._root.is_empty
 
     def add(self, filter_: tuple[str, ...], name: str, thing: T) -> None:
-        """Have *thing* be found by the topics that *filter_* has."""
+        """Adds *thing*, to be found by the topics that *filter_* matches."""
         node, path = self._root, list[tuple[_Node[T], str, _Node[T], int]]()
         for level in _named(filter_):
             below = node.below.get(level)
@@ -106,7 +106,7 @@ class TopicTree(Generic[T]):
         self._known.clear()
 
     def remove(self, filter_: tuple[str, ...], name: str) -> None:
-        """Have the thing of that *name*, which was added with *filter_*, be found no more."""
+        """Removes the thing of that *name*, which was added with *filter_*."""
         path = [self._root]
         for level in _named(filter_):
             path.append(path[-1].below[level])
@@ -124,7 +124,7 @@ class TopicTree(Generic[T]):
         self._known.clear()
 
     def match(self, topic: tuple[str, ...]) -> tuple[T, ...]:
-        """Return what is found by *topic*, in no order that means something."""
+        """Returns the things whose filters match *topic*, in no particular order."""
         found = self._known.get(topic)
         if found is None:
             found = tuple(self._look_up(topic))
@@ -147,7 +147,7 @@ class TopicTree(Generic[T]):
                         further.append(below)
             nodes = further
         for node in nodes:
-            yield from node.many.values()  # # is no level, too.
+            yield from node.many.values()  # # also matches no level.
             yield from node.ends.values()
 
 

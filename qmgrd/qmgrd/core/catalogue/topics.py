@@ -1,8 +1,8 @@
-"""Topics: what is defined for them, who has subscribed to them, what each retained.
+"""Topics: their definitions, subscriptions and retained publications.
 
-A topic needs no definition. What is defined for one holds for all below it, unless one nearer says
-otherwise: ``flights/JFK/UA`` has what ``flights/JFK`` says, then what ``flights`` says, then the
-default.
+A topic needs no definition. A definition applies to its topic and all topics below it, unless a
+nearer one overrides it: ``flights/JFK/UA`` uses what ``flights/JFK`` defines, then ``flights``,
+then the default.
 """
 
 from typing import Any
@@ -24,8 +24,8 @@ from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.limits.page import below_of
 from qmgrd.core.limits.sorted_map import SortedMap
 
-TOPICS_MAX = 10_000  # that are defined
-VISITS_PER_ROW = 10  # nodes and answers of a match that take as long as a row of the store
+TOPICS_MAX = 10_000  # with a definition
+VISITS_PER_ROW = 10  # nodes and answers of a match that take as long as one row of the store
 DEFAULTS: dict[str, Any] = {
     "redelivery_limit": 5,
     "republish": "manual",
@@ -43,12 +43,12 @@ class Topics:
         self.intervals = RepublishIntervals(self)
         self.tree: TopicTree[Subscription] = TopicTree()
         self.subscriptions = SortedMap[str, Subscription]()  # by name
-        self.proxies: TopicTree[Subscription] = TopicTree()  # of these, those that are proxies
-        self.awaited: set[int] = set()  # for which subscriptions something may await their return
-        self.next_out = 0  # the first publication that not all whom it fits have got yet
+        self.proxies: TopicTree[Subscription] = TopicTree()  # the subscriptions that are proxies
+        self.awaited: set[int] = set()  # subscriptions with messages that may await their return
+        self.next_out = 0  # the first publication that is not completely sent out
 
     def load(self) -> None:
-        """Read what is defined; a row that makes no sense is set aside."""
+        """Reads the definitions. A row that makes no sense is set aside."""
         context = self._context
         for key, row in list(rows.scan(context.tx, keys.SPACE_TOPIC)):
             with context.aside.guard(context, key):
@@ -58,36 +58,36 @@ class Topics:
             self.intervals.look_up(topic)
 
     def add(self, subscription: Subscription) -> None:
-        """Have *subscription* get what its filter has."""
+        """Adds *subscription*: publications that match its filter are sent to it."""
         self.subscriptions[subscription.name] = subscription
         if subscription.manager:
             self.proxies.add(subscription.filter, subscription.name, subscription)
         self.tree.add(subscription.filter, subscription.name, subscription)
 
     def remove(self, name: str) -> None:
-        """Have a subscription get nothing more."""
+        """Removes a subscription."""
         found = self.subscriptions.pop(name)
         if found.manager:
             self.proxies.remove(found.filter, name)
         self.tree.remove(found.filter, name)
 
     def match(self, topic: str) -> tuple[Subscription, ...]:
-        """Return the subscriptions that *topic*, which is well-formed, fits."""
+        """Returns the subscriptions that match *topic*, which is well-formed."""
         return self._match(self.tree, topic)
 
     def _match(self, tree: TopicTree[Subscription], topic: str) -> tuple[Subscription, ...]:
         found = tree.match(topics.levels_of(topic))
-        if tree.visited:  # Else the answer was kept.
+        if tree.visited:  # Otherwise the answer was cached.
             self._context.count_read(1 + tree.visited // VISITS_PER_ROW, 0)
             tree.visited = 0
         return found
 
     def proxies_of(self, topic: str) -> tuple[Subscription, ...]:
-        """Return the proxies that *topic* fits: each takes a copy of what is published to it."""
+        """Returns the proxies that match *topic*: each gets a copy of its publications."""
         return self._match(self.proxies, topic) if self.proxies else ()
 
     def check_filter(self, filter_: tuple[str, ...]) -> None:
-        """Raise FILTERS_EXHAUSTED where a topic would visit too many nodes with *filter_*."""
+        """Raises FILTERS_EXHAUSTED if a topic would visit too many nodes with *filter_*."""
         limit, reach = self._context.config.limits.match_visits_max, self.tree.reach_with(filter_)
         if reach > limit:
             raise RequestError(
@@ -98,7 +98,7 @@ class Topics:
             )
 
     def value(self, topic: str, attribute: str) -> Any:
-        """Return the value of *attribute* that is in force for *topic*."""
+        """Returns the value of *attribute* in force for *topic*."""
         name = topic
         while name and self.rows:
             row = self.rows.get(name)
@@ -108,11 +108,11 @@ class Topics:
         return DEFAULTS[attribute]
 
     def in_force(self, topic: str) -> dict[str, Any]:
-        """Return all that is in force for *topic*."""
+        """Returns all attributes in force for *topic*."""
         return {attribute: self.value(topic, attribute) for attribute in TOPIC_ATTRIBUTES}
 
     def check_put(self, topic: str) -> None:
-        """Raise TOPIC_INVALID or PUT_INHIBITED where nothing can be published to *topic* now."""
+        """Raises TOPIC_INVALID or PUT_INHIBITED if nothing can be published to *topic* now."""
         topics.levels_of(topic)
         if self.rows and self.value(topic, "put_inhibit"):
             raise RequestError(
@@ -123,7 +123,7 @@ class Topics:
             )
 
     def define(self, topic: str, given: dict[str, Any]) -> set[int]:
-        """Define what holds for *topic* and all below it.
+        """Defines attributes for *topic* and all topics below it.
 
         Returns:
             The intervals of republishing that may have come or gone.
@@ -141,7 +141,8 @@ class Topics:
                 row[name] = value
         if topic not in self.rows and len(self.rows) >= TOPICS_MAX:
             raise RequestError(
-                ErrorCode.VALUE_INVALID, f"{len(self.rows)} topics are defined, at most that many"
+                ErrorCode.VALUE_INVALID,
+                f"{len(self.rows)} topics are defined, which is the limit: delete a definition",
             )
         before = self.rows.get(topic, {})
         self.rows[topic] = row
@@ -152,7 +153,7 @@ class Topics:
     def _look_up_intervals(
         self, topic: str, before: dict[str, Any], after: dict[str, Any]
     ) -> set[int]:
-        """Look up those that *topic* and the topics below it have, if they can be others now."""
+        """Updates the intervals of *topic* and the topics below it, if they may have changed."""
         if all(before.get(x) == after.get(x) for x in (POLICY, INTERVAL)):
             return set()
         known = [topic, *below_of(self.rows.order, topic)]
@@ -160,7 +161,7 @@ class Topics:
         return set().union(*map(self.intervals.look_up, known))
 
     def undefine(self, topic: str) -> set[int]:
-        """Have *topic* be as the one above has it; return as :meth:`define`.
+        """Deletes the definition of *topic*, which then inherits; returns as :meth:`define`.
 
         Raises:
             RequestError: TOPIC_UNKNOWN.
@@ -176,20 +177,20 @@ class Topics:
         return self._look_up_intervals(topic, before, {})
 
     def show(self, topic: str) -> dict[str, Any]:
-        """Return what holds for *topic*, and what it retained."""
+        """Returns the attributes of *topic*, and what it retained."""
         row: dict[str, Any] = {"topic": topic, "given": sorted(self.rows.get(topic, {}))}
         arrival = retained(self._context.tx, topic)
         return row | self.in_force(topic) | {"retained": arrival is not None}
 
 
 def retained(tx: Transaction, topic: str) -> int | None:
-    """Return the arrival of the publication that *topic* retained, or None."""
+    """Returns the arrival number of the publication that *topic* retained, or None."""
     row = rows.find(tx, keys.SPACE_RETAINED + topic.encode())
     return None if row is None else int.from_bytes(row, "big")
 
 
 def retain(tx: Transaction, topic: str, arrival: int) -> None:
-    """Have *topic* retain the publication of that *arrival*; 0 for none."""
+    """Sets the publication that *topic* retains by its *arrival* number; 0 for none."""
     key = keys.SPACE_RETAINED + topic.encode()
     if arrival:
         rows.put(tx, key, arrival.to_bytes(8, "big"))

@@ -1,4 +1,4 @@
-"""What a deleted queue left is removed, in the order of keys, as the cursor goes."""
+"""Removes what a deleted queue left behind, in the order of the keys."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.queue.queue import Queue
 
-# All that a queue has, but for its rows in the schedule, which find nothing when they are due.
+# All rows of a queue, except those in the schedule, which find no message when they are due.
 _OF_A_QUEUE = (
     keys.SPACE_COUNTERS,
     keys.SPACE_MESSAGE,
@@ -28,12 +28,12 @@ _OF_A_QUEUE = (
 
 
 def facts_of(queue: Queue) -> dict[str, Any]:
-    """Return what a job has to know of *queue*, which is to be deleted."""
+    """Returns what the job needs to know about *queue*, which is about to be deleted."""
     return {"queue": queue.name, "queue_id": queue.id, "accounts": queue.account is not None}
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
-    """Remove a slice."""
+    """Removes a slice."""
     tx, row, code = context.tx, job.row, int(ErrorCode.QUEUE_DELETED)
     accounts = row.get("accounts")
     account = context.journal.account(row["queue"], row["queue_id"]) if accounts else None

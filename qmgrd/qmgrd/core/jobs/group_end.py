@@ -1,9 +1,9 @@
-"""How a group ends that is not consumed: all of it leaves its queue, in the order of its numbers.
+"""Removes a group that is not consumed from its queue, member by member in order.
 
-    a member failed too often ──▶ parked ──▶ all of it is here, or it was closed ──▶ backout queue
+    a member failed too often ──▶ parked ──▶ it is complete, or it was closed ──▶ backout queue
     incomplete for too long ─────────────────────────────────────────▶ discarded, or dead letters
 
-A job, as a group may have any number of members; what is leased is waited for.
+This is a job because a group may have any number of members. It waits for leased members.
 """
 
 from itertools import islice
@@ -23,13 +23,13 @@ from qmgrd.core.queue.notes import Cause
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
 
-LEASED_MS = 1_000  # until a group is looked at again of which something is leased
-NO_PLACE_MS = 10_000  # the same where no queue takes its members
+LEASED_MS = 1_000  # until the next try if a member is leased
+NO_PLACE_MS = 10_000  # until the next try if no queue accepts its members
 ROWS_EACH = 8
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
-    """Have a slice of a group leave."""
+    """Removes a slice of a group from its queue."""
     queue = catalogue.by_id.get(job.row["queue_id"])
     if queue is None:
         return DONE
@@ -53,7 +53,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     if len(members) == count:
         return MORE
     if not row.is_empty and (members or not is_first):
-        job.row["cursor"] = b""  # More came, of lower numbers.
+        job.row["cursor"] = b""  # More members arrived, with lower numbers.
         return MORE
     queue.groups.end(context.tx, group_id, row)
     return DONE
@@ -68,7 +68,7 @@ def _end(
     key: bytes,
     position: bytes,
 ) -> Step | None:
-    """Have a member leave; return why it is to be tried again, or None."""
+    """Removes a member from its queue; returns why to try again, or None."""
     number, arrival = int.from_bytes(key[-4:], "big"), int.from_bytes(position[2:], "big")
     if arrival in queue.leases:
         text = f"number {number} is leased"
@@ -76,13 +76,13 @@ def _end(
     entry_key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position
     value = context.tx.get(entry_key)
     context.count_read(1, 0)
-    if value is None:  # The store is damaged: nothing else would take it off the counts.
+    if value is None:  # The store is damaged: nothing else would correct the counts.
         member = Member(key[keys.GROUP_ID_AT : -4], number)
         queue.groups.leave(context.tx, member, position, for_good=False)
         return None
     entry, is_expired = entries.decode(value), row.parked_code == ErrorCode.GROUP_EXPIRED
     if is_expired and queue.bounds.expiry_action == "discard":
-        is_lost = queue.is_lost(entry, arrival)  # It was counted then.
+        is_lost = queue.is_lost(entry, arrival)  # It was counted when it was lost.
         lane.remove(queue, context.tx, entry_key, value)
         if is_lost:
             queue.record_history(history.LOST, entry_key, entry)
@@ -90,10 +90,10 @@ def _end(
             queue.record_history(history.EXPIRED, entry_key, entry, code=row.parked_code)
             queue.counters.count_expired()
         return None
-    # One that failed may have rotted away since, and its number been put again.
+    # A member that failed may have rotted since, and its number may have been put again.
     is_cause = is_expired or (number == row.parked_number and entry.delivered)
     cause = Cause(row.parked_code if is_cause else int(ErrorCode.GROUP_FAILED))
-    # All of it goes to one queue: of the others the first one that has room now.
+    # All members go to one queue: the first of the others that has room now.
     to = DeadLetters(context, catalogue).bury(queue, entry_key, value, cause, job.row["target"])
     if to:
         job.row["target"] = to

@@ -1,4 +1,4 @@
-"""Bringing the groups that a turn changed to where they belong."""
+"""Updates the lines and jobs for the groups that a turn changed."""
 
 from qmgr_protocol.group_id import shown
 from qmgrd.core.context.context import Context
@@ -6,7 +6,7 @@ from qmgrd.core.jobs.jobs import Jobs
 
 
 def refresh_groups(context: Context, jobs: Jobs) -> None:
-    """Have the groups that this turn changed be where they belong, and known to who waits."""
+    """Puts the groups that this turn changed into their lines, and wakes their consumers."""
     for queue in {**context.dirty_queues, **context.awake_queues}.values():
         if queue.groups.is_fresh:
             continue

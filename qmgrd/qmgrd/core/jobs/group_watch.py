@@ -1,7 +1,7 @@
-"""A look at all groups of a queue: what is due of each, and which of them are to leave it.
+"""Looks at all groups of a queue: what is due of each, and which of them have to leave it.
 
-Groups at rest are touched by nobody. So a job does where their time is another one from now on,
-and where more are to leave at once than may (ENDING_MAX): these have their turn as others are gone.
+Nothing else looks at an idle group. This job does if a change of the queue's settings moves the
+groups' deadlines. It also runs if more groups have to leave than may at once (ENDING_MAX).
 """
 
 from collections.abc import Collection
@@ -14,14 +14,14 @@ from qmgrd.core.layout import row as rows
 from qmgrd.core.queue.group.groups import ROWS_OF_A_GROUP
 from qmgrd.core.queue.group.row import GroupRow
 
-ENDING_MAX = 100  # groups of all queues that leave at once, each by a job
-FULL_MS = 1_000  # until it is tried again to have more leave
+ENDING_MAX = 100  # groups of all queues that may leave at the same time, each by a job
+FULL_MS = 1_000  # until the next try if as many leave already
 
 
 def step(
     context: Context, catalogue: Catalogue, job: Job, ending: Collection[tuple[int, bytes]]
 ) -> Step:
-    """Look at a slice of the groups; *ending* are those that leave, by queue id."""
+    """Looks at a slice of the groups. *ending* are the groups that leave, by queue id."""
     queue = catalogue.by_id.get(job.row["queue_id"])
     if queue is None:
         return DONE
@@ -38,7 +38,7 @@ def step(
         try:
             row = GroupRow.decode(rows.unseal(key, value, queue.name))
         except rows.NONSENSE:
-            continue  # Who needs this group is told.
+            continue  # Its next use reports the damage.
         if row.is_ripe and (queue.id, group_id) not in ending:
             if not free:
                 job.row["cursor"] = key

@@ -1,12 +1,12 @@
-"""A job: work that may exceed a turn, done a slice a turn, resumed after a restart.
+"""A job: work that may exceed a turn. It does one slice per turn, and survives a restart.
 
-    running ──▶ done            all of it is
-       │  ▲  ──▶ cancelled      by an operator, where it stood
+    running ──▶ done            everything is done
+       │  ▲  ──▶ cancelled      by an operator; what is done stays done
        ▼  │  ──▶ failed         it can never be done
-    waiting                     for room, say: tried again each second
+    waiting                     for room, for example: tried again each second
     aside                       a slice failed twice by a bug: waits for an operator (aside.py)
 
-A stored row with a cursor. What a slice does is durable together with its new cursor.
+A job is a stored row with a cursor. A slice commits in one transaction with its new cursor.
 """
 
 from typing import Any, NamedTuple
@@ -16,15 +16,15 @@ from qmgrd.core.layout.sense import number, typed
 from qmgrd.core.queue.selection import Selection
 
 SLICE_ROWS = 500
-SHOWN_IN_LIST = 200  # characters of a selector, and of what is told
-WHYS_MAX = 3  # that a job names for what stayed
+SHOWN_IN_LIST = 200  # characters of a selector and of a text
+WHYS_MAX = 3  # reasons for messages that stayed, before "other reasons"
 OTHERS = "other reasons"
 MOVES = ("move", "copy", "retry")
 REPUBLISHES = ("republish", "republish-drop")
-# What an operator may end. Of the others something would be left that nothing else removes.
+# The jobs that an operator may end. The others would leave rows that nothing else removes.
 CANCELLABLE = ("purge", *MOVES, *REPUBLISHES)
 KINDS = (*CANCELLABLE, "drop", "sweep", "retention", "origins", "group", "watch", "retained")
-NEEDED = ("drop", "sweep")  # of which something would stay in the store, and count as it should not
+NEEDED = ("drop", "sweep")  # An unfinished one would leave rows in the store, wrongly counted.
 ASIDE = "aside"
 _SHOWN = (
     "kind",
@@ -47,7 +47,7 @@ _SHOWN = (
 )
 
 STATES = ("running", "waiting", ASIDE, "done", "cancelled", "failed")
-_FACTS = {  # Types of those that not every job has.
+_FACTS = {  # Types of the facts that only some jobs have.
     "accounts": bool,
     "holds": bool,
     "at": int,
@@ -60,11 +60,11 @@ _FACTS = {  # Types of those that not every job has.
 
 
 class Step(NamedTuple):
-    """How a job stands after a slice."""
+    """The state of a job after a slice."""
 
     state: str = "running"
     text: str = ""
-    wake_ms: int = 0  # store clock of its next slice; 0: the next turn
+    wake_ms: int = 0  # time of its next slice, by the store's clock; 0: the next turn
 
 
 MORE = Step()
@@ -77,22 +77,22 @@ class Job:
     def __init__(self, job_id: int, row: dict[str, Any], stored: bytes = b"") -> None:
         self.id = job_id
         self.row = row
-        self.stored = stored  # the row as it is stored
+        self.stored = stored  # the row as the store has it
         self.waiting: tuple[int, int] | None = None  # connection and request to answer at its end
-        self.wanted: Selection | None = None  # what it selects, compiled, while it runs
-        self.paced_ms = 0.0  # store clock from which on its rate allows more
+        self.wanted: Selection | None = None  # its selector, compiled, while it runs
+        self.paced_ms = 0.0  # when its rate allows more, by the store's clock
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is to be done."""
+        """Whether the job has ended."""
         return self.row["state"] not in ("running", "waiting", ASIDE)
 
     def count(self, what: str) -> None:
-        """Count one message more as ``examined``, ``done``, ``skipped`` or ``stayed``."""
+        """Counts one more message as ``examined``, ``done``, ``skipped`` or ``stayed``."""
         self.row[what] += 1
 
     def count_stayed(self, why: str) -> None:
-        """Count one message more that could not go, and *why*."""
+        """Counts one more message that could not leave, and *why*."""
         whys = self.row["whys"]
         if why not in whys and len(whys) >= WHYS_MAX:
             why = OTHERS
@@ -100,22 +100,22 @@ class Job:
         self.count("stayed")
 
     def stayed_text(self) -> str:
-        """Return why messages could not go, and how many for each; nothing if all could."""
+        """Returns why messages stayed, with a count for each reason; "" if none stayed."""
         return "; ".join(f"{count} stayed: {why}" for why, count in self.row["whys"].items())
 
     def describe(self) -> dict[str, Any]:
-        """Return the row for people and scripts."""
+        """Returns the row as shown to operators."""
         shown = {"job": self.id} | {key: self.row[key] for key in _SHOWN}
         return shown | {"ended_us": self.row["ended_us"] or None}
 
     def describe_short(self) -> dict[str, Any]:
-        """Return the same for a list, which all jobs have to fit in."""
+        """Returns the same with shortened texts, as a list shows all jobs."""
         shown = self.describe()
         return shown | {key: shown[key][:SHOWN_IN_LIST] for key in ("where", "text")}
 
 
 def new_row(kind: str, started_us: int, facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the row of a job of that *kind* which begins."""
+    """Returns the row of a new job of that *kind*."""
     row: dict[str, Any] = {
         "kind": kind,
         "state": "running",

@@ -1,7 +1,7 @@
-"""All jobs: who has the next slice, who waits, who is told at the end (job.py says what a job is).
+"""Runs all jobs: decides which has the next slice, which waits, and answers at their ends.
 
-Each turn gives every job that can go on a share of its rows. Of those that ended the last hundred
-are kept for an hour, to be looked at.
+Each turn gives every runnable job a share of its rows. The last hundred jobs that ended are kept
+for an hour, for operators. `job.py` says what a job is.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ from qmgrd.core.layout.sense import number
 from qmgrd.core.queue.queue import Queue
 
 RUNNING_MAX = 1_000
-SLICE_COST_ROWS = 10  # what a slice takes of a turn, whatever it finds
+SLICE_COST_ROWS = 10  # that a slice costs a turn, whatever it finds
 ENDED_MAX = 100
 ENDED_KEPT_MS = 3_600_000
 _Work = Callable[[Context, Catalogue, Job], Step]
@@ -60,21 +60,21 @@ _WORK: dict[str, _Work] = {
 
 
 class Jobs:
-    """All jobs. Invariant: those in ``_ready`` are in ``running``, and none is in ``ended``."""
+    """All jobs. Invariant: jobs in ``_ready`` are in ``running``, and none is in ``ended``."""
 
     def __init__(self, context: Context, catalogue: Catalogue) -> None:
         self._context = context
         self._catalogue = catalogue
         self.running: dict[int, Job] = {}
-        self.ended: dict[int, Job] = {}  # the oldest end first
-        self._ready: dict[int, Job] = {}  # who has the next slice first
+        self.ended: dict[int, Job] = {}  # the one that ended first comes first
+        self._ready: dict[int, Job] = {}  # in the order of their next slices
         self._ending: dict[tuple[int, bytes], Job] = {}  # by the group that leaves its queue
         self._watching: dict[int, Job] = {}  # by the queue whose groups are looked at
-        self.producers_in_use: dict[bytes, int] = {}  # kept whatever their age
+        self.producers_in_use: dict[bytes, int] = {}  # kept regardless of their age
         self.producers_gone = 0  # rows that retention removed in this turn
 
     def load(self) -> None:
-        """Read what a stop left undone, and what ended before it."""
+        """Reads the jobs that the last stop left unfinished, and those that had ended."""
         ended = []
         for key, row in list(rows.scan(self._context.tx, keys.SPACE_JOB)):
             with self._context.aside.guard(self._context, key):
@@ -99,22 +99,22 @@ class Jobs:
             self._watching[queue_id] = job
 
     def forget(self, job: Job) -> None:
-        """Forget *job*, which runs: its row is deleted."""
+        """Deletes the row of *job*, which runs."""
         del self.running[job.id]
         self._ready.pop(job.id, None)
         self._stop(job)
 
     def dropped(self) -> set[int]:
-        """Return the ids of the deleted queues of which something may be left."""
+        """Returns the ids of deleted queues that may have rows left."""
         return {job.row["queue_id"] for job in self.running.values() if job.row["kind"] == "drop"}
 
     @property
     def busy(self) -> bool:
-        """Whether a job can go on at once."""
+        """Whether a job can continue at once."""
         return bool(self._ready)
 
     def check_room(self) -> None:
-        """Raise JOBS_EXHAUSTED where nobody may begin a further job: groups that leave are none."""
+        """Raises JOBS_EXHAUSTED if no further job may begin. Groups that leave do not count."""
         count = len(self.running) - len(self._ending) - len(self._watching)
         if count >= RUNNING_MAX:
             raise RequestError(
@@ -125,9 +125,9 @@ class Jobs:
             )
 
     def start(self, kind: str, **facts: Any) -> Job:
-        """Begin a job of that *kind*, one of those in job.py, in this turn."""
+        """Begins a job of that *kind* (see job.py) in this turn."""
         if kind in REPUBLISHES:
-            facts["before"] = self._context.turn_number  # Of what is parked, as no clock tells it.
+            facts["before"] = self._context.turn_number  # Parked messages are ordered by turn.
         row = new_row(kind, self._context.now.wall_us, facts)
         job = Job(self._context.ids.next(), row)
         self._store(job)
@@ -135,7 +135,7 @@ class Jobs:
         return job
 
     def end_group(self, queue: Queue, group_id: bytes) -> None:
-        """Have a group leave *queue*, unless it is under way; later where too many leave."""
+        """Starts to remove a group from *queue*, or later if too many groups leave already."""
         if (queue.id, group_id) in self._ending:
             return
         if len(self._ending) >= group_watch.ENDING_MAX:
@@ -144,7 +144,7 @@ class Jobs:
         self.start("group", queue=queue.name, queue_id=queue.id, group=group_id)
 
     def watch_groups(self, queue: Queue) -> None:
-        """Have all groups of *queue* looked at; once more where that is under way."""
+        """Starts to look at all groups of *queue*, or once more if that job already runs."""
         job = self._watching.get(queue.id)
         if job is None:
             self.start("watch", queue=queue.name, queue_id=queue.id)
@@ -153,7 +153,7 @@ class Jobs:
             self._store(job)
 
     def find(self, job_id: int) -> Job:
-        """Return the job of that number.
+        """Returns job *job_id*.
 
         Raises:
             RequestError: JOB_UNKNOWN.
@@ -162,27 +162,27 @@ class Jobs:
         if job is None:
             raise RequestError(
                 ErrorCode.JOB_UNKNOWN,
-                f"there is no job {job_id}, or no longer: those that ended are kept for an hour; "
+                f"job {job_id} does not exist, or is forgotten: jobs are kept for an hour after their end; "
                 "see: qmctl job ls",
             )
         return job
 
     def all(self) -> list[Job]:
-        """Return the jobs, in the order of their starts."""
+        """Returns all jobs in the order in which they started."""
         return sorted([*self.running.values(), *self.ended.values()], key=lambda job: job.id)
 
     def cancel(self, job_id: int) -> Job:
-        """End a job where it stands; one that is over stays as it is.
+        """Ends a job before it is done. A job that has ended stays as it is.
 
         Raises:
-            RequestError: JOB_UNKNOWN; VALUE_INVALID, it is the queue manager's own.
+            RequestError: JOB_UNKNOWN; VALUE_INVALID if the daemon itself needs the job.
         """
         job = self.find(job_id)
         kind = job.row["kind"]
         if kind not in CANCELLABLE:
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
-                f"job {job_id} is a {kind}, which the queue manager needs to end itself; only "
+                f"job {job_id} is a {kind}, which the queue manager needs to finish; only "
                 f"these can be cancelled: {', '.join(CANCELLABLE)}",
             )
         if not job.is_over:
@@ -190,7 +190,7 @@ class Jobs:
         return job
 
     def run(self) -> None:
-        """Give a job its slice, then others in rotation while the turn has rows and time left."""
+        """Runs slices of the jobs in rotation, at least one, while the turn has rows and time."""
         context = self._context
         for count, job in enumerate(list(self._ready.values())):
             if count and (context.rows > context.turn_rows or context.budget.is_over):
@@ -199,7 +199,7 @@ class Jobs:
                 del self._ready[job.id]
                 continue
             context.count_read(SLICE_COST_ROWS, 0)
-            self._ready[job.id] = self._ready.pop(job.id)  # The last to have its next slice.
+            self._ready[job.id] = self._ready.pop(job.id)  # It has its next slice after the others.
             self._settle(job, self._work(job))
 
     def _work(self, job: Job) -> Step:
@@ -215,7 +215,7 @@ class Jobs:
         return step
 
     def _settle(self, job: Job, step: Step) -> None:
-        """Note how *job* stands after a slice."""
+        """Records the state of *job* after a slice."""
         if step.state not in ("running", "waiting"):
             self._end(job, step.state, step.text)
             return
@@ -234,11 +234,11 @@ class Jobs:
             self._ready[job.id] = job
 
     def hold(self) -> None:
-        """Hold the jobs that a start found. Jobs that operators begin later run as usual."""
+        """Holds the jobs found at the start. Jobs that operators begin later run as usual."""
         self._ready.clear()
 
     def set_aside(self, job_id: int, why: str) -> None:
-        """Have a job that runs get no further slice, over restarts too."""
+        """Gives a running job no further slice, also after restarts."""
         job = self.running.get(job_id)
         if job is not None:
             self._ready.pop(job_id, None)
@@ -246,7 +246,7 @@ class Jobs:
             self._store(job)
 
     def resume(self, job_id: int) -> None:
-        """Have a job go on that was set aside."""
+        """Resumes a job that was set aside."""
         job = self.running.get(job_id)
         if job is not None:
             job.row |= {"state": "running", "text": ""}
@@ -254,10 +254,10 @@ class Jobs:
             self._make_ready(job)
 
     def give_up(self, job_id: int) -> None:
-        """End a job that was set aside.
+        """Ends a job that was set aside.
 
         Raises:
-            RequestError: VALUE_INVALID; without it rows would stay that nothing else removes.
+            RequestError: VALUE_INVALID if only this job can remove the rows that it would leave.
         """
         job = self.running.get(job_id)
         if job is None:
@@ -289,7 +289,7 @@ class Jobs:
         elif kind == "group":
             del self._ending[queue_id, job.row["group"]]
             for waiting in self._watching.values():
-                self._make_ready(waiting)  # There is room for another group.
+                self._make_ready(waiting)  # Another group may leave now.
 
     def _answer(self, job: Job, connection: int, request_id: int) -> None:
         done = job.row["done"]
@@ -303,7 +303,7 @@ class Jobs:
         self._context.send(connection, answer)
 
     def _forget_ended(self) -> None:
-        """Forget those that ended an hour ago."""
+        """Forgets the jobs that ended an hour ago."""
         limit_ms = self._context.now.ms - ENDED_KEPT_MS
         for job in [job for job in self.ended.values() if job.row["ended_ms"] <= limit_ms]:
             self._forget(job.id)
@@ -314,7 +314,7 @@ class Jobs:
         self._context.wrote = True
 
     def _store(self, job: Job) -> None:
-        """Write the row of *job* if it is another one: what waits writes nothing."""
+        """Writes the row of *job* if it changed: a job that waits writes nothing."""
         row = pack(job.row)
         if row != job.stored:
             job.stored = row

@@ -1,15 +1,15 @@
-"""A move: what arrived before it and is not leased goes to another queue, or a copy of it.
+"""Moves or copies messages to another queue: those that arrived before the job began.
 
     not selected                            stays
-    leased; as a copy there already         stays, counted as skipped
-    too long for the target; of a group     stays, counted as stayed
-    of which some is leased or delayed; of
-    dead letters those of retry.py
-    the target takes nothing now            the job waits, with this message the next
-    else                                    goes, counted as done
+    leased; when copying: already there     stays, counted as skipped
+    too long for the target; a member of    stays, counted as stayed
+    a group with leased or delayed members;
+    dead letters that retry.py keeps
+    the target refuses messages for now     the job waits, and tries this message again
+    otherwise                               moves, counted as done
 
-Each slice is atomic with the cursor, so nothing is lost or moved twice, whenever the queue manager
-stops. A full target is waited for, even one that has its oldest make room for puts.
+Each slice commits with the cursor, so no message is lost or moved twice, whenever the daemon stops.
+A job waits for a full target, even if puts would evict old messages there.
 """
 
 from qmgr_protocol import history
@@ -30,12 +30,12 @@ from qmgrd.core.queue.take import is_there
 from qmgrd.core.returns.transfer import Copied, Place, copy, transfer
 
 TRY_AGAIN_MS = 1_000
-RATE_SLICES = 10  # in a second, of a job that is held to a rate
-LATE_MAX_MS = 1_000  # what a job that is late behind its rate may catch up with
+RATE_SLICES = 10  # per second, of a job with a rate
+LATE_MAX_MS = 1_000  # that a job may catch up if it is behind its rate
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
-    """Move a slice."""
+    """Moves a slice."""
     source = catalogue.by_id.get(job.row["queue_id"])
     if source is None:
         return Step("failed", f"queue {job.row['queue']} was deleted meanwhile")
@@ -46,7 +46,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     try:
         found = move.run()
         if found is MORE and job.row["state"] == "waiting":
-            job.row["state"] = "running"  # What it waited with went.
+            job.row["state"] = "running"  # The message that it waited with has moved.
             found = move.run()
     except RequestError as error:
         if error.error_class is not ErrorClass.RETRY_LATER:
@@ -56,7 +56,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
 
 
 def paced(context: Context, job: Job, found: Step, moved: int) -> Step:
-    """Return how *job* stands after it *moved* so many: as *found*, not before its rate allows."""
+    """Returns *found*, the state of *job* after it *moved* messages, delayed to keep its rate."""
     rate, now_ms = job.row["rate"], context.now.ms
     if not rate or not moved:
         return found
@@ -82,10 +82,10 @@ class _Move:
         self._is_copy = job.row["kind"] == "copy"
 
     def run(self) -> Step:
-        """Move what the slice has.
+        """Moves the messages of the slice.
 
         Raises:
-            RequestError: the target takes nothing now, or never again.
+            RequestError: the target refuses messages, for now or for good.
         """
         row, place = self._job.row, self._target()
         left = self._quota()
@@ -100,7 +100,7 @@ class _Move:
             if not left:
                 row["cursor"] = key
                 return MORE
-            row["cursor"] = key  # Where it is to go on if the target takes no more.
+            row["cursor"] = key  # To continue here if the target accepts no more.
             left -= self._one(key, value, place)
             if row["done"] and row["done"] == row["messages_max"]:
                 return self._done()
@@ -114,24 +114,25 @@ class _Move:
         return DONE._replace(text=self._job.stayed_text())
 
     def _quota(self) -> int:
-        """Return how many messages may go in this slice."""
+        """Returns how many messages may move in this slice."""
         rate = self._job.row["rate"]
         return max(rate // RATE_SLICES, 1) if rate else self._context.turn_rows
 
     def _target(self) -> Place | None:
-        """Return where all go; None where each says so itself."""
+        """Returns the target of all messages; None if each has its own."""
         name = self._job.row["target"]
         if not name:
             return None
         place = Place(*self._catalogue.destination(name))
         if place.queue is self._source:
             raise RequestError(
-                ErrorCode.VALUE_INVALID, f"{name} is the queue {self._source.name} itself now"
+                ErrorCode.VALUE_INVALID,
+                f"{name} leads to queue {self._source.name} itself now: choose another target",
             )
         return place
 
     def _one(self, key: bytes, value: bytes, target: Place | None) -> bool:
-        """Do what is to be done with a message; return whether it went."""
+        """Moves, copies or skips a message; returns whether it was moved or copied."""
         job, source, arrival = self._job, self._source, keys.place(key)[1]
         if arrival >= job.row["before"]:
             return False
@@ -167,9 +168,9 @@ class _Move:
         return outcome == "done"
 
     def _tears(self, key: bytes, record: bytes) -> str:
-        """Return why a message stays with what is here of its group, or nothing.
+        """Returns why a message has to stay with its group, or "".
 
-        Else who has the others would acknowledge them here, and nobody would get what has gone.
+        Otherwise the consumer of the other members would acknowledge an incomplete group.
         """
         group = index.selected_by(record)[1]
         if key[keys.POSITION_AT] != keys.LANE_GROUPED or group is None:
@@ -181,7 +182,7 @@ class _Move:
         return "others of its group are delayed" if row is not None and row.waiting else ""
 
     def _place(self, note: notes.Note, size: int, target: Place | None) -> Place | str:
-        """Return where a message of *size* bytes is to go, or why it stays where it is."""
+        """Returns where a message of *size* bytes is to move, or why it stays."""
         row, name, place = self._job.row, self._context.name, target
         if retry.is_retry(row, note):
             why = retry.reason_to_stay(note, row["retries_max"])
@@ -191,7 +192,7 @@ class _Move:
             if isinstance(found, str):
                 return found
             place = found
-        assert place is not None, "what has no target is a retry"
+        assert place is not None, "a job without a target is a retry"
         if place.queue is self._source:
             return retry.is_here(self._source.name)
         if size > place.queue.longest(self._context.config.limits.message_max_bytes):
@@ -199,7 +200,7 @@ class _Move:
         return place
 
     def _go(self, key: bytes, value: bytes, entry: entries.Entry, target: Place, raw: bytes) -> str:
-        """Have a message with the note *raw* go to *target*; return what it is counted as."""
+        """Moves or copies a message with the note *raw* to *target*; returns how to count it."""
         context, source, size = self._context, self._source, entries.record_bytes(entry)
         expires_ms, note = entry.expires_ms, notes.decode(raw)
         if retry.is_retry(self._job.row, note):

@@ -1,12 +1,12 @@
-"""Which origins a queue forgets: those of which no message is on it, in whatever state.
+"""Forgets the origins of which a queue has no message left, in whatever state.
 
     row of the table: origin, highest timestamp
-        └▶ is a UID of that origin in the index, up to that timestamp?   no ─▶ the row is removed
+        └▶ does the index have a UID of that origin, up to that timestamp?   no ─▶ delete the row
 
-What can be got, what waits or is leased, what is gone with a restart and not swept yet, and UIDs
-that are remembered: all of them have a row in the index. What units of work hold has none, so a
-queue with such keeps its table until the next time. An origin may begin like another, and their
-UIDs stand among each other then: where LOOKED_AT_MAX rows do not tell, the origin stays.
+Every message has a row in the index: available, delayed, leased, lost in a restart but not swept,
+and remembered by its UID only. Puts held by units of work have none, so a queue with such puts
+keeps its table until the next run. An origin's name may begin with another's, so their UIDs may be
+mixed in the index. If LOOKED_AT_MAX rows do not decide, the origin stays.
 """
 
 from itertools import groupby
@@ -21,16 +21,16 @@ from qmgrd.core.queue import dedup
 from qmgrd.core.queue.queue import Queue
 
 LOOKED_AT_MAX = 100  # rows of the index, for one origin
-TARGETS_MAX = 100  # of what waits for a link; where there are more the table stays
+TARGETS_MAX = 100  # of messages on a transmission queue; if it has more, the table stays
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
-    """Look at a slice of all tables, queue by queue; ``done`` counts what was removed."""
+    """Looks at a slice of all tables, queue by queue. ``done`` counts the deleted rows."""
     found, last = next_rows(context, job, keys.SPACE_ORIGIN)
     for queue_id, group in groupby(found, lambda row: row[0][1 : keys.POSITION_AT]):
         queue = catalogue.by_id.get(int.from_bytes(queue_id, "big"))
         if queue is None:
-            continue  # Deleted; another job removes all that it left.
+            continue  # Deleted; another job removes what it left.
         rows = list(group)
         gone, looked_at = evict(queue, context.tx, rows)
         job.row["examined"] += len(rows)
@@ -40,10 +40,10 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
 
 
 def evict(queue: Queue, tx: Transaction, found: Rows) -> tuple[int, int]:
-    """Remove those of the rows *found* in the table of *queue* that nothing there needs.
+    """Deletes the *found* rows of the table of *queue* that nothing there needs.
 
     Returns:
-        How many were removed, and how many rows were looked at.
+        How many rows were deleted, and how many were looked at.
     """
     if queue.uncommitted.arrivals:
         return 0, 0
@@ -62,7 +62,7 @@ def evict(queue: Queue, tx: Transaction, found: Rows) -> tuple[int, int]:
 
 
 def _prefixes(queue: Queue, tx: Transaction) -> list[bytes]:
-    """Return what stands before the origins in the UID index: one, or one for each target."""
+    """Returns what precedes the origins in the UID index: one prefix, or one for each target."""
     everything = queue.origins.index_prefix()
     if not queue.is_transmission or queue.is_publications:
         return [everything]
@@ -79,11 +79,11 @@ def _prefixes(queue: Queue, tx: Transaction) -> list[bytes]:
 
 
 def _is_there(tx: Transaction, start: bytes, highest: int) -> tuple[bool, int]:
-    """Return whether keys begin with *start* and a timestamp, and how many were looked at."""
+    """Returns whether such a UID exists or may exist, and how many keys were looked at."""
     stop = keys.after(start)
     if highest < dedup.TIMESTAMP_MAX:
         stop = start + (highest + 1).to_bytes(8, "big")
     for count, (key, _) in enumerate(tx.scan(start, stop), 1):
         if len(key) == len(start) + 8 or count == LOOKED_AT_MAX:
-            return True, count  # Longer ones are of an origin that begins like this one.
+            return True, count  # Longer keys belong to an origin whose name begins like this one.
     return False, 0

@@ -1,4 +1,7 @@
-"""A purge: what arrived before it and is not leased is removed, or what a selector says of that."""
+"""Deletes the messages of a queue that arrived before the job began, if a selector selects them.
+
+Leased messages stay.
+"""
 
 from qmgr_protocol import history
 from qmgrd.core.catalogue.catalogue import Catalogue
@@ -16,7 +19,7 @@ from qmgrd.core.selector.selector import Selector
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
-    """Remove a slice; a queue that is deleted meanwhile has nothing left to purge."""
+    """Deletes a slice. If the queue was deleted meanwhile, nothing is left to do."""
     row, queue = job.row, catalogue.by_id.get(job.row["queue_id"])
     if queue is None:
         return DONE
@@ -48,9 +51,9 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
 
 
 def _others(queue: Queue) -> tuple[tuple[int, int], ...]:
-    """Return the further lanes, in the order of the cursor, and how much lies there.
+    """Returns the further lanes in the order of the cursor, and how many messages each has.
 
-    What waits for its time is on the queue, too.
+    Delayed messages are on the queue, too.
     """
     counters = queue.counters
     return (keys.LANE_DELAYED, counters.delayed), (keys.LANE_GROUPED, counters.grouped)
@@ -59,7 +62,7 @@ def _others(queue: Queue) -> tuple[tuple[int, int], ...]:
 def _matches(
     queue: Queue, tx: Transaction, now: Now, selector: Selector, key: bytes, value: bytes
 ) -> bool:
-    """Return whether the message under *key* is selected; what rotted says nothing, and is not."""
+    """Returns whether the message under *key* is selected. A rotten one is not."""
     sound = entries.open_sound(tx, value)
     if sound is None or not is_there(queue, sound.entry, keys.place(key)[1], now):
         return False

@@ -1,14 +1,14 @@
-"""Republishing: what is parked is delivered once more, to those alone for whom it is parked.
+"""Republishes parked publications: delivers them again to the subscribers that failed on them.
 
-    selected, its subscriber is there      goes, counted as done: one transaction has the copy in
-                                           and the name off the list
-    its subscriber is away                 stays on the list until that is back: counted as skipped
-                                           (one that polls is back with its next get)
+    selected, its subscriber is connected  sent, counted as done: one transaction adds the copy
+                                           and removes the subscriber from the list
+    its subscriber is away                 stays on the list until the subscriber returns: counted
+                                           as skipped (one that polls returns with its next get)
     its subscription is full               stays, counted as stayed
 
-A job, like a move. The cursor is a row of the index of what is parked, so a slice costs what it
-finds. What is parked from its start on is not its own: a copy that fails again is not sent for
-ever.
+A job, like a move. The cursor is a row of the index of parked messages, so a slice costs what it
+finds. A job leaves alone what is parked after it began, so that a copy that fails again is not sent
+for ever.
 """
 
 from collections.abc import Iterator
@@ -29,12 +29,12 @@ from qmgrd.core.returns import parked
 from qmgrd.core.returns.parked import Parked
 from qmgrd.core.selector.selector import Selector
 
-RATE_SLICES = 10  # in a second, of a job that is held to a rate
-HEALTHY, RETURNED = "healthy", "returned"  # why it runs, unasked; or SCHEDULED
+RATE_SLICES = 10  # per second, of a job with a rate
+HEALTHY, RETURNED = "healthy", "returned"  # why the daemon started it; or SCHEDULED
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
-    """Republish, or drop, a slice."""
+    """Republishes, or drops, a slice."""
     if job.paced_ms > context.now.ms:
         return Step(wake_ms=-int(-job.paced_ms // 1))
     before = job.row["done"]
@@ -61,7 +61,7 @@ def _slice(context: Context, catalogue: Catalogue, job: Job) -> Step:
 
 
 def _next(context: Context, catalogue: Catalogue, job: Job, count: int) -> Iterator[Parked]:
-    """Yield the next *count* of what is parked that may be meant."""
+    """Yields the next *count* parked messages that the job may be about."""
     context.count_read(1, 0)
     for found in islice(_from_cursor(context, catalogue, job), count):
         context.count_read(1, 0)
@@ -69,7 +69,7 @@ def _next(context: Context, catalogue: Catalogue, job: Job, count: int) -> Itera
 
 
 def _from_cursor(context: Context, catalogue: Catalogue, job: Job) -> Iterator[Parked]:
-    """Yield what is parked from the cursor of *job* on: for one subscriber, or for all."""
+    """Yields parked messages from the cursor of *job* on: for one subscription, or for all."""
     row, cursor = job.row, job.row["cursor"]
     names = row.get("subscriptions", ())
     if len(names) == 1 and not row.get("arrival"):
@@ -83,7 +83,7 @@ def _from_cursor(context: Context, catalogue: Catalogue, job: Job) -> Iterator[P
 
 
 def bounds_of(arrival: int) -> tuple[bytes, bytes]:
-    """Return between which rows of the index lies what is parked of a publication; 0: of all."""
+    """Returns the bounds of a publication's rows in the index; 0: of all publications."""
     start = keys.SPACE_PARKED + (arrival.to_bytes(8, "big") if arrival else b"")
     return start, keys.after(start)
 
@@ -91,7 +91,7 @@ def bounds_of(arrival: int) -> tuple[bytes, bytes]:
 def _is_in_scope(
     context: Context, catalogue: Catalogue, job: Job, queue: Queue, found: Parked
 ) -> bool:
-    """Return whether *job* is about what is *found*, whatever it selects."""
+    """Returns whether *job* is about *found*, before its selector is asked."""
     row = job.row
     if row.get("subscriptions") and queue.name not in row["subscriptions"]:
         return False
@@ -113,7 +113,7 @@ def _one(
     found: Parked,
     selector: Selector | None,
 ) -> bool:
-    """Do what is to be done with what is parked; return whether it went."""
+    """Sends, drops or keeps a parked message; returns whether it left."""
     value = context.tx.get(found.key)
     if value is None:
         return False
@@ -137,7 +137,7 @@ def _one(
         return False
     elif not parked.send(context, queue, found.key, value):
         if entry.flags & entries.AWAITED:
-            catalogue.topics.awaited.add(queue.id)  # Its next return may find room.
+            catalogue.topics.awaited.add(queue.id)  # It may have room when it returns next.
         job.count_stayed(f"subscription {queue.name} is full")
         return False
     job.count("done")
@@ -149,7 +149,7 @@ def _one(
 def facts_of(
     context: Context, queue: Queue, found: Parked, entry: entries.Entry, note: notes.Note
 ) -> Facts:
-    """Return what a selector may ask of what is parked."""
+    """Returns the facts about a parked message that a selector may ask for."""
     held = entries.publication(context.tx, entry)
     extra = parked.facts_of(note, held.target, queue.name)
     record = entries.record(context.tx, held)
@@ -159,7 +159,7 @@ def facts_of(
 
 
 def selector_of(where: str) -> Selector | None:
-    """Return what *where* selects; None of an empty one, which selects all.
+    """Returns the compiled selector *where*; None if it is empty, which selects all.
 
     Raises:
         RequestError: SELECTOR_INVALID.

@@ -1,7 +1,7 @@
-"""A new subscription begins with the last publication of each topic that retained one.
+"""Gives a new subscription the last retained publication of each of its topics.
 
-What came after it subscribed reaches it the usual way, so a topic that retained something else
-since is left out.
+Publications after the subscription began reach it the usual way, so a topic that retained another
+one since then is left out.
 """
 
 from qmgr_protocol import topic as topics
@@ -16,15 +16,15 @@ from qmgrd.core.returns.dead_letters import DeadLetters
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
-    """Give a subscription a slice of what is retained."""
+    """Gives a subscription a slice of the retained publications."""
     subscription = catalogue.topics.subscriptions.get(job.row["queue"])
     queue = catalogue.by_id.get(job.row["queue_id"])
     if subscription is None or queue is None or subscription.queue is not queue:
-        return DONE  # It ended meanwhile.
+        return DONE  # The subscription ended meanwhile.
     if context.is_cramped:
         return Step("waiting", "the store is nearly full", context.now.ms + CRAMPED_MS)
     if catalogue.topics.next_out < subscription.first:
-        return MORE  # Some of what came before it is to be retained still.
+        return MORE  # Older publications are still to be stored as retained.
     found, last = next_rows(context, job, prefix_of(subscription.filter))
     letters = DeadLetters(context, catalogue)
     for key, value in found:
@@ -39,7 +39,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
             continue
         publication = publication_of(context, arrival, stored)
         if publication is not None and 0 < publication.entry.expires_ms <= context.now.ms:
-            context.tx.delete(key)  # Its time is over, for whoever subscribes.
+            context.tx.delete(key)  # It has expired, for all subscriptions.
             catalogue.references.remove(arrival)
         elif publication is not None:
             give(context, catalogue, letters, subscription, [publication], is_late=True)
@@ -48,7 +48,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
 
 
 def prefix_of(filter_: tuple[str, ...]) -> bytes:
-    """Return what the rows of retained publications start with whose topics *filter_* may have."""
+    """Returns the prefix of the rows of retained publications that *filter_* may match."""
     known = []
     for level in filter_:
         if level in (topics.ONE, topics.MANY):

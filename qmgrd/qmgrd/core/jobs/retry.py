@@ -1,8 +1,7 @@
-"""Dead letters that go back: where to, and what is known of them from then on.
+"""Returns dead letters to the queues they came from, and decides which of them stay.
 
-Each goes to the queue that it comes from, with its counts at zero and the time that it had left. Of
-its note stay its failures, and how often it went back: one for which that was often enough stays
-where it is.
+A returned message starts with its counts at zero and the lifetime that it had left. Its note keeps
+its failures and how often it was returned. A message that was returned often enough stays.
 """
 
 from typing import Any
@@ -19,9 +18,10 @@ _KEPT = ("attempts",)
 
 
 def is_retry(row: dict[str, Any], note: Note) -> bool:
-    """Return whether a message with that *note* goes back, where a job has that *row*.
+    """Returns whether the job with that *row* returns a message with that *note*.
 
-    Without a target all do. With one dead letters do, unless they are to stay that.
+    Without a target it returns all messages. With one it returns dead letters, unless they are to
+    stay dead letters.
     """
     if row["kind"] == "copy":
         return False
@@ -29,13 +29,13 @@ def is_retry(row: dict[str, Any], note: Note) -> bool:
 
 
 def retries(note: Note) -> int:
-    """Return how often a message went back."""
+    """Returns how often a message was returned."""
     found = note.get("retries")
     return found if type(found) is int and found > 0 else 0
 
 
 def reason_to_stay(note: Note, retries_max: int) -> str:
-    """Return why a message with that *note* goes back nowhere; nothing if it may."""
+    """Returns why a message with that *note* may not be returned; "" if it may."""
     if "code" not in note:
         return NO_DEAD_LETTER
     count = retries(note)
@@ -43,12 +43,12 @@ def reason_to_stay(note: Note, retries_max: int) -> str:
 
 
 def went_back_often(count: int) -> str:
-    """Return that a dead letter went back *count* times, which is enough."""
+    """Returns the reason that a dead letter stays that was returned *count* times already."""
     return f"went back {amount(count, 'time')} already (--max-retries)"
 
 
 def home(note: Note, manager: str) -> str:
-    """Return by what name *manager* knows the queue that a dead letter comes from, or nothing."""
+    """Returns the name under which *manager* knows a dead letter's original queue, or ""."""
     name, home_ = note.get("queue"), note.get("manager")
     if type(name) is not str or type(home_) is not str:
         return ""
@@ -56,20 +56,20 @@ def home(note: Note, manager: str) -> str:
 
 
 def missing(name: str) -> str:
-    """Return that *name*, the queue that a dead letter comes from, is no more."""
+    """Returns the reason that a dead letter stays whose original queue *name* does not exist."""
     return f"queue {name} does not exist here" if name else "it does not say where it comes from"
 
 
 def is_here(name: str) -> str:
-    """Return that a dead letter is on *name*, the queue that it comes from."""
+    """Returns the reason that a dead letter stays that is on its original queue *name*."""
     return f"queue {name} is where it comes from"
 
 
 def origin(catalogue: Catalogue, name: str) -> Place | str:
-    """Return the queue *name* that a dead letter comes from, or why it cannot go there.
+    """Returns the original queue *name* of a dead letter, or why it cannot return there.
 
     Raises:
-        RequestError: it takes nothing now, as PUT_INHIBITED.
+        RequestError: the queue refuses messages for now, as with PUT_INHIBITED.
     """
     if name not in catalogue.queues:
         return missing(name)
@@ -82,12 +82,12 @@ def origin(catalogue: Catalogue, name: str) -> Place | str:
 
 
 def note_after(note: Note) -> Note:
-    """Return the note of a dead letter once it went back."""
+    """Returns the note of a dead letter after its return."""
     return {key: note[key] for key in _KEPT if key in note} | {"retries": retries(note) + 1}
 
 
 def expires_ms(note: Note, now_ms: int) -> int:
-    """Return the store clock until which a dead letter that goes back lives; 0 is for ever."""
+    """Returns when a returned dead letter expires, by the store's clock; 0 means never."""
     left_ms = note.get("left_ms")
     if type(left_ms) is not int or left_ms < 0:
         return 0

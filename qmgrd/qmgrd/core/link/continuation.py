@@ -1,17 +1,18 @@
-"""Whether what a link's peer holds belongs to what is held here, or this store was put back.
+"""Checks that a link's peer holds the same stream as this end, to notice a restored store.
 
-Both ends outlive each other's crashes: an id, once durable at either end, stays what it is. Only a
-store that was put back to an older state breaks that, or one that was made anew (see pin_peer).
+Both ends survive each other's crashes: an id that is durable at either end keeps its message. Only
+a store that was restored to an older state, or created again (see pin_peer), breaks this rule.
 
-A receiver that was put back lacks what it had committed, and the sender deleted. Nobody can bring
-that again: it is told what the lowest id is that can still come, goes on there, and tells how many
-may be lost; the sender tells it, too, where the answer arrives. A sender that was put back gives
-ids to other messages than before. What of them the receiver has consumed already nobody knows:
-people have to say that it may come twice.
+A restored receiver lacks messages that it had committed and that the sender deleted. Nobody can
+send them again. The sender states the lowest id that it still has; the receiver continues there and
+reports how many messages may be lost. The sender reports this to its operators, too.
 
-The receiver knows in which life of the sender the highest id came that it holds. A sender that was
-put back does not know that life, or knows that it had given fewer ids when it ended. UIDs tell
-less: a message may be gone at the sender, or come to have the same id, or the same UID, once more.
+A restored sender gives old ids to new messages. Nobody knows which of the old ones the receiver has
+consumed already, so an operator has to allow that messages may come twice.
+
+The receiver remembers in which life of the sender its highest id came. A restored sender does not
+know that life, or knows that the life ended with a lower id. UIDs prove less: the sender may have
+deleted the message, or the same id or UID may be used again.
 """
 
 from typing import Any
@@ -33,20 +34,20 @@ def check(
     uid: bytes | None,
     life: bytes,
 ) -> None:
-    """Raise RequestError where the peer's window is not of the stream of *outbox*.
+    """Raises RequestError if the peer's window does not belong to the stream of *outbox*.
 
     Args:
         peer: its name.
-        outbox: what is held here.
-        since_id: the commit id that was known as the peer was asked.
-        commit_id: what it says now.
-        held_to: the highest id that it holds.
-        uid: encoded, of the message under that one; None where it is not known there.
-        life: of the sender in which that one came; empty where it is not known there.
+        outbox: the sending end.
+        since_id: the commit id that was known when the path was opened.
+        commit_id: the one that the peer reports now.
+        held_to: the highest id that the peer holds.
+        uid: encoded UID of the message with that id; None if the peer does not know it.
+        life: of the sender, in which that message came; empty if the peer does not know it.
 
     Raises:
-        RequestError: RESTORED, this store is an older one; PEER_RESTORED, the peer's is, and it
-            does not go on by itself.
+        RequestError: RESTORED: this store was restored. PEER_RESTORED: the peer's store was, and it
+            cannot continue by itself.
     """
     next_id = outbox.queue.counters.next_arrival
     if held_to >= next_id:
@@ -59,7 +60,7 @@ def check(
         raise RequestError(
             ErrorCode.PEER_RESTORED,
             f"{peer} holds up to id {commit_id}, but had committed "
-            f"{since_id}: its store was restored, what lies between is lost there",
+            f"{since_id}: its store was restored, and the messages between are lost there",
         )
     own = outbox.uid_at(held_to)
     is_known = uid is not None or held_to > since_id
@@ -69,7 +70,7 @@ def check(
             f"{peer} holds another message than this store under id {held_to}: "
             "one of the two was restored from an older state",
         )
-    # What is committed here was so before a backup was taken: of that both states are one.
+    # Ids up to our commit id were committed before any backup: both states agree on them.
     end = outbox.end_of(life) if life and held_to > outbox.commit_id else next_id
     if end is None or held_to >= end:
         raise RequestError(
@@ -80,14 +81,14 @@ def check(
 
 
 def tell_restored(context: Context, peer: str, row: dict[str, Any], lost: int) -> None:
-    """Have operators know that *peer* was put back, and keep it in the *row* of its link.
+    """Reports to operators that *peer* was restored, and notes it in the *row* of its link.
 
     Args:
-        lost: how many messages that it had committed it may have lost.
+        lost: how many messages the peer had committed and may have lost.
     """
     row |= {"lost": row.get("lost", 0) + lost, "lost_us": context.now.wall_us}
     rows.put(context.tx, keys.SPACE_LINK + peer.encode(), pack(row))
     context.wrote = True
     context.event("link peer restored", link=peer, lost=lost)
-    why = f"{peer} was put back to an older state: it may have lost {lost} messages"
+    why = f"{peer} was restored to an older state: it may have lost {lost} messages"
     context.note("warning", "link peer restored", link=peer, why=why)

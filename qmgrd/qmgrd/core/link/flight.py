@@ -1,7 +1,7 @@
-"""What is on its way over one path of a link: puts that the peer may not have taken yet.
+"""Tracks the puts in flight over one path of a link: sent, and perhaps not received yet.
 
-A connection keeps their order, and the peer says how many records it has taken of it. So what was
-sent again, over this path or another, is counted for what it is.
+A connection keeps their order, and the peer reports how many records it has received over it. So
+each copy is counted separately if a put is sent again, over this path or another.
 """
 
 from collections import deque
@@ -13,13 +13,13 @@ from qmgr_protocol.errors import FieldInvalid
 
 
 class Sent(NamedTuple):
-    """A put on its way."""
+    """A put in flight."""
 
     first_id: int
     messages: int
     bytes: int
-    at_ms: int  # store clock of when it was sent
-    total: int  # records sent over the path until then, with its own
+    at_ms: int  # when it was sent, by the store's clock
+    total: int  # records sent over the path so far, including its own
 
     @property
     def ids(self) -> range:
@@ -28,7 +28,7 @@ class Sent(NamedTuple):
 
 
 class Flight:
-    """The puts in flight over a path, in their order; ``messages`` and ``bytes`` are of all."""
+    """The puts in flight over a path, in order; ``messages`` and ``bytes`` are their totals."""
 
     __slots__ = ("bytes", "puts", "sent", "taken")
 
@@ -36,7 +36,7 @@ class Flight:
         self.puts: deque[Sent] = deque()
         self.bytes = 0
         self.sent = 0  # records
-        self.taken = 0  # of these, by the peer
+        self.taken = 0  # of these, received by the peer
 
     @property
     def messages(self) -> int:
@@ -44,16 +44,16 @@ class Flight:
         return self.sent - self.taken
 
     def add(self, first_id: int, messages: int, bytes_: int, now_ms: int) -> None:
-        """Take note of a put that was sent."""
+        """Adds a put that was sent."""
         self.sent += messages
         self.bytes += bytes_
         self.puts.append(Sent(first_id, messages, bytes_, now_ms, self.sent))
 
     def land(self, taken: int) -> list[Sent]:
-        """Return the puts that have landed now that the peer has *taken* so many records.
+        """Removes and returns the puts that the peer has received, now that it has *taken* records.
 
         Raises:
-            FieldInvalid: more than were sent.
+            FieldInvalid: *taken* is more than were sent.
         """
         if taken > self.sent:
             raise FieldInvalid("Committed", "taken", f"is {taken}, but {self.sent} were sent")
@@ -65,14 +65,14 @@ class Flight:
         return landed
 
     def has(self, seq_id: int) -> bool:
-        """Return whether *seq_id* is in flight; quickly, where it is among the oldest."""
+        """Returns whether *seq_id* is in flight; fast if it is among the oldest."""
         return any(seq_id in put.ids for put in self.puts)
 
     def ids(self) -> Iterator[int]:
-        """Yield the ids of all that is in flight."""
+        """Yields the ids of all messages in flight."""
         for put in self.puts:
             yield from put.ids
 
     def with_id(self, seq_id: int) -> Sent | None:
-        """Return the put in flight that has *seq_id*, of several the last."""
+        """Returns the latest put in flight that contains *seq_id*."""
         return next((put for put in reversed(self.puts) if seq_id in put.ids), None)

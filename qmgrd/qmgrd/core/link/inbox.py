@@ -1,15 +1,16 @@
 """The receiving end of a link (US 6,401,136 B1, claim 1; triggers, checks and refusals are ours).
 
-A message is stored, and to be had, as it comes, in whatever order. The commit id, the end of the
-consecutive run, is told occasionally, and with it what is held above: after ``commit_messages`` of
-them, ``commit_bytes`` or ``commit_interval_ms`` after the first, when it is asked for, and as the
-connection is closed. A put that goes the other way over the connection takes it along. The next
-message begins the interval again, so busy traffic both ways needs no commit by itself.
+A message is stored and available as soon as it arrives, in any order. The receiver reports to the
+sender the commit id, which is the end of the consecutive run, and the ids that it holds above.
+It does so after ``commit_messages`` messages, after ``commit_bytes``, ``commit_interval_ms`` after
+the first message, when it is asked, and when the connection closes. A put in the other direction
+over the same connection carries the report. The next message starts the interval again, so busy
+traffic in both directions needs no separate commits.
 
-The window row is written in the turn of the messages that it speaks of, and outlives them: a
-message may be consumed before its commit id is told. The ids that a restored sender gives to other
-messages are those from some id on. So what came under the highest id held, and in which life of the
-sender, tells that the two ends do not belong together.
+The window row is written in the same turn as the messages that it covers. It outlives them: a
+message may be consumed before its commit id is reported. A restored sender gives ids to other
+messages from some id on. Therefore the window keeps the UID of the highest id held, and the life of
+the sender in which it came: they show if the two ends do not belong together.
 """
 
 from dataclasses import dataclass, field
@@ -37,28 +38,28 @@ LINE_RETRY_MS = 100
 
 @dataclass(slots=True)
 class LinkInbox:
-    """A link's stream, as stored here; beside that, what of it lies in memory.
+    """A link's stream: the stored window, and in memory its paths and its line.
 
-    Invariant: ``paths`` are the connections that are open; what is ``in_line`` is of an ordered
-    stream, lies behind a gap, and is neither stored nor told as held.
+    Invariant: ``paths`` are the open connections. Puts ``in_line`` belong to an ordered stream and
+    follow a gap. They are neither stored nor reported as held.
     """
 
     stream_id: bytes
     peer: str
     inbox: Inbox
     highest_id: int = 0  # ever held
-    highest_uid: bytes | None = None  # encoded UID of the message that came under it, if one did
-    highest_life: bytes = b""  # of the sender, in which that came
+    highest_uid: bytes | None = None  # encoded UID of its message, if it had one
+    highest_life: bytes = b""  # life of the sender in which it came
     duplicates: int = 0  # discarded since the stream was opened
-    lost: int = 0  # committed, and gone as this store was put back to before that
-    lost_us: int | None = None  # when that was found out the last time
+    lost: int = 0  # committed before this store was restored to an older state
+    lost_us: int | None = None  # when the last loss was found
     life: bytes = b""  # of the sender
-    incarnation: int = 0  # of this object, as the sender is told
+    incarnation: int = 0  # of this object, as reported to the sender
     is_ordered: bool = False
     paths: dict[int, "Inflow"] = field(default_factory=dict)  # by number
     in_line: dict[int, m.Put] = field(default_factory=dict)  # by first id
     in_line_bytes: int = 0
-    is_draining: bool = False  # more of what is in line is to be taken in the next turn
+    is_draining: bool = False  # the next turn continues with the line
 
     @property
     def key(self) -> bytes:
@@ -66,7 +67,7 @@ class LinkInbox:
         return keys.SPACE_LINK_INBOX + self.stream_id
 
     def encode(self) -> bytes:
-        """Return the stored row."""
+        """Returns the row as stored."""
         inbox = self.inbox
         row: bytes = pack(
             [
@@ -82,7 +83,7 @@ class LinkInbox:
         return row
 
     def opened(self, stream: int, window: int, lost: int = 0) -> list[object]:
-        """Return the value that answers a LinkOpen."""
+        """Returns the value of the answer to a LinkOpen."""
         commit_id, ahead = self.inbox.commit_id, sorted(self.inbox.ahead)
         return [
             stream,
@@ -96,7 +97,7 @@ class LinkInbox:
         ]
 
     def begin_at(self, lowest_id: int) -> int:
-        """Take all ids below *lowest_id* as held; return how many were not."""
+        """Marks all ids below *lowest_id* as held; returns how many were not."""
         lost = self.inbox.begin_at(lowest_id)
         if self.highest_id < self.inbox.commit_id:
             self.highest_id, self.highest_uid = self.inbox.commit_id, None
@@ -104,11 +105,11 @@ class LinkInbox:
         return lost
 
     def line_up(self, put: m.Put, bytes_max: int) -> None:
-        """Keep what lies behind a gap until that is closed.
+        """Keeps *put* until the gap before it is closed.
 
         Raises:
-            WindowExceeded: before anything is kept.
-            RequestError: LINK_LINE_FULL, of *bytes_max*; what is kept already may be all there is.
+            WindowExceeded: nothing is kept.
+            RequestError: LINK_LINE_FULL: the line would exceed *bytes_max*.
         """
         self.inbox.check(put.first_id + len(put.records) - 1)
         known = self.in_line.get(put.first_id)
@@ -118,18 +119,18 @@ class LinkInbox:
         if self.in_line_bytes + size > bytes_max:
             raise RequestError(
                 ErrorCode.LINK_LINE_FULL,
-                f"{self.in_line_bytes} bytes wait behind id {self.inbox.commit_id + 1}, "
-                f"{size} more are beyond link.window_bytes ({bytes_max})",
+                f"{self.in_line_bytes} bytes wait for id {self.inbox.commit_id + 1}, and {size} "
+                f"more would exceed link.window_bytes ({bytes_max})",
                 LINE_RETRY_MS,
             )
         self.in_line_bytes += size
         self.in_line[put.first_id] = put
 
     def next_in_line(self) -> m.Put | None:
-        """Return what no gap lies in front of any more, and keep it no longer."""
+        """Removes and returns the next put that no gap precedes any more, or None."""
         gap = self.inbox.commit_id + 1
         if gap not in self.in_line:
-            gap = min(self.in_line, default=gap + 1)  # Puts overlap where they came again.
+            gap = min(self.in_line, default=gap + 1)  # Puts that are sent again may overlap.
         if gap > self.inbox.commit_id + 1:
             return None
         put = self.in_line.pop(gap)
@@ -137,7 +138,7 @@ class LinkInbox:
         return put
 
     def clear_line(self) -> None:
-        """Forget what waits behind a gap: it comes again."""
+        """Forgets the puts in line: the sender sends them again."""
         self.in_line.clear()
         self.in_line_bytes = 0
         self.is_draining = False
@@ -145,17 +146,17 @@ class LinkInbox:
     def receive(
         self, context: Context, bury: Bury, queue: Queue, put: m.Put, target: str = ""
     ) -> Put:
-        """Store what of *put* is new, and return what became of that.
+        """Stores the new records of *put*, and returns the result for each.
 
         Args:
             context: of this turn.
             bury: makes dead letters of messages that have to make room.
-            queue: where it is stored.
-            put: as it came.
-            target: where it goes on from a transmission queue, or nothing.
+            queue: stores the records.
+            put: as it arrived.
+            target: destination behind a transmission queue, or "".
 
         Raises:
-            WindowExceeded: before anything is stored.
+            WindowExceeded: nothing is stored.
         """
         self.inbox.check(put.first_id + len(put.records) - 1)
         numbered = [
@@ -171,7 +172,7 @@ class LinkInbox:
         kept_out = {
             index: error
             for index, error in done.refused
-            if error.code != ErrorCode.DUPLICATE_MESSAGE  # It came another way: stored.
+            if error.code != ErrorCode.DUPLICATE_MESSAGE  # It came another way: it is stored.
         }
         self.duplicates += len(done.refused) - len(kept_out)
         for index, (seq_id, record) in enumerate(numbered):
@@ -181,17 +182,17 @@ class LinkInbox:
         return Put(refused, [])
 
     def skip(self, put: m.Put) -> None:
-        """Take the ids of *put* as held: their messages are gone at the sender.
+        """Marks the ids of *put* as held: the sender no longer has their messages.
 
         Raises:
-            WindowExceeded: before anything is taken.
+            WindowExceeded: nothing is marked.
         """
         self.inbox.check(put.first_id + len(put.records) - 1)
         for seq_id in self.inbox.missing(put.first_id, len(put.records)):
             self.hold(seq_id, None)
 
     def hold(self, seq_id: int, record: bytes | None) -> None:
-        """Take an id as held, with its *record* if there is one."""
+        """Marks an id as held, with its *record* if it has one."""
         self.inbox.receive(seq_id)
         if seq_id > self.highest_id:
             uid = None if record is None else record[-8 - record[4] :]
@@ -200,41 +201,41 @@ class LinkInbox:
 
 @dataclass(slots=True, eq=False)
 class Inflow:
-    """One path of a stream: what came over it, and what was told there."""
+    """One path of a stream: what arrived over it, and what was reported to the sender."""
 
     stream: LinkInbox
     session: PeerSession
     path: int
     number: int = 0  # of the stream, on this connection
-    taken: int = 0  # records, whatever became of them
-    news: int = 0  # of these, those of which the sender has not been told
+    taken: int = 0  # records received, stored or not
+    news: int = 0  # of these, those not yet reported to the sender
     news_bytes: int = 0
     is_asked: bool = False  # in this turn
-    _since_ms: int | None = None  # when the first came of which the sender has not been told
+    _since_ms: int | None = None  # arrival of the first record not yet reported
     _timer_set: bool = False
 
     def take(self, put: m.Put) -> None:
-        """Count what came."""
+        """Counts the records that arrived."""
         self.taken += len(put.records)
         self.news += len(put.records)
         self.news_bytes += size_of(put)
 
     def due(self, context: Context) -> m.Committed | None:
-        """Return the commit to send now, or None; where it can wait, set the timer for it."""
+        """Returns the commit to send now, or None; if it can wait, sets the timer for it."""
         limits = context.config.link
         is_much = self.news >= limits.commit_messages or self.news_bytes >= limits.commit_bytes
-        back = self.session.path  # What goes the other way takes it along.
+        back = self.session.path  # A put in the other direction carries the commit.
         is_carried = back is not None and back.sent_turn == context.turns
         if self.is_asked or (self.news and (is_much or is_carried)):
             return self.tell()
         if self.news:
             self._wait(context)
         else:
-            self._since_ms = None  # Blocked told of all that came.
+            self._since_ms = None  # A Blocked has reported everything.
         return None
 
     def _wait(self, context: Context) -> None:
-        """Schedule a commit of its own, unless a put carries one first."""
+        """Schedules a separate commit, unless a put carries one first."""
         if self._since_ms is None:
             self._since_ms = context.now.ms
         if not self._timer_set:
@@ -243,7 +244,7 @@ class Inflow:
             context.timers.at(due_ms, lambda: self._ring(context))
 
     def tell(self) -> m.Committed:
-        """Return the commit message, whatever was told before."""
+        """Returns the commit message, even if the same was reported before."""
         self.news, self.news_bytes, self.is_asked, self._since_ms = 0, 0, False, None
         inbox = self.stream.inbox
         runs = runs_of(inbox.ahead)[: m.HELD_RUNS_MAX]
@@ -255,16 +256,16 @@ class Inflow:
         if self._since_ms is None or not is_open or not self.news or self.stream.is_draining:
             return
         if context.now.ms < self._since_ms + context.config.link.commit_interval_ms:
-            self._wait(context)  # It was told along with a put since the timer was set.
+            self._wait(context)  # A put has carried the commit since the timer was set.
         else:
             context.send(self.session.connection, self.tell())
 
 
 def load(tx: Transaction, stream_id: bytes, window: int) -> LinkInbox | None:
-    """Return the stored window of that stream, or None.
+    """Returns the stored window of the stream *stream_id*, or None.
 
     Raises:
-        RowDamaged: its row is.
+        RowDamaged: its row is damaged.
     """
     row = rows.find(tx, keys.SPACE_LINK_INBOX + stream_id)
     if row is None:
@@ -291,28 +292,28 @@ def load(tx: Transaction, stream_id: bytes, window: int) -> LinkInbox | None:
 
 
 def unstamped(put: m.Put) -> RequestError | None:
-    """Return what to say where a record has no UID: a link moves messages, it creates none."""
+    """Returns the error if a record has no UID: a link moves messages, it creates none."""
     if all(len(record) >= HEAD_BYTES and record[4] for record in put.records):
         return None
     return RequestError(ErrorCode.RECORD_MALFORMED, "a record without a UID came over a link")
 
 
 def notes_of(put: m.Put) -> list[bytes]:
-    """Return the notes that came with the records of *put*."""
+    """Returns the notes that came with the records of *put*."""
     found = [extra.get(m.EXTRA_NOTE) for _, extra in put.extras]
     return [note for note in found if type(note) is bytes]
 
 
 def _line_bytes(put: m.Put) -> int:
-    """Return what *put* takes in a line, roughly; an empty record is not for nothing either."""
+    """Returns about how much memory *put* needs in the line; empty records count, too."""
     return size_of(put) + 64 * len(put.records)
 
 
 def blocked(inflow: Inflow, seq_id: int, error: RequestError, count: int) -> m.Blocked:
-    """Return the message that tells the sender that an id cannot be stored now, and why.
+    """Returns the message that reports to the sender that an id cannot be stored now, and why.
 
     Args:
-        count: of records of which nothing else is to be told.
+        count: records that this answer covers.
     """
     inflow.news -= count
     known_class = class_of(error.code)

@@ -3,10 +3,10 @@
     stopped ◀──▶ as the best of its paths: waiting, dialling, opening, up ◀── Blocked ──▶ blocked
                                                 └──▶ refused: an operator must look
 
-Its paths (see link/path.py) carry one stream. What it sends stays in the outbox until the peer's
-commit id covers it. After a reconnect that id, and what is held above it, say where to go on, so
-nothing is ever in doubt. What a path has lost goes over the others; what it has had for long, and
-all wait for, over one that is idle.
+All paths of a link (see link/path.py) carry one stream. A message stays in the outbox until the
+peer's commit id covers it. After a reconnect, the peer reports its commit id and the ids it holds
+above, so the link knows exactly what to send. Puts that were lost with a path are sent over the
+others. If all wait for a put that a slow path has had for long, an idle path sends it, too.
 """
 
 from collections.abc import Callable
@@ -37,27 +37,27 @@ _ON_THE_WAY = (LinkState.UP, LinkState.OPENING, LinkState.DIALLING)
 
 
 class Link:
-    """A link, defined by its row; everything else but the outbox dies with a restart."""
+    """A link, defined by its row. Everything except the outbox is lost in a restart."""
 
     def __init__(self, name: str, row: dict[str, Any], queue: Queue, context: Context) -> None:
         self.name = name
         # As stored: addresses, stopped, queue_id; connections, ordered and fetch; stream and
-        # base_id where it was begun anew; lost and lost_us where its peer was put back; and what a
-        # newer version knows.
+        # base_id if the stream was begun again; lost and lost_us if its peer was restored; and
+        # fields of newer versions.
         self.row = row
         self.queue = queue
         self.error = ""
         self.refused_code = 0
-        self._refused_store = b""  # of the peer, as it was refused
+        self._refused_store = b""  # store id of the peer that was refused
         self.paths: list[Path] = []
-        # Stopped, refused or blocked; else it is as its paths are.
+        # Stopped, refused or blocked; None: its paths give its state.
         self.held_by: LinkState | None = LinkState.STOPPED if row["stopped"] else None
-        self.down_since_ms: int | None = context.now.ms  # of neither up nor blocked
-        self.retry_at_ms: int | None = None  # when, blocked, it sends again
-        self.blocked_since_ms: int | None = None  # since when no commit has come for that
-        self.blocked_id = 0  # of the message that the peer could not take
+        self.down_since_ms: int | None = context.now.ms  # neither up nor blocked since then
+        self.retry_at_ms: int | None = None  # when a blocked link sends again
+        self.blocked_since_ms: int | None = None  # since the last commit before it was blocked
+        self.blocked_id = 0  # of the message that the peer refused
         self._context = context
-        self._epoch = 0  # makes the timer of an earlier block fall flat
+        self._epoch = 0  # invalidates the timer of an earlier block
         self.watch = Watch(self, context)
         self.outbox = LinkOutbox(queue, context)
         self._lay_paths()
@@ -69,7 +69,7 @@ class Link:
 
     @property
     def state(self) -> LinkState:
-        """Where it stands."""
+        """The state of the link, as operators see it."""
         if self.held_by is not None:
             return self.held_by
         states = [path.state for path in self.paths]
@@ -77,27 +77,27 @@ class Link:
 
     @property
     def addresses(self) -> list[str]:
-        """Where the peer listens."""
+        """The addresses on which the peer listens."""
         found: list[str] = self.row["addresses"]
         return found
 
     @property
     def stream_id(self) -> bytes:
-        """The identity of the stream, never used for another one."""
+        """The identity of the stream, never used for another stream."""
         number: int = self.row.get("stream", self.queue.id)
         return self._context.store_id + number.to_bytes(8, "big")
 
     @property
     def up_paths(self) -> list[Path]:
-        """The paths over which messages may go."""
+        """The paths that can send messages."""
         return [path for path in self.paths if path.is_up]
 
     def path_of(self, dial: Dial) -> Path | None:
-        """Return the path that waits for the answer of *dial*."""
+        """Returns the path that *dial* was made for."""
         return next((path for path in self.paths if path.dial == dial), None)
 
     def start(self) -> None:
-        """Dial, or send what was blocked, now; what is on its way is left alone."""
+        """Dials or, if blocked, send again, now. Attempts under way continue."""
         if self.held_by is LinkState.BLOCKED:
             self._unblock()
         if not any(path.dial or path.connection for path in self.paths):
@@ -107,7 +107,7 @@ class Link:
             path.start()
 
     def altered(self) -> None:
-        """Dial as the row says now, refused or not, unless it is stopped."""
+        """Applies a changed row: hangs up and dials again, unless the link is stopped."""
         self._hang_up(ErrorCode.CANCELLED, f"link {self.name} was altered")
         self._lay_paths()
         if self.held_by is not LinkState.STOPPED:
@@ -115,7 +115,7 @@ class Link:
             self.start()
 
     def accept(self, stream: int) -> None:
-        """Take the peer as it will be found, and go on with what is held here as a new *stream*."""
+        """Accepts the peer's store as it is, and sends the outbox to it as a new *stream*."""
         self.row |= {"stream": stream, "base_id": self.outbox.commit_id + 1}
         self.outbox.forget_commit()
         self.blocked_since_ms = None
@@ -123,11 +123,11 @@ class Link:
         self.pump = Pump(self, self._context)
 
     def stop(self) -> None:
-        """Hang up and stay so."""
+        """Hangs up, and does not dial until started."""
         self._hang_up(ErrorCode.CANCELLED, f"link {self.name} was stopped")
         self._hold(LinkState.STOPPED)
         self.blocked_since_ms = None
-        self.error = ""  # It is not up as somebody said so, for no other reason.
+        self.error = ""  # The link is down on request, not because of an error.
 
     def _hang_up(self, code: int, text: str) -> None:
         for path in self.paths:
@@ -146,9 +146,9 @@ class Link:
             self.down_since_ms = self._context.now.ms
 
     def check_ready(self) -> None:
-        """Raise RequestError LINK_DOWN where its peer is not to fetch, or not now.
+        """Raises RequestError LINK_DOWN if the peer may not fetch from this link, or not now.
 
-        A link that has addresses goes where these lead, not to who comes and has the name.
+        A link with addresses sends to these addresses, not to a peer that connects by its name.
         """
         if self.addresses:
             raise RequestError(
@@ -165,7 +165,7 @@ class Link:
             )
 
     def fetched(self, session: PeerSession, wanted: m.LinkFetch) -> None:
-        """Send over a connection that the peer has dialled, too, for as long as it lasts."""
+        """Sends over a connection that the peer dialled, too, until it closes."""
         index = FETCHED + wanted.path
         for older in [path for path in self.paths if path.index == index]:
             older.close(ErrorCode.LINK_FENCED, "a newer connection fetches")
@@ -187,7 +187,7 @@ class Link:
         self._open(path)
 
     def dialled(self, path: Path, connection: int, welcome: m.Welcome) -> None:
-        """Go on over a new connection whose handshake is done."""
+        """Uses a new connection whose handshake is done."""
         assert path.dial is not None
         path.opening(connection, path.dial.address, welcome, self.outbox.commit_id)
         try:
@@ -224,17 +224,17 @@ class Link:
         self.watch.set()
 
     def answered(self, path: Path, message: m.Message) -> None:
-        """Take what the peer sends over *path*."""
+        """Processes a message of the peer on *path*."""
         kind = type(message)
         if kind is m.Committed and message.stream == path.stream:
             self._committed(path, message)
         elif kind is m.Blocked and message.stream == path.stream:
-            # What it says to do is to be done at its end.
+            # An instruction in the text applies to the peer: add where to run it.
             there = "qmctl " if path.is_fetched else f"qmctl -c {path.address} "
             at = f"at {self.name}: " if path.is_fetched else ""
             why = message.text.replace("qmctl ", at + there)
             path.land(message.taken, self.pump.due_ms)
-            if message.code != ErrorCode.LINK_LINE_FULL:  # It comes again when its turn has come.
+            if message.code != ErrorCode.LINK_LINE_FULL:  # It is sent again later by itself.
                 self._blocked(message, f"{self.name} says: {why}")
         elif kind in (m.Ok, m.Error) and message.request_id == FETCH_REQUEST:
             path.fetch_answered("" if kind is m.Ok else f"{name_of(message.code)}: {message.text}")
@@ -265,12 +265,12 @@ class Link:
             link_continuation.tell_restored(self._context, self.name, self.row, lost)
         newest = max((other.incarnation for other in self.up_paths), default=0)
         if newest >> 31 == incarnation >> 31 and incarnation < newest:
-            late = RequestError(ErrorCode.LINK_FENCED, "an answer of before came late")
+            late = RequestError(ErrorCode.LINK_FENCED, "this answer is older than the open paths")
             self.refuse(path, late, ErrorClass.RETRY_LATER)
             return
         for other in self.up_paths:
-            if other.incarnation != incarnation:  # What is in flight there is lost, and it, too.
-                text = f"{self.name} began anew, as path {path.index} tells"
+            if other.incarnation != incarnation:  # The peer has lost the puts in flight there.
+                text = f"{self.name} has restarted its end, as path {path.index} shows"
                 other.close(ErrorCode.CANCELLED, text)
                 other.lost(text)
                 if other.is_fetched:
@@ -302,9 +302,9 @@ class Link:
         self.pump.committed()
 
     def _commit(self, commit_id: int) -> bool:
-        """Take note of what the peer holds; return whether that is more than before."""
+        """Records what the peer has stored; returns whether that is more than before."""
         done = self.outbox.commit(commit_id)
-        if done:  # If it is blocked, then by another message than before.
+        if done:  # If it is still blocked, then by another message.
             is_blocked = self.held_by is LinkState.BLOCKED
             self.blocked_since_ms = self._context.now.ms if is_blocked else None
         return bool(done)
@@ -331,12 +331,15 @@ class Link:
             path.start()
 
     def _unblock(self) -> None:
-        """Send again from the commit id on, but what the peer has or has still to look at."""
+        """Sends again from the commit id on, except what the peer holds or still has to process."""
         self._hold(None)
         self.pump.go_back(self.outbox.commit_id)
 
     def block_at(self, path: Path, seq_id: int, size: int) -> None:
-        """Wait: the peer may be given a higher limit, and says so when it comes back."""
+        """Blocks the link at a message that is too long for the peer; tries again later.
+
+        The peer's limit may be raised. The peer states its limit when it connects again.
+        """
         limit = path.welcome.message_max_bytes
         text = (
             f"message {seq_id} has {size} bytes, {self.name} takes at most {limit}: raise its "
@@ -345,9 +348,10 @@ class Link:
         self._blocked(m.Blocked(0, seq_id, ErrorCode.MESSAGE_TOO_LARGE, 10_000), text)
 
     def refuse(self, path: Path, error: RequestError, error_class: int = 0) -> None:
-        """Give *path* up: for a while, or all, where only people can help, until started.
+        """Gives up *path* for a while, or the whole link if only an operator can help.
 
-        Who has to be allowed at its peer asks there again: nobody has to come back to this end.
+        If the peer has to allow this queue manager first, the link asks again by itself, so nobody
+        has to start it here.
         """
         if error.code == ErrorCode.PEER_NOT_ALLOWED:
             self._refuse(error)
@@ -370,7 +374,7 @@ class Link:
             self._context.note("error", "link refused", link=self.name, why=self.error)
 
     def lost(self, path: Path, why: str) -> None:
-        """Take note that the connection of *path*, or the attempt at one, is gone."""
+        """Handles the loss of a connection of *path*, or of a connection attempt."""
         if self.held_by in (LinkState.STOPPED, LinkState.REFUSED):
             return
         was_up, ids = path.is_up, list(path.flight.ids())
@@ -388,10 +392,10 @@ class Link:
 
 
 def _highest(message: m.Committed) -> int:
-    """Return the highest id that the peer says it has.
+    """Returns the highest id that the peer reports as held.
 
     Raises:
-        FieldInvalid: the runs above the commit id do not ascend from there.
+        FieldInvalid: the runs above the commit id do not ascend.
     """
     highest = message.commit_id
     for first, count, *_ in message.held:

@@ -1,11 +1,11 @@
-"""What a link has to send: the messages on its transmission queue, and how far the peer has them.
+"""The messages that a link has to send, and how far the peer has them.
 
-The transmission queue keeps each message under its sequence id, which is its arrival number: given
-in the turn of the put, without holes. It is deleted here only once the peer's commit id covers it.
+They are on the transmission queue. A message's sequence id is its arrival number there: assigned in
+the turn of the put, without gaps. A message is deleted only when the peer's commit id covers it.
 
-Beside the commit id is kept in which lives of this process something was sent, and which id was the
-next one when each of these had ended: what the peer says that it has from one of them has to be
-below (link/continuation.py).
+The row of the outbox also lists the lives of this process in which something was sent, each with
+the next id when it ended. If the peer reports an id from one of these lives, the id must be lower
+(link/continuation.py).
 """
 
 from collections.abc import Iterator
@@ -26,30 +26,30 @@ from qmgrd.core.queue import lane, notes
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.take import is_there
 
-Extra = dict[str, int | bytes]  # what a link says of a record beside it
-# Target, record and extra of an id whose message is damaged, expired or gone with a restart.
+Extra = dict[str, int | bytes]  # fields that a link sends with a record
+# Target, record and extra of an id whose message is damaged, expired or lost in a restart.
 GONE: tuple[str, bytes, Extra] = ("", b"", {})
-HELD: tuple[str, bytes, Extra] = ("held", b"", {})  # the same of an id that the peer has, or gets
+HELD: tuple[str, bytes, Extra] = ("held", b"", {})  # of an id that the peer has, or is being sent
 _PLAIN: Extra = {}
-LIVES_MAX = 64  # that are told apart: in each something was sent, and not all of it is committed
-_ANY_LIFE = b""  # stands for those before these
+LIVES_MAX = 64  # kept separately, while messages sent in them are not committed
+_ANY_LIFE = b""  # stands for all older ones
 _EXPIRY, _NO_EXPIRY = slice(8, 16), bytes(8)  # in the head of a record
 
 
 class LinkOutbox(Outbox):
     """The sending window of a link, as stored here.
 
-    Invariant: what lies on ``queue`` are the ids from ``commit_id`` + 1 on, but for damaged ones.
+    Invariant: ``queue`` has the ids from ``commit_id`` + 1 on, except damaged ones.
     """
 
     def __init__(self, queue: Queue, context: Context) -> None:
         self.queue = queue
         self._context = context
         self._commit_uid: bytes | None = None  # encoded UID of the message at the commit id
-        self.flying: set[int] = set()  # on its way over some path: not to be sent once more
-        self._damaged: dict[bytes, bytes] = {}  # entries met in this turn, by key
+        self.flying: set[int] = set()  # in flight over a path: do not send again
+        self._damaged: dict[bytes, bytes] = {}  # entries found in this turn, by key
         self._row_key = keys.of_queue(keys.SPACE_LINK_OUTBOX, queue.id)
-        # Lives in which something was sent, each with the next id when it ended; 0 of this one.
+        # Lives in which something was sent, each with the next id at its end; 0 for this one.
         self._lives: dict[bytes, int] = {}
         commit_id, row = 0, rows.find(context.tx, self._row_key, queue.name)
         if row is not None:
@@ -63,16 +63,16 @@ class LinkOutbox(Outbox):
             self._write()
 
     def _read(self, row: list[Any]) -> int:
-        """Take in a stored *row*; return its commit id.
+        """Applies a stored *row*; returns its commit id.
 
         Raises:
-            ValueError: it makes no sense.
+            ValueError: the row makes no sense.
         """
         next_id = self.queue.counters.next_arrival
         commit_id, uid, *more = row
         number(commit_id, "the commit id", 0, next_id - 1)
         self._commit_uid = None if uid is None else typed(bytes, uid, "the UID of the commit id")
-        # One of before lives were kept says nothing of them.
+        # Rows written before lives were recorded have none.
         self._lives = dict(more[0] if more else [(_ANY_LIFE, next_id)])
         for life, end in self._lives.items():
             typed(bytes, life, "a life")
@@ -88,7 +88,7 @@ class LinkOutbox(Outbox):
         rows.put(self._context.tx, self._row_key, row)
 
     def sending(self) -> None:
-        """Take note, with this turn, that something is sent in this life."""
+        """Records in this turn that something is sent in this life."""
         if self._context.life in self._lives:
             return
         if len(self._lives) >= LIVES_MAX:
@@ -99,7 +99,7 @@ class LinkOutbox(Outbox):
         self._save()
 
     def end_of(self, life: bytes) -> int | None:
-        """Return the id that was next when *life* ended; None where nothing was sent in it."""
+        """Returns the id that was next when *life* ended; None if nothing was sent in it."""
         end = self._lives.get(life, self._lives.get(_ANY_LIFE))
         return self.queue.counters.next_arrival if end == 0 else end
 
@@ -107,14 +107,15 @@ class LinkOutbox(Outbox):
         return keys.message(self.queue.id, keys.LANE_READY, keys.PRIORITY_TOP, seq_id)
 
     def forget_commit(self) -> None:
-        """Have nothing known of what the peer holds: it becomes another one."""
+        """Forgets what the peer holds, as another peer takes its place."""
         self._commit_uid = None
         self._save()
 
     def uid_at(self, seq_id: int) -> bytes | None:
-        """Return the encoded UID of the message that has that id, or None where it is not known.
+        """Returns the encoded UID of the message with that id, or None if it is not known.
 
-        Of one that is no more, though not removed yet, it is not: the peer may have been told so.
+        It is not known for a message that has expired, even if that is not removed yet: the peer
+        may have been sent its id without a message.
         """
         if seq_id == self.commit_id:
             return self._commit_uid
@@ -128,7 +129,7 @@ class LinkOutbox(Outbox):
         return entries.uid_trailer(entry) if known else None
 
     def describe(self, seq_id: int) -> dict[str, Any]:
-        """Return what message has that id and how many are behind it; None of one that is gone."""
+        """Returns the message with that id and how many follow; all None if it was deleted."""
         value = self._context.tx.get(self._key(seq_id))
         if value is None:
             return {"blocked_queue": None, "blocked_uid": None, "blocked_behind": None}
@@ -142,11 +143,11 @@ class LinkOutbox(Outbox):
         }
 
     def records(self, count: int) -> Iterator[tuple[str, bytes, Extra]]:
-        """Yield target, record and extra of up to *count* of the next ids, within the window.
+        """Yields target, record and extra of up to *count* of the next ids, within the window.
 
-        An id whose message is damaged has neither: the peer takes it as held, so that nothing waits
-        for it. One that the peer has, or gets over another path, is :data:`HELD`. Call
-        :meth:`set_aside` afterwards.
+        An id without a message, for example a damaged one, has an empty record: the peer marks it
+        as held, so that nothing waits for it. An id that the peer has, or that another path sends,
+        is :data:`HELD`. Call :meth:`set_aside` afterwards.
         """
         self.next_id = self.queue.counters.next_arrival
         tx, next_id = self._context.tx, self.sent_id + 1
@@ -170,12 +171,12 @@ class LinkOutbox(Outbox):
         yield from self._without(next_id, last + 1)
 
     def _without(self, first_id: int, stop_id: int) -> Iterator[tuple[str, bytes, Extra]]:
-        """Yield what there is of ids without a message."""
+        """Yields the items for ids without a message."""
         for seq_id in range(first_id, stop_id):
             yield HELD if seq_id in self.held or seq_id in self.flying else GONE
 
     def _extra(self, entry: entries.Entry, record: bytes, seq_id: int) -> Extra:
-        """Return the time that is left of a message, the rest of its delay, and its note."""
+        """Returns a message's remaining lifetime, remaining delay and note."""
         has_delay = bool(record[7] & records.FLAG_DELAYED)
         has_expiry = record[_EXPIRY] != _NO_EXPIRY
         if not (entry.expires_ms or has_expiry or entry.noted or has_delay):
@@ -184,7 +185,7 @@ class LinkOutbox(Outbox):
         if entry.expires_ms:
             extra[EXTRA_EXPIRY_MS] = entry.expires_ms - self._context.now.ms
         elif has_expiry:
-            extra[EXTRA_EXPIRY_MS] = 0  # A dead letter: its time is of no account any more.
+            extra[EXTRA_EXPIRY_MS] = 0  # A dead letter does not expire.
         if has_delay:
             left_ms = entry.due_ms - self._context.now.ms if entry.delayed else 0
             extra[EXTRA_DELAY_MS] = max(left_ms, 0)
@@ -193,7 +194,7 @@ class LinkOutbox(Outbox):
         return extra
 
     def set_aside(self) -> None:
-        """Keep for forensics what :meth:`records` found damaged."""
+        """Keeps the messages that :meth:`records` found damaged, for forensics."""
         if not self._damaged:
             return
         for key, value in self._damaged.items():
@@ -205,7 +206,7 @@ class LinkOutbox(Outbox):
         self._damaged.clear()
 
     def commit(self, commit_id: int) -> range:
-        """Delete what the peer now holds, in this turn; return the ids.
+        """Deletes what the peer now holds, in this turn; returns the ids.
 
         Raises:
             CommitOutOfRange: *commit_id* was never assigned.
@@ -215,7 +216,7 @@ class LinkOutbox(Outbox):
         done = super().commit(commit_id)
         if done:
             self._commit_uid = uid
-            # All that was sent in the others is committed.
+            # Everything sent in the other lives is committed.
             lives = self._lives.items()
             self._lives = {life: end for life, end in lives if not 0 < end <= commit_id + 1}
             self._delete(before + 1, commit_id)
@@ -227,12 +228,12 @@ class LinkOutbox(Outbox):
         found = list(tx.scan(self._key(first_id), self._key(last_id + 1)))
         for key, value in found:
             entry = lane.remove(queue, tx, key, value)
-            # What is gone with a restart was counted then, though the peer may hold it.
+            # A message lost in a restart was counted then, even if the peer has it.
             is_lost = queue.is_lost(entry, keys.place(key)[1])
             if not is_lost:
                 queue.counters.count_acked()
             kind = history.LOST if is_lost else history.TRANSFERRED
             if 0 < entry.expires_ms <= self._context.now.ms:
-                kind = history.EXPIRED  # Perhaps it was passed over; and nobody has it any more.
+                kind = history.EXPIRED  # It may have expired unsent, and no copy exists any more.
             queue.record_history(kind, key, entry, peer=queue.name[1:], target=entry.target)
         self._context.count_read(len(found), 0)

@@ -1,12 +1,13 @@
-"""One connection of a link: how it is dialled, what may be sent over it, how it gets on.
+"""One connection of a link: dials, limits what is in flight, and measures how the peer keeps up.
 
                 dial            dialled            Ok
     waiting ──────────▶ dialling ──────▶ opening ──────▶ up
        ▲  redial            │               │             │
        └────────────────────┴───────────────┴─────────────┘  lost, or nothing moves: again later
 
-Silence ends a connection by its heartbeats. One that answers and takes nothing ends here: what is
-in flight has to land in ``link.stall_ms``, twice as long after each time that it did not.
+Heartbeats end a connection whose peer is silent. A path also ends if its peer answers heartbeats
+but accepts nothing: what is in flight has to be received within ``link.stall_ms``. That time
+doubles after each stall.
 """
 
 from collections.abc import Callable
@@ -20,16 +21,16 @@ from qmgrd.core.context.context import Context, Dial
 from qmgrd.core.link.flight import Flight, Sent
 from qmgrd.core.queue.queue import Queue
 
-BUDGET_MIN_BYTES = 64 * 1024  # that may be in flight over a path of which nothing is known
+BUDGET_MIN_BYTES = 64 * 1024  # that may be in flight over a new path
 FETCH_REQUEST = 2  # the id of the request; 1 opens the path
 FETCH_RETRY_MS = 1_000
-LATE_MS = 500  # what takes so much longer than over another path waits behind too much
+LATE_MS = 500  # a put is late if it takes so much longer than over another path
 PUT_BYTES = 1024 * 1024
 PATIENCE_MAX = 6  # doublings
 
 
 class LinkState(Enum):
-    """Where a link stands, or a path of it."""
+    """The state of a link or of a path."""
 
     STOPPED = "stopped"
     WAITING = "waiting"
@@ -74,42 +75,42 @@ class Path:
     def __init__(
         self, link: PathOwner, index: int, context: Context, *, is_fetched: bool = False
     ) -> None:
-        """Make a path that dials; or, where the peer dialled, one that ends with its connection."""
+        """Creates a path that dials; if the peer dialled, one that ends with its connection."""
         self.index = index
         self.is_fetched = is_fetched
-        self.fetches = ""  # whether the peer sends here what it has: asked, yes, or why not
-        self.sent_turn = 0  # the last in which something was sent
+        self.fetches = ""  # whether the peer sends over this path, too: asked, yes, or why not
+        self.sent_turn = 0  # the last turn in which something was sent
         self.state = LinkState.WAITING
         self.error = ""
-        self.attempts = 0  # dials in a row that led nowhere
+        self.attempts = 0  # consecutive connection attempts that failed
         self.stalls = 0
         self.connection: int | None = None
-        self.dial: Dial | None = None  # the one under way
-        self.address = ""  # of the peer, as it was dialled
+        self.dial: Dial | None = None  # the attempt under way
+        self.address = ""  # of the peer, as dialled
         self.welcome: m.Welcome
         self.stream = 0  # its number on this connection
         self.incarnation = 0  # of the peer's end
-        self.since_commit_id = 0  # what was committed as it was opened
+        self.since_commit_id = 0  # commit id when the path was opened
         self.flight = Flight()
         self.budget = BUDGET_MIN_BYTES  # that may be in flight
         self.rtt_ms: int | None = None
         self.link = link
         self._context = context
-        self._moved_ms = 0  # when something landed, or began to fly
-        self.took_ms = 0  # what landed last
+        self._moved_ms = 0  # when a put was last received, or sent while none was in flight
+        self.took_ms = 0  # how long the last received put took
         self._asked_ms: int | None = None  # since when an answer is awaited
-        self._asked_total = 0  # records sent as it was asked: the answer has them all
-        self._patience = 0  # stalls in a row
+        self._asked_total = 0  # records sent before the question: the answer covers them
+        self._patience = 0  # consecutive stalls
         self._next_try_at_ms: int | None = None
-        self._epoch = 0  # makes timers of an earlier state fall flat
+        self._epoch = 0  # invalidates timers of an earlier state
 
     @property
     def is_up(self) -> bool:
-        """Whether messages may go over it."""
+        """Whether the path can send messages."""
         return self.state is LinkState.UP
 
     def start(self) -> None:
-        """Dial now; one that is on its way is left alone."""
+        """Dials now, unless a connection or an attempt exists."""
         if self.dial is not None or self.connection is not None or self.is_fetched:
             return
         self._enter(LinkState.WAITING)
@@ -117,7 +118,7 @@ class Path:
         self._dial()
 
     def opening(self, connection: int, address: str, welcome: m.Welcome, commit_id: int) -> None:
-        """Take over a connection whose handshake is done; the stream is being opened."""
+        """Uses a connection whose handshake is done; the stream is being opened."""
         self.connection, self.address, self.welcome = connection, address, welcome
         self.since_commit_id, self.stream, self.fetches = commit_id, 0, ""
         is_alone = len(self.link.paths) == 1
@@ -126,12 +127,12 @@ class Path:
         self._asked_ms = self._moved_ms = self._context.now.ms
 
     def answered(self, connection: int, message: m.Message) -> None:
-        """Take what the peer says on *connection*; on one that was given up it comes too late."""
+        """Processes a message of the peer; ignores it if its *connection* was given up."""
         if connection == self.connection:
             self.link.answered(self, message)
 
     def opened(self, stream: int, incarnation: int) -> None:
-        """Begin to send."""
+        """Begins to send."""
         self.stream, self.incarnation = stream, incarnation
         self.error = ""
         self._enter(LinkState.UP)
@@ -140,15 +141,15 @@ class Path:
         self.took_ms = self.rtt_ms or 0
 
     def room(self) -> int:
-        """Return how many bytes more may be sent over it now."""
+        """Returns how many more bytes the path may send now."""
         if self.flight.messages >= self.welcome.put_window_messages:
             return 0
         if self.connection in self._context.outflow.held:
-            return 0  # The peer has to fetch what it was sent.
+            return 0  # The peer has too much unread.
         return min(self.budget, self.welcome.put_window_bytes) - self.flight.bytes
 
     def send(self, put: m.Put, size: int) -> None:
-        """Send *put*, of that many bytes, and take note that it is in flight."""
+        """Sends *put*, which has *size* bytes, and records it as in flight."""
         assert self.connection is not None
         self.sent_turn = self._context.turns
         if not self.flight.puts:
@@ -157,20 +158,20 @@ class Path:
         self.flight.add(put.first_id, len(put.records), size, self._context.now.ms)
 
     def ask(self) -> None:
-        """Ask what has landed, where something is in flight, and an answer would tell more."""
+        """Asks what the peer has received, if that can be more than the last answer."""
         if self._asked_ms is None and self.flight.puts and self._asked_total < self.flight.sent:
             assert self.connection is not None
             self._asked_ms, self._asked_total = self._context.now.ms, self.flight.sent
             self._context.send(self.connection, m.CommitAsk(self.stream))
 
     def land(self, taken: int, due_ms: int | None) -> None:
-        """Take note of what the peer has *taken*, and work out how much more may fly.
+        """Records what the peer has *taken*, and adapts how much may be in flight.
 
-        A path that takes longer than *due_ms* is given less: others are faster, and all wait for
-        its gaps. None where there is no other.
+        A path that takes longer than *due_ms* gets a smaller budget: other paths are faster, and
+        they wait for its gaps. *due_ms* is None if the link has no other path.
 
         Raises:
-            FieldInvalid: more than was sent.
+            FieldInvalid: *taken* is more than was sent.
         """
         before, now_ms = self.flight.taken, self._context.now.ms
         landed = self.flight.land(taken)
@@ -190,18 +191,18 @@ class Path:
 
     @property
     def frame_bytes(self) -> int:
-        """How long one put may be: short where they have stalled, that something lands in time."""
+        """The most bytes of one put; less after stalls, so that a put arrives in time."""
         most = max(PUT_BYTES >> (2 * self._patience), BUDGET_MIN_BYTES)
         return min(most, self.welcome.frame_max_bytes // 2)
 
     def is_late(self, due_ms: int) -> bool:
-        """Return whether something is in flight for longer than *due_ms*."""
+        """Returns whether a put has been in flight for longer than *due_ms*."""
         oldest = self.oldest
         return oldest is not None and self._context.now.ms - oldest.at_ms > due_ms
 
     @property
     def is_silent(self) -> bool:
-        """Whether a question is not answered for a while."""
+        """Whether the peer has not answered a question for a while."""
         asked_ms = self._asked_ms
         return asked_ms is not None and self._context.now.ms - asked_ms > LATE_MS
 
@@ -210,7 +211,7 @@ class Path:
             self.rtt_ms, self._asked_ms = self._context.now.ms - self._asked_ms, None
 
     def fetch(self) -> None:
-        """Ask the peer to send over this connection, too, what its link to here holds."""
+        """Asks the peer to send over this connection, too, for its link to here."""
         assert self.connection is not None
         limits, self.fetches = self._context.config.limits, "asked"
         self._context.send(
@@ -226,10 +227,10 @@ class Path:
         )
 
     def fetch_answered(self, error: str) -> None:
-        """Take note that the peer sends, or why not; then ask again after a while.
+        """Records that the peer sends, or why not; if not, asks again after a while.
 
         Raises:
-            FieldInvalid: it was not asked.
+            FieldInvalid: nothing was asked.
         """
         if self.fetches != "asked":
             raise FieldInvalid("Ok", "request_id", f"is {FETCH_REQUEST}, which was not asked")
@@ -243,44 +244,44 @@ class Path:
             )
 
     def is_stalled(self) -> bool:
-        """Return whether the peer has let pass the time in which something had to move; ask it."""
+        """Returns whether nothing has moved for too long; asks the peer at half of that time."""
         if not self.flight.puts and self.state is not LinkState.OPENING:
             return False
         limit_ms = self._context.config.link.stall_ms << self._patience
         idle_ms = self._context.now.ms - self._moved_ms
         if self.is_up and idle_ms >= limit_ms // 2:
-            self.ask()  # Its own time to tell may be longer than that.
+            self.ask()  # By itself, the peer may report later than that.
         return idle_ms >= limit_ms
 
     def stalled(self) -> None:
-        """Count a stall: next time it has longer."""
+        """Counts a stall, and allows more time for the next one."""
         self.stalls += 1
         self._patience = min(self._patience + 1, PATIENCE_MAX)
 
     def close(self, code: int, text: str) -> None:
-        """Close the connection, if there is one."""
+        """Closes the connection, if there is one."""
         if self.connection is not None:
             self._context.close(self.connection, code, text)
 
     def hang_up(self, code: int, text: str) -> None:
-        """Close the connection, and wait until started; what was in flight is lost."""
+        """Closes the connection and waits to be started; what was in flight is sent again."""
         self.close(code, text)
         self._forget()
         self.attempts, self.error = 0, ""
         self._enter(LinkState.WAITING)
 
     def lost(self, why: str) -> None:
-        """Wait, and dial again; what was in flight is lost."""
+        """Waits, then dials again; what was in flight is sent again."""
         limits = self._context.config.link
         if self.is_up and (self.flight.taken or not self.flight.puts):
-            self.attempts = 0  # Who closes at whatever it is sent is dialled ever more seldom.
+            self.attempts = 0  # A peer that closes at every put is dialled more and more rarely.
         self._forget()
         self.error = why
         self._enter(LinkState.WAITING)
         if self.is_fetched:
             return
         ceiling_ms = min(limits.redial_max_ms, limits.redial_min_ms << min(self.attempts, 20))
-        # Chance is not the core's: a hash spreads the dials of many links as well.
+        # The core has no randomness: a hash spreads the dials of many links as well.
         which = f"{self.link.name}:{self.attempts}" + (f":{self.index}" if self.index else "")
         jitter_ms = ceiling_ms * (crc32(self._context.store_id + which.encode()) % 1000) // 2000
         self._try_in(ceiling_ms - jitter_ms, self._dial)
@@ -294,7 +295,7 @@ class Path:
             return
         self._enter(LinkState.DIALLING)
         addresses = self.link.addresses
-        # Paths begin at different addresses, and what has stalled at one tries the next.
+        # Each path begins at a different address, and tries the next one after a stall.
         address = addresses[(self.index + self.stalls + self.attempts) % len(addresses)]
         self.attempts += 1
         self._context.dials += 1
@@ -312,17 +313,17 @@ class Path:
 
     @property
     def oldest(self) -> Sent | None:
-        """What has been in flight for longest."""
+        """The put that has been in flight for longest."""
         return self.flight.puts[0] if self.flight.puts else None
 
     @property
     def redial_ms(self) -> int | None:
-        """How long until it dials, or None."""
+        """Time until the path dials, or None."""
         at_ms = self._next_try_at_ms
         return None if at_ms is None else max(at_ms - self._context.now.ms, 0)
 
     def describe(self) -> dict[str, Any]:
-        """Return the path for people and scripts."""
+        """Returns the path as shown to operators."""
         oldest = self.oldest
         return {
             "path": self.index,

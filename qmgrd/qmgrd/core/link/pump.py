@@ -1,4 +1,4 @@
-"""Sends what a link holds over its paths: which part over which, and what once more."""
+"""Sends a link's messages: decides which path sends which put, and which puts are sent again."""
 
 from collections import deque
 from typing import TYPE_CHECKING
@@ -10,46 +10,46 @@ from qmgrd.core.link.puts import Room, cut, size_of
 if TYPE_CHECKING:
     from qmgrd.core.link.link import Link
 
-PUMP_MESSAGES = 1_000  # at most so many per turn, so that others have their share
+PUMP_MESSAGES = 1_000  # at most, per turn, to leave room for other work
 PUMP_BYTES = 1024 * 1024
 
 
 class Pump:
-    """The sending of a link. All of it is in memory: what is not committed is sent again.
+    """Sends for a link. Its state is in memory: what is not committed is sent again.
 
-    Invariant: what lies between commit id and cursor (``outbox.sent_id``) is held by the peer or in
-    flight, or it was refused there or is too long for it, and the link is blocked.
+    Invariant: each id between commit id and cursor (``outbox.sent_id``) is held by the peer or in
+    flight; or the peer refused it or it is too long for the peer, and the link is blocked.
     """
 
     def __init__(self, link: "Link", context: Context) -> None:
         self.highest_sent = link.outbox.commit_id
         self.resent = 0
-        self.too_long: dict[int, int] = {}  # ids and bytes of messages that the peer does not take
+        self.too_long: dict[int, int] = {}  # ids and bytes of messages too long for the peer
         self._link = link
         self._context = context
         self._above: deque[tuple[int, int]] = deque()  # last id and bytes of puts up to the cursor
         self._above_bytes = 0
 
     def committed(self) -> None:
-        """Go on, now that the peer has told what it holds, and what it has taken."""
+        """Continues after the peer has reported what it holds and what it received."""
         outbox = self._link.outbox
         gap = outbox.commit_id + 1
         is_kept = gap in outbox.held or gap in self.too_long
         if gap <= outbox.sent_id and not is_kept and not self._flies(gap):
-            self.go_back(outbox.commit_id)  # It was taken, and not kept.
+            self.go_back(outbox.commit_id)  # The peer received puts that it did not store.
         self._context.awake_queues[self._link.queue.id] = self._link.queue
 
     def _flies(self, seq_id: int) -> bool:
         return any(path.flight.has(seq_id) for path in self._link.paths)
 
     def go_back(self, seq_id: int) -> None:
-        """Send again what lies above *seq_id*, but what is held, or in flight."""
+        """Sends again what follows *seq_id*, except what is held or in flight."""
         self.too_long.clear()
         self._link.outbox.go_back(seq_id)
         self._context.awake_queues[self._link.queue.id] = self._link.queue
 
     def run(self) -> None:
-        """Send what the window allows, each time over the path that has most room."""
+        """Sends what the window allows, each put over the path that has most room."""
         link = self._link
         if not self._may_send or link.queue.bounds.get_inhibit:
             return
@@ -71,7 +71,7 @@ class Pump:
         queue.positions.sent_id = max(queue.positions.sent_id, outbox.sent_id)
         if outbox.sent_id + 1 < queue.counters.next_arrival:
             if (messages_left <= 0 or bytes_left <= 0) and self._room() > 0:
-                self._context.awake_queues[queue.id] = queue  # More in the next turn.
+                self._context.awake_queues[queue.id] = queue  # The next turn continues.
             else:
                 for path in link.up_paths:
                     path.ask()
@@ -79,17 +79,17 @@ class Pump:
 
     @property
     def _may_send(self) -> bool:
-        """Whether anything may be sent: a message that is too long holds up no others."""
+        """Whether the link may send: a message that is too long does not stop the others."""
         link = self._link
         if link.state is LinkState.BLOCKED:
             return link.blocked_id in self.too_long and bool(link.up_paths)
         return link.state is LinkState.UP
 
     def _room(self) -> int:
-        """Return how many bytes more may be sent now; of a full window of messages none.
+        """Returns how many more bytes may be sent now; 0 if the window of messages is full.
 
-        What is late holds up its own path, not the others. Of an ordered link all counts that is
-        not committed: the peer keeps it in memory.
+        A late put holds up its own path only. For an ordered link everything that is not committed
+        counts, as the peer keeps it in memory.
         """
         outbox = self._link.outbox
         if outbox.sent_id >= outbox.commit_id + outbox.window:
@@ -100,27 +100,27 @@ class Pump:
         return self._context.config.link.window_bytes - flying
 
     def _count_above(self) -> int:
-        """Return the bytes between commit id and cursor."""
+        """Returns the bytes between commit id and cursor."""
         above, outbox = self._above, self._link.outbox
         while above and above[0][0] <= outbox.commit_id:
             self._above_bytes -= above.popleft()[1]
-        while above and above[-1][0] > outbox.sent_id:  # It went back: they are sent again.
+        while above and above[-1][0] > outbox.sent_id:  # The cursor went back: sent again.
             self._above_bytes -= above.pop()[1]
         return self._above_bytes
 
     @property
     def due_ms(self) -> int | None:
-        """How long a put may take to land, going by the fastest path; None where there is one."""
+        """How long a put may take, measured by the fastest path; None if it is the only one."""
         took = [path.took_ms for path in self._link.up_paths]
         return 2 * min(took) + LATE_MS if len(took) > 1 else None
 
     def _in_time(self) -> list[Path]:
-        """Return the paths that are up and of which nothing is late."""
+        """Returns the paths that are up and have no late puts."""
         due_ms = self.due_ms
         return [path for path in self._link.up_paths if due_ms is None or not path.is_late(due_ms)]
 
     def send_over(self, path: Path, ids: range) -> None:
-        """Send *ids* over *path*, too, whatever they are in flight over."""
+        """Sends *ids* over *path*, too, even if they are in flight over others."""
         outbox, sent_id = self._link.outbox, self._link.outbox.sent_id
         outbox.sent_id, outbox.flying = max(ids.start - 1, outbox.commit_id), set()
         self._send(path, ids.stop - 1 - outbox.sent_id, max(path.room(), 1))
@@ -128,7 +128,7 @@ class Pump:
         outbox.set_aside()
 
     def _send(self, path: Path, messages: int, bytes_max: int) -> bool:
-        """Send over *path* what fits; return whether anything was taken from the outbox."""
+        """Sends what fits over *path*; returns whether the cursor of the outbox moved."""
         outbox, welcome = self._link.outbox, path.welcome
         before = outbox.sent_id
         messages = min(messages, welcome.put_window_messages - path.flight.messages)

@@ -1,4 +1,4 @@
-"""Cuts what a link has to send into puts: runs of consecutive ids that are bound for one queue."""
+"""Cuts the messages of a link into puts: runs of consecutive ids with the same destination."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -7,35 +7,35 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.record import own_bytes
 from qmgrd.core.link.outbox import HELD, Extra, LinkOutbox
 
-EXTRA_BYTES = 64  # of keys and numbers
+EXTRA_BYTES = 64  # for the keys and numbers of an extra
 
 
 class Room(NamedTuple):
-    """What may be sent over a path now."""
+    """How much a path may send now."""
 
     stream: int
     messages: int
-    bytes: int  # one message may pass it
+    bytes: int  # in all; the last message may exceed it
     frame_bytes: int  # in one put
     message_max_bytes: int
 
 
 def size_of(put: m.Put) -> int:
-    """Return the bytes of the records of *put*, and of their notes."""
+    """Returns the bytes of the records of *put* and of their notes."""
     return sum(map(len, put.records)) + sum(_bytes_of(extra) for _, extra in put.extras)
 
 
 def _bytes_of(extra: Extra) -> int:
-    """Return what is said of a record beside it, in bytes; of numbers a few."""
+    """Returns about how many bytes the fields sent with a record need."""
     note = extra.get(m.EXTRA_NOTE, b"")
     return EXTRA_BYTES + (len(note) if type(note) is bytes else 0)
 
 
 def cut(outbox: LinkOutbox, room: Room, too_long: dict[int, int]) -> Iterator[m.Put]:
-    """Take from *outbox* what there is *room* for, passing over what the peer has.
+    """Yields puts from *outbox* for which *room* is enough, passing over what the peer has.
 
     Args:
-        too_long: gets the ids and sizes of messages that are longer than the peer takes. They are
+        too_long: receives the ids and sizes of messages that are too long for the peer. They are
             passed over, too.
     """
     first_id, target, batch, batch_bytes = outbox.sent_id + 1, "", list[bytes](), 0

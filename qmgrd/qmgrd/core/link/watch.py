@@ -1,7 +1,7 @@
-"""Whether what a link has sent gets anywhere.
+"""Watches whether the puts of a link arrive.
 
-Every now and then, as long as anything is on its way: a path on which nothing moves is given up,
-and what all wait for goes over an idle path, too, where a slower one has had it for long.
+While anything is in flight, a timer checks two things. A path on which nothing moves is given up.
+If all wait for a put that a slow path has had for long, an idle path sends it, too.
 """
 
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Watch:
-    """Watches the paths of a link, by a timer that is set while there is something to see."""
+    """Watches the paths of a link, by a timer that is set while puts are in flight."""
 
     def __init__(self, link: "Link", context: Context) -> None:
         self._link = link
@@ -23,7 +23,7 @@ class Watch:
         self._is_set = False
 
     def set(self) -> None:
-        """Look again in a while, if anything is on its way."""
+        """Sets the timer if a put is in flight or a path is being opened."""
         paths = self._link.paths
         is_idle = all(p.oldest is None and p.state is not LinkState.OPENING for p in paths)
         if self._is_set or is_idle:
@@ -48,7 +48,7 @@ class Watch:
         self.set()
 
     def _send_what_is_late(self) -> None:
-        """Send what all wait for over an idle path, once who has it does not answer either."""
+        """Sends the put that all wait for over an idle path, if its own path is silent."""
         link, due_ms = self._link, self._link.pump.due_ms
         idle = [path for path in link.up_paths if path.oldest is None]
         if due_ms is None or not idle or link.queue.bounds.get_inhibit:

@@ -197,7 +197,7 @@ def _suspend(
 def is_selected(context: Context, subscription: Subscription, publication: Publication) -> bool:
     """Returns whether the selector of *subscription* matches *publication*."""
     selector, entry, queue = subscription.selector, publication.entry, subscription.queue
-    assert selector is not None, "asked of those that select"
+    assert selector is not None, "only subscriptions with a selector get here"
     priority = publication.front[6]
     if queue is not None and publication.front[7] & records.FLAG_PRIORITY_OF_QUEUE:
         priority = queue.bounds.priority_default

@@ -133,7 +133,7 @@ class Publications:
             queue_id, subscription, part = batch.parts[self._at]
             self._at += 1
             if self._catalogue.topics.subscriptions.get(subscription.name) is not subscription:
-                continue  # It ended while the batch was going out.
+                continue  # The subscription ended while the batch was sent out.
             if not self._context.begin_work("fan-out", f"{batch.first} {queue_id}"):
                 continue
             if subscription.manager:
@@ -262,7 +262,7 @@ def _position(row: bytes, next_arrival: int) -> tuple[int, int, int]:
     """Returns first and stop of the batch that is going out, and the last queue id that has it.
 
     Raises:
-        ValueError: they cannot be true.
+        ValueError: the values are impossible.
     """
     first, stop, queue_id = keys.FAN_OUT_ROW.unpack(row)
     if not 1 <= first <= stop <= next_arrival:

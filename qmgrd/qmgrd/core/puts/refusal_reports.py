@@ -19,7 +19,7 @@ class FullStore:
         self._next_ms = 0
 
     def log(self, context: Context) -> None:
-        """Logs what has changed with this turn."""
+        """Logs it if the store became full or has room again in this turn."""
         if context.store_full:
             if context.now.ms >= self._next_ms:
                 self._is_logged, self._next_ms = True, context.now.ms + LOGGED_EVERY_MS

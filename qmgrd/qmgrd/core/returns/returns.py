@@ -1,12 +1,13 @@
-"""How messages come back from consumers: when they can be had again, or that they never are.
+"""Returns messages from consumers to their queues: at once, after a delay, or as dead letters.
 
     given back ──▶ counts raised ──▶ threshold reached? ──▶ dead letter
                                          │ no
                                          ▼
-                             delayed, as the consumer says, or as the queue has it
+                             delayed, as the consumer or the queue asks
 
-A wait after a failure grows with each, and is cut by chance, so that what failed together is not
-tried together. The chance is made of the message itself: nothing here rolls a die.
+The delay grows with each failure. It is shortened by a random part, so that messages that failed
+together are not retried together. The part is computed from the message's UID, as the core has no
+source of randomness.
 """
 
 from collections import deque
@@ -29,22 +30,22 @@ from qmgrd.core.queue.notes import Cause
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
 
-STUCK_MS = 10_000  # until what should be a dead letter, and has no place, is handed out again
+STUCK_MS = 10_000  # until the next delivery of a dead letter that no queue accepts
 RETURNS_PER_TURN = 500
 _EXPONENT_MAX = 100
 
 
 class How(NamedTuple):
-    """How a message comes back."""
+    """How a message returns to its queue."""
 
-    delivered: bool = True  # it was handed out for good
+    delivered: bool = True  # the consumer has seen it
     failed: bool = False
     delay_ms: int = 0
-    code: int = 0  # why, for its history
+    code: int = 0  # why, for its note
     reason: str = ""
     text: str = ""
-    rejected: bool = False  # for good
-    is_own: bool = True  # else it is another member of its group that came back
+    rejected: bool = False  # it becomes a dead letter at once
+    is_own: bool = True  # False: it returns because another member of its group did
 
 
 RELEASED = How(failed=True, delay_ms=DELAY_OF_QUEUE)
@@ -56,7 +57,7 @@ TAKEN_BACK = How(is_own=False)
 
 
 class Returns:
-    """What comes back. Invariant: what connections and units left that are gone is ``waiting``."""
+    """Returns leases. Invariant: ``waiting`` has what lost connections and units left behind."""
 
     def __init__(self, context: Context, dead_letters: DeadLetters) -> None:
         self._context = context
@@ -64,18 +65,18 @@ class Returns:
         self.waiting: deque[tuple[Lease, How]] = deque()
 
     def later(self, leases: Iterable[Lease], how: How) -> None:
-        """Have *leases*, for which nobody waits, come back in slices."""
+        """Returns *leases* later, in slices, as no client waits for that."""
         self.waiting.extend((lease, how) for lease in leases)
 
     def slice(self, count: int) -> None:
-        """Bring back up to *count* of those that wait, looking at RETURNS_PER_TURN at most."""
+        """Returns up to *count* of the leases that wait, looking at RETURNS_PER_TURN at most."""
         for at in range(min(RETURNS_PER_TURN, len(self.waiting))):
             if not count or (at and not at % LOOK_EACH and self._context.budget.is_over):
                 return
             lease, how = self.waiting.popleft()
             queue = lease.lessee.queue
             if queue.deleted or queue.leases.get(lease.arrival) is not lease:
-                continue  # It was settled, or ended, in the meantime.
+                continue  # It was settled, or timed out, meanwhile.
             self.give_back(lease, how)
             count -= 1
 
@@ -88,7 +89,7 @@ class Returns:
             self.count(lease.lessee.queue, 0, 1)
 
     def count(self, queue: Queue, consumed: int, failed: int) -> None:
-        """Have the breaker of *queue* know, and operators where it opens or closes."""
+        """Reports results to the breaker of *queue*, and to operators if it opens or closes."""
         context = self._context
         state = queue.breaker.note(queue.bounds, context.now.ms, consumed, failed)
         if state is None:
@@ -106,7 +107,7 @@ class Returns:
         entry = entries.decode(value)
         context.count_read(1, 0)
         context.touch(queue)
-        is_over = 0 < entry.expires_ms <= context.now.ms  # Then it just expires, once it is back.
+        is_over = 0 < entry.expires_ms <= context.now.ms  # Then it expires once it is returned.
         code = 0 if is_over else self._end_of(queue, entry, how)
         delay_ms = _delay_ms(queue.bounds, entry, how)
         if code and self._park(queue, lease, entry, code):
@@ -131,20 +132,20 @@ class Returns:
         self.later((one for one in behind if not one.lessee.is_unit), TAKEN_BACK)
 
     def _park(self, queue: Queue, lease: Lease, entry: entries.Entry, code: int) -> bool:
-        """Have a group wait of which a member is a dead letter; return whether it is in one.
+        """Parks a group if one of its members is a dead letter; returns whether it is in a group.
 
-        All of it goes once it is whole, in order, or is closed (group_end.py): never one alone.
+        The whole group leaves in order, once it is complete or closed (group_end.py).
         """
         group = index.selected_by(entries.front(self._context.tx, entry))[1]
         if lease.key[keys.POSITION_AT] != keys.LANE_GROUPED or group is None:
             return False
         if not self._dead_letters.has_way(queue, code):
-            return False  # From the dead-letter queue itself nothing goes: it is tried again.
+            return False  # Nothing leaves the dead-letter queue itself: it is tried again.
         row = queue.groups.row(self._context.tx, group[0])
         if row is None:
             return False
-        queue.groups.holds.let_go(group[0])  # Its reader goes on with others.
-        if not row.parked_number:  # The first one that failed says why.
+        queue.groups.holds.let_go(group[0])  # Its reader continues with other groups.
+        if not row.parked_number:  # The first member that failed gives the reason.
             row.parked_number, row.parked_code = group[1], int(code)
             queue.groups.touch(group[0])
             self._context.event("group parked", queue=queue.name, group=shown(group[0]))
@@ -167,7 +168,7 @@ class Returns:
 
     def _note(self, queue: Queue, entry: entries.Entry, lease: Lease, how: How) -> bytes:
         if not how.failed or self._context.store_full:
-            return b""  # Its counts are raised in any case; a note would take the last room.
+            return b""  # Its counts are raised in any case; a note would use the last room.
         note = notes.read(self._context.tx, queue.id, lease.arrival) if entry.noted else {}
         now_us, client = self._context.now.wall_us, lease.lessee.client
         note = notes.with_attempt(note, now_us, how.code, how.reason, how.text, client)
@@ -177,7 +178,8 @@ class Returns:
 def _counts(bounds: Bounds, entry: entries.Entry, how: How) -> bool:
     """Returns whether a delivery is counted that came to nothing.
 
-    What is taken back uses up no limit: it is counted once, for all to know that it was handed out.
+    A message that returns because of its group does not use up a delivery limit. It is counted only
+    once, to record that it was handed out.
     """
     return how.delivered and (how.is_own or not (bounds.delivery_limit and entry.delivered))
 

@@ -1,4 +1,4 @@
-"""The open connections, as operators see them: who it is, what it holds, what waits."""
+"""Lists the open connections for operators, and closes one on request."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -9,18 +9,19 @@ from qmgrd.core.context.context import Context
 from qmgrd.core.limits.page import page, shown
 from qmgrd.core.sessions.session import Session
 
-# What only the shell knows of a connection: address, what waits for a turn, what was not fetched.
+# Facts about a connection that only the shell knows: its address, bytes that wait for a turn,
+# bytes that the peer has not read.
 ConnectionFacts: TypeAlias = Callable[[int], dict[str, Any]]
 
 
 def no_facts(connection: int) -> dict[str, Any]:
-    """Return what a shell without sockets knows."""
+    """Returns no facts: for a shell without sockets."""
     del connection
     return {}
 
 
 class Connections:
-    """Answers what is asked about connections. Holds no state of its own."""
+    """Answers requests about connections. Has no state."""
 
     def __init__(
         self,
@@ -32,10 +33,10 @@ class Connections:
         self._context = context
         self._sessions = sessions
         self._facts = facts
-        self._closed = closed  # lets go of all that hangs on a connection
+        self._closed = closed  # releases everything that depends on a connection
 
     def connection_list(self, session: Session, message: m.ConnectionList) -> None:
-        """List the connections in order of number, a page at a time."""
+        """Lists the connections in order of their numbers, one page at a time."""
         numbers, further = page(sorted(self._sessions), message.after, message.limit)
         rows, further = shown(
             numbers, further, lambda number: self._row(self._sessions[number]), self._context.budget
@@ -44,10 +45,12 @@ class Connections:
         self._context.send(session.connection, m.Ok(message.request_id, value))
 
     def connection_close(self, session: Session, message: m.ConnectionClose) -> None:
-        """Close a connection, as if its peer had; what it has leased comes back."""
+        """Closes a connection, as if its peer had closed it. Its leased messages return."""
         number = message.connection
         if number == session.connection:
-            raise RequestError(ErrorCode.VALUE_INVALID, f"connection {number} is the one that asks")
+            raise RequestError(
+                ErrorCode.VALUE_INVALID, f"connection {number} is your own; to close it, disconnect"
+            )
         found = self._sessions.get(number)
         if found is None:
             raise RequestError(

@@ -1,8 +1,8 @@
-"""Consumers and gets: who is handed which message, and when.
+"""Opens and ends consumers and gets.
 
-Who takes what comes stands in its queue's rotation, and so does who has a selector. Who selects
-through an index does not: it is looked after when something comes that the index has for it, so
-that thousands may wait, each for an answer of its own.
+Consumers that accept any message, or that use a selector, are in their queue's rotation. Consumers
+that ask for a correlation id, group or UID are not: an index finds their messages. The pump looks
+at them only when a matching message arrives, so thousands can wait at once.
 """
 
 from collections.abc import Callable
@@ -23,14 +23,14 @@ from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.settlements import Settlements
 
 CREDIT_MAX_MESSAGES = 2**32
-CREDIT_MAX_BYTES = 64 * 1024 * 1024  # what one consumer may leave unread
+CREDIT_MAX_BYTES = 64 * 1024 * 1024  # the most unread bytes of one consumer
 
 
 class Delivery:
     """The consumers of all connections.
 
-    Invariant: each open consumer stands in its queue's rotation once, or among those that rest
-    without credit, or among those who seek.
+    Invariant: each open consumer is in exactly one of these: its queue's rotation, the consumers
+    that rest without credit, or the consumers that seek through an index.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Delivery:
         self.on_use: list[Callable[[Queue], None]] = []
 
     def consume(self, session: Session, message: m.Consume) -> None:
-        """Open a consumer."""
+        """Opens a consumer."""
         limit = self._context.config.limits.consumers_per_connection_max
         if len(session.consumers) >= limit:
             raise RequestError(
@@ -76,13 +76,13 @@ class Delivery:
         self._join(session, consumer)
 
     def get(self, session: Session, message: m.Get) -> None:
-        """Lease what is there, or wait for the first."""
+        """Leases the messages that are available, or waits for the first one."""
         limits = self._context.config.limits
         limit = limits.request_window + limits.consumers_per_connection_max
         if len(session.consumers) >= limit:
             raise RequestError(
                 ErrorCode.CONSUMERS_EXHAUSTED,
-                f"{len(session.consumers)} gets and consumers wait on this connection, "
+                f"{len(session.consumers)} gets and consumers are open on this connection, "
                 f"at most {limit}",
             )
         self._check_free(session, message.request_id)
@@ -112,7 +112,7 @@ class Delivery:
         consumer.order, consumer.all_available = message.order, message.all_available
         consumer.reader, consumer.owns_reader = reader, not message.reader
         self._join(session, consumer)
-        # Set even for a wait of nothing: what this turn puts there is in time.
+        # Set even for a wait of 0 ms: a message that this turn puts is still in time.
         consumer.timer = self._context.timers.at(
             deadline_ms, lambda: self._wait_is_over(session, consumer)
         )
@@ -124,7 +124,7 @@ class Delivery:
         return self._readers.of_consumer(session, queue, message.order)
 
     def _forget_readers(self, session: Session, number: int) -> None:
-        """Forget readers of deleted queues, where one of them is in the way of reader *number*."""
+        """Forgets readers of deleted queues if one of them blocks reader *number*."""
         readers, by_id = session.readers, self._catalogue.by_id
         known = readers.get(number)
         limit = self._context.config.limits.consumers_per_connection_max
@@ -132,7 +132,7 @@ class Delivery:
             session.readers = {key: x for key, x in readers.items() if x.queue_id in by_id}
 
     def reader_close(self, session: Session, message: m.ReaderClose) -> None:
-        """End a reader."""
+        """Ends a reader."""
         reader = session.readers.pop(message.reader, None)
         queue = None if reader is None else self._catalogue.by_id.get(reader.queue_id)
         if reader is not None and queue is not None:
@@ -144,15 +144,16 @@ class Delivery:
     def _check_free(self, session: Session, request_id: int) -> None:
         if request_id in session.consumers:
             raise RequestError(
-                ErrorCode.CONSUMER_EXISTS, f"request {request_id} is a consumer or a waiting get"
+                ErrorCode.CONSUMER_EXISTS,
+                f"request {request_id} is already in use by a consumer or a get",
             )
 
     def _readable(self, session: Session, name: str) -> Queue:
         queue = self._catalogue.local(name)
         if queue.is_transmission:
-            who = "by those who subscribed" if queue.is_publications else "by its link"
+            who = "by its subscriptions" if queue.is_publications else "by its link"
             raise RequestError(
-                ErrorCode.QUEUE_IS_TRANSMISSION, f"{name} is emptied {who}; it can be browsed"
+                ErrorCode.QUEUE_IS_TRANSMISSION, f"{name} is emptied {who}: browse it instead"
             )
         if queue.bounds.exclusive:
             for other in queue.waiting:
@@ -160,7 +161,7 @@ class Delivery:
                     raise RequestError(
                         ErrorCode.QUEUE_EXCLUSIVE,
                         f"queue {name} is exclusive, and connection {other.connection} "
-                        f"({other.lessee.client or 'without a name'}) has it",
+                        f"({other.lessee.client or 'without a name'}) consumes from it",
                         1_000,
                     )
         return queue
@@ -173,7 +174,7 @@ class Delivery:
         self.used(queue)
 
     def used(self, queue: Queue) -> None:
-        """Tell those who look after its use that *queue* is used, or no longer, or was altered."""
+        """Reports that the use of *queue* began, ended or that the queue was altered."""
         if queue.notices_use:
             for notice in self.on_use:
                 notice(queue)
@@ -193,30 +194,30 @@ class Delivery:
     def _wait_is_over(self, session: Session, consumer: Consumer) -> None:
         if not consumer.open:
             return
-        if self._may_have(consumer):  # What this very turn put there is in time.
-            consumer.wait_over = True  # It looks at what there is to its end, in slices.
+        if self._may_have(consumer):  # A message that this turn put is still in time.
+            consumer.wait_over = True  # It searches the rest of the queue, in slices.
             consumer.queue.waiting.ending[consumer] = None
             self._context.awake(consumer.queue)
         else:
             self._end(consumer, m.Ok(consumer.request_id))
 
     def _may_have(self, consumer: Consumer) -> bool:
-        """Return whether there may be something for *consumer* that it has not looked at yet."""
+        """Returns whether there may be a message for *consumer* that it has not looked at yet."""
         queue = consumer.queue
         if consumer.seeks:
             return can_hand(queue) and consumer.prefix in queue.waiting.sought
         if not can_hand(queue) and not queue.counters.parked:
-            return False  # Of what is parked that which waits for somebody is sent in this turn.
+            return False  # Parked messages that wait for a subscriber are sent in this turn.
         return queue.id in self._context.awake_queues
 
     def _end(self, consumer: Consumer, answer: m.Message | None) -> None:
-        """Have a get be over, with that answer if it has none yet."""
+        """Ends a get or a consumer, and sends *answer* unless it is None."""
         self._leave(self._sessions[consumer.connection], consumer)
         if answer is not None:
             self._context.send(consumer.connection, answer)
 
     def credit(self, session: Session, message: m.Credit) -> None:
-        """Let a consumer have more; credit for one that has ended is late, not wrong."""
+        """Adds credit to a consumer. Credit for a consumer that has ended is ignored."""
         consumer = session.consumers.get(message.request_id)
         if consumer is None:
             return
@@ -230,21 +231,21 @@ class Delivery:
         self._context.awake(queue)
 
     def cancel(self, session: Session, message: m.Cancel) -> None:
-        """End a consumer or a get; what it has leased it may still settle."""
+        """Ends a consumer or a get. The client may still settle what it has leased."""
         consumer = session.consumers.get(message.request_id)
         if consumer is None:
-            return  # It ended while the cancellation was under way: its answer is out.
+            return  # It ended before the cancellation arrived, and its answer was sent.
         self._leave(session, consumer)
         ended = m.Ended(message.request_id, ErrorCode.CANCELLED, "cancelled by the client")
         self._context.send(session.connection, ended)
 
     def pump(self, budget_rows: int) -> None:
-        """Hand out what is ready to those with credit, until the turn has had its rows."""
+        """Hands out messages to consumers with credit, until the turn has used its rows."""
         self._pump.feed_starved()
         self._pump.run(budget_rows)
 
     def go_on(self, connection: int) -> None:
-        """Look after those who are sent messages over a connection that was held."""
+        """Resumes the consumers of a connection that was held."""
         session = self._sessions.get(connection)
         if session is None:
             return
@@ -256,7 +257,7 @@ class Delivery:
             self._context.awake(consumer.queue)
 
     def queue_altered(self, queue: Queue) -> None:
-        """Refuse the gets that wait on a queue that is inhibited now; wake who waits for more."""
+        """Refuses the waiting gets if *queue* is inhibited now; otherwise wakes its consumers."""
         if queue.bounds.get_inhibit:
             error = get_inhibited(queue.name)
             for consumer in [one for one in queue.waiting if one.is_get]:
@@ -269,7 +270,7 @@ class Delivery:
             self.used(queue)
 
     def queue_deleted(self, queue: Queue) -> None:
-        """End everything that hangs on a queue that is gone."""
+        """Ends the consumers and leases of a queue that was deleted."""
         for consumer in list(queue.waiting):
             self._leave(self._sessions[consumer.connection], consumer)
             text = f"queue {queue.name} was deleted"
@@ -281,7 +282,7 @@ class Delivery:
         self.used(queue)
 
     def close(self, session: Session) -> None:
-        """Forget the consumers of a connection that is gone, and have what it held come back."""
+        """Forgets the consumers of a closed connection and returns its leased messages."""
         for consumer in list(session.consumers.values()):
             self._leave(session, consumer)
         for reader in session.readers.values():

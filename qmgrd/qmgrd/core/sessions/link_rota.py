@@ -1,4 +1,4 @@
-"""The rota of links: what a turn has no time for is sent first in the next one."""
+"""Lets links send in rotation: a link that had no time in this turn is first in the next."""
 
 from collections.abc import Mapping
 
@@ -12,10 +12,10 @@ class LinkRota:
     def __init__(self, context: Context, links: Mapping[str, Link]) -> None:
         self._context = context
         self._links = links
-        self._last = ""  # the name of the link that was the last to send
+        self._last = ""  # name of the link that sent last
 
     def run(self) -> None:
-        """Let links send what they have, in order of their names from the last one on."""
+        """Lets links send their messages, in order of names, starting after the last one."""
         awake = self._context.awake_queues
         if not awake:
             return

@@ -1,8 +1,8 @@
-"""The links that lead here: who may open which, and what their puts come to.
+"""Receives links: decides which peers may open a stream, and stores their puts.
 
-A stream is open over several paths, all of one life of its sender: a newer life closes the paths of
-an older one, and a newer connection the one that had its path. So nothing comes late that another
-life of the sender has numbered.
+A stream may be open over several paths, all from one life of its sender. A newer life closes the
+paths of an older one. A newer connection closes the older connection of its path. So no late
+message arrives with a number from another life of the sender.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from qmgrd.core.sessions.undeliverable import Undeliverable
 
 STORE_ID_BYTES = 16  # a stream id begins with the store id of its sender
 STREAMS_MAX = 16  # of one sender
-STREAM_BYTES = 1024  # of room for a new one
+STREAM_BYTES = 1024  # of room in the store that a new stream needs
 
 
 class LinkStreams:
@@ -41,12 +41,12 @@ class LinkStreams:
         self.open_streams: dict[bytes, LinkInbox] = {}  # by stream id: those with a path
         self._open_of: dict[bytes, set[bytes]] = {}  # by store id of the peer: stream ids
         self._dirty: dict[bytes, LinkInbox] = {}  # by stream id
-        self._untold: dict[Inflow, None] = {}  # something came, or a question
-        self._draining: dict[bytes, Inflow] = {}  # by stream id: more of its line is to be taken
+        self._untold: dict[Inflow, None] = {}  # the peer awaits an answer at the end of this turn
+        self._draining: dict[bytes, Inflow] = {}  # by stream id: their lines hold more puts
         self._incarnations = int.from_bytes(context.life[:4], "big") << 31
 
     def open(self, session: Session, message: m.LinkOpen) -> None:
-        """Answer a link's sender with what is held of its stream; fence older connections."""
+        """Answers a link's sender with the position of its stream; fences older connections."""
         if (
             message.stream_id[:STORE_ID_BYTES] != session.store_id
             or len(session.store_id) != STORE_ID_BYTES
@@ -80,15 +80,17 @@ class LinkStreams:
             self._dirty[stream.stream_id] = stream
             self._undeliverable.forget_held(stream)
             self._context.event("link messages lost", link=stream.peer, lost=lost)
-            why = "this store was put back to an older state, what it had committed is gone there"
+            why = (
+                "this store was restored to an older state: messages that it had committed are lost"
+            )
             self._context.note("warning", "link messages lost", link=stream.peer, why=why)
         value = stream.opened(inflow.number, stream.inbox.window, lost)
         self._context.send(session.connection, m.Ok(message.request_id, value))
 
     def _admit(self, session: Session) -> None:
-        """Raise RequestError where a queue manager may not open links to here.
+        """Raises RequestError if a queue manager may not open links to this one.
 
-        One that a link of ours dialled, to fetch what waits there, was looked for by an operator.
+        A connection that our own link dialled, to fetch messages, was approved by an operator.
         """
         name, store_id, peers = session.name, session.store_id, self._context.peers
         remedy = accepting(self._catalogue.links, name)
@@ -98,9 +100,9 @@ class LinkStreams:
             peers.admit(name, store_id, remedy)
 
     def expel(self, name: str, why: str) -> int:
-        """Close the connections over which *name* sends to here, but those dialled from here.
+        """Closes the connections over which *name* sends here, except those dialled from here.
 
-        Return how many there were.
+        Returns how many there were.
         """
         found = {
             inflow.session.connection: inflow.session
@@ -118,7 +120,7 @@ class LinkStreams:
         return len(found)
 
     def _find(self, session: Session, message: m.LinkOpen) -> LinkInbox:
-        """Return the stream, as it is open, was in this turn, is stored, or begins."""
+        """Returns the stream: open, closed in this turn, stored, or new."""
         stream_id, window = message.stream_id, self._context.config.link.window_messages
         found = self.open_streams.get(stream_id) or self._dirty.get(stream_id)
         found = found or link_inbox.load(self._context.tx, stream_id, window)
@@ -130,13 +132,13 @@ class LinkStreams:
         return LinkInbox(stream_id, session.name, inbox, inbox.commit_id)
 
     def _make_room(self, stream_id: bytes) -> None:
-        """Forget the oldest stream of a peer that has as many as one may have.
+        """Forgets the oldest stream of a peer that has reached its limit of streams.
 
-        A peer has one link to here, which begins a new stream when it is created again. Its older
-        streams are never opened again.
+        A peer has one link to this queue manager. The link begins a new stream when it is created
+        again, and its older streams are never opened again.
 
         Raises:
-            RequestError: LINKS_EXHAUSTED, all of its streams are open.
+            RequestError: LINKS_EXHAUSTED if all of its streams are open.
         """
         store_id, tx = stream_id[:STORE_ID_BYTES], self._context.tx
         prefix = keys.SPACE_LINK_INBOX + store_id
@@ -156,10 +158,10 @@ class LinkStreams:
         self._context.wrote = True
 
     def _fence(self, inflows: list[Inflow], session: Session) -> None:
-        """Take a stream's paths from the connections that have them.
+        """Takes the paths of a stream from the connections that have them.
 
         Raises:
-            StreamFenced: one of these is newer; what comes now was long under way.
+            StreamFenced: a newer connection has one of them; this request arrived late.
         """
         fenced = StreamFenced(ErrorCode.LINK_FENCED)
         if max(inflow.session.connection for inflow in inflows) > session.connection:
@@ -181,7 +183,7 @@ class LinkStreams:
                 del self._open_of[store_id]
 
     def ask_commit(self, session: Session, message: m.CommitAsk) -> None:
-        """Have a link's sender be told what is held at the end of this turn."""
+        """Reports the stored position to a link's sender at the end of this turn."""
         inflow = session.streams.get(message.stream)
         if not isinstance(inflow, Inflow):
             raise StreamUnknown(message.stream)
@@ -189,21 +191,21 @@ class LinkStreams:
         self._untold[inflow] = None
 
     def tell(self, session: Session) -> None:
-        """Tell the senders of links on a connection what is held of theirs, as it is closed."""
+        """Reports to the senders on a closing connection how far their streams are stored."""
         for inflow in session.streams.values():
             if isinstance(inflow, Inflow) and inflow.news:
                 self._context.send(session.connection, inflow.tell())
 
     def close(self, session: Session) -> None:
-        """Let go of the paths of a connection that is gone."""
+        """Frees the paths of a closed connection."""
         for inflow in session.streams.values():
             if isinstance(inflow, Inflow):
                 self._let_go(inflow)
 
     def put(self, inflow: Inflow, put: m.Put) -> None:
-        """Store what of *put* is new; where something cannot be, tell the sender."""
+        """Stores the new records of *put*; reports to the sender if one is refused."""
         stream = inflow.stream
-        if put.extras:  # A later version may say more in each row.
+        if put.extras:  # Fields of a later version, which we do not know.
             put = put._replace(extras=[row[:2] for row in put.extras])
         self._untold[inflow] = None
         self._dirty[stream.stream_id] = stream
@@ -227,9 +229,9 @@ class LinkStreams:
             self._context.send(inflow.session.connection, blocked)
 
     def _take_in_order(self, inflow: Inflow, put: m.Put) -> None:
-        """Take *put* one by one, and what waited for it; nothing behind what is refused.
+        """Stores *put* record by record, then the puts that waited for it; stops at a refusal.
 
-        A long line is taken in slices, a turn each; its sender hears nothing in between.
+        A long line is stored in slices, one per turn. The sender gets no report in between.
         """
         stream, wanted = inflow.stream, put
         stream.is_draining = False
@@ -249,19 +251,19 @@ class LinkStreams:
 
     @property
     def is_busy(self) -> bool:
-        """Whether another turn is wanted at once."""
+        """Whether another turn is needed at once."""
         return bool(self._draining)
 
     def drain(self) -> Iterator[tuple[int, RemoteProtocolError]]:
-        """Take more of the lines of which the last turn took as much as it could.
+        """Continues with the lines that the last turn could not finish.
 
-        Yield the connections of those who broke the protocol by what waited there.
+        Yields the connections whose waiting puts break the protocol, with the error.
         """
         draining, self._draining = self._draining, {}
         for stream_id, inflow in draining.items():
             stream = inflow.stream
             if self.open_streams.get(stream_id) is not stream:
-                continue  # What it held comes again.
+                continue  # The sender sends again what this line held.
             inflow = stream.paths.get(inflow.path) or next(iter(stream.paths.values()))
             stream.is_draining = False
             following = stream.next_in_line()
@@ -275,7 +277,7 @@ class LinkStreams:
                 yield inflow.session.connection, error
 
     def _take(self, inflow: Inflow, put: m.Put) -> bool:
-        """Store what of *put* is new; return whether all of it is held now."""
+        """Stores the new records of *put*; returns whether all of them are stored now."""
         stream = inflow.stream
         if not put.queue:
             stream.skip(put)
@@ -292,7 +294,7 @@ class LinkStreams:
         return not held_back
 
     def _receive(self, stream: LinkInbox, put: m.Put) -> list[tuple[int, RequestError]]:
-        """Store what of a link's *put* is new; return which ids were refused, and why."""
+        """Stores the new records of a link's *put*; returns the ids that were refused, and why."""
         context = self._context
         if not route.goes_on(put.queue, context.name):
             return self._store(stream, put)
@@ -316,7 +318,7 @@ class LinkStreams:
             if not (target or queue.bounds.transfer_in):
                 raise RequestError(
                     ErrorCode.TRANSFER_REFUSED,
-                    f"queue {queue.name} takes no messages from links; let them in with: "
+                    f"queue {queue.name} accepts no messages from links; let them in with: "
                     f"qmctl queue alter {queue.name} --transfer-in",
                 )
             if not target:
@@ -345,13 +347,13 @@ class LinkStreams:
     def _no_pages(
         self, stream: LinkInbox, put: m.Put, fitting: int
     ) -> list[tuple[int, RequestError]]:
-        """Refuse all of *put* but the first *fitting* records."""
+        """Refuses the records of *put* after the first *fitting* ones."""
         stream.inbox.check(put.first_id + len(put.records) - 1)
         missing = stream.inbox.missing(put.first_id + fitting, len(put.records) - fitting)
         return [(seq_id, self._context.no_pages()) for seq_id in missing]
 
     def end_turn(self) -> None:
-        """Write the rows of all that moved, and tell the senders what is due."""
+        """Writes the rows of the streams that changed, and answers their senders."""
         for stream in self._dirty.values():
             rows.put(self._context.tx, stream.key, stream.encode())
             self._context.wrote = True
@@ -361,7 +363,7 @@ class LinkStreams:
                 del self._untold[inflow]
                 continue
             if inflow.stream.is_draining:
-                continue  # It would send again what was taken, and is not held yet.
+                continue  # An early answer would make the sender resend puts that wait here.
             commit = inflow.due(self._context)
             if commit is not None:
                 self._context.send(inflow.session.connection, commit)
@@ -369,7 +371,7 @@ class LinkStreams:
                 del self._untold[inflow]
 
     def inbound(self, rows_max: int) -> tuple[list[dict[str, object]], int]:
-        """Return up to *rows_max* links that lead here and are connected, and their number."""
+        """Returns up to *rows_max* connected links that lead here, and how many exist."""
         found = list(self.open_streams.values())
         rows: list[dict[str, object]] = [
             {
@@ -390,7 +392,7 @@ class LinkStreams:
 
 
 def _singles(put: m.Put) -> Iterator[m.Put]:
-    """Yield each record of *put* as a put of its own."""
+    """Yields each record of *put* as a put of its own."""
     extras = dict(put.extras)
     for index, record in enumerate(put.records):
         told = [[0, extras[index]]] if index in extras else []

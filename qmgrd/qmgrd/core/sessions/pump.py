@@ -1,7 +1,7 @@
-"""Handing out: which of those who want something of a queue are asked, in which order, how much.
+"""Hands out messages: decides which consumers of a queue are served, in which order, how much.
 
-Those in rotation have a share each. Those who seek through an index are asked when it has something
-for them. What cannot be handed out in one turn, as it has had its rows, is left to the next.
+Consumers in rotation get a share each. Consumers that seek through an index are served when it has
+a message for them. The next turn continues if this one runs out of rows.
 """
 
 from collections import OrderedDict
@@ -20,14 +20,14 @@ from qmgrd.core.queue.take import take
 from qmgrd.core.sessions.readers import got_in_physical_order
 from qmgrd.core.sessions.settlements import Settlements
 
-SHARE_MESSAGES = 256  # at most so many to one consumer before the next has its turn
+SHARE_MESSAGES = 256  # at most, to one consumer before the next one is served
 
 
 class Pump:
-    """Hands out what the queues that are awake have.
+    """Hands out messages of the queues that are awake.
 
     Args:
-        end: has a get be over, with that answer if it has none yet.
+        end: ends a get, with an answer unless that is None.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Pump:
         self._settlements = settlements
         self._end = end
         self._outflow = context.outflow
-        self._rows_max = context.turn_rows  # beyond it nothing is handed out
+        self._rows_max = context.turn_rows  # beyond it, nothing is handed out
         self._starved: dict[int, Queue] = {}  # there is no room for their next message
 
     def feed_starved(self) -> None:
@@ -54,7 +54,7 @@ class Pump:
         self._starved.clear()
 
     def run(self, budget_rows: int) -> None:
-        """Hand out what is ready to those with credit, until the turn has had its rows."""
+        """Hands out messages to consumers with credit, until the turn has used its rows."""
         context = self._context
         self._rows_max = budget_rows
         is_over = False
@@ -62,14 +62,14 @@ class Pump:
             if context.rows > budget_rows or is_over:
                 return
             if queue.is_transmission:
-                continue  # Its link looks after it.
+                continue  # Its link serves it.
             del context.awake_queues[queue.id]
             if context.begin_work("queue", queue.id):
                 self._pump_queue(queue)
             is_over = context.budget.is_over
 
     def _pump_queue(self, queue: Queue) -> None:
-        """Give the consumers of *queue* that want something a share each, in rotation."""
+        """Gives a share to each consumer of *queue* that wants messages, in rotation."""
         if queue.ready <= 0:
             queue.waiting.sought.clear()  # Whatever comes tells anew for whom it may be.
         allowed = queue.breaker.allowance(self._context.now.ms, queue.leases)
@@ -79,23 +79,23 @@ class Pump:
         moved = bool(queue.waiting.sought) and self._pump_seeking(queue, allowed)
         if not (moved and allowed):
             moved |= self._pump_rotation(queue, allowed)
-        if moved:  # Else there is nothing to be had until something changes.
+        if moved:  # Otherwise nothing can be handed out until something changes.
             self._context.totals.count(queue)  # A delivery alone writes nothing.
             self._context.awake(queue)
         elif queue.waiting.unasked:
-            self._context.awake_queues[queue.id] = queue  # For these only.
+            self._context.awake_queues[queue.id] = queue  # For the consumers not asked yet.
 
     def _is_late(self, asked: int = 0) -> bool:
-        """Return whether the turn has had its time; looked up at every 16th consumer *asked*."""
+        """Returns whether the turn is out of time; checked at every 16th consumer *asked*."""
         return not asked % LOOK_EACH and self._context.budget.is_over
 
     def _pump_rotation(self, queue: Queue, allowed: int | None) -> bool:
-        """Hand out in rotation; return whether that changed anything.
+        """Hands out in rotation; returns whether that changed anything.
 
-        Those who have to look for what they want may use up the turn's rows and find nothing: then
-        the first ones of the rotation stay unasked, until the next turn. Where one in no group
-        finds nothing to begin, neither would others that are in none. A consumer without credit
-        leaves the rotation until it has some.
+        Consumers that search for their messages may use up the turn's rows and find nothing. Then
+        the first ones of the rotation are not asked until the next turn. If one consumer outside of
+        groups finds no group to begin, the others outside of groups would not either. A consumer
+        without credit leaves the rotation until it has some.
         """
         waiting = queue.waiting
         rotation = waiting.rotation
@@ -109,7 +109,7 @@ class Pump:
                 break
             if asked and (self._context.rows > self._rows_max or self._is_late(asked)):
                 waiting.unasked = round_ - asked
-                break  # The others have their share in the next turn.
+                break  # The next turn serves the others.
             consumer = next(iter(rotation))
             if not consumer.wants:
                 waiting.rest(consumer)
@@ -122,26 +122,26 @@ class Pump:
                     continue
                 had = self._hand(queue, consumer, allowed or share)
                 if consumer.lacks_room:
-                    break  # The others would meet the same long message.
+                    break  # The others would find the same message too long.
                 if is_new and not had:
                     in_vain.add(way)
                 moved |= had
         return moved
 
     def _pump_seeking(self, queue: Queue, allowed: int | None) -> bool:
-        """Hand out to those for whom an index has something; return whether it had."""
+        """Hands out to consumers for which an index has a message; returns whether it had any."""
         moved, first = False, next(iter(queue.waiting.sought))
         for prefix in list(queue.waiting.sought):
             if moved and allowed:
                 break
             if prefix is not first and (self._context.rows > self._rows_max or self._is_late()):
-                return True  # The others are looked after in the next turn.
+                return True  # The next turn serves the others.
             del queue.waiting.sought[prefix]
             moved |= self._pump_sought(queue, prefix, allowed)
         return moved
 
     def _pump_sought(self, queue: Queue, prefix: bytes, allowed: int | None) -> bool:
-        """Hand out in rotation to those who seek *prefix*; return whether there was something."""
+        """Hands out in rotation to consumers that seek *prefix*; returns whether any got one."""
         moved = False
         seeking = queue.waiting.seeking.get(prefix, OrderedDict())
         for consumer in list(seeking):
@@ -154,16 +154,16 @@ class Pump:
         return moved
 
     def _end_waits(self, queue: Queue) -> None:
-        """Have those go whose wait is over, as there is nothing more to be had for now."""
+        """Ends the gets whose wait is over, as no message is left for them."""
         for consumer in list(queue.waiting.ending):
             self._end(consumer, m.Ok(consumer.request_id))
 
     def _may_have(self, consumer: Consumer) -> bool:
-        """Return whether *consumer* may be sent something now."""
+        """Returns whether *consumer* may be sent a message now."""
         return consumer.wants and consumer.connection not in self._outflow.held
 
     def _hand(self, queue: Queue, consumer: Consumer, share: int) -> bool:
-        """Lease a share to *consumer*; return whether that changed anything."""
+        """Leases a share to *consumer*; returns whether that changed anything."""
         context, outflow = self._context, self._outflow
         consumer.frame_bytes, consumer.lacks_room = outflow.frame_bytes, False
         damaged_before = queue.counters.damaged
@@ -199,7 +199,7 @@ class Pump:
         return True
 
     def _take(self, queue: Queue, consumer: Consumer, share: int) -> tuple[list[bytes], bool]:
-        """Return delivery items for *consumer*, and whether there is nothing more for it now.
+        """Returns delivery items for *consumer*, and whether nothing more is available to it.
 
         Raises:
             MatchInconsistent: nothing is leased.
@@ -220,13 +220,13 @@ class Pump:
 
 
 def refusal(consumer: Consumer, error: RequestError) -> m.Error:
-    """Return what a get that cannot go on is answered."""
+    """Returns the answer to a get that cannot continue."""
     return m.Error(
         consumer.request_id, error.code, error.error_class, error.retry_after_ms, error.text
     )
 
 
 def can_hand(queue: Queue) -> bool:
-    """Return whether *queue* has anything that may be handed out."""
+    """Returns whether *queue* has a message that may be handed out."""
     bounds = queue.bounds
     return queue.ready > 0 and len(queue.leases) < bounds.leases_max and not bounds.get_inhibit

@@ -1,7 +1,7 @@
-"""The readers of connections: in which group each is, from get to get (BEHAVIOUR, section 4.4).
+"""Remembers in which group each reader of a connection is (BEHAVIOUR, section 4.4).
 
-A reader is made by the first get that names it, and ends with its connection, or when it is closed.
-A consumer in logical or pinned order, and a get that names none, have one of their own.
+The first get that names a reader creates it. It ends when it is closed or its connection ends.
+A consumer in logical or pinned order, and a get that names no reader, have their own.
 """
 
 from qmgr_protocol import messages as m
@@ -23,7 +23,7 @@ class Readers:
         self._context = context
 
     def of_consumer(self, session: Session, queue: Queue, order: int) -> Reader | None:
-        """Return the reader of a new consumer, or of a get that names none; None needs none."""
+        """Returns the reader of a consumer or of a get that names none; None if it needs none."""
         if order == m.PHYSICAL:
             return None
         reader = Reader(session.connection, session.name, queue.id, order)
@@ -31,10 +31,10 @@ class Readers:
         return reader
 
     def find(self, session: Session, queue: Queue, number: int) -> Reader:
-        """Return the reader of that number of *session*.
+        """Returns reader *number* of *session*; creates it if it does not exist.
 
         Raises:
-            RequestError: CONSUMERS_EXHAUSTED; VALUE_INVALID, it reads another queue.
+            RequestError: CONSUMERS_EXHAUSTED; VALUE_INVALID if it reads another queue.
         """
         found = session.readers.get(number)
         if found is None:
@@ -51,19 +51,19 @@ class Readers:
         if found.queue_id != queue.id:
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
-                f"reader {number} reads another queue than {queue.name}; name one reader for each",
+                f"reader {number} reads another queue than {queue.name}: use one reader per queue",
             )
         return found
 
     def close(self, queue: Queue, reader: Reader) -> None:
-        """Have a reader let go of its groups: what is out is settled before others have them."""
+        """Frees a reader's groups; others get them once its leased messages are settled."""
         for group_id in queue.groups.holds.close(reader):
             queue.groups.touch(group_id)
         self._context.touch(queue)
 
 
 def got_in_physical_order(queue: Queue, tx: Transaction, reader: Reader, item: bytes) -> None:
-    """Have a reader be in the group of what it got in physical order last, or in none."""
+    """Puts a reader into the group of the message it just got in physical order, or in none."""
     group = index.selected_by(item[m.DELIVERY_BYTES :])[1]
     _, arrival, *_ = m.DELIVERY.unpack_from(item)
     is_member = queue.leases[arrival].key[keys.POSITION_AT] == keys.LANE_GROUPED
@@ -83,6 +83,6 @@ def got_in_physical_order(queue: Queue, tx: Transaction, reader: Reader, item: b
 
 
 def leave_group(queue: Queue, group_id: bytes) -> None:
-    """Have the reader of a group be in it no more."""
+    """Removes a group's reader from the group."""
     queue.groups.holds.let_go(group_id)
     queue.groups.touch(group_id)

@@ -1,4 +1,4 @@
-"""Deletes queues and subscriptions, whoever wants that."""
+"""Deletes queues and subscriptions, on request or when nobody uses them."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from qmgrd.core.sessions.delivery import Delivery
 
 
 class Removal:
-    """Deletes what the catalogue has, and starts the jobs that remove what was stored."""
+    """Deletes definitions, and starts the jobs that remove the stored messages."""
 
     def __init__(self, catalogue: Catalogue, delivery: Delivery, jobs: Jobs) -> None:
         self._catalogue = catalogue
@@ -18,7 +18,7 @@ class Removal:
         self._jobs = jobs
 
     def remove(self, name: str) -> int:
-        """Delete what is called *name* at once; return how many messages were on it.
+        """Deletes the queue or subscription *name* at once; returns how many messages it had.
 
         Its consumers end. A job removes its messages.
         """

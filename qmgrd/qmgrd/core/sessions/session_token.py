@@ -1,11 +1,11 @@
-"""The tokens by which clients resume their sessions on a new connection.
+"""Makes and checks the tokens by which clients resume their sessions on a new connection.
 
     token (32 bytes) = session id (16), keyed hash of it (16)
 
-A session is what a client's leases belong to. It outlives the connection: the welcome hands out a
-token, and the hello of the next connection shows it. Only the daemon can make one, as the key stays
-in the store. The daemon keeps nothing for a session that is not connected: a token is valid for as
-long as the store is.
+A client's leases belong to its session, and a session outlives its connection. The welcome gives
+the client a token. The hello of its next connection returns the token. Only the daemon can make a
+token, as the key never leaves the store. The daemon stores nothing for a session that is not
+connected: a token is valid as long as the store exists.
 """
 
 from hashlib import blake2b
@@ -19,17 +19,17 @@ class SessionTokens:
     """Issues tokens, and checks those that clients show."""
 
     def __init__(self, secret: bytes, salt: bytes) -> None:
-        """Take over the key of the store, and a *salt* that differs at each start."""
+        """Uses the *secret* key of the store, and a *salt* that differs at each start."""
         self._secret = secret
         self._salt = salt
 
     def new(self, connection: int) -> bytes:
-        """Return the token of a new session, which begins on *connection*."""
+        """Returns the token of a new session, which begins on *connection*."""
         seed = self._salt + connection.to_bytes(8, "big")
         return self._signed(self._hash(seed, b"session id"))
 
     def session_id(self, token: bytes) -> bytes:
-        """Return the session that *token* stands for; nothing if it is not one of ours."""
+        """Returns the session of *token*, or b"" if this store did not issue it."""
         session_id = token[:SESSION_ID_BYTES]
         return session_id if compare_digest(token, self._signed(session_id)) else b""
 

@@ -1,4 +1,4 @@
-"""What consumers say of messages they hold, and what becomes of those of whom nothing is heard."""
+"""Ends leases: by acks, releases and rejects of consumers, by timeouts and by lost connections."""
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -37,21 +37,21 @@ class Settlements:
         self._returns = returns
         self._units = units
         self._answering = answering
-        self._ends_left = RETURNS_PER_TURN  # leases whose time is over, in this turn
+        self._ends_left = RETURNS_PER_TURN  # leases that may still time out in this turn
 
     @property
     def busy(self) -> bool:
-        """Whether leases wait to come back."""
+        """Whether leases wait to be returned."""
         return bool(self._returns.waiting)
 
     def settle(self, session: Session, message: m.Settle) -> None:
-        """Do what *message* says to the messages that its handles name."""
+        """Settles the messages that the handles of *message* name."""
         session.exceptions += self._settle(session, message, 0)
         session.settled_id = message.settle_id
         self._answering[session.connection] = session
 
     def settle_part(self, session: Session, part: SettlePart) -> None:
-        """Do a piece of a settle; the last piece has the answer."""
+        """Settles a piece of a long settle; the last piece sends the answer."""
         session.part_exceptions += self._settle(session, part.settle, part.first_index)
         if part.is_last:
             session.exceptions += session.part_exceptions
@@ -60,10 +60,10 @@ class Settlements:
             self._answering[session.connection] = session
 
     def _settle(self, session: Session, message: m.Settle, first_index: int) -> list[list[int]]:
-        """Return the exceptions."""
+        """Settles the handles; returns those that failed, as rows [index, code]."""
         queue = self._catalogue.by_id.get(message.queue_id)
         if queue is None or queue.is_transmission:
-            # Deleted, with the message; or nobody's to settle but its link's.
+            # The queue was deleted with its messages, or only its link may settle them.
             if message.action != m.RENEW and not message.unit:
                 return []
             indexes = range(first_index, first_index + len(message.handles) // m.HANDLE.size)
@@ -89,15 +89,15 @@ class Settlements:
         exceptions = []
         found = list(enumerate(m.HANDLE.iter_unpack(message.handles)))
         if message.action == m.UNREAD:
-            found.reverse()  # Else one of a group would take those behind it back as delivered.
+            found.reverse()  # Otherwise a group's later members would count as delivered.
         for index, (_, arrival, number) in found:
             lease = queue.leases.get(arrival)
             if lease is None and message.action in (m.RELEASE, m.RETURN, m.UNREAD):
-                continue  # It came back, or was settled, before.
+                continue  # It was returned or settled before.
             if arrival in queue.groups.holds.taken_back:
                 if message.action in (m.ACK, m.RENEW, m.REJECT):
                     exceptions.append((index, int(ErrorCode.LEASE_LOST)))
-                continue  # It comes back by itself, behind one that failed.
+                continue  # It returns by itself, after an earlier member that failed.
             if lease is None or lease.number != number or not _is_own(session, lease, message):
                 exceptions.append((index, int(ErrorCode.LEASE_LOST)))
                 continue
@@ -116,7 +116,7 @@ class Settlements:
             self._returns.give_back(lease, _how(message))
 
     def _renew(self, session: Session, queue: Queue, lease: Lease, lease_ms: int) -> None:
-        """Let who holds a message hold it for longer, from now on."""
+        """Lets the holder of a message keep it for *lease_ms* from now."""
         lease_ms = lease_ms or lease.lessee.lease_ms
         lessee = session.lessee(queue, lease_ms)
         lease.lessee.leases.pop(lease.arrival, None)
@@ -125,7 +125,7 @@ class Settlements:
         self.watch(lessee)
 
     def watch(self, lessee: Lessee) -> None:
-        """Have the timer ring at the end of the oldest lease."""
+        """Sets the timer of *lessee* to the end of its oldest lease."""
         if lessee.timer_set or not lessee.leases:
             return
         lessee.timer_set = True
@@ -146,7 +146,7 @@ class Settlements:
         self.watch(lessee)
 
     def close(self, session: Session) -> None:
-        """Let what a connection that is gone had leased come back, in slices."""
+        """Returns what a closed connection had leased, in slices."""
         for lessee in session.all_lessees():
             if lessee.leases:
                 self._context.event(
@@ -160,19 +160,19 @@ class Settlements:
             if lessee.is_started:
                 self._returns.later(leases, CONNECTION_LOST)
             else:
-                self._returns.later(reversed(leases), UNREAD)  # As in _one_by_one.
+                self._returns.later(reversed(leases), UNREAD)  # Reversed as in _one_by_one.
         self._units.close(session)
 
     def return_leases(self) -> None:
-        """Bring back a slice of what lost connections held; the timers have rung in this turn."""
+        """Returns a slice of what lost connections held, after the timers of this turn."""
         self._ends_left = left = min(RETURNS_PER_TURN, self._context.slice_rows)
         self._returns.slice(left)
 
 
 def _is_own(session: Session, lease: Lease, message: m.Settle) -> bool:
-    """Return whether *session* may settle *lease* as *message* says.
+    """Returns whether *session* may settle *lease* as *message* says.
 
-    A renewal keeps a lease with its connection. What a unit of work holds ends with that.
+    Renewing a lease does not move it to another connection. A unit of work settles its own leases.
     """
     lessee = lease.lessee
     if lessee.is_unit:
@@ -183,7 +183,7 @@ def _is_own(session: Session, lease: Lease, message: m.Settle) -> bool:
 
 
 def _how(message: m.Settle) -> How:
-    """Return how messages come back that are settled so."""
+    """Returns how a message returns to its queue when *message* settles it."""
     how = RELEASED._replace(delay_ms=message.delay_ms, reason=message.reason, text=message.text)
     if message.action == m.REJECT:
         return how._replace(rejected=True, code=int(ErrorCode.MESSAGE_REJECTED))

@@ -1,4 +1,4 @@
-"""Puts over numbered streams: those of producers; those of links are handed on."""
+"""Accepts the numbered puts of producers; hands those of links to link_streams.py."""
 
 from collections.abc import Sequence
 
@@ -18,13 +18,13 @@ from qmgrd.core.sessions.refusal_rows import shortened
 from qmgrd.core.sessions.session import Answers, Session, StreamFenced, StreamUnknown
 from qmgrd.core.sessions.units import Units
 
-ROW_WHEN_FULL_BYTES = 4_000  # of a producer: then nobody makes it longer
+ROW_WHEN_FULL_BYTES = 4_000  # of a producer, beyond which it may not grow while the store is full
 
 
 class Streams:
-    """Everything that numbers its puts.
+    """The open producers, and the streams of links.
 
-    Invariant: a producer is open on one connection at most; the newest has it.
+    Invariant: a producer is open on one connection at most, the newest that opened it.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Streams:
         self.producer_count = 0
 
     def open_producer(self, session: Session, message: m.ProducerOpen) -> None:
-        """Answer with the stream's number and how far it got; fence whoever had it."""
+        """Answers with the stream's number and position; fences the connection that had it."""
         if len(message.producer_id) != 16:
             raise FieldInvalid("ProducerOpen", "producer_id", "is not 16 bytes")
         session.check_streams()
@@ -61,8 +61,8 @@ class Streams:
         if message.resume and message.instance != found.instance:
             raise RequestError(
                 ErrorCode.PRODUCER_UNKNOWN,
-                f"producer {message.producer_id.hex()} was opened by another program since, or "
-                "this store was put back to an earlier state: its ids may be other puts",
+                f"producer {message.producer_id.hex()}: another program opened it since, or this "
+                "store was restored to an earlier state, so its ids may belong to other puts",
             )
         self._fence(message.producer_id, session)
         found.instance = message.instance
@@ -79,12 +79,12 @@ class Streams:
         self._context.send(session.connection, m.Ok(message.request_id, value))
 
     def knows(self, producer_id: bytes) -> bool:
-        """Return whether the producer of that id has a row."""
+        """Returns whether the store has a row for that producer."""
         key = keys.SPACE_PRODUCER + producer_id
         return key in self._dirty or self._context.tx.get(key) is not None
 
     def _make_room(self, message: m.ProducerOpen) -> None:
-        """Where no more producers can be kept, forget one that is idle for a new one."""
+        """Forgets an idle producer for a new one if the store has as many as it may have."""
         context = self._context
         if self.producer_count < context.config.producer.producers_max or message.resume:
             return
@@ -93,10 +93,10 @@ class Streams:
             self.producer_count -= 1
 
     def _fence(self, producer_id: bytes, session: Session) -> None:
-        """Give a producer to *session*, and close the connection that had it.
+        """Gives a producer to *session*, and closes the connection that had it.
 
         Raises:
-            StreamFenced: a newer connection has it; what comes now was long under way.
+            StreamFenced: a newer connection has it; this request arrived late.
         """
         older = self._holders.get(producer_id)
         fenced = StreamFenced(ErrorCode.PRODUCER_FENCED)
@@ -114,7 +114,7 @@ class Streams:
             self._context.close(older.connection, fenced.code, str(fenced))
 
     def put(self, session: Session, message: m.Put) -> None:
-        """Store the records, or refuse them one by one; the answer goes out with the turn."""
+        """Stores the records, or refuses them one by one; the answer leaves with the turn."""
         stream = session.streams.get(message.stream)
         if stream is None:
             raise StreamUnknown(message.stream)
@@ -145,7 +145,7 @@ class Streams:
         sender.used_ms = self._context.now.ms
 
     def _answers(self, session: Session, stream: int) -> Answers:
-        """Return what that stream is answered at the end of the turn."""
+        """Returns the answers that the stream gets at the end of the turn."""
         answers = session.answers.get(stream)
         if answers is None:
             answers = session.answers[stream] = Answers()
@@ -153,7 +153,7 @@ class Streams:
         return answers
 
     def commit(self, session: Session, message: m.UnitCommit) -> None:
-        """Commit a unit of work, numbered like a put: sent again, it is answered as at first."""
+        """Commits a unit of work. A commit is numbered like a put and can be repeated safely."""
         sender = session.streams.get(message.stream)
         if not isinstance(sender, Producer):
             raise StreamUnknown(message.stream)
@@ -176,7 +176,7 @@ class Streams:
     def _store(
         self, name: str, batch: list[bytes], sender: Producer, answers: Answers, ids: Sequence[int]
     ) -> list[tuple[int, RequestError]]:
-        """Put *batch* on the queue of that name; return which records were refused, and why."""
+        """Puts *batch* on queue *name*; returns which records were refused, and why."""
         try:
             queue, target, done = client_put.store(
                 self._context, self._catalogue, self._dead_letters, name, batch
@@ -188,7 +188,7 @@ class Streams:
         for index, timestamp, count in done.stamped:
             step = count
             if ids[index + count - 1] != ids[index] + count - 1:
-                step = 1  # The ids have holes, the stamps have none.
+                step = 1  # The ids have gaps, the stamps have none.
             for offset in range(0, count, step):
                 first_id = ids[index + offset]
                 committed.add_stamps(answers.stamped, first_id, timestamp + offset, step)
@@ -202,41 +202,42 @@ class Streams:
         topic: str,
         refused: list[tuple[int, RequestError]],
     ) -> None:
-        """Have a publisher know how many subscriptions each of its publications fits."""
+        """Reports to a publisher how many subscriptions match each of its publications."""
         if refused:
             left_out = {index for index, _ in refused}
             ids = [seq_id for index, seq_id in enumerate(ids) if index not in left_out]
         committed.add_matches(answers.matched, ids, len(self._catalogue.topics.match(topic)))
 
     def end_turn(self) -> None:
-        """Write the rows of all that moved, and answer it."""
+        """Writes the rows of the streams that changed, and answers their senders."""
         for key, stream in self._dirty.items():
             row = stream.encode()
             rows.put(self._context.tx, key, row)
             self._context.wrote = True
             if self._context.store_full and len(row) > ROW_WHEN_FULL_BYTES:
                 self._part_from(stream)
-            if stream.producer_id not in self._holders:  # Closed in this turn; its row is young.
+            if stream.producer_id not in self._holders:  # Closed in this turn; its row is new.
                 self._jobs.producers_in_use.pop(stream.producer_id, None)
         self._dirty.clear()
         self.links.end_turn()
 
     def _part_from(self, sender: Producer) -> None:
-        """Close the connection of a producer that makes its row longer and longer.
+        """Closes the connection of a producer whose row keeps growing.
 
-        It sees its refusals when it opens the stream again, and its row is short again with the
-        next put that marks them as seen.
+        The producer sees its refusals when it opens the stream again. Its next put marks them as
+        seen, and the row is short again.
         """
         holder = self._holders.get(sender.producer_id)
-        if holder is not None and holder.answers:  # It put something in this turn.
+        if holder is not None and holder.answers:  # It put messages in this turn.
             self._context.close(
                 holder.connection,
                 ErrorCode.CREDIT_EXCEEDED,
-                f"{len(sender.refused)} refused puts are not marked as seen, and the store is full",
+                f"the store is full, and {len(sender.refused)} refused puts are not marked as "
+                "seen: open the producer again and read its refusals",
             )
 
     def answer(self, session: Session) -> None:
-        """Answer the puts of *session* in this turn: one message for each stream."""
+        """Answers the puts of *session* in this turn, with one message per stream."""
         for number, answers in session.answers.items():
             stream = session.streams.get(number)
             if isinstance(stream, Producer):
@@ -249,7 +250,7 @@ class Streams:
         session.answers.clear()
 
     def close(self, session: Session) -> None:
-        """Let go of the streams of a connection that is gone."""
+        """Frees the streams of a closed connection."""
         self.links.close(session)
         for stream in session.streams.values():
             if isinstance(stream, Producer) and self._holders.get(stream.producer_id) is session:

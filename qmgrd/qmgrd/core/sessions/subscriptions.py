@@ -1,7 +1,7 @@
-"""Subscriptions come and go: made, ended with their connection or by somebody.
+"""Creates and ends subscriptions, and starts the jobs that republish parked messages.
 
-What is parked for a subscriber is sent once more when it is back, where that was decided while it
-was away; when it says that it is healthy, or in turn, where its topics have it so.
+Parked publications are sent again when the subscriber returns, if that was decided while it was
+away; when the subscriber reports that it is healthy; or periodically, if their topics say so.
 """
 
 from typing import Any
@@ -25,14 +25,14 @@ from qmgrd.core.sessions.delivery import Delivery
 from qmgrd.core.sessions.removal import Removal
 from qmgrd.core.sessions.session import Session
 
-SCHEDULE_MS = 1_000  # how often it is looked whose turn it is
-END_ROWS = 10  # about what it takes to end one
-ENDING_MAX = RUNNING_MAX // 2  # jobs beyond which nobody's ends with its connection yet
-LATER_MS = 1_000  # until one of many who are back at once is looked after
+SCHEDULE_MS = 1_000  # between two looks at which interval is due
+END_ROWS = 10  # about, to end one subscription
+ENDING_MAX = RUNNING_MAX // 2  # jobs, beyond which no subscription ends with its connection yet
+LATER_MS = 1_000  # before the next try if too many jobs run
 
 
 class Subscriptions:
-    """All subscriptions, as far as they come and go."""
+    """Creates, ends, suspends and resumes subscriptions."""
 
     def __init__(
         self, context: Context, catalogue: Catalogue, jobs: Jobs, delivery: Delivery
@@ -43,14 +43,14 @@ class Subscriptions:
         self._jobs = jobs
         self._delivery = delivery
         self._removal = Removal(catalogue, delivery, jobs)
-        self._count = 0  # of the names given in this life
-        self._sent_ms: dict[int, int] = {}  # when what is parked was last sent, by interval
+        self._count = 0  # names made since the start
+        self._sent_ms: dict[int, int] = {}  # when parked messages were last sent, by interval
         self._schedule: Timer | None = None
-        self._leaving: dict[str, Subscription] = {}  # their connections are gone
+        self._leaving: dict[str, Subscription] = {}  # their connections are closed
         delivery.on_use.append(self.used)
 
     def load(self) -> None:
-        """Have those end whose connections the last stop ended; look after the others."""
+        """Ends subscriptions whose connections the last stop closed; resumes the others."""
         for found in list(self._topics.subscriptions.values()):
             if not found.is_durable:
                 self._leaving[found.name] = found
@@ -59,16 +59,16 @@ class Subscriptions:
         self.look_after_schedule(set(self._topics.intervals.in_force))
 
     def find(self, name: str) -> Subscription:
-        """Return the subscription *name*.
+        """Returns the subscription *name*.
 
         Raises:
-            RequestError: SUBSCRIPTION_UNKNOWN, or what else is of that name.
+            RequestError: SUBSCRIPTION_UNKNOWN, or the code for what else has that name.
         """
         found = self._topics.subscriptions.get(name)
         if found is None:
             self._catalogue.named(name)
             raise RequestError(
-                ErrorCode.SUBSCRIPTION_UNKNOWN, f"{name} is a queue, no subscription"
+                ErrorCode.SUBSCRIPTION_UNKNOWN, f"{name} is a queue, not a subscription"
             )
         return found
 
@@ -82,7 +82,7 @@ class Subscriptions:
         *,
         retained: bool,
     ) -> Subscription:
-        """Return the subscription *name*, made if it is not there; or one with a name of its own.
+        """Returns the subscription *name*, created if it does not exist; "" gets a new name.
 
         Raises:
             RequestError: TOPIC_INVALID, NAME_INVALID, VALUE_INVALID, SELECTOR_INVALID,
@@ -110,7 +110,7 @@ class Subscriptions:
         return found
 
     def _is_retained(self, found: Subscription) -> bool:
-        """Return whether something may be retained for a new subscription, or going to be."""
+        """Returns whether a retained publication for it exists, or is being stored."""
         tx, prefix = self._context.tx, prefix_of(found.filter)
         is_going_out = tx.get(keys.FAN_OUT) is not None
         is_going_out |= keys.PUBLICATIONS_ID in self._context.dirty_queues  # in this turn
@@ -119,13 +119,13 @@ class Subscriptions:
     def _make(
         self, session: Session, topic: str, name: str, where: str, given: dict[str, Any]
     ) -> Subscription:
-        """Define a subscription that is not there yet."""
+        """Defines a new subscription."""
         catalogue, context = self._catalogue, self._context
         publications = catalogue.system(PUBLICATIONS)
         is_proxy = "@" in name
         if not name:
             self._count += 1
-            # The life is another one at each start, also of a store that was put back.
+            # Boot and life differ at each start, also after the store was restored.
             name = f"{topics.DYNAMIC}{context.boot:x}-{context.life[:6].hex()}.{self._count}"
             session.subscriptions[name] = None
         row = attributes.stored(given) | {
@@ -149,7 +149,9 @@ class Subscriptions:
         count = len(self._topics.subscriptions)
         if count >= limit:
             raise RequestError(
-                ErrorCode.SUBSCRIPTIONS_EXHAUSTED, f"{count} subscriptions, at most {limit}"
+                ErrorCode.SUBSCRIPTIONS_EXHAUSTED,
+                f"{count} subscriptions exist, at most {limit}: end some, or raise "
+                "limits.subscriptions_max",
             )
 
     def _check_same(
@@ -171,7 +173,7 @@ class Subscriptions:
         )
 
     def unsubscribe(self, name: str) -> int:
-        """End a subscription with all that it holds; return how many messages that were.
+        """Ends a subscription and deletes its messages; returns how many it had.
 
         Raises:
             RequestError: SUBSCRIPTION_UNKNOWN, JOBS_EXHAUSTED.
@@ -181,18 +183,18 @@ class Subscriptions:
         return self._removal.remove(found.name)
 
     def close(self, session: Session) -> None:
-        """End the subscriptions that live and die with a connection, which is gone."""
+        """Ends the subscriptions of a closed connection that are not durable."""
         for name in session.subscriptions:
             if (found := self._topics.subscriptions.get(name)) is not None:
                 self._leaving[name] = found
 
     @property
     def can_go_on(self) -> bool:
-        """Whether some are to end whose connections are gone, and there is room for their jobs."""
+        """Whether subscriptions of closed connections wait to end, and their jobs have room."""
         return bool(self._leaving) and len(self._jobs.running) < ENDING_MAX
 
     def end_leaving(self) -> None:
-        """End subscriptions whose connections are gone, as far as the turn has rows for it."""
+        """Ends subscriptions of closed connections, as many as this turn has rows for."""
         context, is_over = self._context, False
         while self.can_go_on and context.rows < context.turn_rows and not is_over:
             name, found = self._leaving.popitem()
@@ -203,7 +205,7 @@ class Subscriptions:
             is_over = context.budget.is_over
 
     def suspend(self, found: Subscription, *, suspended: bool) -> None:
-        """Have a subscription get nothing more, or go on."""
+        """Suspends or resumes deliveries to a subscription."""
         if found.is_suspended != suspended:
             row = {key: value for key, value in found.row.items() if key != "suspended"}
             self._catalogue.store_row(found.name, row | ({"suspended": True} if suspended else {}))
@@ -211,18 +213,18 @@ class Subscriptions:
             self._context.event(event, subscription=found.name)
 
     def healthy(self, found: Subscription, by: str) -> Job | None:
-        """Have a subscription go on, and what is parked for it be sent if its topics have it so."""
+        """Resumes a subscription, and sends what is parked for it if its topics say so."""
         self.suspend(found, suspended=False)
         return self._send_parked(found, HEALTHY, by)
 
     def used(self, queue: Queue) -> None:
-        """Send what awaited the subscriber's return, where *queue* is of one who is back."""
+        """Sends what awaited the subscriber's return, if *queue* belongs to a subscription."""
         found = self._topics.subscriptions.get(queue.name)
         if found is not None and queue.waiting:
             self._send_awaited(found, queue)
 
     def _send_awaited(self, found: Subscription, queue: Queue) -> None:
-        """Have what awaited a subscriber's return be sent; later where many are back at once."""
+        """Sends what awaited a subscriber's return; later if many return at once."""
         awaited, context = self._topics.awaited, self._context
         if queue.id not in awaited:
             return
@@ -237,7 +239,7 @@ class Subscriptions:
             return None
         running = self._jobs.running.values() if why != RETURNED else ()
         if any(x.row["target"] == why and x.row["queue_id"] == queue.id for x in running):
-            return None  # One for who is back is about what awaited it then.
+            return None  # The job for its return covers the same messages.
         return self._jobs.start(
             "republish",
             queue=found.name,
@@ -249,10 +251,10 @@ class Subscriptions:
         )
 
     def look_after_schedule(self, changed: set[int]) -> None:
-        """Have what is parked be sent in turn, if the topics of some have it so, from now on.
+        """Starts or stops the timer for topics that republish parked messages periodically.
 
         Args:
-            changed: the intervals that may have come or gone.
+            changed: the intervals that topics may have begun or ceased to use.
         """
         now_ms, in_force = self._context.now.ms, self._topics.intervals.in_force
         for interval in changed:
@@ -264,7 +266,7 @@ class Subscriptions:
             self._schedule = self._context.timers.at(now_ms + SCHEDULE_MS, self._look_at_schedule)
 
     def _look_at_schedule(self) -> None:
-        """Start sending what is parked of topics that have it sent in turn, where it is time."""
+        """Starts sending what is parked for the topics whose interval is due."""
         context, self._schedule = self._context, None
         running = {job.row.get("interval") for job in self._jobs.running.values()}
         parked = context.tx.scan(keys.SPACE_PARKED, keys.after(keys.SPACE_PARKED))
@@ -274,7 +276,7 @@ class Subscriptions:
             if context.now.ms < self._sent_ms[interval] + interval:
                 continue
             if is_parked and len(self._jobs.running) >= ENDING_MAX:
-                break  # The others are looked at again.
+                break  # The timer looks at the others again.
             self._sent_ms[interval] = context.now.ms
             if is_parked:
                 self._jobs.start("republish", target=SCHEDULED, interval=interval)

@@ -1,9 +1,9 @@
-"""What a peer asked for and was not answered yet: held against ``request_window``.
+"""Counts what a peer asked for and was not answered yet, for the limit ``request_window``.
 
     request, settle ──▶ asked ──last answer, or Settled──▶ forgotten
 
-Opening a consumer ends with its ``Ok``. Puts have windows of their own; credit and cancellations
-have no answer.
+A request that opens a consumer ends with its ``Ok``. Puts have their own window. Credit and
+cancellations have no answer.
 """
 
 from collections import deque
@@ -29,11 +29,11 @@ class Unanswered:
         self._settles: deque[int] = deque()
 
     def __len__(self) -> int:
-        """Return how many requests and settles have no answer."""
+        """Returns how many requests and settles have no answer."""
         return len(self._requests) + len(self._settles)
 
     def asked(self, message: m.Message) -> None:
-        """Take in what the peer sent."""
+        """Counts a message that the peer sent."""
         kind = type(message)
         if kind is m.Settle:
             self._settles.append(message.settle_id)
@@ -41,7 +41,7 @@ class Unanswered:
             self._requests.add(message[0])
 
     def answered(self, message: m.Message) -> None:
-        """Take in what the peer is sent."""
+        """Counts a message that the peer is sent."""
         kind = type(message)
         if kind is m.Settled:
             settles = self._settles

@@ -1,18 +1,18 @@
-"""What a link brings and cannot be stored here: how often it was refused, and what comes of it.
+"""Counts how often a link message was refused here, and gives it up when that is too often.
 
     comes ──▶ refused, counted: the link holds back ──▶ comes again ──▶ often enough?
                           ▲                                              │ no    │ yes
                           └──────────────────────────────────────────────┘       ▼
                           └──────────── takes no more ◀──────────── SYSTEM.DEAD.LETTERS
 
-1. With ``link.deliver_retries`` = 0 a link holds back for as long as it takes.
-2. Else a message that was refused so often, and comes once more, becomes a dead letter and counts
-   as stored. That is for what a person has to see to. What was inhibited is wanted to wait, and of
-   what else may keep a message out a dead letter is no cure.
-3. A member of a group whose number was met here, or whose group is over, never can be stored. To
-   hold back would stop its link for ever: it is a dead letter at once.
-4. The counts are in memory, and outlive a connection. After a restart they begin anew: all that
-   hangs on them is when it is given up.
+1. With ``link.deliver_retries`` = 0 a link holds the message back until it can be stored.
+2. Otherwise a message that was refused that often becomes a dead letter when it comes once more,
+   and counts as stored. This is for errors that a person has to fix. It does not apply to an
+   inhibited queue, where messages should wait, nor to errors that a dead letter would not solve.
+3. A member of a group can never be stored if its number exists here already or its group is over.
+   Holding it back would stop its link for ever, so it becomes a dead letter at once.
+4. The counts are in memory, and outlive a connection. After a restart they begin at zero, which
+   only delays when a message is given up.
 """
 
 from collections import OrderedDict
@@ -49,21 +49,21 @@ HOPELESS = frozenset(
         ErrorCode.QUEUE_IS_SYSTEM,
     }
 )
-STREAMS_MAX = 1_000  # of which something is known: not of the one that was refused longest ago
+STREAMS_MAX = 1_000  # with refused messages; beyond it, the stream refused longest ago is forgotten
 
 
 class Refusal(NamedTuple):
     """How a message was refused."""
 
-    queue: str  # that it is bound for
+    queue: str  # its destination
     error: RequestError  # the last one
-    times: int  # that it was, for a reason for which it may be given up
+    times: int  # refusals for a reason that allows giving up
 
 
 class Undeliverable:
-    """What links brought that is not stored here.
+    """The link messages that cannot be stored here.
 
-    Invariant: a stream is known while something of it is refused; its ids are within its window.
+    Invariant: a stream is known while one of its messages is refused; its ids are in its window.
     """
 
     def __init__(self, context: Context, dead_letters: DeadLetters) -> None:
@@ -74,10 +74,10 @@ class Undeliverable:
     def refuse(
         self, stream: LinkInbox, put: m.Put, refused: list[tuple[int, RequestError]]
     ) -> tuple[int, RequestError] | None:
-        """Give up what of *put* was refused often enough.
+        """Gives up the records of *put* that were refused often enough.
 
         Returns:
-            The first id that is not given up, and why it is refused; None if all are.
+            The first id that is still refused, and why; None if all are given up.
         """
         known = self._known(stream, put.queue, refused[0][1])
         retries = self._context.config.link.deliver_retries
@@ -103,7 +103,7 @@ class Undeliverable:
         return held_back
 
     def _known(self, stream: LinkInbox, queue: str, error: RequestError) -> dict[int, Refusal]:
-        """Return what is known of *stream*; where nothing was, have operators told."""
+        """Returns the refusals of *stream*; reports the first one as an event."""
         known = self._streams.get(stream.stream_id)
         if known is None:
             known = self._streams[stream.stream_id] = {}
@@ -128,7 +128,7 @@ class Undeliverable:
         }
 
     def forget_held(self, stream: LinkInbox) -> None:
-        """Forget what of *stream* is stored by now, gone at its sender, or given up."""
+        """Forgets the messages of *stream* that are stored, deleted at the sender or given up."""
         known = self._streams.get(stream.stream_id)
         if known is None:
             return
@@ -138,7 +138,7 @@ class Undeliverable:
             del self._streams[stream.stream_id]
 
     def describe(self, stream_id: bytes) -> dict[str, Any]:
-        """Return the first of a stream that is refused, for people; None of each where none is."""
+        """Returns the first refused message of a stream for people; all None if there is none."""
         known = self._streams.get(stream_id)
         if not known:
             return {"blocked_id": None, "blocked_queue": None, "tries_left": None, "error": ""}
@@ -155,11 +155,11 @@ class Undeliverable:
 
 
 def _is_hopeless(error: RequestError) -> bool:
-    """Return whether a message is refused for good; what a unit of work may undo is not."""
+    """Returns whether a message is refused for good, not only until a unit of work ends."""
     return error.code in HOPELESS and not error.retry_after_ms
 
 
 def _of_both(error: RequestError, cause: RequestError) -> RequestError:
-    """Return why a message is refused that cannot be a dead letter either."""
+    """Returns why a message is refused that cannot be a dead letter either."""
     text = f"{error.text}; nor can {DEAD_LETTERS} take it: {cause}"
     return RequestError(error.code, text, error.retry_after_ms)

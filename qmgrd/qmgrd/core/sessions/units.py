@@ -1,4 +1,4 @@
-"""Units of work of all connections: begun, filled, committed or backed out."""
+"""Units of work of all connections: begins, fills, commits and backs them out."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -26,12 +26,12 @@ from qmgrd.core.sessions.refusal_rows import shortened
 from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.unit import PUT_BYTES, Unit
 
-# Entry and UID, and those by which it is found: by correlation id, by group, by time. At most.
+# Entry, UID, and the rows that find it by correlation id, group and time: at most these.
 ROWS_OF_A_GET = 7
 
 
 class Units:
-    """What units of work do. Each is its connection's own, and dies with it."""
+    """The units of work. Each belongs to one connection and ends with it."""
 
     def __init__(
         self, context: Context, catalogue: Catalogue, returns: Returns, dead_letters: DeadLetters
@@ -41,10 +41,10 @@ class Units:
         self._returns = returns
         self._dead_letters = dead_letters
         self._rows_max = unit_rows(context.config)  # that a commit may write
-        self._held_bytes = 0  # in memory, of the puts of all units
+        self._held_bytes = 0  # of the puts of all units, in memory
 
     def begin(self, session: Session, message: m.UnitBegin) -> None:
-        """Begin a unit."""
+        """Begins a unit."""
         limits = self._context.config.unit
         if message.unit in session.units:
             raise RequestError(
@@ -72,7 +72,7 @@ class Units:
         return unit
 
     def put(self, session: Session, message: m.UnitPut) -> None:
-        """Hold puts for the commit."""
+        """Holds puts until the commit."""
         unit = self._find(session, message.unit)
         queue, target = self._destination(message)
         batch, bound_for = message.records, target.encode()
@@ -113,7 +113,7 @@ class Units:
             raise
 
     def _plain_max_bytes(self, unit: Unit, queue: Queue, batch: list[bytes]) -> int:
-        """Return how long a plain record of *batch* may be; 0 where some may have no room."""
+        """Returns how long a plain record of *batch* may be; 0 if some may not fit."""
         size = puts.bytes_max(batch)
         rows = (ROWS_OF_A_GET + 1) * len(batch) + size // entries.VALUE_MAX_BYTES
         try:
@@ -127,7 +127,7 @@ class Units:
     def _hold_plain(
         self, unit: Unit, queue: Queue, batch: list[bytes], bound_for: bytes, plain_max: int
     ) -> list[Prepared]:
-        """Add the plain puts to *unit* that *batch*, which has room, begins with; return them."""
+        """Adds the plain puts at the start of *batch*, which fits, to *unit*; returns them."""
         if not plain_max or not puts.looks_plain(queue, batch[0]):
             return []
         context = self._context
@@ -138,7 +138,7 @@ class Units:
         return found
 
     def _hold(self, unit: Unit, queue: Queue, record: bytes, bound_for: bytes) -> list[Prepared]:
-        """Add a put to *unit*.
+        """Adds a put to *unit*.
 
         Raises:
             RequestError: why it is refused.
@@ -166,7 +166,7 @@ class Units:
     def _keep(
         self, unit: Unit, queue: Queue, found: list[Prepared], bound_for: bytes, rows: int
     ) -> None:
-        """Have *unit* hold what was *found* good, each in its place."""
+        """Adds the checked puts *found* to *unit*, each with its arrival number."""
         index_prefix, has_place = queue.origins.index_prefix(bound_for), not queue.is_transmission
         held = [
             Held(queue, x, queue.next_arrival() if has_place else 0, index_prefix + x.trailer)
@@ -176,7 +176,7 @@ class Units:
         self._context.count_read(len(held), 0)
 
     def _let_go(self, unit: Unit) -> list[Held]:
-        """Return the puts of *unit*, which no longer wait."""
+        """Removes the puts of *unit* and returns them."""
         self._held_bytes -= unit.held_bytes
         return unit.let_go()
 
@@ -200,7 +200,7 @@ class Units:
             self._check_memory(unit.session.unit_bytes + more, self._held_bytes + more)
 
     def _check_memory(self, own_bytes: int, all_bytes: int) -> None:
-        """Raise UNITS_EXHAUSTED if a connection, or all together, would hold too much."""
+        """Raises UNITS_EXHAUSTED if one connection, or all together, would hold too much."""
         limits = self._context.config.unit
         for held, most, whose, remedy in (
             (
@@ -224,10 +224,10 @@ class Units:
                 )
 
     def take(self, session: Session, number: int, queue: Queue, lease: Lease) -> None:
-        """Have a leased message be removed with the commit, and be leased until then.
+        """Leases a message to a unit of work; its commit removes the message.
 
         Raises:
-            RequestError: UNIT_UNKNOWN, UNIT_TOO_LARGE, LEASE_LOST: another connection holds it.
+            RequestError: UNIT_UNKNOWN; UNIT_TOO_LARGE; LEASE_LOST if another connection holds it.
         """
         unit, rows = self._find(session, number), _rows_of_a_get(lease)
         if lease.lessee.numbers is not session.numbers:
@@ -238,15 +238,15 @@ class Units:
         unit.rows += rows
         lessee = unit.lessee(queue)
         lease.lessee.leases.pop(lease.arrival, None)
-        taken = lease._replace(lessee=lessee, is_plain=False)  # Settled by its commit only.
+        taken = lease._replace(lessee=lessee, is_plain=False)  # Only its commit settles it.
         queue.leases[lease.arrival] = lessee.leases[lease.arrival] = taken
 
     def commit(self, session: Session, message: m.UnitCommit) -> None:
-        """Do all of a unit, in this turn.
+        """Applies a whole unit in this turn.
 
         Raises:
-            RequestError: UNIT_BACKED_OUT, UNIT_INCOMPLETE: nothing of it is done, and it is over.
-                STORE_FULL: it is open still.
+            RequestError: UNIT_BACKED_OUT, UNIT_INCOMPLETE: none of it was applied, and it is over.
+                STORE_FULL: it is still open.
         """
         unit = session.units.get(message.unit)
         if unit is None:
@@ -257,11 +257,11 @@ class Units:
             )
         self._check(session, unit, message)
         context = self._context
-        if unit.puts:  # Gets make room.
+        if unit.puts:  # Gets need no room, they free some.
             context.reserve([held.prepared.record for held in unit.puts])
             context.reserve(list(self._carried(unit)))
         self._close(session, unit)
-        self._consume(unit)  # This makes room, too.
+        self._consume(unit)  # This frees room, too.
         by_queue: dict[int, list[Held]] = {}
         for one in self._let_go(unit):
             by_queue.setdefault(one.queue.id, []).append(one)
@@ -273,7 +273,7 @@ class Units:
             context.touch(queue)
 
     def _carried(self, unit: Unit) -> Iterator[bytes]:
-        """Yield what of *unit* is published and goes on over links, once for each."""
+        """Yields the publications of *unit* once for each link that carries them."""
         for held in unit.puts:
             if held.queue.is_publications:
                 proxies = self._catalogue.topics.proxies_of(held.prepared.target.decode())
@@ -289,7 +289,7 @@ class Units:
             self._returns.count(queue, len(leases), 0)
 
     def _check(self, session: Session, unit: Unit, message: m.UnitCommit) -> None:
-        """Back *unit* out and raise where it cannot be committed as it was meant."""
+        """Raises, and backs *unit* out, if it does not hold what the commit expects."""
         gone = [held.queue.name for held in unit.puts if held.queue.deleted]
         gone += [x.queue.name for x in unit.lessees.values() if x.queue.deleted]
         if gone:
@@ -303,25 +303,25 @@ class Units:
             self.undo(session, unit)
             raise RequestError(
                 ErrorCode.UNIT_INCOMPLETE,
-                f"unit {unit.number} holds {held} puts and {gets} gets, its commit says "
-                f"{message.puts} and {message.gets}: it was backed out",
+                f"unit {unit.number} was backed out: it holds {held} puts and {gets} gets, but its "
+                f"commit states {message.puts} and {message.gets}",
             )
 
     def backout(self, session: Session, message: m.UnitBackout) -> None:
-        """Undo a unit."""
+        """Undos a unit."""
         unit = self._find(session, message.unit)
         value = [len(unit.puts), unit.gets]
         self.undo(session, unit, BACKED_OUT._replace(reason=message.reason, text=message.text))
         self._context.send(session.connection, m.Ok(message.request_id, value))
 
     def undo(self, session: Session, unit: Unit, how: How = BACKED_OUT) -> None:
-        """Have nothing of *unit* be done; what it got comes back to its old place.
+        """Discards *unit*; its gets return to their original positions.
 
-        At the end of this turn; what is more than a slice, in those that follow.
+        They return at the end of this turn, or over several turns if they exceed a slice.
         """
         self._close(session, unit)
         for queue, _, arrival, _ in self._let_go(unit):
-            if arrival and not queue.deleted:  # That place stays empty, after a crash as well.
+            if arrival and not queue.deleted:  # The position stays empty, also after a crash.
                 self._context.dirty_queues[queue.id] = queue
         for lessee in unit.lessees.values():
             self._returns.later(lessee.leases.values(), how)
@@ -338,19 +338,19 @@ class Units:
         self.undo(session, unit)
 
     def close(self, session: Session, how: How = BACKED_OUT) -> None:
-        """Forget the units of a connection that is gone."""
+        """Backs out the units of a closed connection."""
         for unit in list(session.units.values()):
             self.undo(session, unit, how)
 
 
 def _rows_of_a_get(lease: Lease) -> int:
-    """Return how many rows go with a message that is consumed, about."""
+    """Returns about how many rows change when a leased message is consumed."""
     rows = lane.ROWS_OF_A_PUT if lease.is_plain else ROWS_OF_A_GET
     return rows + entries.rows_of(lease.size)
 
 
 def _more_rows(prepared: Prepared) -> int:
-    """Return how many rows lead to a put, beside its UID."""
+    """Returns how many rows lead to a put, in addition to its UID."""
     correlation_id = prepared.record[records.CORRELATION_LENGTH_AT]
     is_timed = prepared.expires_ms or prepared.ready_ms
     in_group = ROWS_OF_A_MEMBER if prepared.member is not None else 0

@@ -1,7 +1,7 @@
 """Deletes queues and durable subscriptions that nobody has used for their ``unused_expiry_ms``.
 
-Consumers and gets use a queue; so does an alteration, and its definition once more. Puts do not:
-a queue that only fills up serves nobody. While a message is leased, its queue is in use.
+A queue is used by consumers and gets, and when it is altered or defined again. Puts do not count: a
+queue that only fills up serves nobody. While a message is leased, its queue is in use.
 """
 
 from typing import Any
@@ -16,16 +16,16 @@ from qmgrd.core.queue.queue import Queue
 from qmgrd.core.sessions.delivery import Delivery
 from qmgrd.core.sessions.removal import Removal
 
-# The longest time between two looks, and the most that users have to come back after a start.
+# The longest time between two checks, and the most that clients have to return after a start.
 LOOK_MS = 3_600_000
-LATER_MS = 1_000  # until the next look where too many jobs run, or a queue is in use
+LATER_MS = 1_000  # until the next check if too many jobs run, or the queue is in use
 DELETING_MAX = RUNNING_MAX // 2  # jobs, beyond which no queue is deleted yet
 
 
 class Unused:
-    """Watches each queue that may be unused for a limited time only.
+    """Watches each queue that has an ``unused_expiry_ms``.
 
-    The time of its last use is in its row, as of the last look.
+    The queue's row holds the time of its last use, as of the last check.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Unused:
         delivery.on_use.append(self.used)
 
     def load(self) -> None:
-        """Watch the queues that are defined. Those who used one at the stop can come back."""
+        """Watches the defined queues. Clients that used one before the stop get time to return."""
         now_ms = self._context.now.ms
         for queue in self._catalogue.by_id.values():
             if unused_ms := _limit_ms(queue):
@@ -49,11 +49,11 @@ class Unused:
                 self._watch(queue)
 
     def used(self, queue: Queue) -> None:
-        """Record a use of *queue*, the end of one, or a change of its attributes."""
+        """Records a use of *queue*, the end of one, or a change of its attributes."""
         if queue.deleted or not _limit_ms(queue):
             self._stop_watching(queue)
             return
-        # No row is written: who polls would write one with each get.
+        # No row is written here: a client that polls would cause a write for each get.
         self._catalogue.row(queue.name)["used_ms"] = self._context.now.ms
         if queue.id not in self._watches or not queue.waiting:
             self._watch(queue)
@@ -82,7 +82,7 @@ class Unused:
         if is_in_use:
             row["used_ms"] = now_ms
         if now_ms < row.get("used_ms", 0) + unused_ms:
-            if unused_ms > LOOK_MS:  # Else a start gives that time to its users anyway.
+            if unused_ms > LOOK_MS:  # Otherwise a start gives the users that time anyway.
                 self._catalogue.store_row(name, row)
             self._watch(queue, LATER_MS if is_in_use else 1)
         elif len(self._jobs.running) >= DELETING_MAX:
@@ -98,7 +98,7 @@ class Unused:
 
 
 def _limit_ms(queue: Queue) -> int:
-    """Return how long *queue* may be unused, or 0: for ever."""
+    """Returns for how long *queue* may be unused; 0 means for ever."""
     if queue.name in system.ATTRIBUTES or not (queue.references is None or is_durable(queue.name)):
         return 0
     return queue.bounds.unused_expiry_ms

@@ -1,4 +1,4 @@
-"""Which aliases lead to a name."""
+"""The aliases of a queue."""
 
 from qmgrd.core.catalogue.aliases import Aliases
 from qmgrd.core.catalogue.named import Alias

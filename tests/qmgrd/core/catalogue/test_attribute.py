@@ -1,4 +1,4 @@
-"""What one attribute takes, and how people say it."""
+"""Values of one attribute, valid or not, and how texts show them."""
 
 from typing import Any
 

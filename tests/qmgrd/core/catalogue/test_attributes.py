@@ -1,4 +1,4 @@
-"""What people may say of a queue or a link."""
+"""The attributes of queues."""
 
 import dataclasses
 from typing import Any

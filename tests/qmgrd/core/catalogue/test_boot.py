@@ -1,4 +1,4 @@
-"""Starting: whose store it is."""
+"""Starts: the store must belong to the queue manager."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_new_store_takes_the_id_it_is_given(store: AnyStore, manager: Manager) -
 
 
 def test_secret_is_made_once_and_stays(manager: Manager) -> None:
-    """Other random bytes come with each start."""
+    """Each start brings other random bytes."""
     secret = manager.boot.secret
     assert secret == SECRET
     manager.crash()

@@ -1,4 +1,4 @@
-"""What cannot be defined beside what is defined already."""
+"""Definitions that contradict existing ones."""
 
 import pytest
 

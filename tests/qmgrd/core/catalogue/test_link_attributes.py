@@ -1,4 +1,4 @@
-"""What a link may be defined by, and what is said of all else."""
+"""The attributes of a link, and the errors for invalid ones."""
 
 from typing import Any
 
@@ -29,13 +29,16 @@ def test_link_attributes_in_range_are_kept(addresses: list[str]) -> None:
         ({"addresses": ["h:٣"]}, "is not host:port"),
         ({"addresses": [7]}, "'7' is not host:port"),
         ({"addresses": ["unix:relative"]}, "is not host:port"),
-        ({"addresses": ["h:1"], "stopped": 1}, "links.B.stopped: 1 is no flag"),
-        ({"addresses": ["h:1"], "ordered": 1}, "links.B.ordered: 1 is no flag"),
+        ({"addresses": ["h:1"], "stopped": 1}, "links.B.stopped: 1 is neither true nor false"),
+        ({"addresses": ["h:1"], "ordered": 1}, "links.B.ordered: 1 is neither true nor false"),
         ({"addresses": ["h:1"], "routes": "*"}, "give up to 100 names of queue managers"),
         ({"addresses": ["h:1"], "routes": ["*", "a/b"]}, "a/b"),
-        ({"addresses": ["h:1"], "connections": 0}, "links.B.connections: '0' is no number from 1"),
-        ({"addresses": ["h:1"], "connections": 17}, "'17' is no number from 1 to 16"),
-        ({"addresses": ["h:1"], "connections": True}, "'True' is no number"),
+        (
+            {"addresses": ["h:1"], "connections": 0},
+            "links.B.connections: '0' is not a number from 1",
+        ),
+        ({"addresses": ["h:1"], "connections": 17}, "'17' is not a number from 1 to 16"),
+        ({"addresses": ["h:1"], "connections": True}, "'True' is not a number"),
         ({"adresses": ["h:1"]}, "links.B.addresses: give up to 16"),
         ({"addresses": ["h:1"], "stoped": True}, "links.B.stoped: not known; did you mean stopped"),
     ],

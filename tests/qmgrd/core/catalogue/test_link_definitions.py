@@ -1,4 +1,4 @@
-"""What is defined of links: their addresses, and the queue that comes with each."""
+"""Definitions of links: their addresses, and their transmission queues."""
 
 from typing import Any
 
@@ -18,8 +18,10 @@ def test_links_are_limited() -> None:
 
 
 def test_link_to_ourselves_is_refused(app: Client) -> None:
-    """The name is what is wrong, not the address."""
-    with pytest.raises(RequestError, match="itself; give the link the name of the other") as caught:
+    """The name is wrong, not the address."""
+    with pytest.raises(
+        RequestError, match="itself; name the link after the queue manager"
+    ) as caught:
         app.ask(m.LinkCreate, "QM1", LINK)
     assert caught.value.code == ErrorCode.PEER_WRONG
 

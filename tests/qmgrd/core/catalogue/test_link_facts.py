@@ -1,4 +1,4 @@
-"""What operators are told of a link, as it gets on."""
+"""The description of a link for operators."""
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
@@ -35,7 +35,7 @@ def test_blocked_link_says_by_what_and_until_when(app: Client) -> None:
 
 
 def test_link_that_is_blocked_again_and_again_says_since_when(app: Client) -> None:
-    """Until a commit comes: then it is another message that blocks it."""
+    """Until a commit comes: after that, another message blocks it."""
     lines = Lines(app.manager, connections=1)
     (one,) = lines.up()
     lines.put(3)
@@ -55,12 +55,12 @@ def test_link_that_is_blocked_again_and_again_says_since_when(app: Client) -> No
     one.say(m.Blocked(1, 2, ErrorCode.QUEUE_FULL, 500, "full", taken=12))
     assert lines.row["blocked_ms"] == 0
     lines.turn(300)
-    one.commit(1)  # Of what lay before it, told behind the block.
+    one.commit(1)  # For a message before it, reported after the block.
     assert lines.row["blocked_ms"] == 300
 
 
 def test_link_that_is_blocked_by_another_message_begins_anew(app: Client) -> None:
-    """Whether the commit between them comes behind the block, or with a new path."""
+    """The commit between them comes after the block, or with a new path."""
     lines = Lines(app.manager, connections=1)
     (one,) = lines.up()
     lines.put(3)

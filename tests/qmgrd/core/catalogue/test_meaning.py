@@ -19,7 +19,7 @@ WRONG = (ValueError, KeyError, RequestError)
 
 
 def stored(space: bytes) -> list[tuple[str, Any]]:
-    """Return what a queue manager at work has stored there."""
+    """Returns the rows that a running queue manager has stored there."""
     return [
         (key[1:].decode(errors="replace"), unpack(rows.unseal(key, value)))
         for key, value in filled().items()

@@ -1,4 +1,4 @@
-"""What is said of what is not there."""
+"""Errors for names that do not exist."""
 
 import pytest
 
@@ -36,5 +36,5 @@ def test_subscription_says_what_to_put_to() -> None:
     error = is_published("B:late")
     assert error.code == ErrorCode.QUEUE_IS_SUBSCRIPTION
     assert error.text == (
-        "B:late is filled by publications alone: put to a topic, such as /flights/JFK"
+        "B:late is filled by publications only: put to a topic, such as /flights/JFK"
     )

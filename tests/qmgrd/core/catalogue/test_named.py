@@ -117,7 +117,7 @@ def test_alias_can_be_led_elsewhere(sales: Client) -> None:
 def test_alias_that_cannot_be_is_refused(
     sales: Client, name: str, given: dict[str, Any], words: str
 ) -> None:
-    """Never an alias of an alias, whichever comes first."""
+    """Never an alias of an alias, whichever is defined first."""
     sales.ask(m.QueueCreate, "EARLY", {"alias_of": "Q2"})
     before = sales.ask(m.QueueList)
     with pytest.raises(RequestError, match=words):

@@ -1,4 +1,4 @@
-"""Which remote queues and proxies are bound for a queue manager."""
+"""The remote queues and proxies of another queue manager."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_names_are_found_by_their_queue_manager_until_none_is_left() -> None:
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The queue managers whose link was looked up."""
+    """Records the queue managers whose link was looked up."""
     looked_up: list[str] = []
     link_to = route.link_to
 
@@ -40,7 +40,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_deleting_a_link_takes_a_look_at_each_queue_manager(app: Client, looks: list[str]) -> None:
-    """It looked at each remote queue, also at those of other links."""
+    """It once looked at each remote queue, also at those of other links."""
     app.ask(m.LinkCreate, "NYC", {"addresses": ["nyc:7470"], "stopped": True})
     app.ask(m.LinkCreate, "BOS", {"addresses": ["bos:7470"], "stopped": True})
     for number in range(QUEUES):

@@ -1,4 +1,4 @@
-"""Intervals that are counted as topics change are those that a look at all topics finds."""
+"""The intervals counted as topics change equal those that a search of all topics finds."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ GIVEN = st.fixed_dictionaries(
 
 
 def in_force(topics: Topics) -> set[int]:
-    """What a look at all topics finds."""
+    """Returns the intervals that a search of all topics finds."""
     return {
         topics.value(topic, INTERVAL)
         for topic in topics.rows

@@ -1,4 +1,4 @@
-"""What a row makes of a subscription."""
+"""A subscription made from its row."""
 
 from typing import Any
 

@@ -106,7 +106,7 @@ def test_system_queue_elsewhere_may_have_a_remote_queue_and_an_alias(app: Client
 
 
 def lead_to(app: Client, name: str) -> list[str]:
-    """Return names by which a client may try to put on the system queue *name*."""
+    """Returns names by which a client may try to put on the system queue *name*."""
     app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"]})
     app.ask(m.QueueCreate, "ALIAS", {"alias_of": name})
     app.ask(m.QueueCreate, f"{name}@NYC")
@@ -121,7 +121,7 @@ def test_nobody_else_puts_on_a_system_queue_by_whatever_name(app: Client, name: 
     for way in ways:
         (refused,) = app.put_records(way, record(b"x"))
         assert refused.code is ErrorCode.QUEUE_IS_SYSTEM
-        assert "takes messages from the queue manager alone" in refused.text
+        assert "accepts messages only from the queue manager" in refused.text
         assert app.code_of(m.UnitPut, 1, way, [record(b"x")]) is ErrorCode.QUEUE_IS_SYSTEM
     assert app.bodies(name) == app.bodies("@NYC") == []
 

@@ -1,4 +1,4 @@
-"""Templates that are defined are in force for all queues whose names fit."""
+"""A defined template is in force for all queues whose names match it."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tests.qmgrd.core.harness import AnyStore, Client, record
 
 
 def held(app: Client, queue: str, attribute: str = "depth_max") -> tuple[Any, str | None]:
-    """What a queue is held to, and its template."""
+    """Returns the value in force for a queue, and its template."""
     row = app.show(queue)
     return row[attribute], row["template"]
 
@@ -156,7 +156,7 @@ def test_what_cannot_be_is_refused_and_changes_nothing(
 def test_deletion_looks_at_templates_of_its_own_names_only(
     app: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A look at each costs a match with all: 1,000 of one prefix took a second of everybody's."""
+    """A check of each costs a match with all: 1,000 with one prefix once took a second."""
     looked: list[str] = []
 
     def look(self: TemplateDefinitions, template: Template) -> None:

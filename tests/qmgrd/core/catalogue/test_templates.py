@@ -1,4 +1,4 @@
-"""Which names fit a pattern, and which template is in force."""
+"""Patterns match names, and one of the matching templates is in force."""
 
 import re
 

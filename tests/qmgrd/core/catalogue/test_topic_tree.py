@@ -1,4 +1,4 @@
-"""The tree finds by a topic those whose filters have it, no more and no less."""
+"""For a topic, the tree finds exactly the filters that match it."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -22,7 +22,7 @@ FILTERS = st.tuples(
 def test_tree_finds_what_each_filter_has(
     changes: list[tuple[int, tuple[str, ...]]], asked: list[tuple[str, ...]]
 ) -> None:
-    """Filters come and go; a topic is asked for in between, too, so that answers are kept."""
+    """Filters come and go; topics are looked up in between, too, so that answers are cached."""
     tree: TopicTree[int] = TopicTree()
     there: dict[int, tuple[str, ...]] = {}
     for number, filter_ in changes:
@@ -66,7 +66,7 @@ def test_what_is_kept_is_bounded_where_many_want_many_topics(
 
 
 def visits_of(tree: TopicTree[int], topic: tuple[str, ...]) -> int:
-    """How many nodes a match visits; what it finds apart."""
+    """Returns how many nodes a match visits, apart from the answers."""
     nodes, visits = [tree._root], 1
     for level in topic:
         nodes = [node.below[x] for node in nodes for x in (level, ONE) if x in node.below]
@@ -75,7 +75,7 @@ def visits_of(tree: TopicTree[int], topic: tuple[str, ...]) -> int:
 
 
 def reach_of(node: _Node[int]) -> int:
-    """The definition."""
+    """Computes the reach from its definition."""
     names = [reach_of(below) for level, below in node.below.items() if level != ONE]
     one = node.below.get(ONE)
     return 1 + (0 if one is None else reach_of(one)) + max(names, default=0)
@@ -85,7 +85,7 @@ def reach_of(node: _Node[int]) -> int:
 def test_no_topic_visits_more_nodes_than_the_reach_of_the_root(
     changes: list[tuple[int, tuple[str, ...]]], asked: list[tuple[str, ...]]
 ) -> None:
-    """The reach is kept as filters come and go, and known before one comes."""
+    """The reach is kept as filters come and go, and known before a filter is added."""
     tree: TopicTree[int] = TopicTree()
     there: dict[int, tuple[str, ...]] = {}
     for number, filter_ in changes:
@@ -105,7 +105,7 @@ def test_no_topic_visits_more_nodes_than_the_reach_of_the_root(
 
 
 def hostile_filters() -> Iterator[tuple[str, ...]]:
-    """All of x and + over 14 levels, then levels that no topic has."""
+    """Yields all filters of x and + over 14 levels, then with levels that no topic has."""
     for levels in product("x+", repeat=14):
         yield (*levels, *["y"] * 18)
 

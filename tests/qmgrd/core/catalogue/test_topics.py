@@ -1,4 +1,4 @@
-"""What is defined for a topic holds for all below it."""
+"""The definition of a topic applies to all topics below it."""
 
 from typing import Any
 
@@ -67,5 +67,5 @@ def test_definitions_have_a_limit(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(topics, "TOPICS_MAX", 1)
     hub.app.ask(m.TopicSet, "a", {})
     hub.app.ask(m.TopicSet, "a", {"redelivery_limit": 3})
-    with pytest.raises(RequestError, match="at most that many"):
+    with pytest.raises(RequestError, match="which is the limit"):
         hub.app.ask(m.TopicSet, "b", {})

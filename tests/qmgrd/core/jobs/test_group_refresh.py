@@ -1,4 +1,4 @@
-"""Groups at the end of a turn: where they belong, or passed over where that failed twice."""
+"""Groups at the end of a turn: put in their lines, or skipped if that failed twice."""
 
 from qmgr_protocol import messages as m
 from qmgrd.core.broker import Broker

@@ -1,4 +1,4 @@
-"""Groups at rest are looked at where their bounds change, and where too many leave at once."""
+"""Idle groups are looked at if their bounds change, or if too many leave at once."""
 
 from typing import Any
 

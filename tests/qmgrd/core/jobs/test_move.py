@@ -1,4 +1,4 @@
-"""Moves and copies: what goes, what stays, and that nothing is lost or there twice."""
+"""Moves and copies: what moves, what stays, and that nothing is lost or doubled."""
 
 from typing import Any
 
@@ -36,14 +36,14 @@ def move(
     rate: int = 0,
     copy: bool = False,
 ) -> int:
-    """Begin a move, and return its job."""
+    """Begins a move, and returns its job."""
     row = app.ask(m.QueueMove, "Q", target, where, messages_max, rate, copy, 0)
     job: int = row["job"]
     return job
 
 
 def moved(app: Client, *options: Any, **named: Any) -> dict[str, Any]:
-    """Have a move done, and return the row of its job."""
+    """Runs a move to its end, and returns the row of its job."""
     job = move(app, *options, **named)
     app.manager.rest()
     return show(app, job)
@@ -147,7 +147,7 @@ def test_queue_that_is_full_is_waited_for(app: Client) -> None:
     turn = app.ask(m.Status)["turn"]
     app.manager.turn(1_000)
     app.manager.rest()
-    assert app.ask(m.Status)["turn"] == turn  # What waits writes nothing.
+    assert app.ask(m.Status)["turn"] == turn  # A job that waits writes nothing.
     app.ack(*app.get("OLD", 2))
     app.manager.turn(1_000)
     assert show(app, job)["done"] == 4
@@ -317,11 +317,11 @@ def test_what_is_late_behind_its_rate_catches_up_with_a_second_at_most(app: Clie
     assert 2 <= show(app, job)["done"] <= 13
 
 
-# -- what cannot be
+# -- what is not possible
 
 
 def test_queue_is_not_moved_onto_itself(app: Client) -> None:
-    """Each message would be a new arrival behind the others, for ever."""
+    """Each message would be a new arrival at the end, and so for ever."""
     app.ask(m.QueueCreate, "SAME", {"alias_of": "Q"})
     for target in ("Q", "SAME"):
         assert app.code_of(m.QueueMove, "Q", target) is ErrorCode.VALUE_INVALID
@@ -337,7 +337,10 @@ def test_alias_that_leads_back_since_ends_the_move(app: Client) -> None:
     app.ask(m.QueueAlter, "ALIAS", {"alias_of": "Q"})
     app.manager.turn(1_000)
     row = show(app, job)
-    assert (row["state"], row["text"]) == ("failed", "ALIAS is the queue Q itself now")
+    assert (row["state"], row["text"]) == (
+        "failed",
+        "ALIAS leads to queue Q itself now: choose another target",
+    )
     assert numbers(app, "Q") == [0]
 
 
@@ -386,7 +389,7 @@ def test_note_of_a_dead_letter_that_is_to_stay_one_goes_along(app: Client) -> No
 @pytest.mark.parametrize("copy", [False, True])
 @pytest.mark.parametrize("why", ["leased", "delayed"])
 def test_group_of_which_some_cannot_go_stays_as_a_whole(copy: bool, why: str) -> None:
-    """Else what had gone would wait for what was acknowledged where it came from."""
+    """Otherwise the moved members would wait for members acknowledged on the old queue."""
     player = GroupPlayer()
     app = player.operator
     app.ask(m.QueueCreate, "OLD")

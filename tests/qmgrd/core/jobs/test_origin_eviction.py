@@ -1,4 +1,4 @@
-"""Origins of which nothing is on a queue any more are forgotten (A18)."""
+"""Origins are forgotten when their queue has none of their messages left (A18)."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def origins(manager: Manager, queue: str = "Q") -> list[str]:
 
 
 def hour(manager: Manager) -> None:
-    """Let the job run that an hour brings."""
+    """Lets the hourly job run."""
     manager.turn(RETENTION_PERIOD_MS)
     manager.rest()
 
@@ -41,14 +41,14 @@ def test_table_shrinks_once_the_messages_are_consumed_A18(store: AnyStore, app: 
 
 
 def test_origins_of_one_message_each_by_the_hundred_thousand_A18() -> None:
-    """Slices of the table, no turn longer than others."""
+    """In slices of the table; no turn is longer than others."""
     manager = Manager()
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
     count = 100_000
     table = manager.queue("Q").origins
     tx = manager.turns.broker.context.tx = manager.store.begin()
-    for number in range(count):  # As puts and acks of each would leave it.
+    for number in range(count):  # The rows that puts and acks would leave.
         table.raise_to(tx, b"O%d" % number, 1)
     manager.queue("Q").flush(tx)
     manager.store.commit()
@@ -75,7 +75,7 @@ def test_origin_that_begins_like_another_is_told_apart_A18(
 
 
 def test_origin_stays_where_a_few_looks_do_not_tell_A18(app: Client) -> None:
-    """A timestamp like letters, and many UIDs of an origin that begins alike in between."""
+    """A timestamp that looks like letters, and many UIDs of an origin with the same beginning."""
     high = int.from_bytes(b"zzzzzzzz", "big")
     app.put("Q", b"x", uid=("A", high))
     app.ack(*app.get("Q"))
@@ -89,7 +89,7 @@ def test_origin_stays_where_a_few_looks_do_not_tell_A18(app: Client) -> None:
 
 
 def test_origin_stays_while_anything_knows_of_it_A18(app: Client) -> None:
-    """Leased, delayed, remembered, in a unit of work."""
+    """Leased, delayed, remembered, or in a unit of work."""
     app.ask(m.QueueAlter, "Q", {"dedup_retention_ms": 3 * RETENTION_PERIOD_MS})
     app.put("Q", b"1", uid=("REMEMBERED", 1))
     app.ack(*app.get("Q"))
@@ -168,7 +168,7 @@ steps = st.lists(
 
 @given(steps)
 def test_never_is_an_origin_forgotten_of_which_a_message_is_queued_A18(steps: list[Any]) -> None:
-    """And each put is answered as a queue would that keeps a set of UIDs."""
+    """And each put gets the answer of a queue that keeps a set of UIDs."""
     manager = Manager()
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")

@@ -1,4 +1,4 @@
-"""Purges over many turns, over a restart, and of what a selector says."""
+"""Purges over many turns, across a restart, and with a selector."""
 
 from typing import Any
 

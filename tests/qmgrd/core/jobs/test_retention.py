@@ -1,4 +1,4 @@
-"""Producers long unused are forgotten; test_streams.py has what that means to them."""
+"""Producers unused for long are forgotten. For the effect on them see test_streams.py."""
 
 from qmgr_protocol import messages as m
 from qmgrd.core.jobs.retention import RETENTION_PERIOD_MS

@@ -1,4 +1,4 @@
-"""Whether a peer's window belongs to what is held here (B21, B22)."""
+"""A peer's window belongs to the outbox here, or not (B21, B22)."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ from tests.qmgrd.core.harness import Client, Manager
 
 @pytest.fixture
 def outbox(app: Client) -> Iterator[LinkOutbox]:
-    """Five messages, of which two are committed, in an open turn."""
+    """Yields an outbox of five messages, two of them committed, in an open turn."""
     app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"], "stopped": True})
     app.ask(m.QueueCreate, "F@NYC")
     app.put("F@NYC", *[b"x"] * 5)
@@ -66,7 +66,7 @@ def test_peer_that_has_less_than_it_had_committed_was_restored_B22(outbox: LinkO
 def test_what_came_in_a_life_that_is_not_known_here_tells_a_restored_store_B21(
     outbox: LinkOutbox,
 ) -> None:
-    """Its UID tells nothing where the message is gone here, or has the same one."""
+    """Its UID proves nothing if the message is deleted here, or has the same UID."""
     outbox.sending()
     own = outbox._context.life
     assert check(outbox, 2, 4, outbox.uid_at(4), own) is None
@@ -105,7 +105,7 @@ def test_what_was_given_after_a_life_had_ended_here_tells_it_too_B21(app: Client
 
 
 def test_of_many_lives_the_oldest_are_told_apart_no_more(outbox: LinkOutbox) -> None:
-    """Else a link with something blocked were refused, once its daemon had started often enough."""
+    """Otherwise a blocked link would be refused after enough restarts of its daemon."""
     context = outbox._context
     lives = [b"%016d" % number for number in range(LIVES_MAX + 3)]
     for life in lives:

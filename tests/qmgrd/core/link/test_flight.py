@@ -1,4 +1,4 @@
-"""What is on its way over a path of a link, as puts land."""
+"""The puts in flight over a path of a link."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def test_what_was_taken_before_changes_nothing() -> None:
 
 
 def test_copy_that_is_sent_again_is_in_flight_as_well() -> None:
-    """Seed 7501: the first one may have landed, and be committed, while the other lies unread."""
+    """Seed 7501: the first copy may have been received and committed while the other is unread."""
     flight = flown()
     flight.add(1, 3, 300, now_ms=20)
     flight.land(6)

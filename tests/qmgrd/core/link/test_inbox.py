@@ -170,7 +170,7 @@ def test_full_queue_that_makes_room_does_so_for_a_link(
     app.ask(m.QueueCreate, "SMALL", {"depth_max": 2, "overflow": overflow})
     far.send(1, message(1), message(2), queue="SMALL")
     again = [message(seq_id) for seq_id in range(1, 5)]
-    assert far.send(1, *again, queue="SMALL") == []  # Two of these are held, and need no room.
+    assert far.send(1, *again, queue="SMALL") == []  # Two are held already, and need no room.
     assert far.committed() == [4]
     assert app.bodies("SMALL") == [b"3", b"4"]
     assert app.bodies(DEAD_LETTERS) == dead
@@ -210,7 +210,7 @@ def test_full_store_blocks_the_link(app: Client, far: Far) -> None:
     app.manager.store.disk_free_bytes = 0
     (blocked,) = far.send(1, message(1))
     assert (blocked.seq_id, blocked.code) == (1, ErrorCode.STORE_FULL)
-    (blocked,) = far.send(1, message(1), queue="NONE")  # Nothing counts what is refused there.
+    (blocked,) = far.send(1, message(1), queue="NONE")  # A refusal there is counted nowhere.
     assert (blocked.seq_id, blocked.code) == (1, ErrorCode.QUEUE_UNKNOWN)
 
 
@@ -232,7 +232,7 @@ def test_id_past_the_window_breaks_the_protocol(app: Client, far: Far) -> None:
     assert app.bodies("Q") == []
 
 
-# -- who it is
+# -- the sender's identity
 
 
 def test_newest_connection_of_a_stream_fences_the_older(app: Client, far: Far) -> None:
@@ -248,7 +248,7 @@ def test_newest_connection_of_a_stream_fences_the_older(app: Client, far: Far) -
 def test_commit_that_was_due_on_the_older_connection_is_told_on_the_newer(
     app: Client, far: Far
 ) -> None:
-    """Opened in the very turn of the last put: else the sender would wait for ever."""
+    """Opened in the very turn of the last put: otherwise the sender would wait for ever."""
     newer = Far(app.manager)
     app.manager.turn()
     far.client.send(m.Put(far.stream, 1, 0, "Q", [message(1)]))
@@ -320,7 +320,7 @@ def test_stream_of_another_store_breaks_the_protocol(app: Client) -> None:
 
 
 def test_streams_are_apart_B24(app: Client, far: Far) -> None:
-    """Ids of two sources overlap, and a queue recreated at the source is a new stream (B20)."""
+    """Ids of two sources overlap, and a queue created again at the source is a new stream (B20)."""
     other = Far(app.manager, "OTHER", b"O" * 16)
     other.open(b"O" * 16 + STREAM[16:])
     far.send(1, message(1))

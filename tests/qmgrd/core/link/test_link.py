@@ -32,10 +32,10 @@ class Nyc:
         self.dials: list[Dial] = []
         self.goaway: m.Goaway | None = None
         self.stream = 0
-        self.came: list[int] = []  # over this connection
+        self.came: list[int] = []  # ids received over this connection
 
     def turn(self, ms: int = 0) -> list[m.Message]:
-        """Run a turn and return what the link sent."""
+        """Runs a turn and returns what the link sent."""
         return self.take(self.manager.turn(ms))
 
     def take(self, outcome: Outcome) -> list[m.Message]:
@@ -46,7 +46,7 @@ class Nyc:
         return sent
 
     def taken(self, message: m.Committed | m.Blocked) -> int:
-        """How many records that came over this connection were looked at, as they are told of."""
+        """Returns how many records the far end has received over this connection, as it reports."""
         if isinstance(message, m.Blocked):
             return len(self.came)
         last = message.commit_id
@@ -54,7 +54,7 @@ class Nyc:
 
     @property
     def dial(self) -> Dial | None:
-        """The dial under way."""
+        """Returns the dial under way."""
         link = self.manager.turns.broker.catalogue.links.get("NYC")
         return link.paths[0].dial if link else None
 
@@ -65,7 +65,7 @@ class Nyc:
         message_max_bytes: int = 1 << 20,
         dial: Dial | None = None,
     ) -> list[m.Message]:
-        """Let the dial succeed and the far side say welcome; return what the link asks."""
+        """Lets the dial succeed and the far side say welcome; returns what the link asks."""
         dial = dial or self.dial
         self.connections += 1
         self.came = []
@@ -92,7 +92,7 @@ class Nyc:
         return self.turn()
 
     def up(self, commit_id: int = 0, trailer: bytes | None = None, window: int = 4096) -> Any:
-        """Answer the dial, and the opening by saying what is held; return what the link sends."""
+        """Answers the dial and the opening with what is held; returns what the link sends."""
         (opening,) = self.answer()
         assert type(opening) is m.LinkOpen
         assert opening.stream_id == STREAM
@@ -227,7 +227,7 @@ def test_window_bounds_what_is_in_flight_B26(app: Client, nyc: Nyc) -> None:
     sent = nyc.say(m.Committed(nyc.stream, 4, held=[[5, 6, 0]], taken=10))
     assert ids(sent) == [11, 12, 13, 14]
     assert sent[-1] == m.CommitAsk(nyc.stream)
-    assert nyc.say(m.Committed(nyc.stream, 4)) == []  # It is asked once.
+    assert nyc.say(m.Committed(nyc.stream, 4)) == []  # It asks once.
     assert ids(nyc.say(m.Committed(nyc.stream, 14))) == list(range(15, 25))
 
 
@@ -264,7 +264,7 @@ def test_bytes_in_flight_are_bounded_too() -> None:
     assert ids(nyc.say(m.Committed(nyc.stream, 3))) == [4, 5, 6]
 
 
-# -- what cannot be
+# -- errors
 
 
 def test_peer_of_another_name_is_refused_for_good(app: Client, nyc: Nyc) -> None:
@@ -324,7 +324,7 @@ def test_peer_that_holds_another_message_is_refused_B21(app: Client, nyc: Nyc) -
 
 
 def test_peer_that_lost_what_it_committed_is_told_where_to_go_on_B22(app: Client, nyc: Nyc) -> None:
-    """Possible loss is reported, and nothing hangs."""
+    """Possible loss is reported, and the link continues."""
     app.put("F@NYC", b"1", b"2", b"3")
     sent = nyc.up()
     nyc.say(m.Committed(nyc.stream, 2))
@@ -349,7 +349,7 @@ def test_peer_that_forgot_and_does_not_go_on_is_refused_B22(app: Client, nyc: Ny
     row = app.ask(m.LinkShow, "NYC")
     assert row["state"] == "refused"
     assert "PEER_RESTORED" in row["error"]
-    assert "what lies between is lost there" in row["error"]
+    assert "and the messages between are lost there" in row["error"]
 
 
 @pytest.mark.parametrize("value", [None, [], [1, 2], ["1", 0, [], None, 9], [1, 0, ["x"], None, 9]])
@@ -451,7 +451,7 @@ def test_failed_dials_wait_longer_and_go_round_the_addresses(app: Client, nyc: N
 
 
 def test_dial_that_failed_late_does_not_harm_a_link_that_is_up(app: Client, nyc: Nyc) -> None:
-    """Of two dials the second succeeded."""
+    """The second of two dials succeeded."""
     app.ask(m.LinkStop, "NYC")
     app.ask(m.LinkStart, "NYC")
     nyc.up()
@@ -495,7 +495,7 @@ def test_dial_of_a_link_that_was_deleted_meanwhile_is_closed(app: Client, nyc: N
 
 
 def test_connection_for_an_earlier_link_of_that_name_is_closed(app: Client, nyc: Nyc) -> None:
-    """It may lead to another queue manager, and have the new link refused for good."""
+    """It may lead to another queue manager, and cause the new link to be refused for good."""
     earlier = nyc.dials[0]
     for queue in ("F@NYC", "G@NYC"):
         app.ask(m.QueueDelete, queue)
@@ -524,7 +524,7 @@ def test_long_backlog_goes_out_turn_after_turn_without_waiting_for_a_commit(
 def test_commit_of_what_is_sent_again_leaves_the_put_window_of_the_peer_whole(
     app: Client, nyc: Nyc
 ) -> None:
-    """Seed 7501: a commit covers what the peer held; sent again, it may still lie unread there."""
+    """Seed 7501: a commit covers what the peer held; the second copy may still be unread there."""
     for _ in range(9):
         app.put("F@NYC", *[b"x"] * 1_000)
     sent = [*nyc.up(), *nyc.turn(), *nyc.turn(), *nyc.turn(), *nyc.turn()]
@@ -552,7 +552,7 @@ def test_commit_of_an_earlier_connection_is_not_obeyed(app: Client, nyc: Nyc) ->
 
 
 def damage(manager: Manager, seq_id: int) -> None:
-    """Flip a bit in the body of a message on the transmission queue."""
+    """Flips a bit in the body of a message on the transmission queue."""
     queue_id = manager.queue("@NYC").id
     key = keys.message(queue_id, keys.LANE_READY, keys.PRIORITY_TOP, seq_id)
     tx = manager.store.begin()
@@ -614,7 +614,7 @@ def test_message_that_is_too_long_for_the_peer_waits_with_a_reason(app: Client, 
     assert ids(nyc.up()) == [1, 2, 3]
 
 
-# -- the way out of a refusal
+# -- after a refusal
 
 
 def test_accepted_peer_gets_what_is_held_as_a_new_stream_B22(
@@ -652,9 +652,9 @@ def test_restored_link_goes_on_once_that_is_accepted_B21(app: Client, nyc: Nyc) 
 
 
 def test_peer_of_another_name_is_not_to_be_accepted(app: Client, nyc: Nyc) -> None:
-    """What the true peer had already would be doubled."""
+    """The messages that the true peer has already would be doubled."""
     nyc.answer(name="BOS")
-    with pytest.raises(RequestError, match=r"PEER_WRONG.* not mend; correct the address with"):
+    with pytest.raises(RequestError, match=r"PEER_WRONG.* not fix; correct the address with"):
         app.ask(m.LinkStart, "NYC", True)
     assert state(app) == "refused"
 
@@ -670,13 +670,13 @@ def test_link_that_is_not_refused_has_nothing_to_accept(app: Client, nyc: Nyc) -
 
 
 def alter(app: Client, nyc: Nyc, *addresses: str) -> list[m.Message]:
-    """Give the link other addresses; return what it sends in that turn."""
+    """Gives the link other addresses; returns what it sends in that turn."""
     app.send(m.LinkAlter(1_001, "NYC", {"addresses": list(addresses)}))
     return nyc.turn()
 
 
 def test_link_with_other_addresses_hangs_up_and_goes_on_there(app: Client, nyc: Nyc) -> None:
-    """What is in flight goes again under its ids, as after any cut."""
+    """What is in flight is sent again under its ids, as after any lost connection."""
     app.put("F@NYC", b"1", b"2", b"3")
     sent = nyc.up()
     nyc.say(m.Committed(nyc.stream, 1))
@@ -684,7 +684,7 @@ def test_link_with_other_addresses_hangs_up_and_goes_on_there(app: Client, nyc: 
     assert nyc.goaway is not None
     assert nyc.goaway.code == ErrorCode.CANCELLED
     assert nyc.dials[-1].address == "h:9"
-    nyc.say(m.Committed(nyc.stream, 3))  # It was under way, over the connection given up.
+    nyc.say(m.Committed(nyc.stream, 3))  # It was on its way over the closed connection.
     assert len(app.bodies("@NYC")) == 2
     assert ids(nyc.up(commit_id=2, trailer=trailer_of(sent, 2))) == [3]
     row = app.ask(m.LinkShow, "NYC")
@@ -722,7 +722,7 @@ def test_waiting_link_dials_other_addresses_at_once(app: Client, nyc: Nyc) -> No
 def test_wrong_address_is_corrected_and_nothing_is_lost(
     store: AnyStore, app: Client, nyc: Nyc
 ) -> None:
-    """Over a crash, too."""
+    """Also across a crash."""
     app.put("F@NYC", b"1", b"2")
     nyc.answer(name="BOS")
     assert state(app) == "refused"
@@ -760,7 +760,7 @@ def test_blocked_link_with_other_addresses_dials(app: Client, nyc: Nyc) -> None:
     nyc.say(m.Blocked(nyc.stream, 1, ErrorCode.QUEUE_UNKNOWN, 10_000))
     alter(app, nyc, "h:9")
     assert state(app) == "dialling"
-    assert nyc.turn(10_000) == []  # It is no time to send again.
+    assert nyc.turn(10_000) == []  # The retry is not due yet.
     assert ids(nyc.up()) == [1]
 
 
@@ -820,7 +820,7 @@ def test_blocked_link_names_message_queue_and_what_is_behind(app: Client, nyc: N
     nyc.turn(1_000)
     assert cause() == (None, None, None)
     nyc.say(m.Blocked(nyc.stream, 2**62, ErrorCode.QUEUE_UNKNOWN, 1_000))
-    assert cause() == (None, None, None)  # There is no such message.
+    assert cause() == (None, None, None)  # No such message exists.
 
 
 def test_stopped_link_has_no_error(app: Client, nyc: Nyc) -> None:
@@ -833,7 +833,7 @@ def test_stopped_link_has_no_error(app: Client, nyc: Nyc) -> None:
 
 
 def hung_up(nyc: Nyc) -> str:
-    """What the link says of a connection whose peer closed it."""
+    """Returns the error of a link after its peer closed the connection."""
     nyc.peer.closed("the peer closed the connection")
     nyc.turn()
     error: str = nyc.manager.turns.broker.catalogue.links["NYC"].error
@@ -889,7 +889,7 @@ def test_time_that_is_left_counts_down_over_hops(app: Client, nyc: Nyc) -> None:
 
 
 def test_expired_message_is_a_tombstone_on_the_wire_D11_B18(app: Client, nyc: Nyc) -> None:
-    """Swept or not: nothing waits for its id, and the commit id covers it."""
+    """Whether it was swept or not: nothing waits for its id, and the commit id covers it."""
     app.put("F@NYC", b"1")
     app.put("F@NYC", b"2", expiry_ms=1_000)
     app.put("F@NYC", b"3")
@@ -929,7 +929,7 @@ def test_lost_one_is_a_tombstone_on_the_wire_D11(app: Client, nyc: Nyc) -> None:
 
 
 def test_delay_is_waited_for_at_the_other_end(app: Client, nyc: Nyc) -> None:
-    """What was waited here already is taken off."""
+    """The time that it has waited here already is deducted."""
     app.put("F@NYC", b"1", delay_ms=10_000)
     app.manager.advance(4_000)
     assert extras(nyc.up()) == [[0, {m.EXTRA_DELAY_MS: 6_000}]]
@@ -944,7 +944,7 @@ def test_wall_clock_that_jumps_makes_no_delay_longer(app: Client, nyc: Nyc, year
 
 
 def test_dead_letter_that_goes_over_a_link_expires_no_more_G12(app: Client, nyc: Nyc) -> None:
-    """Its record still says the time that it once had."""
+    """Its record still has its old expiry time."""
     app.ask(m.QueueAlter, "Q", {"backout_queue": "F@NYC"})
     app.put("Q", b"1", expiry_ms=10_000)
     app.settle(m.REJECT, *app.get("Q"))

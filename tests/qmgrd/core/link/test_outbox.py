@@ -1,4 +1,4 @@
-"""What a link has to send, by itself; test_link.py has it at work."""
+"""The messages that a link has to send. For the link at work see test_link.py."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -17,7 +17,7 @@ from tests.qmgrd.core.harness import Client, Manager
 
 @pytest.fixture
 def outbox(app: Client) -> Iterator[LinkOutbox]:
-    """Five messages for F and G at NYC, in an open turn."""
+    """Yields an outbox of five messages for F and G at NYC, in an open turn."""
     app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"], "stopped": True})
     for queue in ("F@NYC", "G@NYC"):
         app.ask(m.QueueCreate, queue)
@@ -127,7 +127,7 @@ def uid(outbox: LinkOutbox, seq_id: int) -> records.Uid | None:
 def test_damaged_one_that_is_met_twice_in_a_turn_counts_once(
     app: Client, outbox: LinkOutbox
 ) -> None:
-    """Seed 1663: it was to go over a second path as well."""
+    """Seed 1663: it was about to be sent over a second path as well."""
     damage(app.manager, 2)
     found(outbox, 5)
     found(outbox, 5)

@@ -1,4 +1,4 @@
-"""What a link has to send, cut into puts; test_link.py has it at work."""
+"""A link's messages, cut into puts. For the link at work see test_link.py."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ ROOMY = Room(7, 1_000, 1 << 20, 1 << 20, 1 << 20)
 
 @pytest.fixture
 def outbox(app: Client) -> Iterator[LinkOutbox]:
-    """Three messages for F and two for G at NYC, of which the fourth is long; an open turn."""
+    """Yields an outbox of three messages for F and two for G at NYC; the fourth is long."""
     app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"], "stopped": True})
     for queue in ("F@NYC", "G@NYC"):
         app.ask(m.QueueCreate, queue)
@@ -79,6 +79,6 @@ def test_size_of_a_message_is_the_same_before_and_after_it_is_stamped(outbox: Li
 
 
 def test_notes_count_towards_a_frame() -> None:
-    """400 notes of 30 kB once made a frame that no peer takes, again and again."""
+    """400 notes of 30 kB once made a frame that no peer accepts, again and again."""
     put = m.Put(1, 1, 0, "F", [b"abc", b"de"], [[1, {m.EXTRA_NOTE: bytes(1_000)}]])
     assert size_of(put) == 5 + 1_000 + EXTRA_BYTES

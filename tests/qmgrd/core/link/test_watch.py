@@ -1,4 +1,4 @@
-"""What is watched of a link, and when; link/test_path.py has what comes of it."""
+"""The watch of a link: what it looks at, and when. For the consequences see test_path.py."""
 
 from tests.qmgrd.core.harness import Client
 from tests.qmgrd.core.lines import Lines

@@ -1,4 +1,4 @@
-"""A proxy carries what is published to the same topic at another queue manager."""
+"""A proxy carries publications to the same topic at another queue manager."""
 
 from collections.abc import Iterator
 
@@ -28,14 +28,14 @@ def waiting(hub: Hub) -> list[bytes]:
 
 
 def targets(hub: Hub) -> list[str]:
-    """Return what each message that waits for the link is bound for."""
+    """Returns the destination of each message that waits for the link."""
     queue = hub.manager.queue("@NYC")
     found = hub.manager.scan(b"\x10" + queue.id.to_bytes(4, "big"))
     return [value[32 : 32 + value[3]].decode() for _, value in found]
 
 
 def test_each_goes_on_once_to_its_topic(hub: Hub) -> None:
-    """Whatever its length; also where several proxies want it; and none is kept here for it."""
+    """Whatever its length, also with several proxies. None is kept here for a proxy."""
     hub.subscribe("t/a", ":some@NYC")
     hub.publish("t/a", b"1", b"2" * 5_000)
     hub.publish("t/b", b"3")
@@ -86,7 +86,7 @@ def test_full_link_refuses_the_publisher(hub: Hub) -> None:
 
 
 def test_link_that_a_proxy_needs_stays(hub: Hub) -> None:
-    """Else nobody could publish to its topics."""
+    """Otherwise nobody could publish to its topics."""
     assert hub.app.code_of(m.LinkDelete, "NYC") is ErrorCode.QUEUE_IN_USE
     hub.app.ask(m.Unsubscribe, ":all@NYC")
     hub.app.ask(m.LinkDelete, "NYC")

@@ -1,4 +1,4 @@
-"""A put of a client, or on behalf of one: all the same refusals, counted the same way."""
+"""A put by a client, or for a client: the same refusals, counted in the same way."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.qmgrd.core.harness import Client, record
 
 
 def store(app: Client, name: str) -> list[client_put.Stored | RequestError]:
-    """Put a record on *name* in a turn of its own, as the daemon does."""
+    """Puts a record on *name* in a separate turn, as the daemon does."""
     found: list[client_put.Stored | RequestError] = []
 
     def put(broker: Broker) -> None:

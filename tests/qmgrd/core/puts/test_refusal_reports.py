@@ -1,4 +1,4 @@
-"""What operators are told of puts that are refused."""
+"""Reports to operators about refused puts."""
 
 import json
 

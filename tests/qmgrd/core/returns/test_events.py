@@ -1,4 +1,4 @@
-"""SYSTEM.EVENTS: what operators are told, and that telling has an end."""
+"""SYSTEM.EVENTS: the events for operators, and that they do not cause each other for ever."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ from tests.qmgrd.core.unit_of_work import UnitOfWork
 
 
 def told(app: Client) -> list[dict[str, Any]]:
-    """Return the events so far, without the queue manager's name."""
+    """Returns the events so far, without the queue manager's name."""
     found = [json.loads(body) for body in app.bodies(EVENTS)]
     assert all(x.pop("manager") == "QM1" for x in found)
     return found
@@ -60,7 +60,7 @@ def test_full_queue_is_told_once_until_there_is_room(app: Client) -> None:
     app.put("Q", b"1", uid=("O", 1))
     for _ in range(3):
         app.put_records("Q", record(b"2"))
-        app.put_records("Q", record(b"1", uid=("O", 1)))  # A duplicate is no room.
+        app.put_records("Q", record(b"1", uid=("O", 1)))  # A duplicate does not free room.
     assert told(app) == [{"event": "queue full", "count": 1, "queue": "Q"}]
     app.ack(*app.get("Q"))
     app.put("Q", b"3")
@@ -129,11 +129,11 @@ def test_none_are_put_when_the_store_is_full(manager: Manager, app: Client) -> N
     assert told(app) == []
     manager.store.disk_free_bytes = 1 << 40
     manager.turn()
-    assert told(app) == []  # It is not made up for: the log has it.
+    assert told(app) == []  # It is not put later: the log has it.
 
 
 def quiet(manager: Manager, ms: int = 0) -> None:
-    """Turns in which nothing happens write nothing."""
+    """Turns without events write nothing."""
     for _ in range(5):
         manager.turn(ms)
     flushes = manager.store.flushes
@@ -189,7 +189,7 @@ def member(number: int, body: bytes = b"") -> bytes:
 
 
 def test_event_that_pushes_out_a_member_of_a_group_is_told(manager: Manager, app: Client) -> None:
-    """The queue's groups are brought up to date after the events, whatever these push out."""
+    """The queue's groups are updated after the events, which may evict members."""
     app.ask(m.QueueAlter, EVENTS, {"depth_max": 3})
     manager.fill(EVENTS, member(1), member(2), record(b"{}"))
     app.put("Q", b"x", expiry_ms=10)

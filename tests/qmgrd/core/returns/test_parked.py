@@ -1,4 +1,4 @@
-"""What a subscriber gave back too often, and what becomes of it (doc: parked.py)."""
+"""Publications that a subscriber failed on too often, and what happens to them (parked.py)."""
 
 from collections.abc import Iterator
 
@@ -44,7 +44,7 @@ def test_each_rollback_is_counted(hub: Hub) -> None:
 
 
 def test_limit_is_that_of_the_topic_where_the_subscription_says_none(hub: Hub) -> None:
-    """D3: the subscription's own limit, else its topic's, else five."""
+    """D3: the subscription's own limit, otherwise its topic's, otherwise five."""
     for name, topic in (("A:five", "t"), ("A:two", "t/b"), ("A:below", "t/b/c")):
         hub.subscribe(topic, name)
     hub.subscribe("t/b", "A:own", redelivery_limit=1)
@@ -56,7 +56,7 @@ def test_limit_is_that_of_the_topic_where_the_subscription_says_none(hub: Hub) -
 
 
 def test_counts_are_each_subscribers_own(hub: Hub) -> None:
-    """C8, D2: A's failures use up nothing of B's."""
+    """C8, D2: A's failures do not count for B."""
     hub.subscribe("t", "A:a", redelivery_limit=2)
     hub.subscribe("t", "B:b", redelivery_limit=2)
     hub.publish("t", b"x")
@@ -85,7 +85,7 @@ def test_publication_is_parked_once_with_a_list(hub: Hub) -> None:
 
 
 def test_list_says_what_was_parked_and_why(hub: Hub) -> None:
-    """C24: id, topic, list and counters can be looked at."""
+    """C24: operators can see id, topic, list and counters."""
     hub.subscribe("t/#", "A:a", redelivery_limit=1)
     hub.publish("t/u", b"abc")
     uid = str(hub.app.browse("A:a")[0].uid)
@@ -98,7 +98,7 @@ def test_list_says_what_was_parked_and_why(hub: Hub) -> None:
 
 
 def test_parked_publication_is_out_of_the_way(hub: Hub) -> None:
-    """It is not delivered, not counted as depth, and others go on."""
+    """It is not delivered, not counted as depth, and others continue."""
     hub.subscribe("t", "A:a", redelivery_limit=0)
     hub.publish("t", b"bad")
     hub.park("A:a")
@@ -108,7 +108,7 @@ def test_parked_publication_is_out_of_the_way(hub: Hub) -> None:
 
 
 def test_parked_publication_expires(hub: Hub) -> None:
-    """C23: it goes with its list, and nothing is left."""
+    """C23: it is deleted with its list, and nothing is left."""
     hub.subscribe("t", "A:a", redelivery_limit=0)
     hub.subscribe("t", "B:b", redelivery_limit=0)
     hub.publish("t", b"x", expiry_ms=1_000)
@@ -120,7 +120,7 @@ def test_parked_publication_expires(hub: Hub) -> None:
 
 
 def test_parked_publication_expires_while_nobody_is_there(hub: Hub) -> None:
-    """C23, C20: its time goes on over a restart."""
+    """C23, C20: its lifetime runs on over a restart."""
     hub.subscribe("t", "A:a", redelivery_limit=0)
     hub.publish("t", b"x", expiry_ms=60_000)
     hub.park("A:a")
@@ -131,7 +131,7 @@ def test_parked_publication_expires_while_nobody_is_there(hub: Hub) -> None:
 
 
 def test_what_several_parked_becomes_a_dead_letter_as_it_expires(hub: Hub) -> None:
-    """C23: by policy; it is one dead letter, as it was one publication."""
+    """C23: if the policy says so; one dead letter, as it was one publication."""
     for name in ("A:a", "B:b"):
         hub.subscribe("t", name, redelivery_limit=0, expiry_action="dead-letter")
     hub.publish("t", b"x", expiry_ms=1_000)
@@ -157,7 +157,7 @@ def test_counter_survives_a_restart(hub: Hub) -> None:
 
 
 def test_what_is_not_persistent_is_kept_once_it_is_parked(hub: Hub) -> None:
-    """A subscriber's failure is not lost with a restart, whatever its publisher said."""
+    """A subscriber's failure is not lost in a restart, even if the publisher asked for less."""
     hub.subscribe("t", "A:a", redelivery_limit=0)
     hub.subscribe("t", "B:b", redelivery_limit=0)
     hub.publish("t", b"x", flags=2)
@@ -189,12 +189,12 @@ def test_delivery_limit_parks(hub: Hub) -> None:
 
 
 def test_unknown_rollback_changes_nothing(hub: Hub) -> None:
-    """C23: one by who does not hold it, or holds it no more."""
+    """C23: one by a client that does not hold it, or no longer."""
     hub.subscribe("t", "A:a", redelivery_limit=0)
     hub.publish("t", b"x")
     held = hub.get("A:a")
     assert hub.app.ack(*held) == []
-    assert hub.app.release(*held) == []  # As of a queue: it is not held, which is what was asked.
+    assert hub.app.release(*held) == []  # As on a queue: it is not held, which was the aim.
     stranger = m.HANDLE.pack(4, 77, 1)
     hub.app.send(m.Settle(99, m.RELEASE, 4711, stranger))
     hub.manager.rest()

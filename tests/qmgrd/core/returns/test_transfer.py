@@ -1,4 +1,4 @@
-"""Moving a message: its rows, counts and identity go along, and nothing stays behind."""
+"""Moving a message: its rows, counts and identity move along, and nothing is left behind."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -19,13 +19,13 @@ from tests.qmgrd.core.unit_of_work import UnitOfWork, bodies, note_of, settle
 
 
 class Moved(NamedTuple):
-    """What a transfer returned."""
+    """The result of a transfer."""
 
     is_taken: bool
 
 
 def move(app: Client, to: str, note: bytes = b"", expires_ms: int = 0) -> Moved:
-    """Move the first message of Q in a turn of its own."""
+    """Moves the first message of Q in a separate turn."""
     done: list[Moved] = []
 
     def now(broker: Broker) -> None:
@@ -46,7 +46,7 @@ def move(app: Client, to: str, note: bytes = b"", expires_ms: int = 0) -> Moved:
 
 @pytest.fixture
 def to(app: Client) -> str:
-    """The name of an empty queue."""
+    """Returns the name of an empty queue."""
     app.ask(m.QueueCreate, "TO")
     return "TO"
 
@@ -122,7 +122,7 @@ def test_message_that_is_there_already_leaves(app: Client, to: str) -> None:
 
 
 def test_message_that_a_unit_is_about_to_put_there_waits(app: Client, to: str) -> None:
-    """The unit may be backed out, and then there would be none."""
+    """The unit may be backed out, and then the message would be lost."""
     mine = record(b"x", uid=("B", 1))
     unit = UnitOfWork(app)
     unit.put_records("TO", mine)
@@ -184,12 +184,12 @@ def test_what_is_remembered_makes_no_room(app: Client, to: str) -> None:
     assert app.bodies("Q") == [b"x"]
 
 
-# -- in a turn that is open
+# -- in an open turn
 
 
 @pytest.fixture
 def context(app: Client) -> Iterator[Context]:
-    """The context of an open turn, with two messages on Q, and OLD to take them."""
+    """Yields the context of an open turn, with two messages on Q, and OLD as their target."""
     app.ask(m.QueueCreate, "OLD", {"depth_max": 2})
     app.put("Q", b"short", bytes(9_000))
     context: Context = app.manager.turns.broker.context
@@ -241,7 +241,7 @@ def test_queue_without_room_takes_neither(context: Context, app: Client) -> None
 
 
 def test_number_that_had_left_where_it_came_from_begins_a_group_anew(app: Client, to: str) -> None:
-    """It was a message of no group there, so its group does not go on where that was."""
+    """It was in no group there, so its group does not continue where that was."""
     first = (b"g" * 24, 1, False)
     app.put("Q", b"consumed", group=first)
     app.ack(*app.get("Q"))

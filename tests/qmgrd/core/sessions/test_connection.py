@@ -1,4 +1,4 @@
-"""What operators see of connections, and how they close one."""
+"""Operators list connections, and close one."""
 
 import pytest
 

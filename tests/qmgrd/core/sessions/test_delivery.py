@@ -1,4 +1,4 @@
-"""Consumers and gets: credit, waiting, fairness, what is left when they go."""
+"""Consumers and gets: credit, waiting, fairness, and what remains when they end."""
 
 import time
 
@@ -128,7 +128,7 @@ def test_waiting_get_is_cancelled(app: Client) -> None:
 
 
 def test_cancelled_get_leaves_no_timer(app: Client) -> None:
-    """Else a week of waits that were given up would stay in memory."""
+    """Otherwise the timers of abandoned gets, up to a week long, would stay in memory."""
     timers = app.manager.turns.broker.context.timers
     for request_id in range(50, 1_050):
         app.say(m.Get(request_id, "Q", 1, FOREVER_MS), m.Cancel(request_id))
@@ -181,7 +181,7 @@ def test_gets_that_wait_are_among_the_consumers_of_a_connection() -> None:
         app.say(m.Get(app.next_id(), "Q", 1, 1_000))
     assert app.code_of(m.Consume, "Q", 1, 1) is ErrorCode.CONSUMERS_EXHAUSTED
     app.say(m.Get(app.next_id(), "Q", 1, 1_000))
-    assert app.received == []  # A get may wait as long as the window of requests lets it.
+    assert app.received == []  # A get may wait while the window of requests has room for it.
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_lease_that_ends_on_an_inhibited_queue_stays_there(manager: Manager, app
     assert [x.failed for x in other.delivered()] == [1]
 
 
-# -- what is left
+# -- what remains
 
 
 def test_deleted_queue_ends_its_consumers_and_gets(manager: Manager, app: Client) -> None:
@@ -322,7 +322,7 @@ def lease_all(app: Client, count: int) -> list[Delivery]:
 
 
 def test_long_settle_is_answered_once_with_its_exceptions(store: AnyStore, app: Client) -> None:
-    """It is taken in pieces; the handles are counted as it has them."""
+    """It is applied in pieces; exceptions count the handles of the whole settle."""
     count = 3 * SETTLE_HANDLES + 5
     app.put("Q", *[b"x"] * count)
     leased = lease_all(app, count)
@@ -357,7 +357,7 @@ def test_long_settle_is_spread_over_turns_and_answered_at_its_end() -> None:
 
 
 def test_acks_of_long_messages_count_the_rows_of_their_bodies() -> None:
-    """Each handle is two rows and what the record takes: a turn has its fill of them."""
+    """Each handle counts two rows plus its body rows: a turn takes only so many."""
     app = Manager().connect()
     app.ask(m.QueueCreate, "Q")
     for _ in range(8):
@@ -372,7 +372,7 @@ def test_acks_of_long_messages_count_the_rows_of_their_bodies() -> None:
 
 
 def test_returning_leases_that_ended_meanwhile_cost_no_turns() -> None:
-    """In a small turn one comes back at a time, but those that are over are passed by at once."""
+    """In a small turn one message returns at a time; leases that have ended are skipped at once."""
     manager = Manager(limits={"turn_rows": 1})
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
@@ -386,7 +386,7 @@ def test_returning_leases_that_ended_meanwhile_cost_no_turns() -> None:
 
 
 def test_leaving_costs_the_same_however_many_wait(app: Client) -> None:
-    """A pool of workers that dies leaves thousands of gets, all of which end in one turn."""
+    """A pool of workers that dies leaves thousands of gets, which all end in one turn."""
     clients = [app.manager.connect(f"worker{number}") for number in range(20)]
     for client in clients:
         client.send(*[m.Get(client.next_id(), "Q", 1, FOREVER_MS) for _ in range(1_000)])
@@ -397,7 +397,7 @@ def test_leaving_costs_the_same_however_many_wait(app: Client) -> None:
         client.hang_up()
     app.manager.rest()
     assert not app.manager.queue("Q").waiting.rotation
-    assert time.process_time() - start_s < 3  # It takes 0.1, and took 8.
+    assert time.process_time() - start_s < 3  # It takes 0.1 s, and once took 8 s.
 
 
 # -- exclusive queues
@@ -410,7 +410,7 @@ def exclusive(app: Client) -> Client:
 
 @pytest.mark.parametrize("how", ["consume", "wait"])
 def test_exclusive_queue_is_one_connections_at_a_time(app: Client, how: str) -> None:
-    """The same one may open more; another is told whose it is, and to come later."""
+    """That connection may open more; another gets an error with its number, to try again later."""
     other = exclusive(app)
     if how == "consume":
         app.consume("Q")
@@ -418,7 +418,7 @@ def test_exclusive_queue_is_one_connections_at_a_time(app: Client, how: str) -> 
         app.say(m.Get(app.next_id(), "Q", 1, FOREVER_MS))
     app.consume("Q")
     for kind, fields in ((m.Get, ("Q",)), (m.Consume, ("Q", 1, 1))):
-        with pytest.raises(RequestError, match=r"exclusive.*\(app\) has it") as error:
+        with pytest.raises(RequestError, match=r"exclusive.*\(app\) consumes from it") as error:
             other.ask(kind, *fields)
         assert error.value.code == ErrorCode.QUEUE_EXCLUSIVE
         assert error.value.retry_after_ms

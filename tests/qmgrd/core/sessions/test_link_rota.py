@@ -1,4 +1,4 @@
-"""Links take turns to send, whatever time a turn has."""
+"""Links take turns to send, however little time a turn has."""
 
 from qmgr_protocol import messages as m
 from tests.qmgrd.core.harness import Manager

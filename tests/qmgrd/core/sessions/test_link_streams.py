@@ -1,4 +1,4 @@
-"""A link's stream at its receiving end, over several paths, in order and not."""
+"""The receiving end of a link's stream: over several paths, ordered or not."""
 
 from itertools import pairwise
 
@@ -121,7 +121,7 @@ def test_row_of_a_stream_that_both_paths_moved_has_what_both_brought(
     assert Far(app.manager).open()[:2] == [1, [3]]
 
 
-# -- who may
+# -- which peers may open a stream
 
 
 def test_queue_takes_from_links_only_where_it_lets_them_in(app: Client) -> None:
@@ -217,7 +217,7 @@ def test_line_has_a_limit_of_its_own() -> None:
 
 @pytest.fixture(params=[1, 1_000], ids=["told by count", "told by time"])
 def lined_up(request: pytest.FixtureRequest) -> tuple[Client, Far]:
-    """40 wait behind a gap, at a queue manager whose turns are short."""
+    """40 puts wait after a gap, at a queue manager whose turns are short."""
     manager = Manager(
         limits={"turn_rows": 20}, link={"commit_messages": request.param, "commit_interval_ms": 1}
     )
@@ -232,7 +232,7 @@ def lined_up(request: pytest.FixtureRequest) -> tuple[Client, Far]:
 def test_long_line_is_taken_in_slices_of_which_the_sender_hears_nothing(
     lined_up: tuple[Client, Far],
 ) -> None:
-    """It would take what is not held yet for thrown away, and send that again."""
+    """The sender would conclude that the puts in line were discarded, and send them again."""
     app, ordered = lined_up
     manager = app.manager
     assert ordered.send(1, message(1)) == []
@@ -249,7 +249,9 @@ def test_long_line_is_taken_in_slices_of_which_the_sender_hears_nothing(
 
 
 def test_nonsense_that_waits_in_line_is_its_senders_fault(lined_up: tuple[Client, Far]) -> None:
-    """What is taken in a later turn is nobody's request: the turn failed, and the daemon."""
+    """A put in line is applied in a later turn, outside of any request. Its error once failed that
+    turn, and ended the daemon.
+    """
     app, ordered = lined_up
     ordered.client.say(m.Put(ordered.stream, 42, 0, "", [message(42)]))
     assert ordered.client.goaway is not None
@@ -309,7 +311,7 @@ def test_line_is_forgotten_with_the_last_path(app: Client, ordered: Far) -> None
 
 
 def test_extras_go_with_their_records(app: Client, ordered: Far) -> None:
-    """The second of three has 1 ms left, and is gone when it is looked for."""
+    """The second of three has 1 ms left, and has expired when it is looked for."""
     extras: list[list[object]] = [[1, {m.EXTRA_EXPIRY_MS: 1}]]
     batch = [message(1), message(2), message(3)]
     ordered.client.say(m.Put(1, 1, 0, "Q", batch, extras))
@@ -342,7 +344,7 @@ def test_what_waits_in_line_is_forgotten_where_order_is_wanted_no_more(
 
 
 def test_rows_of_a_put_may_say_more_than_is_known(app: Client) -> None:
-    """They are rows that later versions may make longer: that must not end the daemon."""
+    """Later versions may make these rows longer: that must not end the daemon."""
     app.ask(m.QueueCreate, "R")
     far = opened(app, 0)
     far.client.say(m.Put(far.stream, 1, 0, "R", [message(1)], [[0, {}, "more"]]))
@@ -350,7 +352,7 @@ def test_rows_of_a_put_may_say_more_than_is_known(app: Client) -> None:
     assert app.bodies("R") == [b"1"]
 
 
-# -- how many a peer may have
+# -- how many streams a peer may have
 
 
 def stream_ids(manager: Manager) -> list[int]:
@@ -369,7 +371,7 @@ def test_oldest_stream_of_a_peer_gives_way_to_a_new_one(app: Client) -> None:
         far.send(1, message(number))
         far.client.hang_up()
     assert stream_ids(manager) == list(range(6, STREAMS_MAX + 6))
-    assert Far(manager).open(numbered(6))[0] == 1  # What is there is found again.
+    assert Far(manager).open(numbered(6))[0] == 1  # An existing stream is found again.
     other = Far(manager, "OTHER", b"O" * 16)
     other.open(b"O" * 16 + bytes(8))
     other.send(1, message(99))

@@ -1,4 +1,4 @@
-"""Refusals: an answer has their codes, and as many texts as a frame holds."""
+"""Refusals: an answer has all codes, and as many texts as a frame can hold."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from qmgrd.core.sessions.refusal_rows import TEXTS_MAX, shortened
 from tests.qmgrd.core.harness import Client, record
 
 MOST = 20_000  # elements of an array
-LEAST_FRAME_BYTES = 1024 * 1024 + 64 * 1024  # that a client must take
+LEAST_FRAME_BYTES = 1024 * 1024 + 64 * 1024  # that a client must accept
 LONG = Uid("O" * 64, 2**63 - 5)
 
 

@@ -1,4 +1,4 @@
-"""Deleting what the catalogue has. What a job removes behind it: test_drop.py."""
+"""Deletes queues and subscriptions. For the jobs that remove their messages see test_drop.py."""
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
@@ -9,7 +9,7 @@ from tests.qmgrd.core.pubsub import Hub
 
 
 def removed(client: Client, name: str) -> int:
-    """Remove *name* in a turn; return how many messages were on it."""
+    """Removes *name* in a turn; returns how many messages were on it."""
     counts: list[int] = []
 
     def remove(broker: Broker) -> None:

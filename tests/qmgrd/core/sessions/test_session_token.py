@@ -1,4 +1,4 @@
-"""Tokens: only the store's own resume a session, and none can be made of others."""
+"""Tokens: only a store's own tokens resume a session, and nobody can derive one from others."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Subscriptions come and go."""
+"""Subscriptions begin and end."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -24,7 +24,7 @@ def hub(store: AnyStore) -> Iterator[Hub]:
 
 
 def test_names_that_are_given_never_come_again(hub: Hub) -> None:
-    """C2, D9: two connections of one client have two; none is given again after any stop."""
+    """C2, D9: two connections of one client get two names; no name comes again after any stop."""
     seen: set[str] = set()
     for stop in (hub.crash, hub.restart, hub.crash):
         for client in (hub.manager.connect("same"), hub.manager.connect("same")):
@@ -36,7 +36,7 @@ def test_names_that_are_given_never_come_again(hub: Hub) -> None:
 
 
 def test_durable_name_is_the_same_after_reconnect_and_restart(hub: Hub) -> None:
-    """C3: who subscribes again goes on where it was."""
+    """C3: a client that subscribes again continues where it was."""
     row = hub.app.ask(m.Subscribe, "t", "B:late", "", {"redelivery_limit": 2})
     hub.publish("t", b"1")
     hub.restart()
@@ -80,7 +80,7 @@ def test_there_is_a_most_of_them() -> None:
 
 
 def test_filter_that_makes_topics_lead_to_too_many_branches_is_refused() -> None:
-    """Over a restart, too; and it is taken once others have ended."""
+    """Also after a restart; the filter is accepted once others have ended."""
     hub, taken, refused = Hub(limits={"match_visits_max": 64}), list[str](), set[int]()
 
     def fill() -> None:
@@ -106,7 +106,7 @@ def test_filter_that_makes_topics_lead_to_too_many_branches_is_refused() -> None
 
 
 def test_end_takes_all_along(hub: Hub) -> None:
-    """C23: what is ready, delayed, leased and parked."""
+    """C23: messages that are ready, delayed, leased and parked."""
     hub.subscribe("t", "A:a", redelivery_limit=0)
     hub.subscribe("t", "B:b")
     hub.publish("t", b"parked" * 1_000)
@@ -212,7 +212,7 @@ def test_unused_subscription_ends(hub: Hub) -> None:
     for _ in range(3):
         hub.manager.turn(3_600_000)
     hub.manager.rest()
-    with pytest.raises(RequestError, match="no subscription A:a"):
+    with pytest.raises(RequestError, match="subscription A:a does not exist"):
         hub.show("A:a")
     hub.empty()
 
@@ -234,7 +234,7 @@ def test_used_subscription_stays(hub: Hub) -> None:
 
 
 def test_who_was_here_at_a_crash_has_time_to_come_back(hub: Hub) -> None:
-    """Its last use is that of the crash, not that of when it came."""
+    """Its last use is the time of the crash, not the time when it connected."""
     hub.subscribe("t", "A:a", unused_expiry_ms=DAY_MS)
     hub.app.consume("A:a")
     for _ in range(100):
@@ -266,7 +266,7 @@ def test_gets_without_number_leave_no_timers(hub: Hub) -> None:
 
 
 def test_gets_without_number_start_no_jobs(hub: Hub) -> None:
-    """Something is parked, and nobody decided to send it."""
+    """Messages are parked, and nobody decided to send them."""
     hub.subscribe("t", "A:a", redelivery_limit=0)
     hub.publish("t", b"x")
     hub.park("A:a")
@@ -276,7 +276,7 @@ def test_gets_without_number_start_no_jobs(hub: Hub) -> None:
 
 
 def test_many_whose_connection_is_gone_end_over_several_turns() -> None:
-    """C17: else one turn is as long as they are many, and may overfill a small store."""
+    """C17: otherwise one turn would grow with their number, and might overfill a small store."""
     hub = Hub(limits={"turn_rows": 50})
     gone = hub.manager.connect("gone")
     names = [hub.subscribe("t", client=gone) for _ in range(50)]
@@ -293,7 +293,7 @@ def test_many_whose_connection_is_gone_end_over_several_turns() -> None:
 
 
 def test_those_of_before_a_crash_end_whatever_stops_again() -> None:
-    """C17: a start that ended all at once might never come up in a small store."""
+    """C17: a start that ended all of them at once might never succeed in a small store."""
     hub = Hub(limits={"turn_rows": 50})
     for _ in range(50):
         hub.subscribe("t")
@@ -309,7 +309,7 @@ def test_those_of_before_a_crash_end_whatever_stops_again() -> None:
 def test_many_who_are_back_at_once_do_not_take_all_jobs(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """C16: the others are sent what awaited them as soon as there is room for a job."""
+    """C16: the others receive what awaited them as soon as a job is free."""
     names = [hub.subscribe("t", f"S:{number}", redelivery_limit=0) for number in range(6)]
     hub.publish("t", b"x")
     for name in names:
@@ -326,7 +326,7 @@ def test_many_who_are_back_at_once_do_not_take_all_jobs(
 
 
 def test_who_is_back_while_what_awaited_it_before_is_still_sent_has_all() -> None:
-    """C16: what is asked for meanwhile is no part of the job that runs."""
+    """C16: a request that comes meanwhile is not part of the job that runs."""
     hub = Hub(limits={"turn_rows": 10})
     name = hub.subscribe("t", "S:s", redelivery_limit=0)
     hub.publish("t", *[b"%d" % number for number in range(60)])
@@ -337,7 +337,7 @@ def test_who_is_back_while_what_awaited_it_before_is_still_sent_has_all() -> Non
     (failed,) = there.delivered()
     jobs = hub.manager.turns.broker.jobs.running
     assert [job.row["target"] for job in jobs.values()] == ["returned"]
-    there.release(failed)  # Parked anew, which is none of the job's.
+    there.release(failed)  # Parked again, after the job began.
     there.hang_up()
     hub.app.ask(m.Republish, False, encode_uid(failed.uid))
     hub.manager.turn()
@@ -348,7 +348,7 @@ def test_who_is_back_while_what_awaited_it_before_is_still_sent_has_all() -> Non
 
 
 def test_interval_runs_from_when_the_topic_has_it(hub: Hub) -> None:
-    """C14: not from the first time that somebody looks."""
+    """C14: not from the first look at the schedule."""
     hub.manager.turn(5_000)
     hub.app.ask(m.TopicSet, "t", {"republish": "schedule", "republish_interval_ms": 1_000})
     name = hub.subscribe("t", "S:s", redelivery_limit=0)

@@ -1,4 +1,4 @@
-"""What counts as asked and not answered."""
+"""Requests count until they are answered."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a link brings and cannot be stored here (G18); networks of two are in tests/sim."""
+"""Link messages that cannot be stored here (G18); networks of two managers are in tests/sim."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ MADE: list[Manager] = []
 
 @pytest.fixture(autouse=True)
 def audited() -> Iterator[None]:
-    """Holds all that a test made against its store."""
+    """Checks everything that a test created against its store."""
     MADE.clear()
     yield
     for manager in MADE:
@@ -44,7 +44,7 @@ def manager_of(store: AnyStore | None = None, retries: int = 2) -> tuple[Client,
 
 
 def codes(sent: list[m.Message]) -> list[tuple[int, int]]:
-    """The ids that are held back, and why."""
+    """Returns the ids that are held back, and why."""
     return [(x.seq_id, x.code) for x in sent if type(x) is m.Blocked]
 
 
@@ -63,7 +63,7 @@ def inbound(app: Client) -> tuple[Any, ...]:
 
 
 def refuse(far: Far, times: int, queue: str = "NONE", batch: tuple[bytes, ...] = ()) -> None:
-    """Have what comes be refused so often."""
+    """Sends messages until they are refused *times* times."""
     for _ in range(times):
         assert codes(far.send(1, *(batch or (message(1),)), queue=queue))
 
@@ -121,7 +121,7 @@ def test_all_that_a_put_brings_is_given_up_together() -> None:
 
 
 def test_others_go_on_in_their_order_G18() -> None:
-    """They are stored while one is held back, and none of them again."""
+    """They are stored while one is held back, and not a second time."""
     app, far = manager_of(retries=1)
     for _ in range(2):
         far.send(1, message(1), message(2))
@@ -202,7 +202,7 @@ def member(seq_id: int, number: int, *, last: bool = False) -> bytes:
 
 @pytest.mark.parametrize("retries", [0, 3])
 def test_member_that_can_never_be_stored_does_not_stop_its_link(retries: int) -> None:
-    """Its number was met, or its group has ended: that is a dead letter at once."""
+    """Its number exists already, or its group has ended: it becomes a dead letter at once."""
     app, far = manager_of(retries=retries)
     assert far.send(1, member(1, 1), member(2, 2, last=True)) == []
     refused = {3: ErrorCode.GROUP_NUMBER_TAKEN, 4: ErrorCode.GROUP_ENDED}
@@ -213,7 +213,7 @@ def test_member_that_can_never_be_stored_does_not_stop_its_link(retries: int) ->
 
 
 def test_dead_letter_over_a_link_is_of_no_group_where_its_number_was_met() -> None:
-    """Else nobody could take it, and its link would be stopped for ever."""
+    """Otherwise nobody could store it, and its link would be stopped for ever."""
     app, far = manager_of()
     far.send(1, member(1, 1), member(2, 2))
     for seq_id in (3, 4):
@@ -273,11 +273,11 @@ def test_unsound_record_for_no_queue_is_no_dead_letter() -> None:
     assert app.bodies(DEAD_LETTERS) == []
 
 
-# -- once and only once
+# -- exactly once
 
 
 def test_dead_letter_that_is_sent_again_after_a_crash_is_not_doubled_G18(store: AnyStore) -> None:
-    """The receiver dies before it has told; what was a dead letter stays one, consumed or not."""
+    """The receiver dies before it has reported; a dead letter stays one, consumed or not."""
     app, far = manager_of(store, retries=1)
     refuse(far, 1)
     far.send(1, message(1), queue="NONE")
@@ -285,7 +285,7 @@ def test_dead_letter_that_is_sent_again_after_a_crash_is_not_doubled_G18(store: 
     app.manager.crash()
     app, far = app.manager.connect(), Far(app.manager)
     assert far.open()[:3] == [2, [], b"FAR" + (2).to_bytes(8, "big")]
-    app.ask(m.QueueCreate, "NONE")  # Even if it could be stored by now.
+    app.ask(m.QueueCreate, "NONE")  # Although it could be stored by now.
     assert far.send(1, message(1), queue="NONE") == []
     assert (app.bodies("NONE"), app.bodies(DEAD_LETTERS)) == ([], [b"1"])
     app.ack(*app.get(DEAD_LETTERS))
@@ -294,7 +294,7 @@ def test_dead_letter_that_is_sent_again_after_a_crash_is_not_doubled_G18(store: 
 
 
 def test_highest_id_held_may_be_a_dead_letters(store: AnyStore) -> None:
-    """The sender asks for its UID to see that the two stores belong together."""
+    """The sender asks for its UID to check that the two stores belong together."""
     app, far = manager_of(store, retries=1)
     refuse(far, 1)
     far.send(1, message(1), queue="NONE")
@@ -303,7 +303,7 @@ def test_highest_id_held_may_be_a_dead_letters(store: AnyStore) -> None:
 
 
 def test_message_of_which_a_copy_is_a_dead_letter_already_stays_with_its_sender() -> None:
-    """That copy may have come another way, from another queue: it is work of its own."""
+    """That copy may have come from another queue, by another way: it is separate work."""
     app, far = manager_of(retries=1)
     app.manager.fill(DEAD_LETTERS, message(1))
     refuse(far, 1)
@@ -337,7 +337,7 @@ def test_counts_outlive_a_connection() -> None:
 
 
 def test_ids_that_are_gone_at_the_sender_are_known_no_more() -> None:
-    """Expired meanwhile, for instance."""
+    """For example, because they expired meanwhile."""
     app, far = manager_of()
     refuse(far, 1, batch=(message(1), message(2)))
     far.send(1, b"", queue="")
@@ -347,7 +347,7 @@ def test_ids_that_are_gone_at_the_sender_are_known_no_more() -> None:
     assert app.bodies(DEAD_LETTERS) == []
 
 
-# -- what goes along
+# -- what moves with a message
 
 
 def test_dead_letter_expires_no_more_and_is_there_at_once() -> None:
@@ -401,10 +401,10 @@ def test_dead_letter_goes_to_its_queue_once_that_is_there_G18() -> None:
     assert (app.bodies("NONE"), app.bodies(DEAD_LETTERS)) == ([b"1"], [])
     app.manager.turn(60_001)
     app.manager.rest()
-    assert app.bodies("NONE") == []  # It has the time again that it had left.
+    assert app.bodies("NONE") == []  # Its remaining lifetime runs again.
 
 
-# -- what is told
+# -- reports
 
 
 def test_link_is_told_as_blocked_once_until_it_goes_on() -> None:

@@ -1,4 +1,4 @@
-"""Units of work: all of it or nothing, invisible until then, undone by whatever ends them."""
+"""Units of work: all or nothing, invisible until the commit, undone by any other end."""
 
 from collections.abc import Callable
 from itertools import pairwise, product
@@ -91,7 +91,7 @@ def test_uncommitted_get_is_not_had_by_others_G20(app: Client) -> None:
     assert bodies(unit.get("Q")) == [b"a"]
     other = app.manager.connect("other")
     assert bodies(other.get("Q", 9)) == [b"b"]
-    app.manager.turn(2 * app.manager.queue("Q").bounds.lease_ms)  # It has no deadline.
+    app.manager.turn(2 * app.manager.queue("Q").bounds.lease_ms)  # The lease has no deadline.
     other.get("Q", 9)
     assert not unit.commit()
     assert app.show("Q")["acked"] == 1
@@ -101,7 +101,7 @@ def test_uncommitted_get_is_not_had_by_others_G20(app: Client) -> None:
 def test_end_without_commit_undoes_puts_and_gets_in_place_G20(
     store: AnyStore, app: Client, end: End
 ) -> None:
-    """Order is priority, then arrival, as if nothing had been."""
+    """Order is by priority, then arrival, as if nothing had happened."""
     worker = app.manager.connect("worker")
     for priority in (4, 9, 4, 0):
         app.put("Q", b"old%d" % priority, priority=priority)
@@ -143,7 +143,7 @@ def test_commit_is_all_or_nothing_over_a_crash_G20(store: AnyStore, app: Client,
     app.send(unit.message())
     if when == "before":
         manager.advance(0)
-        manager.turns._apply(manager.now())  # All of it is done, and then it is lost.
+        manager.turns._apply(manager.now())  # The whole turn is done, and then lost.
     else:
         manager.turn()
     manager.crash()
@@ -181,7 +181,7 @@ BOUNDS: list[dict[str, Any]] = [
 
 
 def outcome(steps: list[Step], limits: dict[str, int], bounds: dict[str, Any], end: str) -> Any:
-    """Return what is said, counted and stored of puts within a unit and beside it."""
+    """Returns the answers, counts and messages of puts inside and outside of a unit."""
     app = limited(**limits)
     manager = app.manager
     app.ask(m.QueueAlter, "Q", bounds or {"depth_max": 10**6})
@@ -234,7 +234,7 @@ def test_plain_puts_are_held_and_committed_as_all_others_G20(
 def test_plain_puts_take_the_tight_loops(
     app: Client, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Else the test above would compare the slow ones with themselves."""
+    """Otherwise the test above would compare the slow loops with themselves."""
     app.ask(m.LinkCreate, "NYC", {"addresses": ["nyc:1"], "stopped": True})
     app.ask(m.QueueCreate, "F@NYC")
     unit = UnitOfWork(app)
@@ -258,7 +258,7 @@ def test_stamps_of_what_a_unit_takes_are_told_in_runs(app: Client) -> None:
 
 
 def test_own_uid_of_a_plain_put_that_is_held_is_a_duplicate_A12(app: Client) -> None:
-    """Its producer knows it from the answer, and may send it elsewhere."""
+    """Its producer knows the UID from the answer, and may send the message elsewhere."""
     UnitOfWork(app)
     _, ((_, timestamp, _),) = app.ask(m.UnitPut, 1, "Q", [record(b"x")] * 3)
     again = record(b"x", uid=("QM1", timestamp + 2))
@@ -373,7 +373,7 @@ def test_entry_is_not_lowered_by_a_backout_A13(store: AnyStore, app: Client) -> 
 
 
 def test_link_waits_for_a_unit_that_holds_its_message_A12(app: Client) -> None:
-    """Counted as stored it would be lost when the unit is backed out."""
+    """If it counted as stored, it would be lost when the unit is backed out."""
     far = Far(app.manager)
     far.open()
     unit = UnitOfWork(app)
@@ -434,7 +434,7 @@ def test_commit_of_a_unit_that_was_lost_is_answered_the_same_each_time(
         producer = Producer(again, b"%016d" % app.peer.number, True)
         again.send(commit._replace(stream=producer.stream))
         assert [x.code for x in producer.answer()] == [ErrorCode.UNIT_BACKED_OUT]
-        # Another unit of that number is not taken for the old one.
+        # A new unit with that number is not taken for the old one.
         again.ask(m.UnitBegin, commit.unit)
         again.send(commit._replace(stream=producer.stream))
         assert [x.code for x in producer.answer()] == [ErrorCode.UNIT_BACKED_OUT]
@@ -482,7 +482,7 @@ def test_full_store_leaves_a_unit_open_until_it_can_be_committed(app: Client) ->
 
 
 def test_gets_alone_are_committed_in_a_full_store(app: Client) -> None:
-    """They make room, which is what a full store asks for."""
+    """They free room, and a full store needs that."""
     app.put("Q", b"x")
     unit = UnitOfWork(app)
     unit.get("Q")
@@ -573,7 +573,7 @@ def test_full_queue_that_makes_room_does_so_for_what_it_takes_only(app: Client) 
     assert refused == [ErrorCode.DUPLICATE_MESSAGE, ErrorCode.RECORD_MALFORMED]
     assert app.bodies("Q") == [b"1", b"2"]
     unit.put("Q", b"3")
-    assert bodies(app.browse("Q")) == [b"1", b"2"]  # Who backs out has pushed nothing out.
+    assert bodies(app.browse("Q")) == [b"1", b"2"]  # A unit that is backed out evicts nothing.
     assert unit.commit() == []
     assert app.bodies("Q") == [b"2", b"3"]
 
@@ -587,7 +587,7 @@ def test_unit_may_not_hold_more_than_its_queue_may_have_G13(app: Client) -> None
     assert bodies(unit.get("Q")) == [b"1"]
     assert unit.commit() == []
     assert app.bodies("Q") == [b"3", b"4"]
-    assert app.bodies("SYSTEM.DEAD.LETTERS") == [b"2"]  # What it got made room, too.
+    assert app.bodies("SYSTEM.DEAD.LETTERS") == [b"2"]  # Its get made room, too.
 
 
 def test_commit_keeps_to_the_limit_where_all_else_is_leased_G13(app: Client) -> None:
@@ -663,7 +663,7 @@ def test_bytes_of_a_unit_are_bounded() -> None:
 
 @pytest.mark.parametrize("what", ["put", "get"])
 def test_rows_of_a_unit_are_bounded_by_those_of_long_bodies(what: str) -> None:
-    """A message of 40 KB has 11 of them, whether it comes or goes."""
+    """A message of 40 KB has 11 of them, whether it is put or got."""
     app = limited(rows_max=38)
     app.put("Q", *[bytes(40_000)] * 3)
     unit = UnitOfWork(app)
@@ -789,7 +789,7 @@ def test_unit_that_is_over_leaves_no_timer(app: Client) -> None:
 def test_what_a_unit_holds_is_settled_by_its_commit_only(
     app: Client, action: int, fields: dict[str, bytes]
 ) -> None:
-    """An ack by the old handle would have a backout bring back what is gone."""
+    """An ack with the old handle would delete a message that a backout then returned."""
     app.put("Q", b"x", **fields)
     unit = UnitOfWork(app)
     (found,) = unit.get("Q")
@@ -816,7 +816,7 @@ def test_handle_of_a_lease_that_is_over_is_no_part_of_a_unit(app: Client) -> Non
 
 
 def test_breaker_counts_what_units_do(app: Client) -> None:
-    """A backout is a failure, a commit ends the probing."""
+    """A backout is a failure; a commit ends the probing."""
     changes = {"breaker_percent": 50, "breaker_messages_min": 2, "breaker_pause_ms": 1_000}
     app.ask(m.QueueAlter, "Q", changes)
     app.put("Q", b"1", b"2", b"3")
@@ -834,7 +834,7 @@ def test_breaker_counts_what_units_do(app: Client) -> None:
     assert bodies(app.get("Q", 3)) == [b"2", b"3"]
 
 
-# -- overwhelming
+# -- large numbers
 
 
 def test_backout_of_as_many_gets_as_a_unit_may_have() -> None:
@@ -857,7 +857,7 @@ def test_backout_of_as_many_gets_as_a_unit_may_have() -> None:
 
 @pytest.mark.parametrize("end", [by_lost_connection, by_age])
 def test_a_hundred_units_end_in_slices(end: End) -> None:
-    """No turn brings back more than its share, whatever ends at once."""
+    """No turn returns more than its share, however many end at once."""
     app = limited()
     worker = app.manager.connect("worker")
     units = [UnitOfWork(worker, number) for number in range(1, 101)]
@@ -882,7 +882,7 @@ def test_a_hundred_units_end_in_slices(end: End) -> None:
 
 
 def full_and_small(directory: Path, map_bytes: int) -> Client:
-    """Return a client of a manager whose store takes no more."""
+    """Returns a client of a manager whose store is full."""
     app = Manager(LmdbStore(directory, map_bytes), store={"map_bytes": map_bytes}).connect()
     app.ask(m.QueueCreate, "Q")
     batch = [record(bytes(900), correlation_id=b"c%d" % number) for number in range(8)]
@@ -892,7 +892,7 @@ def full_and_small(directory: Path, map_bytes: int) -> Client:
 
 
 def test_commit_in_a_small_map_is_bounded_by_what_that_can_bear(tmp_path: Path) -> None:
-    """Else it would end the daemon: each row may take a page that is free only later."""
+    """Otherwise it would end the daemon: each row may need a page that is free only later."""
     app = full_and_small(tmp_path, 1 << 21)
     unit = UnitOfWork(app)
     found = app.get("Q", 200)
@@ -905,7 +905,7 @@ def test_commit_in_a_small_map_is_bounded_by_what_that_can_bear(tmp_path: Path) 
 
 
 def test_full_store_that_is_small_bears_the_end_of_many_units(tmp_path: Path) -> None:
-    """There is room above the mark for their counts, a slice at a time, but not for histories."""
+    """Above the mark it has room for their counts, a slice at a time, but not for history."""
     app = full_and_small(tmp_path, 1 << 21)
     manager = app.manager
     workers = [manager.connect("worker") for _ in range(20)]
