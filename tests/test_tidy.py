@@ -15,6 +15,7 @@ FUNCTION_STATEMENTS_MAX = 45  # without the docstring
 MODULE_LINES_MAX = (
     450  # A longer one may have two senses; nobody splits a module only to stay below.
 )
+TABLES = {"protocol/qmgr_protocol/messages.py"}  # one entry after the other, read one at a time
 PURE = ("qmgrd/qmgrd/core/", "protocol/qmgr_protocol/")
 BANNED_IN_PURE = {"asyncio", "lmdb", "os", "random", "socket", "threading", "time", "uvloop"}
 IMPORTED_ONCE = ("msgpack", "uvloop")
@@ -114,7 +115,7 @@ def set_by_hand(name: str, tree: ast.AST) -> Iterator[str]:
 
 def complaints(name: str, text: str) -> Iterator[str]:
     tree = ast.parse(text)
-    if (lines := len(text.splitlines())) > MODULE_LINES_MAX:
+    if (lines := len(text.splitlines())) > MODULE_LINES_MAX and name not in TABLES:
         yield f"{name}: {lines} lines, at most {MODULE_LINES_MAX}"
     for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -202,16 +203,19 @@ def test_each_error_code_is_in_the_protocol() -> None:
 
 
 def test_each_message_is_in_the_protocol() -> None:
-    module = import_module("qmgr_protocol.messages")
+    """The messages are the classes of the source, so that no import or decorator hides one."""
+    source = ast.parse((REPO / "protocol/qmgr_protocol/messages.py").read_text())
     messages = [
-        name
-        for name, value in vars(module).items()
-        if isinstance(value, type)
-        and hasattr(value, "_fields")
-        and value.__module__ == module.__name__
+        node.name
+        for node in source.body
+        if isinstance(node, ast.ClassDef) and "NamedTuple" in map(ast.unparse, node.bases)
     ]
-    assert messages
-    assert undocumented(messages) == []
+    declared = import_module("qmgr_protocol.messages").OPERATIONS
+    assert len(messages) == len(declared) >= 76, f"looked at {len(messages)} messages"
+    headings = re.findall(
+        r"^#### \d+ `(\w+)`", (REPO / "protocol/PROTOCOL.md").read_text(), re.MULTILINE
+    )
+    assert sorted(headings) == sorted(messages)
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,12 @@ from qmgr_protocol.errors import (
     RemoteProtocolError,
     StateViolation,
 )
-from qmgr_protocol.field import blobs
+from qmgr_protocol.field import ID_END, blobs
 from qmgr_protocol.frame import FrameDecoder, encode
 from qmgr_protocol.limits import CLIENT_NAME_MAX
 from qmgr_protocol.name import is_name
-from qmgr_protocol.states import Side, State, moves
+from qmgr_protocol.states import Side, State
+from qmgr_protocol.transitions import moves
 
 FRAME_MAX_LEAST_BYTES = 64 * 1024  # Nobody may ask for smaller frames; a welcome is never larger.
 STORE_ID_BYTES = 16
@@ -264,7 +265,7 @@ def _check_frame_max(greeting: m.Hello | m.Welcome) -> None:
 
 def refusal(unknown: m.OperationUnknown) -> m.Error | None:
     """Return the answer to a request of an unknown operation, or None where it has no id."""
-    if not unknown.request_id or unknown.request_id >= layout.ID_END:
+    if not unknown.request_id or unknown.request_id >= ID_END:
         return None
     return m.Error(
         unknown.request_id,

@@ -201,10 +201,14 @@ def _show(value: Any) -> str:
 _described(flag, "flag")
 _described(fraction, "float")
 _described(blobs, "array", of={"type": "binary"})
+ID_END, SEQ_END = 2**32, 2**63  # Ids of requests and streams, and those of messages, are below.
+ID = integer(1, ID_END - 1)
+SEQ = integer(1, SEQ_END - 1)
 U8 = integer(0, 2**8 - 1)
 U16 = integer(0, 2**16 - 1)
 U32 = integer(0, 2**32 - 1)
-U64 = integer(0, 2**63 - 1)  # What a signed reader can hold too.
+U64 = integer(0, 2**63 - 1)  # Signed integers of 64 bits can hold it too.
 TEXT = text(1_024)
-NAME = text(1_024)  # Long enough to be answered by NAME_INVALID, which says what a name is.
+NAME = text(1_024)  # Long enough that NAME_INVALID answers a longer name, and says what a name is.
+LONG_TEXT = text(4_096)
 SCALAR = optional(either(flag, integer(-(2**63), 2**63 - 1), fraction, TEXT))

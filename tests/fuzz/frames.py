@@ -10,7 +10,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.codec import pack
 from qmgr_protocol.frame import LENGTH, encode
 from qmgr_protocol.record import Fields, Uid
-from qmgr_protocol.states import FROM_DIALLER
+from qmgr_protocol.transitions import FROM_DIALLER
 
 STORE_IDS = (b"S" * 16, b"T" * 16, bytes(16))
 PRODUCERS = (b"p" * 16, b"q" * 16)
@@ -263,7 +263,7 @@ class Maker:
                 uid,
                 expiry_ms=rng.choice((0, 0, 0, 1, 1_000, 2**63 - 1)),
                 flags=rng.choice((0, 0, 0, rng.randrange(16))),
-                delay_ms=rng.choice((0, 0, 0, 1, 1_000, m.DELAY_MAX_MS)),
+                delay_ms=rng.choice((0, 0, 0, 1, 1_000, record.DELAY_MAX_MS)),
             )
         )
         return self.damaged(data) if rng.random() < 0.1 else data
@@ -281,7 +281,7 @@ class Maker:
             return settle
         return settle._replace(
             unit=rng.choice((0, self._unit())),
-            delay_ms=rng.choice((-1, 0, 1, m.DELAY_MAX_MS)),
+            delay_ms=rng.choice((-1, 0, 1, record.DELAY_MAX_MS)),
             lease_ms=rng.choice((0, 1, m.LEASE_MAX_MS)),
             reason=rng.choice(("", "R", "x" * 64)),
             text=rng.choice(("", "why", "x" * 1_000)),

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from qmgr_protocol import layout
 from qmgr_protocol import messages as m
-from qmgr_protocol.states import EITHER, FROM_DIALLER, QUEUE_MANAGER_ONLY, Side
+from qmgr_protocol.messages import OPERATIONS as DECLARED
+from qmgr_protocol.operation import Role
 from tests.fuzz.frames import EDGES, Maker
 
 NAMES = (
@@ -59,10 +59,9 @@ _OWN: dict[str, Sequence[Any]] = {
 }
 _DESTRUCTIVE = (m.QueueDelete, m.QueuePurge)
 OPERATIONS = tuple(
-    sorted(
-        FROM_DIALLER - EITHER - {kind for side, kind in QUEUE_MANAGER_ONLY if side is Side.DIALLER},
-        key=lambda kind: layout.NUMBERS[kind],
-    )
+    found.kind
+    for _, found in sorted(DECLARED.items())
+    if found.request is not None and found.dialler is Role.ANY
 )
 
 

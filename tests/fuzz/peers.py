@@ -7,7 +7,7 @@ from qmgr_protocol import layout
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RemoteProtocolError
 from qmgr_protocol.frame import FrameDecoder, encode
-from qmgr_protocol.states import EITHER, FROM_DIALLER, FROM_LISTENER
+from qmgr_protocol.transitions import FROM_DIALLER, FROM_LISTENER
 from qmgrd.core.context.context import Dial
 from qmgrd.core.peer import Peer, goodbye
 from tests.fuzz.frames import EDGES, STORE_IDS, Maker, deep_frame
@@ -20,7 +20,7 @@ FLOODS = (m.Get, m.Consume, m.Cancel, m.Credit, m.QueuePurge, m.Browse, m.Ping, 
 class Hostile:
     """A client over whose connection anything may come, most of it in good form."""
 
-    hears: frozenset[type[Any]] = frozenset(FROM_LISTENER | EITHER | {m.Welcome, m.Goaway})
+    hears: frozenset[type[Any]] = frozenset(FROM_LISTENER | {m.Welcome, m.Goaway})
 
     def __init__(
         self, manager: Manager, number: int, maker: Maker, *, dial: Dial | None = None
@@ -125,7 +125,7 @@ class FarStore:
 class FarEnd(Hostile):
     """The queue manager at the other end of a link, which commits what it likes."""
 
-    hears = frozenset(FROM_DIALLER | EITHER | {m.Hello, m.Goaway})
+    hears = frozenset(FROM_DIALLER | {m.Hello, m.Goaway})
 
     def __init__(
         self, manager: Manager, number: int, maker: Maker, dial: Dial, store: FarStore

@@ -12,8 +12,10 @@ from qmgr_protocol.errors import ErrorClass, ErrorCode
 from qmgr_protocol.field import description_of
 from qmgr_protocol.frame import FRAME_MAX_BYTES_BEFORE_HELLO, LENGTH
 from qmgr_protocol.limits import CLIENT_NAME_MAX
+from qmgr_protocol.messages import OPERATIONS
 from qmgr_protocol.name import NAME_MAX
-from qmgr_protocol.states import QUEUE_MANAGER_ONLY, TRANSITIONS, Side
+from qmgr_protocol.states import Side
+from qmgr_protocol.transitions import QUEUE_MANAGER_ONLY, TRANSITIONS
 from qmgrd.core import peer
 from qmgrd.core.queue import notes
 from qmgrd.core.queue.facts import BUILT_IN
@@ -71,7 +73,7 @@ def spec() -> dict[str, Any]:
                 [side.value, kind.__name__] for side, kind in QUEUE_MANAGER_ONLY
             ),
             "messages": [
-                _message(number, kind) for number, kind in sorted(layout.OPERATIONS.items())
+                _message(number, found.kind) for number, found in sorted(OPERATIONS.items())
             ],
             "error_classes": [
                 {"number": int(each), "name": each.word, "meaning": each.means}

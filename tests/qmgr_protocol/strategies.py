@@ -107,7 +107,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "group_id": st.sampled_from([b"", b"g" * 24]),
     "uid": st.binary(max_size=72),
     "delayed": st.booleans(),
-    "delay_ms": st.integers(m.DELAY_OF_QUEUE, m.DELAY_MAX_MS),
+    "delay_ms": st.integers(m.DELAY_OF_QUEUE, DELAY_MAX_MS),
     "reason": TEXTS,
     "target": NAMES,
     "rate": U32,

@@ -10,7 +10,8 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.connection import JOINED_MAX_BYTES, Connection, LivenessExpired, refusal
 from qmgr_protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from qmgr_protocol.frame import LENGTH, encode
-from qmgr_protocol.states import QUEUE_MANAGER_ONLY, TRANSITIONS, Side, State
+from qmgr_protocol.states import Side, State
+from qmgr_protocol.transitions import QUEUE_MANAGER_ONLY, TRANSITIONS
 from tests.qmgr_protocol.golden import MESSAGES as GOLDEN
 from tests.qmgr_protocol.golden import STORE_ID
 from tests.qmgr_protocol.strategies import MESSAGES, chunked, messages_of, mutated_arrays

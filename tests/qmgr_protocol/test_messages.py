@@ -1,4 +1,4 @@
-"""What the messages are; how they travel is told in test_layout.py and by the golden vectors."""
+"""The messages. test_layout.py and the golden vectors show how they travel."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ import pytest
 
 from qmgr_protocol import layout
 from qmgr_protocol import messages as m
+from qmgr_protocol.errors import FieldInvalid
 
 
 def test_handle_and_delivery_head_have_the_sizes_of_the_protocol() -> None:
@@ -37,3 +38,47 @@ def test_operation_unknown_says_which() -> None:
         99,
         41,
     )
+
+
+def test_empty_session_is_left_out() -> None:
+    """An older peer sends none, and is sent none that it does not know."""
+    for message in (m.Hello(m.MAGIC, 1, 1, "client", "a"), m.Welcome(1, "QM1", b"S" * 16, 1)):
+        array = layout.to_array(message)
+        assert len(array) == len(message)
+        assert layout.parse(list(array)) == message
+        resumed = message._replace(session=b"secret")
+        assert layout.to_array(resumed) == (*array, b"secret")
+        assert layout.parse([*array, b"secret"]) == resumed
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        (m.HistoryRead(1, -1), r"HistoryRead\.after: "),
+        (m.HistoryRead(1, 0, 2**63), r"HistoryRead\.until: "),
+        (m.HistoryRead(1, 0, 0, 2**32), r"HistoryRead\.bytes_max: "),
+        (m.CursorCommit(1, 7, 1), r"CursorCommit\.cursor: "),  # type: ignore[arg-type]
+        (m.CursorCommit(1, "A", 2**63), r"CursorCommit\.position: "),
+        (m.CursorDelete(1, 7), r"CursorDelete\.cursor: "),  # type: ignore[arg-type]
+        (m.Subscribe(1, 7), "Subscribe.topic: 7 is not text"),  # type: ignore[arg-type]
+        (m.Subscribe(1, "a", "", "x" * 4_097), r"Subscribe\.where: .* at most 4,?096"),
+        (m.Subscribe(1, "a", "", "", {"depth_max": {}}), "under 'depth_max'"),
+        (m.SubscriptionList(1, "", 0), r"SubscriptionList\.limit: 0 is not an integer from 1 to"),
+        (m.SubscriptionList(1, "", 1_001), r"SubscriptionList\.limit: 1001 is not"),
+        (m.TopicDelete(1, "a", 1), r"TopicDelete\.retained: "),  # type: ignore[arg-type]
+        (m.TopicLacks(1, b"u" * 73), r"TopicLacks\.uid: "),
+        (m.RepublishList(1, [7]), r"RepublishList\.after: "),
+        (m.RepublishList(1, [7, 2**32]), r"RepublishList\.after: "),
+        (m.Republish(1, subscriptions=["a"] * 1_001), r"Republish\.subscriptions: "),
+        (m.Republish(1, rate=2**32), r"Republish\.rate: "),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, tuple) else "",
+)
+def test_field_out_of_range_is_refused_with_its_name(message: Any, why: str) -> None:
+    with pytest.raises(FieldInvalid, match=why):
+        layout.parse(list(layout.to_array(message)))
+
+
+def test_place_in_the_list_of_parked_publications_is_accepted_as_it_was_answered() -> None:
+    message = m.RepublishList(1, [2**63 - 1, 2**32 - 1])
+    assert layout.parse(list(layout.to_array(message))) == message

@@ -9,23 +9,18 @@ from typing import Any
 
 import pytest
 
-from qmgr_protocol import codec, layout
+from qmgr_protocol import codec
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import FRAME_MAX_LEAST_BYTES
 from qmgr_protocol.errors import ErrorClass, ErrorCode
 from qmgr_protocol.frame import FRAME_MAX_BYTES_BEFORE_HELLO
 from qmgr_protocol.limits import QUEUE_ATTRIBUTES as ATTRS
 from qmgr_protocol.limits import SUBSCRIPTION_ATTRIBUTES, TOPIC_ATTRIBUTES, Attribute
+from qmgr_protocol.messages import OPERATIONS
 from qmgr_protocol.record import encode_uid
-from qmgr_protocol.states import (
-    FROM_DIALLER,
-    FROM_LISTENER,
-    QUEUE_MANAGER_ONLY,
-    TRANSITIONS,
-    Side,
-    State,
-)
+from qmgr_protocol.states import Side, State
 from qmgr_protocol.topic import filter_of, fits, levels_of
+from qmgr_protocol.transitions import FROM_DIALLER, FROM_LISTENER, QUEUE_MANAGER_ONLY, TRANSITIONS
 from qmgrd.core.catalogue import topics
 from qmgrd.core.layout.bounds import Bounds
 from tests.qmgr_protocol.talk import dissected, talk
@@ -57,7 +52,7 @@ HEADINGS = [re.match(r"(\d+) `(\w+)` \((.*)\)", part) for part in MESSAGES]
 
 def test_each_message_has_its_part() -> None:
     found = {int(heading[1]): heading[2] for heading in HEADINGS if heading}
-    assert found == {number: kind.__name__ for number, kind in layout.OPERATIONS.items()}
+    assert found == {number: found.kind.__name__ for number, found in OPERATIONS.items()}
 
 
 @pytest.mark.parametrize("part", MESSAGES, ids=lambda part: part.split("`")[1])

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from qmgr_protocol import layout
 from qmgr_protocol import messages as m
 from qmgr_protocol.frame import FrameDecoder
+from qmgr_protocol.messages import OPERATIONS
 from qmgr_proxy.proxy import ProxyConnection, Way
 
 FRAME_MAX_BYTES = 1 << 30  # Each end has looked at the length.
@@ -49,9 +50,10 @@ class Tap:
             decoder = self._decoders[number, way] = FrameDecoder(FRAME_MAX_BYTES)
         decoder.feed(data)
         for array, size in decoder.drain():
-            kind = layout.OPERATIONS.get(array[0])
-            if kind is None:
+            found = OPERATIONS.get(array[0])
+            if found is None:
                 continue
+            kind = found.kind
             self.frames[kind] += 1
             self.frame_bytes[kind] += size
             if kind is m.Put:

@@ -17,7 +17,7 @@ from qmgr_client.message import Message
 from qmgr_client.outgoing import Outgoing, PutResult
 from qmgr_client.selection import SelectionOrUid
 from qmgr_protocol import messages as m
-from qmgr_protocol.layout import ID_END
+from qmgr_protocol.field import ID_END
 
 
 class Groups:

@@ -11,6 +11,7 @@ from qmgr_client.outgoing import delay_until
 from qmgr_client.sansio.settles import PLAIN, Terms
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.record import DELAY_MAX_MS
 
 
 class Settling:
@@ -67,7 +68,7 @@ class Settling:
             if delay_ms is not None:
                 text = "delay_ms and retry_at are both given: one says it all"
                 raise RequestError(ErrorCode.VALUE_INVALID, text)
-            delay_ms = min(delay_until(retry_at, datetime.now(UTC), "retry_at"), m.DELAY_MAX_MS)
+            delay_ms = min(delay_until(retry_at, datetime.now(UTC), "retry_at"), DELAY_MAX_MS)
         delay_ms = m.DELAY_OF_QUEUE if delay_ms is None else in_ms("delay_ms", delay_ms)
         action = m.RELEASE if failed else m.RETURN
         await self._settle("release", message, action, Terms(delay_ms, 0, reason, text))

@@ -11,7 +11,7 @@ from qmgr_client.sansio.settles import Settles
 from qmgr_client.sansio.unanswered import Unanswered
 from qmgr_client.sansio.units import Units
 from qmgr_protocol import messages as m
-from qmgr_protocol.layout import ID_END
+from qmgr_protocol.field import ID_END
 
 
 class Agenda:

@@ -25,8 +25,7 @@ from qmgr_client.sansio.events import Events, ProducerLost, PutDone
 from qmgr_client.sansio.units import Commit, Units, backed_out
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import CommitOutOfRange, ErrorCode, FieldInvalid, RequestError
-from qmgr_protocol.field import U32, U64, array, integer, row, text
-from qmgr_protocol.layout import ID_END
+from qmgr_protocol.field import ID_END, U32, U64, array, integer, row, text
 from qmgr_protocol.record import Uid, own_bytes, too_large_text
 
 BATCH_MESSAGES_MAX = 1_000

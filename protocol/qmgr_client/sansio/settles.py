@@ -19,7 +19,7 @@ from qmgr_client.sansio.taken_back import TakenBack
 from qmgr_client.sansio.units import Unit, Units, backed_out
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_protocol.layout import ID_END
+from qmgr_protocol.field import ID_END
 
 BATCH_HANDLES_MAX = 1_000  # A frame may carry more; its answer must list the exceptions of all.
 

@@ -21,7 +21,8 @@ from qmgr_client.sansio.events import Events, PutDone
 from qmgr_client.sansio.taken_back import TakenBack
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError
-from qmgr_protocol.layout import ID_END, check_reply
+from qmgr_protocol.field import ID_END
+from qmgr_protocol.layout import check_reply
 from qmgr_protocol.record import Uid
 
 # The refusals of a commit that tell that its unit is gone.

@@ -1,104 +1,29 @@
-"""What each operation may add to the store. No operation without an entry: a test holds the table
-to that. The one place that refuses what would grow a full store is :func:`check`, before the
-operation's noun sees it.
+"""Refuses a request that would grow a full store, before its handler sees it.
 
-What exists already is only opened again, whatever the store has room for: so applications that
-declare their queue, or resume their producer, can go on and make room. Operations that store
-message by message ask for room themselves, so that ids stay in step.
+Each request declares in qmgr_protocol.messages what it may add to the store.
+
+A request that opens something that exists is accepted, however full the store is. So an application
+can declare its queue, or resume its producer, and then make room. Requests that store message by
+message ask for room themselves, so that ids stay in step.
 """
 
 from collections.abc import Callable
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import RequestError
-from qmgrd.core.sessions.settle_part import SettlePart
+from qmgr_protocol.messages import OPERATIONS
+from qmgr_protocol.operation import Growth
 
 if TYPE_CHECKING:
     from qmgrd.core.broker import Broker
 
-ROWS_BYTES = 1024  # of what an operation adds, in addition to twice its own size
-
-
-class Growth(Enum):
-    """What an operation may do to the store."""
-
-    NOTHING = "nothing"  # It reads or removes, or writes a row again at its size.
-    OPERATES = "operates"  # It adds a row, or makes one longer, that is needed to make room.
-    ADDS = "adds"  # It adds rows.
-    ITSELF = "itself"  # Its noun asks for room.
-
+ROWS_BYTES = 1024  # of what a request adds, in addition to twice its own size
 
 GROWTH: dict[type[Any], Growth] = {
-    m.Cancel: Growth.NOTHING,
-    m.ProducerOpen: Growth.OPERATES,  # Units of work that only get need one to commit.
-    m.Put: Growth.ITSELF,
-    m.Get: Growth.NOTHING,
-    m.Consume: Growth.NOTHING,
-    m.Credit: Growth.NOTHING,
-    m.Settle: Growth.NOTHING,
-    SettlePart: Growth.NOTHING,
-    m.UnitBegin: Growth.NOTHING,
-    m.UnitPut: Growth.ITSELF,
-    m.UnitCommit: Growth.ITSELF,
-    m.UnitBackout: Growth.NOTHING,
-    m.GroupNew: Growth.NOTHING,
-    m.ReaderClose: Growth.NOTHING,
-    m.GroupList: Growth.NOTHING,
-    m.GroupShow: Growth.NOTHING,
-    m.GroupAlter: Growth.OPERATES,
-    m.Browse: Growth.NOTHING,
-    m.QueueCreate: Growth.ADDS,
-    m.QueueAlter: Growth.OPERATES,
-    m.QueueDelete: Growth.OPERATES,
-    m.QueueList: Growth.NOTHING,
-    m.QueueShow: Growth.NOTHING,
-    m.QueuePurge: Growth.OPERATES,
-    m.QueueMove: Growth.OPERATES,
-    m.AsideList: Growth.NOTHING,
-    m.AsideRetry: Growth.NOTHING,
-    m.AsideDrop: Growth.NOTHING,  # It removes an item for the job that it may start.
-    m.JobList: Growth.NOTHING,
-    m.JobShow: Growth.NOTHING,
-    m.JobCancel: Growth.NOTHING,
-    m.LinkOpen: Growth.ITSELF,  # once it knows that the peer may know whether its stream exists
-    m.CommitAsk: Growth.NOTHING,
-    m.LinkFetch: Growth.NOTHING,
-    m.LinkCreate: Growth.ADDS,
-    m.LinkAlter: Growth.OPERATES,
-    m.LinkDelete: Growth.OPERATES,
-    m.LinkList: Growth.NOTHING,
-    m.LinkShow: Growth.NOTHING,
-    m.LinkStart: Growth.NOTHING,
-    m.LinkStop: Growth.NOTHING,
-    m.LinkAllow: Growth.ADDS,
-    m.LinkDisallow: Growth.NOTHING,
-    m.TemplateSet: Growth.ADDS,
-    m.TemplateDelete: Growth.NOTHING,
-    m.TemplateList: Growth.NOTHING,
-    m.Subscribe: Growth.ADDS,
-    m.Unsubscribe: Growth.OPERATES,
-    m.SubscriptionList: Growth.NOTHING,
-    m.SubscriptionHealthy: Growth.OPERATES,
-    m.TopicSet: Growth.ADDS,
-    m.TopicDelete: Growth.NOTHING,
-    m.TopicList: Growth.NOTHING,
-    m.TopicShow: Growth.NOTHING,
-    m.TopicLacks: Growth.NOTHING,
-    m.RepublishList: Growth.NOTHING,
-    m.Republish: Growth.OPERATES,
-    m.HistoryRead: Growth.NOTHING,
-    m.HistoryShow: Growth.NOTHING,
-    m.CursorCommit: Growth.ADDS,
-    m.CursorDelete: Growth.NOTHING,
-    m.Status: Growth.NOTHING,
-    m.Snapshot: Growth.NOTHING,
-    m.ConnectionList: Growth.NOTHING,
-    m.ConnectionClose: Growth.NOTHING,
+    found.kind: found.request.growth for found in OPERATIONS.values() if found.request is not None
 }
-
 GROWING = frozenset(
     kind for kind, growth in GROWTH.items() if growth in (Growth.ADDS, Growth.OPERATES)
 )
@@ -138,7 +63,7 @@ def _has_cursor(broker: "Broker", message: m.CursorCommit) -> bool:
     return message.cursor in broker.context.journal.cursors
 
 
-# What an operation does to what exists already.
+# How a request for something that exists grows the store, and whether that exists.
 _KNOWN: dict[type[Any], tuple[Growth, _Exists]] = {
     m.ProducerOpen: (Growth.NOTHING, _has_producer),
     m.QueueCreate: (Growth.NOTHING, _has_queue),
@@ -152,7 +77,7 @@ _KNOWN: dict[type[Any], tuple[Growth, _Exists]] = {
 
 
 def check(broker: "Broker", message: Any) -> None:
-    """Take the room that *message*, one of :data:`GROWING`, may need.
+    """Takes the room that *message*, one of :data:`GROWING`, may need.
 
     Raises:
         RequestError: STORE_FULL.

@@ -7,7 +7,8 @@ from qmgr_client.message import Home, Message, decode
 from qmgr_client.sansio.settles import Settles, Terms
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError
-from qmgr_protocol.layout import ID_END
+from qmgr_protocol.field import ID_END
+from qmgr_protocol.record import DELAY_MAX_MS
 from tests.qmgr_client.scripted import STORE, Scripted, delivery
 
 HOME = Home(STORE, 1)
@@ -201,7 +202,7 @@ def test_release_is_sent_again_with_its_terms() -> None:
     "terms",
     [
         Terms(delay_ms=-2),
-        Terms(delay_ms=m.DELAY_MAX_MS + 1),
+        Terms(delay_ms=DELAY_MAX_MS + 1),
         Terms(reason="x" * 65),
         Terms(text="x" * 1_001),
         Terms(lease_ms=m.LEASE_MAX_MS + 1),

@@ -10,9 +10,10 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core.growth import GROWING, GROWTH, Growth
+from qmgr_protocol.operation import Growth, Right
+from qmgrd.core.growth import GROWING, GROWTH
 from qmgrd.core.limits.room import mark_of
-from qmgrd.core.requests.rights import RIGHTS, Right
+from qmgrd.core.requests.rights import RIGHTS
 from qmgrd.store.lmdb_store import LmdbStore
 from qmgrd.verify.verify import verify
 from tests.growing import FILLING, LIMITS, REQUESTS, grouped, heavy, prepare
@@ -24,10 +25,6 @@ MAP_BYTES = 16 << 20  # the smallest map that is shown to survive everything
 ATTEMPTS = 5_000
 OPERATIONS = 100  # of a kind that rewrites its rows: no number of them fills the store
 PEER = b"P" * 16
-
-
-def test_table_has_each_request_and_nothing_else() -> None:
-    assert set(GROWTH) == set(RIGHTS)
 
 
 def test_each_operation_that_may_grow_the_store_has_a_filler() -> None:

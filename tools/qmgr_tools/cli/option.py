@@ -15,9 +15,9 @@ import typer
 
 from qmgr_config.units import ms_text, parse_bytes, parse_ms, shown
 from qmgr_protocol import group_id
-from qmgr_protocol.messages import DELAY_MAX_MS, LEASE_MAX_MS, WAIT_MAX_MS
+from qmgr_protocol.messages import LEASE_MAX_MS, WAIT_MAX_MS
 from qmgr_protocol.name import NAME_MAX, is_name
-from qmgr_protocol.record import TIMESTAMP_MAX, Uid
+from qmgr_protocol.record import DELAY_MAX_MS, TIMESTAMP_MAX, Uid
 from qmgr_tools.cli.failure import usage
 
 NUMBER_MAX = 2**63 - 1  # that the protocol has

@@ -10,7 +10,7 @@ from typing import Any
 
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_protocol.layout import SEQ_END
+from qmgr_protocol.field import SEQ_END
 from qmgr_protocol.messages import Error, Ok
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context

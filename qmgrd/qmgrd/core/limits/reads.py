@@ -1,35 +1,24 @@
-"""Requests that only read: which may have a long answer, and which die with their connection."""
+"""Requests that only read, as their declarations in qmgr_protocol.messages say."""
 
+from collections.abc import Callable
 from typing import Any
 
-from qmgr_protocol import messages as m
+from qmgr_protocol.messages import OPERATIONS
+from qmgr_protocol.operation import RequestTraits, Right
 
-_SHORT: frozenset[type[Any]] = frozenset(
-    {m.Status, m.QueueShow, m.JobShow, m.LinkShow, m.HistoryShow}
-)
 
-# Their answers may be up to a frame long, so they wait while there is no room for that.
-LONG: frozenset[type[Any]] = frozenset(
-    {
-        m.Browse,
-        m.HistoryRead,
-        m.QueueList,
-        m.TemplateList,
-        m.LinkList,
-        m.JobList,
-        m.GroupList,
-        m.GroupShow,
-        m.SubscriptionList,
-        m.TopicList,
-        m.TopicShow,
-        m.TopicLacks,
-        m.RepublishList,
-        m.ConnectionList,
-        m.AsideList,
-    }
-)
+def _requests(has: Callable[[RequestTraits], bool]) -> frozenset[type[Any]]:
+    return frozenset(
+        found.kind
+        for found in OPERATIONS.values()
+        if found.request is not None and has(found.request)
+    )
 
-READS = LONG | _SHORT
 
-# Nobody hears their answers once the connection is gone, and nothing else comes of them.
-DROPPED = READS | {m.Get, m.Consume, m.Credit, m.Cancel, m.ReaderClose}
+READS = _requests(lambda traits: traits.right in (Right.SHOW, Right.BROWSE))
+
+# Their answers may be up to a frame long, so they wait until there is room for that.
+LONG = _requests(lambda traits: traits.is_long)
+
+# Once the connection is closed, nobody receives their answers, and they have no other effect.
+DROPPED = _requests(lambda traits: traits.is_dropped)

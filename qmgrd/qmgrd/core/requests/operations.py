@@ -1,7 +1,7 @@
-"""Which noun answers which message of a client, an operator or a link."""
+"""The handler of each request of a client, an operator or a link."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from qmgr_protocol import messages as m
 from qmgrd.core.requests.aside import AsideAdmin
@@ -18,99 +18,121 @@ from qmgrd.core.sessions.settle_part import SettlePart
 if TYPE_CHECKING:
     from qmgrd.core.broker import Broker
 
-
-def operations(broker: "Broker") -> dict[type[Any], Callable[[Session, Any], None]]:
-    """Return what is done with each message, but for those that answer a link."""
-    context, catalogue = broker.context, broker.catalogue
-    admin, delivery, streams = broker.admin, broker.delivery, broker.streams
-    templates = TemplateAdmin(context, catalogue, broker.template_pass)
-    jobs = JobAdmin(context, catalogue, broker.jobs)
-    aside = AsideAdmin(Parts(context, catalogue, broker.jobs))
-    groups = GroupAdmin(context, catalogue, broker.dead_letters)
-    return {
-        m.Put: streams.put,
-        m.Settle: broker.settlements.settle,
-        SettlePart: broker.settlements.settle_part,
-        m.UnitBegin: broker.units.begin,
-        m.UnitPut: broker.units.put,
-        m.UnitCommit: streams.commit,
-        m.UnitBackout: broker.units.backout,
-        m.Credit: delivery.credit,
-        m.Consume: delivery.consume,
-        m.Get: delivery.get,
-        m.Cancel: delivery.cancel,
-        m.ProducerOpen: streams.open_producer,
-        m.Browse: admin.browse,
-        m.QueueCreate: admin.queue_create,
-        m.QueueAlter: admin.queue_alter,
-        m.QueueDelete: admin.queue_delete,
-        m.QueueList: admin.queue_list,
-        m.QueueShow: admin.queue_show,
-        m.QueuePurge: jobs.queue_purge,
-        m.QueueMove: jobs.queue_move,
-        m.GroupNew: groups.group_new,
-        m.GroupList: groups.group_list,
-        m.GroupShow: groups.group_show,
-        m.GroupAlter: groups.group_alter,
-        m.ReaderClose: delivery.reader_close,
-        m.JobList: jobs.job_list,
-        m.JobShow: jobs.job_show,
-        m.JobCancel: jobs.job_cancel,
-        m.TemplateSet: templates.template_set,
-        m.TemplateDelete: templates.template_delete,
-        m.TemplateList: templates.template_list,
-        m.Status: admin.status,
-        m.AsideList: aside.aside_list,
-        m.AsideRetry: aside.aside_retry,
-        m.AsideDrop: aside.aside_drop,
-        m.Snapshot: admin.snapshot,
-        m.ConnectionList: broker.connections.connection_list,
-        m.ConnectionClose: broker.connections.connection_close,
-        **_of_topics(TopicAdmin(context, catalogue, broker.jobs, broker.subscriptions)),
-        **_of_history(HistoryAdmin(context)),
-        **_of_links(broker),
-    }
+Kind = TypeVar("Kind", bound=m.Request | SettlePart)
+Handler: TypeAlias = Callable[[Session, Any], None]
+_Row: TypeAlias = tuple[type[Any], Handler]
 
 
-def _of_links(broker: "Broker") -> dict[type[Any], Callable[[Session, Any], None]]:
+def row(kind: type[Kind], handler: Callable[[Session, Kind], None]) -> _Row:
+    """Returns the row of the table for *kind*: type checkers know that *handler* accepts it."""
+    return kind, handler
+
+
+def operations(broker: "Broker") -> dict[type[Any], Handler]:
+    """Returns the table of handlers, by kind of request."""
+    return dict(_rows(broker))
+
+
+def _rows(broker: "Broker") -> Iterator[_Row]:
+    yield from _of_messages(broker)
+    yield from _of_queues(broker)
+    yield from _of_groups(GroupAdmin(broker.context, broker.catalogue, broker.dead_letters))
+    yield from _of_topics(broker)
+    yield from _of_history(HistoryAdmin(broker.context))
+    yield from _of_links(broker)
+    yield from _of_operators(broker)
+
+
+def _of_messages(broker: "Broker") -> Iterator[_Row]:
+    delivery, streams, units = broker.delivery, broker.streams, broker.units
+    yield row(m.ProducerOpen, streams.open_producer)
+    yield row(m.Put, streams.put)
+    yield row(m.UnitBegin, units.begin)
+    yield row(m.UnitPut, units.put)
+    yield row(m.UnitCommit, streams.commit)
+    yield row(m.UnitBackout, units.backout)
+    yield row(m.Get, delivery.get)
+    yield row(m.Consume, delivery.consume)
+    yield row(m.Credit, delivery.credit)
+    yield row(m.Cancel, delivery.cancel)
+    yield row(m.ReaderClose, delivery.reader_close)
+    yield row(m.Settle, broker.settlements.settle)
+    yield row(SettlePart, broker.settlements.settle_part)
+    yield row(m.Browse, broker.admin.browse)
+
+
+def _of_queues(broker: "Broker") -> Iterator[_Row]:
+    admin = broker.admin
+    jobs = JobAdmin(broker.context, broker.catalogue, broker.jobs)
+    templates = TemplateAdmin(broker.context, broker.catalogue, broker.template_pass)
+    yield row(m.QueueCreate, admin.queue_create)
+    yield row(m.QueueAlter, admin.queue_alter)
+    yield row(m.QueueDelete, admin.queue_delete)
+    yield row(m.QueueList, admin.queue_list)
+    yield row(m.QueueShow, admin.queue_show)
+    yield row(m.QueuePurge, jobs.queue_purge)
+    yield row(m.QueueMove, jobs.queue_move)
+    yield row(m.JobList, jobs.job_list)
+    yield row(m.JobShow, jobs.job_show)
+    yield row(m.JobCancel, jobs.job_cancel)
+    yield row(m.TemplateSet, templates.template_set)
+    yield row(m.TemplateDelete, templates.template_delete)
+    yield row(m.TemplateList, templates.template_list)
+
+
+def _of_groups(admin: GroupAdmin) -> Iterator[_Row]:
+    yield row(m.GroupNew, admin.group_new)
+    yield row(m.GroupList, admin.group_list)
+    yield row(m.GroupShow, admin.group_show)
+    yield row(m.GroupAlter, admin.group_alter)
+
+
+def _of_topics(broker: "Broker") -> Iterator[_Row]:
+    topics = TopicAdmin(broker.context, broker.catalogue, broker.jobs, broker.subscriptions)
+    yield row(m.Subscribe, topics.subscribe)
+    yield row(m.Unsubscribe, topics.unsubscribe)
+    yield row(m.SubscriptionList, topics.subscription_list)
+    yield row(m.SubscriptionHealthy, topics.subscription_healthy)
+    yield row(m.TopicSet, topics.topic_set)
+    yield row(m.TopicDelete, topics.topic_delete)
+    yield row(m.TopicList, topics.topic_list)
+    yield row(m.TopicShow, topics.topic_show)
+    yield row(m.TopicLacks, topics.topic_lacks)
+    yield row(m.RepublishList, topics.republish_list)
+    yield row(m.Republish, topics.republish)
+
+
+def _of_history(admin: HistoryAdmin) -> Iterator[_Row]:
+    yield row(m.HistoryRead, admin.history_read)
+    yield row(m.HistoryShow, admin.history_show)
+    yield row(m.CursorCommit, admin.cursor_commit)
+    yield row(m.CursorDelete, admin.cursor_delete)
+
+
+def _of_links(broker: "Broker") -> Iterator[_Row]:
     links = broker.streams.links
     admin = LinkAdmin(broker.context, broker.catalogue, broker.jobs, links)
-    return {
-        m.LinkOpen: links.open,
-        m.CommitAsk: links.ask_commit,
-        m.LinkFetch: admin.link_fetch,
-        m.LinkCreate: admin.link_create,
-        m.LinkAlter: admin.link_alter,
-        m.LinkDelete: admin.link_delete,
-        m.LinkList: admin.link_list,
-        m.LinkShow: admin.link_show,
-        m.LinkStart: admin.link_start,
-        m.LinkStop: admin.link_stop,
-        m.LinkAllow: admin.link_allow,
-        m.LinkDisallow: admin.link_disallow,
-    }
+    yield row(m.LinkOpen, links.open)
+    yield row(m.CommitAsk, links.ask_commit)
+    yield row(m.LinkFetch, admin.link_fetch)
+    yield row(m.LinkCreate, admin.link_create)
+    yield row(m.LinkAlter, admin.link_alter)
+    yield row(m.LinkDelete, admin.link_delete)
+    yield row(m.LinkList, admin.link_list)
+    yield row(m.LinkShow, admin.link_show)
+    yield row(m.LinkStart, admin.link_start)
+    yield row(m.LinkStop, admin.link_stop)
+    yield row(m.LinkAllow, admin.link_allow)
+    yield row(m.LinkDisallow, admin.link_disallow)
 
 
-def _of_history(admin: HistoryAdmin) -> dict[type[Any], Callable[[Session, Any], None]]:
-    return {
-        m.HistoryRead: admin.history_read,
-        m.HistoryShow: admin.history_show,
-        m.CursorCommit: admin.cursor_commit,
-        m.CursorDelete: admin.cursor_delete,
-    }
-
-
-def _of_topics(topics: TopicAdmin) -> dict[type[Any], Callable[[Session, Any], None]]:
-    return {
-        m.Subscribe: topics.subscribe,
-        m.Unsubscribe: topics.unsubscribe,
-        m.SubscriptionList: topics.subscription_list,
-        m.SubscriptionHealthy: topics.subscription_healthy,
-        m.TopicSet: topics.topic_set,
-        m.TopicDelete: topics.topic_delete,
-        m.TopicList: topics.topic_list,
-        m.TopicShow: topics.topic_show,
-        m.TopicLacks: topics.topic_lacks,
-        m.RepublishList: topics.republish_list,
-        m.Republish: topics.republish,
-    }
+def _of_operators(broker: "Broker") -> Iterator[_Row]:
+    admin, connections = broker.admin, broker.connections
+    aside = AsideAdmin(Parts(broker.context, broker.catalogue, broker.jobs))
+    yield row(m.Status, admin.status)
+    yield row(m.Snapshot, admin.snapshot)
+    yield row(m.ConnectionList, connections.connection_list)
+    yield row(m.ConnectionClose, connections.connection_close)
+    yield row(m.AsideList, aside.aside_list)
+    yield row(m.AsideRetry, aside.aside_retry)
+    yield row(m.AsideDrop, aside.aside_drop)

@@ -1,7 +1,7 @@
 """What operators ask: queues, status, snapshots. Links are in requests/links.py."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from qmgr_protocol import messages as m
@@ -15,6 +15,7 @@ from qmgrd.core.layout import keys
 from qmgrd.core.limits.amount import amount
 from qmgrd.core.limits.page import page, shown
 from qmgrd.core.queue import browse
+from qmgrd.core.queue.browse import Found
 from qmgrd.core.queue.group import browse as group_browse
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import selection
@@ -165,41 +166,19 @@ class Admin:
         context.outcome.effects.append(wanted)
 
     def browse(self, session: Session, message: m.Browse) -> None:
-        """Read messages without leasing them."""
-        queue = self._catalogue.local(message.queue, gets=False)
-        context, after, number = self._context, None, 0
-        if message.after is not None:
-            after, number = (message.after[0], message.after[1]), _number(message.after)
+        """Reads messages without leasing them."""
+        queue, context = self._catalogue.local(message.queue, gets=False), self._context
         wanted = selection(
             queue, message.where, message.correlation_id, message.group_id, message.uid
         )
         group_browse.check_cursor(message.after, message.order)
         if message.order != m.PHYSICAL:
             self._check_ordered(message, is_selecting=bool(wanted.prefix))
-        if message.order == m.ARRIVAL:
-            found = browse.by_arrival(queue, context.tx, after)
-        elif message.order == m.LOGICAL:
-            found = group_browse.in_logical_order(
-                queue, context.tx, message.after, all_available=message.all_available
-            )
-        elif wanted.prefix:
-            if message.delayed:
-                raise RequestError(
-                    ErrorCode.VALUE_INVALID,
-                    "what is delayed is in no index yet: select it with where, as in "
-                    "where = \"correlation_id = 'k'\"",
-                )
-            found = browse.placed(browse.indexed(queue, context.tx, wanted.prefix, after, number))
-        else:
-            lane = keys.LANE_DELAYED if message.delayed else keys.LANE_READY
-            found = browse.placed(browse.behind(queue, context.tx, lane, after))
-        if message.all_available and message.order == m.PHYSICAL:
-            found = group_browse.all_there(queue, context.tx, found)
         page = browse.browse(
             queue,
             context.tx,
             context.now,
-            found,
+            self._found(queue, message, wanted.prefix),
             message.messages_max,
             message.bytes_max,
             wanted.selector,
@@ -218,6 +197,30 @@ class Admin:
             "wall_us": context.now.wall_us,
         }
         self._ok(session, message.request_id, value)
+
+    def _found(self, queue: Queue, message: m.Browse, prefix: bytes) -> Iterator[Found]:
+        """Returns the messages of *queue* in the order and from the place that *message* names."""
+        tx, after, number = self._context.tx, None, 0
+        if message.after is not None:
+            after, number = (message.after[0], message.after[1]), _number(message.after)
+        if message.order == m.ARRIVAL:
+            return browse.by_arrival(queue, tx, after)
+        if message.order == m.LOGICAL:
+            return group_browse.in_logical_order(
+                queue, tx, message.after, all_available=message.all_available
+            )
+        if prefix and message.delayed:
+            raise RequestError(
+                ErrorCode.VALUE_INVALID,
+                "what is delayed is in no index yet: select it with where, as in "
+                "where = \"correlation_id = 'k'\"",
+            )
+        if prefix:
+            found = browse.placed(browse.indexed(queue, tx, prefix, after, number))
+        else:
+            lane = keys.LANE_DELAYED if message.delayed else keys.LANE_READY
+            found = browse.placed(browse.behind(queue, tx, lane, after))
+        return group_browse.all_there(queue, tx, found) if message.all_available else found
 
     def _check_ordered(self, message: m.Browse, *, is_selecting: bool) -> None:
         is_by_arrival = message.order == m.ARRIVAL

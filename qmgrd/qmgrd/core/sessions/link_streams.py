@@ -10,7 +10,7 @@ from itertools import islice
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, FieldInvalid, RemoteProtocolError, RequestError
-from qmgr_protocol.layout import SEQ_END
+from qmgr_protocol.field import SEQ_END
 from qmgr_protocol.window import Inbox
 from qmgrd.core.catalogue import route
 from qmgrd.core.catalogue.catalogue import Catalogue

@@ -1,13 +1,18 @@
-"""What only reads: in step with the rights, which name every operation."""
+"""Requests that only read."""
 
 from qmgr_protocol import messages as m
+from qmgr_protocol.messages import OPERATIONS
+from qmgr_protocol.operation import Growth, Right
 from qmgrd.core.limits.reads import DROPPED, LONG, READS
-from qmgrd.core.requests.rights import RIGHTS, Right
+from qmgrd.core.requests.rights import RIGHTS
 
 
-def test_every_operation_that_shows_or_browses_is_a_read() -> None:
-    shown = {kind for kind, right in RIGHTS.items() if right in (Right.SHOW, Right.BROWSE)}
-    assert shown == READS
+def test_reads_are_the_requests_that_are_declared_as_queries() -> None:
+    """A query adds nothing, is dropped with its connection, and has an Ok."""
+    for kind in READS:
+        (traits,) = [found.request for found in OPERATIONS.values() if found.kind is kind]
+        assert traits is not None
+        assert (traits.growth, traits.is_dropped) == (Growth.NOTHING, True)
 
 
 def test_long_answers_are_those_of_reads() -> None:

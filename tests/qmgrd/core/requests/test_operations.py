@@ -1,12 +1,30 @@
-"""Each message that may come in has somebody who answers it."""
+"""Each request has one handler, and each handler accepts what it is registered for."""
 
-from qmgr_protocol.states import FROM_DIALLER
-from qmgrd.core.requests.operations import operations
-from qmgrd.core.requests.rights import RIGHTS
+from collections import Counter
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.messages import OPERATIONS
+from qmgrd.core.requests.operations import _rows, operations, row
+from qmgrd.core.sessions.session import Session
+from qmgrd.core.sessions.settle_part import SettlePart
 from tests.qmgrd.core.harness import Manager
 
+REQUESTS = {found.kind for found in OPERATIONS.values() if found.request is not None}
 
-def test_each_operation_has_a_noun_that_answers_it_and_a_right() -> None:
-    found = operations(Manager().turns.broker)
-    assert found.keys() == RIGHTS.keys()
-    assert {kind for kind in FROM_DIALLER if kind in RIGHTS} <= found.keys()
+
+def test_each_request_has_a_handler() -> None:
+    assert operations(Manager().turns.broker).keys() == REQUESTS | {SettlePart}
+
+
+def test_no_request_has_two_handlers() -> None:
+    counted = Counter(kind for kind, _ in _rows(Manager().turns.broker))
+    assert set(counted.values()) == {1}
+
+
+def test_type_checker_refuses_a_handler_of_another_request() -> None:
+    """The ignored error is what this test checks: mypy reports an ignore that is not needed."""
+
+    def handler(session: Session, message: m.QueueCreate) -> None: ...
+
+    assert row(m.QueueCreate, handler) == (m.QueueCreate, handler)
+    assert row(m.QueueDelete, handler) == (m.QueueDelete, handler)  # type: ignore[arg-type]

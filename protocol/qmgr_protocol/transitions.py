@@ -1,0 +1,71 @@
+"""Who may send which message in which state of a connection, derived from the declarations.
+
+Rule 1: TRANSITIONS lists all that a side may send or receive. Any other message breaks the
+        protocol.
+Rule 2: FROM_DIALLER and FROM_LISTENER list what each side may send when the state is OPEN.
+Rule 3: if the dialler's hello has the role client, nothing in QUEUE_MANAGER_ONLY is sent. Two queue
+        managers may send each other the same: one connection carries links both ways.
+Rule 4: after the peer broke the protocol a Goaway may be sent, and nothing more is accepted.
+Rule 5: CLOSED is final. Messages that arrive later were already on their way, and are dropped.
+"""
+
+from collections.abc import Mapping
+
+from qmgr_protocol.messages import OPERATIONS, Message
+from qmgr_protocol.operation import Operation, Role
+from qmgr_protocol.states import Side, State
+
+_Kind = type[Message]
+
+
+def _role(operation: Operation, side: Side) -> Role | None:
+    return operation.dialler if side is Side.DIALLER else operation.listener
+
+
+def _sent_by(side: Side) -> frozenset[_Kind]:
+    return frozenset(found.kind for found in OPERATIONS.values() if _role(found, side))
+
+
+FROM_DIALLER = _sent_by(Side.DIALLER)
+FROM_LISTENER = _sent_by(Side.LISTENER)
+QUEUE_MANAGER_ONLY: frozenset[tuple[Side, _Kind]] = frozenset(
+    (side, found.kind)
+    for side in Side
+    for found in OPERATIONS.values()
+    if _role(found, side) is Role.QUEUE_MANAGER
+)
+# (state, who sends, message) -> next state, the same for both ends
+TRANSITIONS: dict[tuple[State, Side, _Kind], State] = {
+    **{
+        (move.before, move.sender, found.kind): move.after
+        for found in OPERATIONS.values()
+        for move in found.moves
+    },
+    **{(State.OPEN, Side.DIALLER, kind): State.OPEN for kind in FROM_DIALLER},
+    **{(State.OPEN, Side.LISTENER, kind): State.OPEN for kind in FROM_LISTENER},
+}
+
+
+def moves(state: State, sender: Side, role: str) -> Mapping[_Kind, State]:
+    """Returns what *sender* may send in *state*, each with the state after it.
+
+    *role* is that of the dialler's hello.
+    """
+    return _MOVES[state, sender, role == "queue-manager"]
+
+
+def _moves(state: State, side: Side, *, is_manager: bool) -> dict[_Kind, State]:
+    return {
+        kind: after
+        for (before, sender, kind), after in TRANSITIONS.items()
+        if (before, sender) == (state, side)
+        and (is_manager or (side, kind) not in QUEUE_MANAGER_ONLY)
+    }
+
+
+_MOVES = {
+    (state, side, is_manager): _moves(state, side, is_manager=is_manager)
+    for state in State
+    for side in Side
+    for is_manager in (False, True)
+}

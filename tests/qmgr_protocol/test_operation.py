@@ -1,0 +1,101 @@
+"""Each message has one complete declaration."""
+
+from typing import Any, NamedTuple, get_args
+
+import pytest
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.field_type import Flag, Id
+from qmgr_protocol.messages import OPERATIONS
+from qmgr_protocol.operation import AnsweredBy, Growth, Operation, Right, Role, request
+
+EACH = pytest.mark.parametrize(
+    "found", OPERATIONS.values(), ids=[found.kind.__name__ for found in OPERATIONS.values()]
+)
+DECLARED = {found.kind for found in OPERATIONS.values()}
+
+
+def test_all_messages_of_the_module_are_declared_and_in_the_union() -> None:
+    """A class without its decorator, or one that type checkers do not know, is half an addition."""
+    classes = {
+        found
+        for found in vars(m).values()
+        if isinstance(found, type) and issubclass(found, tuple) and found.__module__ == m.__name__
+    }
+    assert len(classes) == 76
+    assert classes == DECLARED
+    assert set(get_args(m.Greeting | m.Answer | m.Request)) == DECLARED
+
+
+def test_requests_of_the_union_are_those_declared_as_requests() -> None:
+    declared = {found.kind for found in OPERATIONS.values() if found.request is not None}
+    assert set(get_args(m.Request)) == declared
+
+
+@EACH
+def test_message_may_be_sent_by_somebody(found: Operation) -> None:
+    assert found.dialler or found.listener or found.moves
+
+
+@EACH
+def test_number_fits_one_byte_of_msgpack(found: Operation) -> None:
+    assert 0 < found.number < 128
+    assert OPERATIONS[found.number] is found
+
+
+@EACH
+def test_each_field_has_a_check_and_a_plain_type(found: Operation) -> None:
+    assert len(found.checks) == len(found.kind._fields)
+    assert not [x for x in found.kind.__annotations__.values() if hasattr(x, "__metadata__")]
+
+
+@EACH
+def test_fields_that_may_be_left_out_have_defaults(found: Operation) -> None:
+    names = found.kind._fields[found.written_always :]
+    assert set(names) <= set(found.kind._field_defaults)
+
+
+@EACH
+def test_answer_of_a_request_is_a_message_that_a_listener_sends(found: Operation) -> None:
+    if found.request is None or found.request.answered_by is AnsweredBy.NONE:
+        return
+    kind = getattr(m, found.request.answered_by.value)
+    assert kind in get_args(m.Answer)
+    (answer,) = [each for each in OPERATIONS.values() if each.kind is kind]
+    assert answer.listener is Role.ANY
+
+
+@EACH
+def test_request_that_an_ok_answers_names_its_id_first(found: Operation) -> None:
+    """An Ok and an Error name a request by its id."""
+    if found.request and found.request.answered_by in (AnsweredBy.OK, AnsweredBy.DELIVER):
+        assert found.kind._fields[0] == "request_id"
+
+
+@EACH
+def test_only_requests_for_the_link_right_need_a_queue_manager(found: Operation) -> None:
+    if found.request is not None:
+        assert (found.request.right is Right.LINK) == (found.dialler is Role.QUEUE_MANAGER)
+
+
+class Twice(NamedTuple):
+    """A message whose number is in use."""
+
+    request_id: Id
+    purge: Flag = False
+
+
+def test_number_is_used_once() -> None:
+    with pytest.raises(AssertionError, match="41 is QueueDelete"):
+        request(41, Right.ADMIN, Growth.NOTHING)(Twice)
+    assert OPERATIONS[41].kind is m.QueueDelete
+
+
+def test_field_without_limits_is_refused() -> None:
+    class Unlimited(NamedTuple):
+        request_id: Id
+        anything: Any
+
+    with pytest.raises(AssertionError, match=r"Unlimited\.anything has no limits"):
+        request(99, Right.ADMIN, Growth.NOTHING)(Unlimited)
+    assert 99 not in OPERATIONS
