@@ -15,7 +15,6 @@ from qmgr_client.aio import unit as aio_unit
 from qmgr_client.aio.group_put import GroupPut
 from qmgr_client.aio.reader import GroupReader
 from qmgr_client.blocking import unit as blocking_unit
-from qmgr_client.blocking.groups import GroupReader as BlockingReader
 from qmgr_client.duration import Duration, in_ms, in_ms_or_none
 from qmgr_client.outgoing import Outgoing, PutOptions
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -30,7 +29,7 @@ KINDS = (
     aio_topics.Topics,
     blocking.Client,
     blocking.UnitOfWork,
-    BlockingReader,
+    blocking.GroupReader,
 )
 PURE = {blocking.connect, aio.connect}
 

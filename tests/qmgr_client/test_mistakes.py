@@ -85,7 +85,7 @@ MISTAKES: list[tuple[Call, ErrorCode, str]] = [
     ),
     # names
     (lambda c: c.put("", b"x"), ErrorCode.NAME_INVALID, "1 to 64 of"),
-    (lambda c: c.put(None, b"x"), ErrorCode.NAME_INVALID, "a queue's name is text, not None"),
+    (lambda c: c.put(None, b"x"), ErrorCode.NAME_INVALID, "the name of a queue is a str, not None"),
     (lambda c: c.get(""), ErrorCode.NAME_INVALID, "1 to 64 of"),
     (lambda c: c.get(None), INVALID, "Get.queue"),
     (lambda c: c.admin.queue_create(""), ErrorCode.NAME_INVALID, "1 to 64 of"),
@@ -158,7 +158,7 @@ def test_client_is_opened_once(client: Client) -> None:
 
 
 async def test_client_and_unit_of_asyncio_are_opened_once(client: Client) -> None:
-    async with aio.connect(str(client._manager._address)) as manager:
+    async with aio.connect(str(client._aio._address)) as manager:
         with pytest.raises(RuntimeError, match="is open already: open a client once"):
             await manager.open()
         async with manager.unit_of_work() as unit:

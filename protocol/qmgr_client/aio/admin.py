@@ -10,7 +10,7 @@ from typing import Any, Unpack
 from qmgr_client.aio.groups_admin import GroupsAdmin
 from qmgr_client.aio.history import History
 from qmgr_client.aio.links_admin import LinksAdmin
-from qmgr_client.aio.topics import TopicsAdmin
+from qmgr_client.aio.topics_admin import TopicsAdmin
 from qmgr_client.attributes import QueueAttributes, TemplateAttributes, encoded, given
 from qmgr_client.errors import QueueUnknown
 from qmgr_client.manager_rows import AsideRow, ConnectionRow, Status

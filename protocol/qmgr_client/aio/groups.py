@@ -1,31 +1,28 @@
 """The verbs of message groups for asyncio."""
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable
+from collections.abc import AsyncIterable, Iterable
 from itertools import count
-from typing import Any, Unpack, cast
+from typing import Unpack, cast
 
 from qmgr_client.aio import group_run as aio_group_run
 from qmgr_client.aio.group_put import GroupPut
 from qmgr_client.aio.group_run import BATCH_MESSAGES, GroupGot, GroupPutDone, Handler
+from qmgr_client.aio.messaging import Messaging
 from qmgr_client.aio.reader import GroupReader
-from qmgr_client.aio.session import Session
-from qmgr_client.aio.unit import UnitOfWork
 from qmgr_client.duration import Duration
 from qmgr_client.groups.group_id import GroupId, encoded
-from qmgr_client.message import Message
-from qmgr_client.outgoing import Outgoing, PutResult
+from qmgr_client.outgoing import Outgoing
+from qmgr_client.sansio.core import ClientCore
 from qmgr_client.selection import SelectionOrUid
 from qmgr_protocol import messages as m
 from qmgr_protocol.layout import ID_END
 
 
-class Groups:
-    """What a queue manager does with groups."""
+class Groups(Messaging):
+    """Puts and gets message groups."""
 
-    _session: Session
-
-    def __init__(self) -> None:
+    def __init__(self, core: ClientCore) -> None:
+        super().__init__(core)
         self._readers = count()
 
     async def new_group_id(self) -> bytes:
@@ -126,21 +123,3 @@ class Groups:
         return await aio_group_run.get_group(
             self, queue, handler, status_queue, name, batch, wait_ms, all_available, selection
         )
-
-    def unit_of_work(self) -> UnitOfWork:
-        """Return a unit of work."""
-        raise NotImplementedError
-
-    def browse(
-        self, queue: str, limit: int | None = None, *, correlation_id: bytes
-    ) -> AsyncGenerator[Message, None]:
-        """Yield messages of a correlation id."""
-        raise NotImplementedError
-
-    async def _submit(self, queue: str, outgoing: Outgoing) -> "asyncio.Future[PutResult]":
-        """Have a message put."""
-        raise NotImplementedError
-
-    async def _ask(self, kind: type[Any], *fields: Any) -> Any:
-        """Send a request; return what its Ok carries."""
-        raise NotImplementedError

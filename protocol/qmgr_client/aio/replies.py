@@ -17,10 +17,12 @@ from typing import Unpack
 
 from qmgr_client.aio.session import Session
 from qmgr_client.aio.subscription import Subscription
+from qmgr_client.aio.topics import Topics
 from qmgr_client.duration import Duration, in_ms
 from qmgr_client.errors import ConnectionEnded, MessageDamaged, RequestTimeout
 from qmgr_client.message import Message, check_is_message
-from qmgr_client.outgoing import Outgoing, PutOptions, PutResult, outgoing_of
+from qmgr_client.outgoing import PutOptions, PutResult, outgoing_of
+from qmgr_client.sansio.core import ClientCore
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.topic import MARK
@@ -30,7 +32,7 @@ ID_BYTES = 16
 TIMEOUT_MS = 5_000
 
 
-class ReplyAddress:
+class _ReplyAddress:
     """Where replies come to.
 
     Invariant: ``_waiting`` has each request that waits for its reply, by correlation id.
@@ -104,13 +106,12 @@ class ReplyAddress:
             self._session.settle(message, m.ACK)
 
 
-class Replies:
-    """What a queue manager does for those who ask and those who answer."""
+class Replies(Topics):
+    """Sends requests and waits for replies."""
 
-    _session: Session
-
-    def __init__(self) -> None:
-        self._reply_address: ReplyAddress | None = None
+    def __init__(self, core: ClientCore) -> None:
+        super().__init__(core)
+        self._reply_address: _ReplyAddress | None = None
 
     async def request(
         self,
@@ -174,24 +175,17 @@ class Replies:
         options.setdefault("correlation_id", message.correlation_id)
         return await (await self._submit(message.reply_to, outgoing_of("reply", body, options)))
 
-    def _replies_to(self) -> ReplyAddress:
+    def _replies_to(self) -> _ReplyAddress:
         found = self._reply_address
         if found is None or found.has_ended:
             topic = TOPICS + secrets.token_hex(ID_BYTES)
-            found = ReplyAddress(self._session, self.subscribe(topic, retained=False), topic)
+            found = _ReplyAddress(self._session, self.subscribe(topic, retained=False), topic)
             self._reply_address = found
         return found
 
     async def _close_replies(self) -> None:
         if self._reply_address is not None:
             await self._reply_address.close()
-
-    def subscribe(self, topic: str, *, retained: bool = True) -> Subscription:
-        """Return what is published to the topics of a filter; the client says how."""
-        raise NotImplementedError
-
-    async def _submit(self, queue: str, outgoing: Outgoing) -> "asyncio.Future[PutResult]":
-        raise NotImplementedError
 
 
 def _check(timeout_ms: int, options: PutOptions) -> None:

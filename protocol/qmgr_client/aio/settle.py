@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from qmgr_client.aio.session import Session
+from qmgr_client.aio.channel import Channel
+from qmgr_client.aio.processing import Processing
 from qmgr_client.duration import Duration, in_ms
 from qmgr_client.message import Message, check_is_message, checked_messages
 from qmgr_client.outgoing import delay_until
@@ -13,10 +14,8 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 
 
-class Settling:
-    """What a queue manager does with messages that this client holds."""
-
-    _session: Session
+class Settling(Channel):
+    """Settles leased messages: acknowledges, releases, rejects them, or renews their leases."""
 
     async def ack_soon(self, message: Message) -> "asyncio.Future[None]":
         """Have a message removed for good; return a future that is done when that is on disk.
@@ -85,6 +84,21 @@ class Settling:
         """
         check_is_message("renew", message)
         await self._session.renew(message, in_ms("lease_ms", lease_ms))
+
+    def processing(self, message: Message) -> Processing:
+        """Return the work on *message*, for ``async with``, whose end settles it.
+
+        Its end acknowledges the message. An Exception releases it as failed, with its type as the
+        reason and its text, and goes on to the caller. Being cancelled, KeyboardInterrupt and
+        SystemExit return it at once, which counts as no failure. What the block settles itself, by
+        ack, release, reject or in a unit of work, stays as it is.
+
+        Raises:
+            RequestError: LEASE_LOST, at the end of the block: another may have the message by now,
+                so what was done may be done twice.
+        """
+        check_is_message("processing", message)
+        return Processing(self._session, message)
 
     def _settle(
         self, verb: str, message: Message, action: int, terms: Terms = PLAIN

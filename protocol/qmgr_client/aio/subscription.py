@@ -39,12 +39,20 @@ class Subscription:
     """
 
     def __init__(self, session: Session, ask: Callable[..., Awaitable[Any]], terms: Terms) -> None:
-        self.name = ""
+        self._name = ""
         self._session = session
         self._ask = ask
         self._terms = terms
         self._opening: asyncio.Task[Consumer] | None = None
         self._is_over = False
+
+    @property
+    def name(self) -> str:
+        """The name that the queue manager knows the subscription by; empty before it is opened.
+
+        A subscription that is not durable gets a new name after each loss of the connection.
+        """
+        return self._name
 
     async def open(self) -> None:
         """Subscribe, unless it has been done.
@@ -74,9 +82,9 @@ class Subscription:
     async def _subscribe(self) -> Consumer:
         terms = self._terms
         row = await self._ask(m.Subscribe, *terms[:5])
-        self.name = row["subscription"]
+        self._name = row["subscription"]
         ticket, stream = self._session.consume(
-            self.name, terms.prefetch, BYTES_MAX, terms.lease_ms, ("", b"", b""), terms.order
+            self._name, terms.prefetch, BYTES_MAX, terms.lease_ms, ("", b"", b""), terms.order
         )
         return Consumer(self._session, ticket, stream)
 
@@ -124,7 +132,7 @@ class Subscription:
         if not self._terms.subscription:
             try:
                 with suppress(ConnectionEnded):  # And it with that.
-                    await self._ask(m.Unsubscribe, self.name)
+                    await self._ask(m.Unsubscribe, self._name)
             except RequestError as error:
                 if error.code != ErrorCode.SUBSCRIPTION_UNKNOWN:  # Its connection was lost.
                     raise

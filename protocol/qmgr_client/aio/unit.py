@@ -89,7 +89,7 @@ class UnitOfWork:
     @property
     def _unit(self) -> Unit:
         if self._begun is None:
-            text = "the unit of work is not begun: use it in an async with"
+            text = "the unit of work has not begun: use it in a with or async with block"
             raise RequestError(ErrorCode.UNIT_UNKNOWN, text)
         return self._begun
 

@@ -20,12 +20,14 @@ from contextlib import nullcontext, suppress
 from typing import Any, TypeAlias, Unpack
 
 from qmgr_client.aio.consumer import Consumer
+from qmgr_client.aio.messaging import Messaging
 from qmgr_client.aio.processing import Processing
 from qmgr_client.aio.session import Session
 from qmgr_client.duration import Duration
 from qmgr_client.errors import MessageDamaged
-from qmgr_client.message import Message, check_is_message
+from qmgr_client.message import Message
 from qmgr_client.queue_worker import Worker
+from qmgr_client.sansio.core import ClientCore
 from qmgr_client.sansio.settles import Terms
 from qmgr_client.selection import Selection
 from qmgr_client.stop_signals import first_signal
@@ -64,28 +66,12 @@ def worker(
     return decorated
 
 
-class Work:
-    """What a client does with messages for its application: their processing, and workers."""
+class Work(Messaging):
+    """Runs workers."""
 
-    _session: Session
-
-    def __init__(self) -> None:
+    def __init__(self, core: ClientCore) -> None:
+        super().__init__(core)
         self._stops: set[asyncio.Event] = set()
-
-    def processing(self, message: Message) -> Processing:
-        """Return the work on *message*, for ``async with``, whose end settles it.
-
-        Its end acknowledges the message. An Exception releases it as failed, with its type as the
-        reason and its text, and goes on to the caller. Being cancelled, KeyboardInterrupt and
-        SystemExit return it at once, which counts as no failure. What the block settles itself, by
-        ack, release, reject or in a unit of work, stays as it is.
-
-        Raises:
-            RequestError: LEASE_LOST, at the end of the block: another may have the message by now,
-                so what was done may be done twice.
-        """
-        check_is_message("processing", message)
-        return Processing(self._session, message)
 
     async def work(self, *workers: Worker[Running], signals: bool = True) -> None:
         """Run each worker for the messages of its queue, until it is to stop.
@@ -142,18 +128,6 @@ class Work:
     def _consumer(self, each: Worker[Running]) -> Consumer:
         prefetch = PREFETCH_OF_EACH * each.concurrency
         return self.consume(each.queue, prefetch, each.lease_ms, auto_renew=True, **each.selection)
-
-    def consume(
-        self,
-        queue: str,
-        prefetch: int = 256,
-        lease_ms: Duration = 0,
-        *,
-        auto_renew: bool = False,
-        **selection: Unpack[Selection],
-    ) -> Consumer:
-        """Return an iterator over messages under lease; the client has it."""
-        raise NotImplementedError
 
 
 class _Shift:

@@ -1,28 +1,22 @@
-"""What operators ask of a queue manager, without async: ``client.admin``; see aio_admin."""
+# Generated from qmgr_client/aio/admin.py: do not edit.
+# To update: pytest tests/qmgr_client/blocking/test_generator.py --rewrite
 
-from collections.abc import Iterator, Sequence
+"""What operators ask of a queue manager, without asyncio: ``queue_manager.admin``.
+
+    queue_manager.admin.queue_create("ORDERS", depth_max=10_000)
+
+attributes.py has what may be given, rows.py and manager_rows.py what is returned.
+"""
+
 from typing import Any, Unpack
 
-from qmgr_client.aio import admin as aio_admin
 from qmgr_client.attributes import QueueAttributes, TemplateAttributes
-from qmgr_client.blocking.bridge import Caller, pages
+from qmgr_client.blocking.groups_admin import GroupsAdmin
 from qmgr_client.blocking.history import History
-from qmgr_client.blocking.topics import TopicsAdmin
-from qmgr_client.groups.group_id import GroupId
-from qmgr_client.manager_rows import (
-    AllowedRow,
-    AsideRow,
-    ConnectionRow,
-    Disallowed,
-    LinkAltered,
-    LinkList,
-    LinkRow,
-    Status,
-)
+from qmgr_client.blocking.links_admin import LinksAdmin
+from qmgr_client.blocking.topics_admin import TopicsAdmin
+from qmgr_client.manager_rows import AsideRow, ConnectionRow, Status
 from qmgr_client.rows import (
-    GroupAltered,
-    GroupRow,
-    GroupShown,
     JobRow,
     QueueAltered,
     QueueEnsured,
@@ -34,46 +28,86 @@ from qmgr_client.rows import (
 )
 
 
-class Admin(History, TopicsAdmin):
+class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
     """What an operator asks of a queue manager."""
 
-    def __init__(self, call: Caller, admin: aio_admin.Admin) -> None:
-        self._call = call
-        self._admin = admin
-
     def queue_create(self, queue: str, **attributes: Unpack[QueueAttributes]) -> QueueRow:
-        """Define a queue, or QUEUE@MANAGER behind a link; the same again changes nothing."""
-        return self._call(self._admin.queue_create(queue, **attributes))
+        """Define a queue, or QUEUE@MANAGER behind a link; the same again changes nothing.
+
+        With ``alias_of`` it is an alias. Returns the row.
+
+        Raises:
+            RequestError: QUEUE_EXISTS, with other attributes; VALUE_INVALID; LINK_UNKNOWN;
+                QUEUES_EXHAUSTED.
+        """
+        return self._call(self._aio.queue_create(queue, **attributes))
 
     def queue_alter(self, queue: str, **attributes: Unpack[QueueAttributes]) -> QueueAltered:
-        """Change attributes of a queue for good; see aio_admin."""
-        return self._call(self._admin.queue_alter(queue, **attributes))
+        """Change attributes of a queue for good; the others stay as they are.
+
+        None stands for what its template has, else the queue manager. Returns the row, with what is
+        other than before under "changed": attribute to [before, after]; nothing, if it was so
+        already.
+
+        Raises:
+            RequestError: QUEUE_UNKNOWN; VALUE_INVALID: an attribute that this kind of queue has
+                not, or out of range: then none is changed.
+        """
+        return self._call(self._aio.queue_alter(queue, **attributes))
 
     def queue_ensure(self, queue: str, **attributes: Unpack[QueueAttributes]) -> QueueEnsured:
-        """Create a queue with these attributes, or alter it if it exists; see aio_admin."""
-        return self._call(self._admin.queue_ensure(queue, **attributes))
+        """Create a queue with these attributes, or alter it if it exists and has others.
+
+        Attributes that are not given stay as they are. Returns the row with "created", whether the
+        queue is new, and "changed" as :meth:`queue_alter`. Safe to call at each start of an
+        application, by several of them at once.
+
+        Raises:
+            RequestError: VALUE_INVALID, LINK_UNKNOWN, QUEUES_EXHAUSTED.
+        """
+        return self._call(self._aio.queue_ensure(queue, **attributes))
 
     def queue_delete(self, queue: str, *, purge: bool = False) -> Removed:
-        """Delete a queue, with *purge* also one that holds messages; tells how many."""
-        return self._call(self._admin.queue_delete(queue, purge=purge))
+        """Delete a queue, with *purge* also one that holds messages; "messages" says how many.
+
+        Where the answer was lost with a connection the number is None.
+
+        Raises:
+            RequestError: QUEUE_NOT_EMPTY, without *purge*; QUEUE_IS_SYSTEM.
+        """
+        return self._call(self._aio.queue_delete(queue, purge=purge))
 
     def queue_list(self) -> list[QueueRow]:
         """Return the rows of all queues, in order of name."""
-        return self._call(self._admin.queue_list())
+        return self._call(self._aio.queue_list())
 
     def queue_show(self, queue: str, origins_after: str = "") -> QueueRow:
-        """Return a queue's row, with a page of its origins; see aio_admin."""
-        return self._call(self._admin.queue_show(queue, origins_after))
+        """Return a queue's row, with a page of its origins; the next begins at "origins_next"."""
+        return self._call(self._aio.queue_show(queue, origins_after))
 
     def browse_arrivals(
-        self, queue: str, after: int = 0, messages_max: int = 1_000, bytes_max: int = 2**20
+        self, queue: str, after: int = 0, messages_max: int = 1000, bytes_max: int = 2**20
     ) -> dict[str, Any]:
-        """Return a page of a queue in the order of arrival, behind one; see aio_admin."""
-        return self._call(self._admin.browse_arrivals(queue, after, messages_max, bytes_max))
+        """Return a page of a queue in the order of arrival, behind one; delayed messages, too.
+
+        Its items are as in deliveries; "next" ends with None. Who goes on behind the "arrived" of
+        the queue's row meets each message once that is still there then.
+
+        Raises:
+            RequestError: QUEUE_UNKNOWN, QUEUE_IS_REMOTE.
+        """
+        return self._call(self._aio.browse_arrivals(queue, after, messages_max, bytes_max))
 
     def queue_purge(self, queue: str, where: str = "", messages_max: int = 0) -> Removed:
-        """Remove what is on a queue now and not leased; tells how many messages that were."""
-        return self._call(self._admin.queue_purge(queue, where, messages_max))
+        """Remove what is on a queue now and not leased; "messages" says how many that were.
+
+        Of those that the selector *where* meets, and at most *messages_max*; 0 is any number.
+        Returns when all of it is done, which a job does.
+
+        Raises:
+            RequestError: SELECTOR_INVALID; JOBS_EXHAUSTED; CANCELLED, the job was, half way.
+        """
+        return self._call(self._aio.queue_purge(queue, where, messages_max))
 
     def queue_move(
         self,
@@ -86,171 +120,113 @@ class Admin(History, TopicsAdmin):
         copy: bool = False,
         retries_max: int = 3,
     ) -> JobRow:
-        """Have what is on a queue now and not leased moved; return the row of the job; see aio."""
-        moving = self._admin.queue_move(
-            queue,
-            target,
-            where=where,
-            messages_max=messages_max,
-            rate=rate,
-            copy=copy,
-            retries_max=retries_max,
+        """Have what is on a queue now and not leased moved; return the row of the job that does it.
+
+        Args:
+            target: the queue to move them to; without it dead letters go back, each to the queue
+                that it comes from.
+            where: a selector of those to move.
+            messages_max: how many at most; 0 is any number.
+            rate: how many at most in a second; 0 is any number.
+            copy: whether they stay, and copies are put on the target.
+            retries_max: dead letters that went back so often already stay. 0 with a target: they
+                stay dead letters there.
+
+        Raises:
+            RequestError: QUEUE_UNKNOWN, one of the two; SELECTOR_INVALID; JOBS_EXHAUSTED.
+        """
+        return self._call(
+            self._aio.queue_move(
+                queue,
+                target,
+                where=where,
+                messages_max=messages_max,
+                rate=rate,
+                copy=copy,
+                retries_max=retries_max,
+            )
         )
-        return self._call(moving)
 
     def job_list(self) -> list[JobRow]:
         """Return the rows of all jobs, those that ended within the hour too."""
-        return self._call(self._admin.job_list())
+        return self._call(self._aio.job_list())
 
     def job_show(self, job: int) -> JobRow:
-        """Return a job's row."""
-        return self._call(self._admin.job_show(job))
+        """Return a job's row.
+
+        Raises:
+            RequestError: JOB_UNKNOWN.
+        """
+        return self._call(self._aio.job_show(job))
 
     def job_cancel(self, job: int) -> JobRow:
-        """End a job where it stands: what it did stays done. Returns its row."""
-        return self._call(self._admin.job_cancel(job))
+        """End a job where it stands: what it did stays done. Returns its row.
 
-    def link_create(
-        self,
-        link: str,
-        addresses: list[str],
-        *,
-        stopped: bool = False,
-        connections: int = 1,
-        ordered: bool = False,
-        fetch: bool = False,
-        routes: Sequence[str] = (),
-        transit: bool = False,
-    ) -> LinkRow:
-        """Define a link to the queue manager of that name, and start it unless *stopped*."""
-        return self._call(
-            self._admin.link_create(
-                link,
-                addresses,
-                stopped=stopped,
-                connections=connections,
-                ordered=ordered,
-                fetch=fetch,
-                routes=routes,
-                transit=transit,
-            )
-        )
-
-    def link_alter(
-        self,
-        link: str,
-        addresses: list[str] | None = None,
-        *,
-        connections: int | None = None,
-        ordered: bool | None = None,
-        fetch: bool | None = None,
-        routes: Sequence[str] | None = None,
-        transit: bool | None = None,
-    ) -> LinkAltered:
-        """Give a link other attributes for good; what waits on it stays, and goes on so."""
-        return self._call(
-            self._admin.link_alter(
-                link,
-                addresses,
-                connections=connections,
-                ordered=ordered,
-                fetch=fetch,
-                routes=routes,
-                transit=transit,
-            )
-        )
-
-    def link_delete(self, link: str, *, purge: bool = False) -> Removed:
-        """Delete a link, with *purge* also one with messages waiting; tells how many."""
-        return self._call(self._admin.link_delete(link, purge=purge))
-
-    def link_list(self) -> LinkList:
-        """Return the rows of "links", and of the "inbound" ones that lead here."""
-        return self._call(self._admin.link_list())
-
-    def link_show(self, link: str) -> LinkRow:
-        """Return a link's row."""
-        return self._call(self._admin.link_show(link))
-
-    def link_start(self, link: str, *, accept: bool = False) -> LinkRow:
-        """Start a link that is stopped or was refused; see aio_admin for *accept*."""
-        return self._call(self._admin.link_start(link, accept=accept))
-
-    def link_stop(self, link: str) -> LinkRow:
-        """Stop a link until it is started again."""
-        return self._call(self._admin.link_stop(link))
-
-    def link_allow(self, manager: str, store_id: bytes = b"") -> AllowedRow:
-        """Lets a queue manager open links to this one; see aio_admin for *store_id*."""
-        return self._call(self._admin.link_allow(manager, store_id))
-
-    def link_disallow(self, manager: str) -> Disallowed:
-        """Ends that a queue manager may open links to this one; returns how many were closed."""
-        return self._call(self._admin.link_disallow(manager))
+        Raises:
+            RequestError: JOB_UNKNOWN; VALUE_INVALID, the queue manager needs it itself.
+        """
+        return self._call(self._aio.job_cancel(job))
 
     def template_set(self, pattern: str, **attributes: Unpack[TemplateAttributes]) -> TemplateSet:
-        """Define what all queues have whose names fit *pattern*; see aio_admin."""
-        return self._call(self._admin.template_set(pattern, **attributes))
+        """Define what all local queues have whose names fit *pattern*, as ``APP.*``.
+
+        The *attributes* are all that the template has from now on. Returns its row, with whether it
+        is "created" and what is "changed": attribute to [before, after].
+
+        Raises:
+            RequestError: NAME_INVALID: it is no pattern; VALUE_INVALID; TEMPLATES_EXHAUSTED.
+        """
+        return self._call(self._aio.template_set(pattern, **attributes))
 
     def template_delete(self, pattern: str) -> TemplateDeleted:
-        """Delete a template; tells for how many queues it was in force."""
-        return self._call(self._admin.template_delete(pattern))
+        """Delete a template; tells for how many queues it was in force.
+
+        Where the answer was lost with a connection that is not known.
+
+        Raises:
+            RequestError: TEMPLATE_UNKNOWN.
+        """
+        return self._call(self._aio.template_delete(pattern))
 
     def template_list(self) -> list[TemplateRow]:
         """Return the rows of all templates, in order of their patterns."""
-        return self._call(self._admin.template_list())
-
-    def groups(self, queue: str, incomplete: bool = False) -> Iterator[GroupRow]:
-        """Yield the rows of a queue's groups, with *incomplete* of those only; see aio_admin."""
-        return pages(self._call, self._admin.groups(queue, incomplete))
-
-    def show_group(self, queue: str, group_id: GroupId, number: int = 1) -> GroupShown:
-        """Return a group's row, with up to 1,000 of its messages from *number* on."""
-        return self._call(self._admin.show_group(queue, group_id, number))
-
-    def pause_group(self, queue: str, group_id: GroupId) -> GroupAltered:
-        """Have nothing of a group delivered until it is resumed. Returns its row."""
-        return self._call(self._admin.pause_group(queue, group_id))
-
-    def resume_group(self, queue: str, group_id: GroupId) -> GroupAltered:
-        """Have a group that is paused, or parked after a failure, delivered. Returns its row."""
-        return self._call(self._admin.resume_group(queue, group_id))
-
-    def skip_group(self, queue: str, group_id: GroupId, number: int = 0) -> GroupAltered:
-        """Give up what is due of a group, or all below *number*. Returns the group's row."""
-        return self._call(self._admin.skip_group(queue, group_id, number))
-
-    def reassign_group(self, queue: str, group_id: GroupId, connection: int = 0) -> GroupAltered:
-        """Take a group from its consumer, once what that was handed is settled; see aio_admin."""
-        return self._call(self._admin.reassign_group(queue, group_id, connection))
-
-    def close_group(self, queue: str, group_id: GroupId) -> GroupAltered:
-        """End a group with the highest number that is there. Returns its row."""
-        return self._call(self._admin.close_group(queue, group_id))
+        return self._call(self._aio.template_list())
 
     def status(self) -> Status:
         """Return how the queue manager is."""
-        return self._call(self._admin.status())
+        return self._call(self._aio.status())
 
     def connection_list(self) -> list[ConnectionRow]:
         """Return the rows of all open connections, in order of number."""
-        return self._call(self._admin.connection_list())
+        return self._call(self._aio.connection_list())
 
     def connection_close(self, connection: int) -> ConnectionRow:
-        """Close another connection: its client is told to stay away. Returns its row."""
-        return self._call(self._admin.connection_close(connection))
+        """Close another connection: its client is told to stay away. Returns its row.
+
+        Raises:
+            RequestError: CONNECTION_UNKNOWN; VALUE_INVALID: it is this very connection.
+        """
+        return self._call(self._aio.connection_close(connection))
 
     def aside_list(self) -> list[AsideRow]:
         """Return all items of what is set aside, in order of number."""
-        return self._call(self._admin.aside_list())
+        return self._call(self._aio.aside_list())
 
     def aside_retry(self, number: int) -> AsideRow:
-        """Have the work of an item done again; returns the item, and when in ``retried``."""
-        return self._call(self._admin.aside_retry(number))
+        """Have the work of an item done again; returns the item, and when in ``retried``.
+
+        Raises:
+            RequestError: ASIDE_UNKNOWN; VALUE_INVALID: the row that it holds has no place any more.
+        """
+        return self._call(self._aio.aside_retry(number))
 
     def aside_drop(self, number: int) -> AsideRow:
-        """Delete an item with the row or the job that it holds, for good; returns the item."""
-        return self._call(self._admin.aside_drop(number))
+        """Delete an item with the row or the job that it holds, for good; returns the item.
+
+        Raises:
+            RequestError: ASIDE_UNKNOWN; VALUE_INVALID: it holds nothing that may be deleted.
+        """
+        return self._call(self._aio.aside_drop(number))
 
     def snapshot(self, directory: str, rate_bytes: int = 0) -> dict[str, Any]:
         """Write a snapshot to a new directory of the queue manager's host; return its manifest.
@@ -259,4 +235,4 @@ class Admin(History, TopicsAdmin):
             directory: an absolute path, or a URL.
             rate_bytes: the most to write in a second; 0: as configured.
         """
-        return self._call(self._admin.snapshot(directory, rate_bytes))
+        return self._call(self._aio.snapshot(directory, rate_bytes))

@@ -79,7 +79,7 @@ async def test_caller_may_end_it(tmp_path: Path) -> None:
 
 async def test_unit_that_is_not_begun_says_so(tmp_path: Path) -> None:
     async with working(tmp_path) as (manager, _, _):
-        with pytest.raises(RequestError, match="use it in an async with"):
+        with pytest.raises(RequestError, match="use it in a with or async with block"):
             await manager.unit_of_work().put("OUT", b"x")
 
 

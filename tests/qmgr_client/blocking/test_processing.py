@@ -77,6 +77,6 @@ def test_error_of_the_work_comes_before_that_of_a_closed_client(client: Client) 
     with pytest.raises(LookupError) as caught:
         work()
     assert caught.value.__notes__ == [
-        "the message could not be given back: CANCELLED: the client is not open: it was closed"
+        "the end of the block failed, too: CANCELLED: the client is not open: it was closed"
     ]
     assert not isinstance(caught.value, ConnectionEnded)
