@@ -51,14 +51,14 @@ class Dialler:
         patience ran out, ConnectionEnded where the queue manager wants no such client.
         """
         session = self._session
-        session.ticking.start()
+        session.timer.start()
         try:
             await self._keep(opened)
         except Exception as error:
             session.end(ErrorCode.INTERNAL_ERROR, f"a bug of the client: {error!r}")
             raise
         finally:
-            session.ticking.stop()
+            session.timer.stop()
             if not opened.done():
                 opened.set_exception(session.core.failed or ConnectionError("never tried"))
 

@@ -11,9 +11,9 @@ from contextlib import suppress
 from types import TracebackType
 
 from qmgr_client.aio.session import Session
+from qmgr_client.failure_reason import failure_reason
 from qmgr_client.message import Message
 from qmgr_client.sansio.settles import Terms
-from qmgr_client.why import why
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RequestError
 
@@ -55,7 +55,7 @@ class Processing:
                 self._session.settle(self._message, m.RETURN, AT_ONCE)
 
     async def _release(self, error: Exception) -> None:
-        terms = Terms(m.DELAY_OF_QUEUE, 0, *why(error))
+        terms = Terms(m.DELAY_OF_QUEUE, 0, *failure_reason(error))
         try:
             await self._session.settle(self._message, m.RELEASE, terms)
         except RequestError as refused:  # The caller's own error matters more.

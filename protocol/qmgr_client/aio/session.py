@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, cast
 
-from qmgr_client.aio.ticking import Ticking
+from qmgr_client.aio.timer import Timer
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.message import Message, PutResult
 from qmgr_client.sansio import events as e
@@ -103,7 +103,7 @@ class Session:
         self._idle: asyncio.Future[None] | None = None
         self._is_closing = False
         self._flush_scheduled = False
-        self.ticking = Ticking(self)
+        self.timer = Timer(self)
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             e.PutDone: self._on_put_done,
             e.Settled: self._on_settled,
@@ -203,9 +203,9 @@ class Session:
         if self._is_closing:
             return None  # It could not be settled any more.
         message = self.core.next_message(ticket, self.now_ms())
-        if self.core.consumers.has_credit:
+        if self.core.has_credit:
             self.wake()
-        self.ticking.look_soon()
+        self.timer.update()
         return message
 
     def start_next(self, ticket: int) -> bool:
@@ -216,7 +216,7 @@ class Session:
         if self._is_closing or not self.core.start_next(ticket, self.now_ms()):
             return False
         self._write()
-        self.ticking.look_at_started()
+        self.timer.update()
         return True
 
     def cancel(self, ticket: int) -> None:
@@ -282,6 +282,7 @@ class Session:
         """Take what the queue manager sent."""
         if wire is self._wire:
             self.core.receive(data, self.now_ms())
+            self.timer.update()
             self._dispatch()
             self.wake()
 
@@ -367,7 +368,7 @@ class Session:
 
     def _on_ready(self, event: e.Ready) -> None:
         self._greet("")
-        self.ticking.start()  # The welcome says how often.
+        self.timer.update()  # The welcome defines how often heartbeats are due.
 
     def _on_disconnected(self, event: e.Disconnected) -> None:
         self.why, self.retry_after_ms = event.text, event.retry_after_ms
@@ -391,9 +392,9 @@ class Session:
         if self._wire is not None and self._wire.transport is not None:
             self._wire.transport.close()
 
-    def poll(self) -> None:
-        """Do what time asks for."""
-        self.core.poll(self.now_ms())
+    def tick(self) -> None:
+        """Lets the core do what is due: heartbeats, renewals, and the ends of leases."""
+        self.core.tick(self.now_ms())
         self._dispatch()
         self.wake()
 

@@ -18,12 +18,12 @@ from qmgr_client import destination
 from qmgr_client.aio.get import get_many, give_back, has_result
 from qmgr_client.aio.session import Session
 from qmgr_client.duration import Duration
+from qmgr_client.failure_reason import failure_reason
 from qmgr_client.message import Message, check_is_message, checked_messages
 from qmgr_client.outgoing import Outgoing, PutOptions, PutResult, each_outgoing, encode, outgoing_of
 from qmgr_client.sansio.puts import FRAME_BYTES
 from qmgr_client.sansio.units import Unit
 from qmgr_client.selection import SelectionOrUid, chosen
-from qmgr_client.why import why
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import Uid, own_bytes, too_large_text
@@ -245,7 +245,7 @@ class UnitOfWork:
     async def _undone(self, error: BaseException) -> None:
         """Back out, if there is anything to, because of *error*, which matters more than ours."""
         with suppress(RequestError):
-            await self.backout(*why(error))
+            await self.backout(*failure_reason(error))
 
     async def _result(self, ticket: int) -> Any:
         try:

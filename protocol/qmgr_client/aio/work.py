@@ -25,13 +25,13 @@ from qmgr_client.aio.processing import Processing
 from qmgr_client.aio.session import Session
 from qmgr_client.duration import Duration
 from qmgr_client.errors import MessageDamaged
+from qmgr_client.failure_reason import failure_reason
 from qmgr_client.message import Message
 from qmgr_client.queue_worker import Worker
 from qmgr_client.sansio.core import ClientCore
 from qmgr_client.sansio.settles import Terms
 from qmgr_client.selection import Selection
 from qmgr_client.stop_signals import first_signal
-from qmgr_client.why import why
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RequestError
 from qmgr_protocol.record import Uid
@@ -175,7 +175,7 @@ class _Shift:
     async def _reject(self, damaged: MessageDamaged) -> None:
         """Have a message that cannot be read be a dead letter: it would fail again."""
         self._log(damaged.message, damaged)
-        reason, text = why(damaged)
+        reason, text = failure_reason(damaged)
         with suppress(RequestError):  # It comes again.
             await self._session.settle(damaged.message, m.REJECT, Terms(reason=reason, text=text))
 

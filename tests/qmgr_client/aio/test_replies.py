@@ -103,10 +103,11 @@ async def test_request_expires_with_its_timeout(
 
 async def test_late_and_second_replies_reach_no_other_request(address: str) -> None:
     async with connect(address) as manager:
-        with pytest.raises(RequestTimeout):
-            await manager.request("ASKED", b"late", 30, expiry_ms=0)
-        late = await manager.get("ASKED")
+        waiting = asyncio.create_task(manager.request("ASKED", b"late", 1_000, expiry_ms=0))
+        late = await manager.get("ASKED", wait_ms=5_000)
         assert late is not None
+        with pytest.raises(RequestTimeout):
+            await waiting
         asking = asyncio.create_task(manager.request("ASKED", b"x"))
         message = await manager.get("ASKED", wait_ms=5_000)
         assert message is not None

@@ -286,14 +286,14 @@ async def test_lease_is_kept_for_as_long_as_the_work_takes(manager: QueueManager
     """Nobody else is handed a message whose lease would have ended twice."""
     hands = Hands()
 
-    @worker("Q", lease_ms=600)
+    @worker("Q", lease_ms=1_200)
     async def bill(message: Message) -> None:
         await hands(message)
 
     await manager.put("Q", b"x")
     working = asyncio.create_task(manager.work(bill))
     await hands.have(begun=1)
-    assert await manager.get("Q", wait_ms=1_500) is None
+    assert await manager.get("Q", wait_ms=2_600) is None
     hands.may_end.set()
     manager.stop_work()
     await working

@@ -120,12 +120,12 @@ def test_threads_share_a_client(client: Client) -> None:
 
 def test_connection_lives_while_the_application_is_busy(tmp_path: Path) -> None:
     with (
-        Server(tmp_path, heartbeat_ms=20, liveness_ms=80) as server,
+        Server(tmp_path, heartbeat_ms=100, liveness_ms=500) as server,
         connect(server.address, reconnect=False) as client,
     ):
         client.admin.queue_create("Q")
-        # Sleeping is the subject: four times as long as a silent peer is kept.
-        threading.Event().wait(0.32)
+        # Sleeping is the subject: three times as long as a silent peer is kept.
+        threading.Event().wait(1.5)
         client.put("Q", b"x")
 
 

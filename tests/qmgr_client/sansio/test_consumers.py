@@ -3,10 +3,10 @@
 import pytest
 
 from qmgr_client.message import Message
-from qmgr_client.sansio.ahead import FIRST
+from qmgr_client.sansio.active_leases import START_AFTER_MS, START_EARLY_EVERY_MS
 from qmgr_client.sansio.consumer import MARGIN_MS
 from qmgr_client.sansio.events import ConsumerEnded, Delivered
-from qmgr_client.sansio.in_work import AT_ONCE_EVERY_MS, START_AFTER_MS
+from qmgr_client.sansio.read_ahead import FIRST_MESSAGES
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from tests.qmgr_client.scripted import Scripted, delivery
@@ -191,7 +191,7 @@ def test_one_lease_of_every_100_ms_starts_before_the_application_has_its_message
     consuming.deliver(4)
     consuming.ack(consuming.take(2))
     assert consuming.renewed() == [1]
-    consuming.wait(AT_ONCE_EVERY_MS)
+    consuming.wait(START_EARLY_EVERY_MS)
     assert consuming.renewed() == []
     consuming.ack(consuming.take(2))
     assert consuming.renewed() == [3]
@@ -221,7 +221,7 @@ def test_lease_starts_at_once_where_little_of_it_is_left() -> None:
     consuming.deliver(1)
     consuming.wait(LEASE_MS // 2 + 1)
     consuming.take(1)
-    consuming.pair.core.renew_leases(consuming.pair.now_ms)
+    consuming.pair.core.tick(consuming.pair.now_ms)
     assert consuming.renewed() == [1]
 
 
@@ -232,7 +232,7 @@ def test_lease_that_was_started_is_counted_on_in_full() -> None:
     (message,) = consuming.take(1)
     consuming.wait(0)
     consuming.wait(LEASE_MS - 1)
-    assert message.handle in next(iter(consuming.pair.core.consumers.open.values())).held
+    assert message.handle in next(iter(consuming.pair.core._consumers.open.values())).held
 
 
 def test_leases_go_on_by_themselves_until_settled() -> None:
@@ -285,8 +285,8 @@ def test_application_that_takes_nothing_has_no_credit_until_it_asks() -> None:
 
 def test_more_comes_ahead_of_an_application_that_is_fast() -> None:
     consuming = Consuming(prefetch=256)
-    assert consuming.opening.messages == FIRST
-    granted = FIRST
+    assert consuming.opening.messages == FIRST_MESSAGES
+    granted = FIRST_MESSAGES
     for _ in range(8):
         consuming.deliver(granted)
         consuming.ack(consuming.take(granted))
@@ -302,9 +302,9 @@ def test_less_comes_ahead_of_an_application_that_is_slow() -> None:
         consuming.deliver(waiting)
         waiting = 0
         consuming.ack(consuming.take())
-        most.append(len(next(iter(consuming.pair.core.consumers.open.values())).buffer))
+        most.append(len(next(iter(consuming.pair.core._consumers.open.values())).buffer))
         consuming.wait(1_000)
-    assert max(most[:8]) < FIRST
+    assert max(most[:8]) < FIRST_MESSAGES
     assert max(most[12:]) <= 4
 
 
@@ -416,7 +416,7 @@ def test_renewed_message_is_counted_on_for_longer() -> None:
     pair.now_ms += 1
     pair.say(m.Ping(0))  # It is there.
     pair.core.poll(pair.now_ms)
-    (consumer,) = pair.core.consumers.open.values()
+    (consumer,) = pair.core._consumers.open.values()
     assert list(consumer.held) == [first.handle], "the other one's lease is over"
     pair.now_ms += LEASE_MS
     pair.say(m.Ping(0))  # It is there.
@@ -709,7 +709,7 @@ def test_application_that_settles_nothing_costs_bounded_memory(
     consuming = Consuming()
     consuming.deliver(8)
     consuming.take(8)
-    (consumer,) = consuming.pair.core.consumers.open.values()
+    (consumer,) = consuming.pair.core._consumers.open.values()
     assert len(consumer.handed) == 3
 
 
@@ -737,5 +737,5 @@ def test_renewal_by_the_application_is_not_shortened_by_its_start() -> None:
     consuming.wait(START_AFTER_MS)
     assert consuming.renewed() == []
     consuming.wait(2 * LEASE_MS)
-    (consumer,) = consuming.pair.core.consumers.open.values()
+    (consumer,) = consuming.pair.core._consumers.open.values()
     assert list(consumer.held) == [message.handle]

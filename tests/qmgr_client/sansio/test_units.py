@@ -79,9 +79,9 @@ def test_message_that_a_unit_has_got_is_said_to_be_in_it(within: bool) -> None:
     assert len(pair.hear_all(m.Settle)) == 2
     pair.say(m.Settled(3, [[2, 0, ErrorCode.LEASE_LOST], [3, 0, ErrorCode.LEASE_LOST]]))
     assert str(pair.done[again]) == (
-        "LEASE_LOST: a unit of work holds this message: it ends when that commits or is backed out"
+        "LEASE_LOST: an open unit of work acknowledged this message: commit it, or back it out"
     )
-    assert "another's" in str(pair.done[other])
+    assert "another consumer may have" in str(pair.done[other])
     assert (working.unit.error, len(working.unit.gets)) == (None, 1)
 
 
@@ -95,7 +95,7 @@ def test_message_of_a_unit_that_is_over_may_be_anothers() -> None:
     ticket = pair.core.settle(leased(1), m.ACK)
     pair.hear(m.Settle)
     pair.say(m.Settled(2, [[2, 0, ErrorCode.LEASE_LOST]]))
-    assert "another's" in str(pair.done[ticket])
+    assert "another consumer may have" in str(pair.done[ticket])
 
 
 def test_unit_is_committed_with_what_it_is_known_to_hold() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from qmgr_client.why import why
+from qmgr_client.failure_reason import failure_reason
 from qmgr_protocol.messages import REASON_MAX, REASON_TEXT_MAX
 
 
@@ -18,9 +18,9 @@ from qmgr_protocol.messages import REASON_MAX, REASON_TEXT_MAX
 def test_type_is_the_reason_and_what_it_says_the_text(
     error: Exception, told: tuple[str, str]
 ) -> None:
-    assert why(error) == told
+    assert failure_reason(error) == told
 
 
 def test_both_are_cut_to_what_a_note_takes() -> None:
-    reason, text = why(type("X" * 100, (Exception,), {})("é" * 2_000))
+    reason, text = failure_reason(type("X" * 100, (Exception,), {})("é" * 2_000))
     assert (len(reason), len(text)) == (REASON_MAX, REASON_TEXT_MAX)

@@ -6,12 +6,12 @@ from tests.qmgr_client.scripted import Scripted
 
 def test_request_ids_are_used_again_but_never_twice_at_a_time() -> None:
     pair = Scripted().connect()
-    pair.core._agenda._last_id = 2**32 - 2
+    pair.core._send_order._last_id = 2**32 - 2
     pair.core.request(0, m.Status)
     pair.core.request(0, m.Status)
     first, second = pair.hear_all(m.Status)
     assert (first.request_id, second.request_id) == (2**32 - 1, 1)
-    pair.core._agenda._last_id = 2**32 - 2
+    pair.core._send_order._last_id = 2**32 - 2
     pair.core.request(0, m.Status)
     assert pair.hear(m.Status).request_id == 2
 
@@ -29,7 +29,7 @@ def test_what_brings_messages_here_goes_last() -> None:
     pair.cut()
     pair.connect()
     assert said(pair) == [m.ProducerOpen, m.Status]
-    pair.say(m.Ok(pair.core._agenda._last_id - 1, [7, 0, [], []]))
+    pair.say(m.Ok(pair.core._send_order._last_id - 1, [7, 0, [], []]))
     assert said(pair) == [m.Put, m.Get, m.Consume]
 
 

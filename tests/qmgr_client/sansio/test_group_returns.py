@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qmgr_client.sansio.taken_back import TakenBacks, comes_back, member_of
+from qmgr_client.sansio.group_returns import GroupReturns, member_of, returns_message
 from qmgr_protocol import messages as m
 from tests.qmgr_client.scripted import delivery
 
@@ -36,44 +36,44 @@ def test_item_that_is_cut_has_no_member(size: int) -> None:
     ],
 )
 def test_message_comes_back_or_is_done(action: int, does: bool) -> None:
-    assert comes_back(action) is does
+    assert returns_message(action) is does
 
 
 def test_what_is_behind_is_taken_until_the_number_comes_again() -> None:
-    backs = TakenBacks()
+    backs = GroupReturns()
     backs.add(A, 3)
-    assert backs.takes(A, 4)
-    assert not backs.takes(B, 4)
-    assert backs.takes(A, 5)
-    assert not backs.takes(A, 3)
-    assert not backs.takes(A, 4)
+    assert backs.drops(A, 4)
+    assert not backs.drops(B, 4)
+    assert backs.drops(A, 5)
+    assert not backs.drops(A, 3)
+    assert not backs.drops(A, 4)
 
 
 def test_what_is_behind_is_taken_until_the_settle_is_answered() -> None:
-    backs = TakenBacks()
+    backs = GroupReturns()
     taken = backs.add(A, 3)
-    assert backs.takes(A, 4)
-    taken.is_over = True
-    assert not backs.takes(A, 5)
+    assert backs.drops(A, 4)
+    taken.is_answered = True
+    assert not backs.drops(A, 5)
 
 
 def test_lower_number_ends_all_that_are_behind_it() -> None:
-    backs = TakenBacks()
+    backs = GroupReturns()
     backs.add(A, 3)
     backs.add(A, 6)
-    assert not backs.takes(A, 2)
-    assert not backs.takes(A, 4)
+    assert not backs.drops(A, 2)
+    assert not backs.drops(A, 4)
 
 
 def test_connection_takes_all_with_it() -> None:
-    backs = TakenBacks()
+    backs = GroupReturns()
     backs.add(A, 3)
     backs.clear()
-    assert not backs.takes(A, 4)
+    assert not backs.drops(A, 4)
 
 
 def test_groups_of_which_nothing_comes_any_more_are_forgotten() -> None:
-    backs = TakenBacks()
+    backs = GroupReturns()
     for number in range(3_000):
-        backs.add(number.to_bytes(24, "big"), 1).is_over = True
+        backs.add(number.to_bytes(24, "big"), 1).is_answered = True
     assert len(backs._by_group) <= 1_001
