@@ -39,5 +39,5 @@ def test_what_is_no_address_is_refused(text: str, why: str) -> None:
 
 
 def test_what_is_no_text_is_no_address() -> None:
-    with pytest.raises(AddressInvalid, match="cannot connect to 7470: an address is text"):
+    with pytest.raises(AddressInvalid, match="cannot connect to 7470: an address is a str"):
         parse(7470)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from qmgr_client.attributes import (
     TemplateAttributes,
     TopicAttributes,
     encoded,
-    given,
+    without_none,
 )
 from qmgr_client.duration import Duration
 from qmgr_client.rows import QueueRow, SubscriptionRow, TopicRow
@@ -79,7 +79,7 @@ def test_rows_have_the_attributes_in_force(row: Any, table: dict[str, Attribute]
 def test_durations_are_sent_in_ms_and_none_is_the_default() -> None:
     values = {"lease_ms": timedelta(seconds=5), "depth_max": 7, "retry_max_ms": None}
     assert encoded(values) == {"lease_ms": 5_000, "depth_max": 7, "retry_max_ms": None}
-    assert given(values) == {"lease_ms": 5_000, "depth_max": 7}
+    assert without_none(values) == {"lease_ms": 5_000, "depth_max": 7}
 
 
 @pytest.mark.parametrize(

@@ -113,5 +113,5 @@ async def test_message_has_the_uid_of_its_key_wherever_it_is_put(tmp_path: Path)
 async def test_key_next_to_a_uid_is_refused(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("Q")
-        with pytest.raises(RequestError, match="uid and key are both given"):
+        with pytest.raises(RequestError, match="uid and key are both set"):
             await manager.put("Q", b"x", key="a", uid=Uid("A", 1))

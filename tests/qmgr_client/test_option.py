@@ -10,7 +10,7 @@ from qmgr_protocol.errors import ErrorCode
     ("given", "text"),
     [
         (["priorty"], "put has no option 'priorty'; did you mean priority?"),
-        (["uid", "hue"], "put has no option 'hue'; there are priority, uid"),
+        (["uid", "hue"], "put has no option 'hue'; the options are priority, uid"),
     ],
 )
 def test_unknown_option_is_named_with_what_is_meant(given: list[str], text: str) -> None:

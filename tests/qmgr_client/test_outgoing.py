@@ -74,9 +74,9 @@ def test_key_becomes_a_uid() -> None:
 @pytest.mark.parametrize(
     ("outgoing", "why"),
     [
-        (Outgoing(b"x", key="a", uid=Uid("A", 1)), "uid and key are both given"),
+        (Outgoing(b"x", key="a", uid=Uid("A", 1)), "uid and key are both set"),
         (Outgoing(b"x", deliver_at=datetime(2026, 1, 1)), "has no time zone"),
-        (Outgoing(b"x", deliver_at=NOW, delay_ms=1), "both given"),
+        (Outgoing(b"x", deliver_at=NOW, delay_ms=1), "both set"),
         (Outgoing(b"x", deliver_at="noon"), "of type str, not datetime"),  # type: ignore[arg-type]
     ],
 )
@@ -94,9 +94,12 @@ def test_what_contradicts_itself_is_refused(outgoing: Outgoing, why: str) -> Non
         ({"expiry_ms": 2**63}, "expiry of"),
         ({"expiry_ms": "1"}, "expiry_ms is of type str"),
         ({"delay_ms": 1.5}, "delay_ms is of type float"),
-        ({"group": (b"short", 1, False)}, "the group id b'short' is 5 bytes, not 24: give a text"),
-        ({"group": (GROUP_ID,)}, "is not an id of 24 bytes or a text, a number, and"),
-        ({"group": (GROUP_ID, 1, "x" * 300, 4)}, "the group .{80} is not an id"),
+        (
+            {"group": (b"short", 1, False)},
+            "the group id b'short' is 5 bytes, not 24: to use a text",
+        ),
+        ({"group": (GROUP_ID,)}, r"is not \(id, number, last\): a group id"),
+        ({"group": (GROUP_ID, 1, "x" * 300, 4)}, "the group .{80} is not .id, number"),
         ({"group": ("g" * 25, 1, False)}, "is a text of 25 bytes, at most 24"),
         ({"priority": "9"}, "priority is of type str"),
     ],

@@ -30,8 +30,8 @@ def test_each_way_to_select(
 @pytest.mark.parametrize(
     ("selection", "why"),
     [
-        ({"where": "a = 1", "uid": UID}, "give one of"),
-        ({"correlation_id": b"c", "group_id": b"g" * 24}, "give one of"),
+        ({"where": "a = 1", "uid": UID}, "several of where"),
+        ({"correlation_id": b"c", "group_id": b"g" * 24}, "several of where"),
         ({"uid": "QM1.7"}, "is not a Uid"),
         ({"uid": Uid("no name", 7)}, "is not a UID"),
     ],

@@ -54,7 +54,7 @@ async def test_settling_outside_what_a_unit_got_says_that_it_has_it(tmp_path: Pa
             message = await unit.get("IN")
             assert message is not None
             for settled in (manager.ack, manager.release, manager.reject, manager.renew, unit.ack):
-                with pytest.raises(RequestError, match="LEASE_LOST: an open unit of work acknowledged this"):
+                with pytest.raises(RequestError, match="LEASE_LOST: an open unit of work"):
                     await settled(message)
         assert await depth(manager, "IN") == 0
 

@@ -1,14 +1,4 @@
-"""The client for asyncio.
-
-    async with connect("127.0.0.1:7470") as queue_manager:
-        await queue_manager.put("ORDERS", b"one ton of apples")
-        async for message in queue_manager.consume("ORDERS"):
-            ...
-            await queue_manager.ack(message)
-
-A lost connection is made again, what was under way is sent again, and every call has one result:
-a value, or RequestError with the queue manager's code. Belongs to the loop it was opened on.
-"""
+"""The connection to a queue manager, for asyncio."""
 
 import asyncio
 import os
@@ -41,23 +31,28 @@ def connect(
     give_up_ms: Duration | None = None,
     coalesce: bool = True,
 ) -> "QueueManager":
-    """Return a client of the queue manager at *address*; ``async with``, or ``open``, connects it.
+    """Returns a client of the queue manager at *address*. It connects when it is opened.
+
+    Open it with an ``async with`` block, or with ``await open()``.
 
     Args:
-        address: "host:port" or "unix:/path".
-        name: what the queue manager's log calls this client, and by which it keeps one out whose
-            request met a bug. Else its program, host and process id: "billing.host7.4711".
-        producer_id: 16 bytes that stay this application's over restarts. One process at a time may
-            use them: the newest sends the others away. None makes new ones.
-        reconnect: whether a lost connection is made again; else all that is open fails.
-        wait_ms: how long the first connection is tried for; 0 tries once, None for ever.
-        give_up_ms: how long a lost connection is tried for; None for ever.
-        coalesce: whether what is put in one turn of the loop is sent together.
+        address: ``"host:port"`` or ``"unix:/path"``.
+        name: The name of this client in logs and in ``qmctl``. The queue manager also uses it to
+            keep out a client whose request triggered a bug. Default: program, host and process id,
+            such as ``"billing.host7.4711"``.
+        producer_id: 16 bytes that identify the puts of this application across restarts. Only one
+            process at a time may use them: the queue manager disconnects the older one. Default:
+            random bytes.
+        reconnect: Whether to connect again if the connection is lost. Otherwise, everything that
+            is open then fails.
+        wait_ms: How long to try the first connection. 0 tries once, None tries forever.
+        give_up_ms: How long to try to connect again. None tries forever.
+        coalesce: Whether to send puts together that are made at about the same time.
 
     Raises:
-        AddressInvalid: *address* names nothing; a ConnectFailed and a ValueError.
-        ValueError: *name* is no text of UTF-8 or over 255 characters, *producer_id* is not 16
-            bytes, or a time is negative. It connects only once it is opened.
+        AddressInvalid: *address* is not an address. It is a ConnectFailed and a ValueError.
+        ValueError: *name* is not valid UTF-8 or longer than 255 characters, *producer_id* is not
+            16 bytes, or a time is negative.
         RequestError: VALUE_INVALID, a time is not a duration, or a negative timedelta.
     """
     producer_id = os.urandom(16) if producer_id is None else producer_id
@@ -105,20 +100,21 @@ class QueueManager(Groups, Replies, Settling, Work):
 
     @property
     def name(self) -> str:
-        """The queue manager's name."""
+        """The name of the queue manager."""
         return self._core.welcome.name
 
     @property
     def admin(self) -> Admin:
-        """What operators ask of it: queues, links, topics, jobs, history."""
+        """The requests of operators: queues, links, topics, jobs, history and so on."""
         return Admin(self._ask)
 
     async def open(self) -> None:
-        """Connect, and stay so until :meth:`close`.
+        """Connects to the queue manager. The client stays connected until :meth:`close`.
 
         Raises:
-            ConnectFailed: what, where, and what to try.
-            ConnectionEnded: the queue manager wants no such client.
+            ConnectFailed: The client could not connect. The error has the reason and a hint.
+            ConnectionEnded: The queue manager refuses this client.
+            RuntimeError: The client is open already.
         """
         if self._task is not None:
             raise RuntimeError("the client is open already: open a client once, or connect another")
@@ -133,14 +129,22 @@ class QueueManager(Groups, Replies, Settling, Work):
             raise
 
     async def close(self, timeout_ms: Duration = CLOSE_MAX_MS) -> None:
-        """Wait up to *timeout_ms* for puts and settles under way, then end. Any number of times."""
+        """Waits for puts and settles in flight, then disconnects. You may call it repeatedly.
+
+        Loops over consumers and subscriptions end normally, as if they had been cancelled. Other
+        calls then raise ConnectionEnded, such as an ack of a message that is still processed.
+
+        Args:
+            timeout_ms: How long to wait for the results of puts and settles. Those that have none
+                by then end with ConnectionEnded.
+        """
         if self._task is None:
             return
         try:
             async with asyncio.timeout(in_ms("timeout_ms", timeout_ms) / 1000):
                 await self._session.settled_down()
         except TimeoutError:
-            pass  # What is left ends below, each with an error of its own.
+            pass  # The rest ends below, each with its own error.
         finally:
             await self._stop()
 

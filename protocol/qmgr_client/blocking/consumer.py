@@ -1,7 +1,7 @@
 # Generated from qmgr_client/aio/consumer.py: do not edit.
 # To update: pytest tests/qmgr_client/blocking/test_generator.py --rewrite
 
-"""A consumer for asyncio: an iterator over messages under lease."""
+"""A consumer, without asyncio: an iterator over leased messages."""
 
 from types import TracebackType
 
@@ -11,21 +11,23 @@ from qmgr_client.message import Message
 
 
 class Consumer(Bridge[aio_consumer.Consumer]):
-    """Messages of a queue as they come, for ``for``; ends with ``with`` or cancel.
+    """An iterator over the messages of a queue, for ``for``.
 
-    Left without either, it ends when Python drops it. Several tasks may share one.
+    It ends with its ``with`` block, or with :meth:`cancel`. Without either, it ends when
+    Python deletes the object. Several tasks may share a consumer.
     """
 
     def __iter__(self) -> "Consumer":
         return self
 
     def __next__(self) -> Message:
-        """Return the next message.
+        """Waits for the next message and returns it, leased.
 
         Raises:
-            StopIteration: it was cancelled.
-            MessageDamaged: this one cannot be read; the next one may be asked for.
-            RequestError: the queue manager ended it.
+            StopIteration: The consumer was cancelled, or the client was closed.
+            MessageDamaged: The record of the message cannot be read. You may continue with the next
+                message.
+            RequestError: The queue manager ended the consumer.
         """
         return next_of(self._thread, self._aio)
 
@@ -41,5 +43,5 @@ class Consumer(Bridge[aio_consumer.Consumer]):
         self.cancel()
 
     def cancel(self) -> None:
-        """End it: what was not handed out goes back. What was may still be settled."""
+        """Ends the consumer. Prefetched messages return to the queue. You may settle the others."""
         self._thread.call_unless_closed(self._aio.cancel())

@@ -1,7 +1,7 @@
 # Generated from qmgr_client/aio/group_put.py: do not edit.
 # To update: pytest tests/qmgr_client/blocking/test_generator.py --rewrite
 
-"""A handle for asyncio that puts groups: it numbers, and says what would break a group.
+"""A handle that puts groups, without asyncio. It numbers messages and keeps each group consistent.
 
 with queue_manager.group("ORDERS") as group:
     group.put(b"head")
@@ -21,22 +21,22 @@ from qmgr_protocol.errors import ErrorCode
 
 
 class GroupPut(Bridge[aio_group_put.GroupPut]):
-    """Puts messages of one group behind the other on a queue, for ``with``.
+    """Puts the messages of one group after another on a queue, for ``with``.
 
-    The group is current from its first message to its last; then the next put begins another. A put
-    that is refused uses up no number, and what a unit of work puts and backs out neither. One call
-    at a time is under way, others wait for it. A put that is cancelled may still be stored, and
-    its number counts as used.
+    A group is current from its first message to its last. The next put then starts a new group. A
+    put that is refused, or backed out with its unit of work, uses no number. If you cancel a put,
+    the message may still be stored, and its number counts as used. Concurrent calls wait for each
+    other.
     """
 
     @property
     def current(self) -> Group | None:
-        """The group that has not ended, and the number put last; None between groups."""
+        """The current group, with the number that was put last. None between groups."""
         return self._aio.current
 
     @property
     def warning(self) -> ErrorCode | None:
-        """What the last call did that breaks a group, and was done all the same."""
+        """The inconsistency that the last call caused in a group, or None."""
         return self._aio.warning
 
     def put(
@@ -47,44 +47,56 @@ class GroupPut(Bridge[aio_group_put.GroupPut]):
         unit: UnitOfWork | None = None,
         **options: Unpack[PutOptions],
     ) -> PutResult:
-        """Put the next message of the group, or the first of a new one.
+        """Puts the next message of the current group, or the first of a new group.
 
         Args:
-            last: whether the group ends with it.
-            in_group: False puts a message of no group, which may be between groups only.
-            unit: the unit of work to put it in.
-            options: as of :meth:`Client.put`, but for group.
+            body: The content of the message.
+            last: Whether the group ends with this message.
+            in_group: False puts a message without a group. This is allowed only between groups.
+            unit: The unit of work to put the message in.
+            options: As in :meth:`Client.put`, except ``group``.
 
         Raises:
-            RequestError: INCOMPLETE_GROUP, INCONSISTENT_PERSISTENCE, INCONSISTENT_UNIT,
-                GROUP_NUMBER_INVALID: nothing was put; or the queue manager refuses.
+            RequestError: The queue manager refused the put; or INCOMPLETE_GROUP,
+                INCONSISTENT_PERSISTENCE, INCONSISTENT_UNIT or GROUP_NUMBER_INVALID, and nothing was
+                sent.
         """
         return self._call(self._aio.put(body, last, in_group, inner_of(unit), **options))
 
     def put_many(
         self, items: Iterable[bytes | Outgoing], last: bool = False, unit: UnitOfWork | None = None
     ) -> list[PutResult]:
-        """Put bodies or whole messages one behind the other; with *last* the group ends then.
+        """Puts several messages of the current group, in order.
+
+        Args:
+            items: Bodies, or :class:`Outgoing` messages with options.
+            last: Whether the group ends with the last of them.
+            unit: The unit of work to put the messages in.
 
         Raises:
-            RequestError: the first refusal. Those before it are put, and in *unit* perhaps others:
-                an error that leaves the unit's block backs them out.
+            RequestError: The first refusal. Messages before it are put. In a *unit*, later messages
+                may be put, too: let the error leave the block of the unit to back them out.
         """
         return self._call(self._aio.put_many(collected(items), last, inner_of(unit)))
 
     def put_physical(
         self, body: bytes, unit: UnitOfWork | None = None, **options: Unpack[PutOptions]
     ) -> PutResult:
-        """Put a message that says itself where it stands, by ``group=``, or is of no group.
+        """Puts a message with its own ``group``, or without a group.
 
-        The handle is there then, wherever it was: so a group is resumed. ``warning`` says where
-        that leaves a group (INCOMPLETE_GROUP), or goes on with it in another way than before
-        (INCONSISTENT_PERSISTENCE, INCONSISTENT_UNIT).
+        The handle continues after this message. Use it to resume a group. If the message leaves
+        the current group incomplete, ``warning`` is INCOMPLETE_GROUP. If the message continues the
+        group in another way than before, it is INCONSISTENT_PERSISTENCE or INCONSISTENT_UNIT.
+
+        Args:
+            body: The content of the message.
+            unit: The unit of work to put the message in.
+            options: As in :meth:`Client.put`.
         """
         return self._call(self._aio.put_physical(body, inner_of(unit), **options))
 
     def close(self) -> None:
-        """End the handle; ``warning`` is INCOMPLETE_GROUP where a group has not ended."""
+        """Closes the handle. If a group has not ended, ``warning`` is INCOMPLETE_GROUP."""
         self._call(self._aio.close())
 
     def __enter__(self) -> "GroupPut":

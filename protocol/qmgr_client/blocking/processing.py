@@ -1,13 +1,13 @@
 # Generated from qmgr_client/aio/processing.py: do not edit.
 # To update: pytest tests/qmgr_client/blocking/test_generator.py --rewrite
 
-"""The work on one message, without asyncio: how its block ends decides what becomes of the message.
+"""The work on one message, without asyncio. The end of its block settles the message.
 
-block ends                                     message
+end of the block                               message
 without an exception                           acknowledged
-by an Exception                                released as failed: the type is its reason
-cancelled, or by KeyboardInterrupt and so on   returned: that counts as no failure
-after it was settled inside                    left as that settled it
+with an Exception                              released as failed, with the type as its reason
+cancellation, KeyboardInterrupt, SystemExit    returned, without counting a failure
+after the block has settled the message        left as it is
 """
 
 from types import TracebackType
@@ -18,10 +18,9 @@ from qmgr_client.message import Message
 
 
 class Processing(Bridge[aio_processing.Processing]):
-    """The work on a message, for ``with``, which settles it.
+    """The work on a message, for ``with``. The end of the block settles the message.
 
-    Invariant: while its block runs and nothing inside has settled the message, its lease is in
-    ``session.processing``.
+    Invariant: ``session.processing`` has the lease while the block runs and has not settled it.
     """
 
     def __enter__(self) -> Message:

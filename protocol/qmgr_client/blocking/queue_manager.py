@@ -1,17 +1,7 @@
 # Generated from qmgr_client/aio/queue_manager.py: do not edit.
 # To update: pytest tests/qmgr_client/blocking/test_generator.py --rewrite
 
-"""The client for asyncio.
-
-    with connect("127.0.0.1:7470") as queue_manager:
-        queue_manager.put("ORDERS", b"one ton of apples")
-        for message in queue_manager.consume("ORDERS"):
-            ...
-            queue_manager.ack(message)
-
-A lost connection is made again, what was under way is sent again, and every call has one result:
-a value, or RequestError with the queue manager's code. Belongs to the loop it was opened on.
-"""
+"""The connection to a queue manager, without asyncio."""
 
 from types import TracebackType
 
@@ -36,23 +26,28 @@ def connect(
     give_up_ms: Duration | None = None,
     coalesce: bool = True,
 ) -> "Client":
-    """Return a client of the queue manager at *address*; ``with``, or ``open``, connects it.
+    """Returns a client of the queue manager at *address*. It connects when it is opened.
+
+    Open it with an ``with`` block, or with ``open()``.
 
     Args:
-        address: "host:port" or "unix:/path".
-        name: what the queue manager's log calls this client, and by which it keeps one out whose
-            request met a bug. Else its program, host and process id: "billing.host7.4711".
-        producer_id: 16 bytes that stay this application's over restarts. One process at a time may
-            use them: the newest sends the others away. None makes new ones.
-        reconnect: whether a lost connection is made again; else all that is open fails.
-        wait_ms: how long the first connection is tried for; 0 tries once, None for ever.
-        give_up_ms: how long a lost connection is tried for; None for ever.
-        coalesce: whether what is put in one turn of the loop is sent together.
+        address: ``"host:port"`` or ``"unix:/path"``.
+        name: The name of this client in logs and in ``qmctl``. The queue manager also uses it to
+            keep out a client whose request triggered a bug. Default: program, host and process id,
+            such as ``"billing.host7.4711"``.
+        producer_id: 16 bytes that identify the puts of this application across restarts. Only one
+            process at a time may use them: the queue manager disconnects the older one. Default:
+            random bytes.
+        reconnect: Whether to connect again if the connection is lost. Otherwise, everything that
+            is open then fails.
+        wait_ms: How long to try the first connection. 0 tries once, None tries forever.
+        give_up_ms: How long to try to connect again. None tries forever.
+        coalesce: Whether to send puts together that are made at about the same time.
 
     Raises:
-        AddressInvalid: *address* names nothing; a ConnectFailed and a ValueError.
-        ValueError: *name* is no text of UTF-8 or over 255 characters, *producer_id* is not 16
-            bytes, or a time is negative. It connects only once it is opened.
+        AddressInvalid: *address* is not an address. It is a ConnectFailed and a ValueError.
+        ValueError: *name* is not valid UTF-8 or longer than 255 characters, *producer_id* is not
+            16 bytes, or a time is negative.
         RequestError: VALUE_INVALID, a time is not a duration, or a negative timedelta.
     """
     return Client(
@@ -90,23 +85,32 @@ class Client(Groups, Replies, Settling, Work):
 
     @property
     def name(self) -> str:
-        """The queue manager's name."""
+        """The name of the queue manager."""
         return self._aio.name
 
     @property
     def admin(self) -> Admin:
-        """What operators ask of it: queues, links, topics, jobs, history."""
+        """The requests of operators: queues, links, topics, jobs, history and so on."""
         return Admin(self._thread, self._aio.admin)
 
     def open(self) -> None:
-        """Connect, and stay so until :meth:`close`.
+        """Connects to the queue manager. The client stays connected until :meth:`close`.
 
         Raises:
-            ConnectFailed: what, where, and what to try.
-            ConnectionEnded: the queue manager wants no such client.
+            ConnectFailed: The client could not connect. The error has the reason and a hint.
+            ConnectionEnded: The queue manager refuses this client.
+            RuntimeError: The client is open already.
         """
         self._thread.start(self._aio.open())
 
     def close(self, timeout_ms: Duration = CLOSE_MAX_MS) -> None:
-        """Wait up to *timeout_ms* for puts and settles under way, then end. Any number of times."""
+        """Waits for puts and settles in flight, then disconnects. You may call it repeatedly.
+
+        Loops over consumers and subscriptions end normally, as if they had been cancelled. Other
+        calls then raise ConnectionEnded, such as an ack of a message that is still processed.
+
+        Args:
+            timeout_ms: How long to wait for the results of puts and settles. Those that have none
+                by then end with ConnectionEnded.
+        """
         self._thread.close(lambda: self._aio.close(timeout_ms))

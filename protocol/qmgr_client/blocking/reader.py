@@ -1,7 +1,7 @@
 # Generated from qmgr_client/aio/reader.py: do not edit.
 # To update: pytest tests/qmgr_client/blocking/test_generator.py --rewrite
 
-"""A reader for asyncio: gets groups one behind the other, each in the order of its numbers.
+"""A reader of groups, without asyncio. It gets one group after another, each in order.
 
 with queue_manager.reader("ORDERS") as reader:
     while (message := reader.get(wait_ms=1_000)) is not None:
@@ -25,19 +25,19 @@ from qmgr_protocol.errors import ErrorCode
 class GroupReader(Bridge[aio_reader.GroupReader]):
     """Gets messages in logical order from a queue, for ``with``.
 
-    A message of no group is a group of one. The group that it is in is nobody else's until its last
-    message, or :meth:`close`. A lost connection ends that: then what is left of the group is
-    offered again, to whoever asks first. One call at a time is under way, others wait for it.
+    A message without a group is a group of one. No other reader or consumer gets messages of the
+    current group until its last message, or until :meth:`close`. If the connection is lost, the
+    rest of the group is available to any reader. Concurrent calls wait for each other.
     """
 
     @property
     def current(self) -> Group | None:
-        """The group that has not ended, and the number got last; None between groups."""
+        """The current group, with the number that was got last. None between groups."""
         return self._aio.current
 
     @property
     def warning(self) -> ErrorCode | None:
-        """What the last call did that leaves a group, or reads it in another way than before."""
+        """The inconsistency that the last call caused in a group, or None."""
         return self._aio.warning
 
     def get(
@@ -47,21 +47,23 @@ class GroupReader(Bridge[aio_reader.GroupReader]):
         all_available: bool | None = None,
         **selection: Unpack[SelectionOrUid],
     ) -> Message | None:
-        """Return the next message of the group, or the first of another one, under lease.
-
-        None where none comes within *wait_ms*: the reader stays where it is.
+        """Leases the next message of the current group, or the first of a new group.
 
         Args:
-            unit: the unit of work whose commit removes it.
-            all_available: whether only a group is begun of which all is there; None is as the
-                reader was made.
-            selection: of the message that a group begins with: where, correlation_id, group_id or
-                uid.
+            wait_ms: How long to wait for a message.
+            unit: The unit of work whose commit deletes the message.
+            all_available: Whether to start a group only when all of its messages are on the queue.
+                None uses the setting of the reader.
+            selection: Selects the first message of a group: at most one of ``where``,
+                ``correlation_id``, ``group_id`` and ``uid``.
+
+        Returns:
+            The message, or None if none arrives within *wait_ms*. The reader then keeps its place.
 
         Raises:
-            RequestError: INCONSISTENT_UNIT; MATCH_INCONSISTENT: inside a group, and its next
-                message is not what is selected.
-            MessageDamaged: it cannot be read.
+            RequestError: INCONSISTENT_UNIT, the group was read with a unit of work before, or
+                without; MATCH_INCONSISTENT, the next message of the group does not match.
+            MessageDamaged: The record of the message cannot be read.
         """
         return self._call(self._aio.get(wait_ms, inner_of(unit), all_available, **selection))
 
@@ -73,19 +75,28 @@ class GroupReader(Bridge[aio_reader.GroupReader]):
         all_available: bool = False,
         **selection: Unpack[SelectionOrUid],
     ) -> Message | None:
-        """Return a message by selection alone, under lease; the reader is behind it then.
+        """Leases a message that matches *selection*, in any group. The reader continues after it.
 
-        With *group_id* and *number* that one of the group: so a group is resumed. *all_available*
-        counts for each message: of a group all of which is there the first one. ``warning`` says
-        where that leaves a group (INCOMPLETE_GROUP), or reads on in another way than before
-        (INCONSISTENT_UNIT).
+        Use it with ``group_id`` and *number* to resume a group. If the message leaves the current
+        group incomplete, ``warning`` is INCOMPLETE_GROUP. If it continues the group with a unit of
+        work, but earlier messages had none, or the reverse, it is INCONSISTENT_UNIT.
+
+        Args:
+            wait_ms: How long to wait for a message.
+            unit: The unit of work whose commit deletes the message.
+            number: The number of the message in its group. 0 is any number.
+            all_available: Whether to get only messages of complete groups.
+            selection: At most one of ``where``, ``correlation_id``, ``group_id`` and ``uid``.
+
+        Returns:
+            The message, or None if none arrives within *wait_ms*.
         """
         return self._call(
             self._aio.get_physical(wait_ms, inner_of(unit), number, all_available, **selection)
         )
 
     def close(self) -> None:
-        """End it: the group that it is in is offered to others. What was got stays leased."""
+        """Closes the reader. Others may get the rest of its group. Its messages stay leased."""
         self._call(self._aio.close())
 
     def __enter__(self) -> "GroupReader":

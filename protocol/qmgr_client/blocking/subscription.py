@@ -1,7 +1,7 @@
 # Generated from qmgr_client/aio/subscription.py: do not edit.
 # To update: pytest tests/qmgr_client/blocking/test_generator.py --rewrite
 
-"""A subscription that is consumed from, without asyncio."""
+"""A subscription, without asyncio: an iterator over publications."""
 
 from types import TracebackType
 
@@ -11,13 +11,11 @@ from qmgr_client.message import Message
 
 
 class Subscription(Bridge[aio_subscription.Subscription]):
-    """Publications as they come, for ``with`` and ``for``. Several tasks may share one.
+    """An iterator over publications, for ``with`` and ``for``.
 
-    Left without ``with`` or cancel, one that is not durable goes on holding what is published
-    until its connection ends.
-
-    Invariant: ``name`` is that under which it is known to the queue manager, empty before it is
-    opened. One that is not durable has another one after each loss of the connection.
+    It ends with its ``with`` block, or with :meth:`cancel`. Without either, a subscription
+    that is not durable keeps collecting publications until its connection ends. Several tasks may
+    share a subscription.
     """
 
     @property
@@ -29,7 +27,7 @@ class Subscription(Bridge[aio_subscription.Subscription]):
         return self._aio.name
 
     def open(self) -> None:
-        """Subscribe, unless it has been done.
+        """Subscribes, unless that is done already.
 
         Raises:
             RequestError: TOPIC_INVALID, NAME_INVALID, VALUE_INVALID, SELECTOR_INVALID,
@@ -41,7 +39,14 @@ class Subscription(Bridge[aio_subscription.Subscription]):
         return self
 
     def __next__(self) -> Message:
-        """Return the next publication; raises as that of a consumer."""
+        """Waits for the next publication and returns it, leased.
+
+        Raises:
+            StopIteration: The subscription was cancelled, or the client was closed.
+            MessageDamaged: The record of the publication cannot be read. You may continue with the
+                next one.
+            RequestError: The queue manager ended the subscription, or refused to open it.
+        """
         return next_of(self._thread, self._aio)
 
     def __enter__(self) -> "Subscription":
@@ -57,5 +62,5 @@ class Subscription(Bridge[aio_subscription.Subscription]):
         self.cancel()
 
     def cancel(self) -> None:
-        """Consume no more; one that is not durable ends, too, with what is not acknowledged."""
+        """Ends the iterator. A subscription that is not durable is deleted with its messages."""
         self._thread.call_unless_closed(self._aio.cancel())

@@ -30,27 +30,36 @@ class Topics(Messaging):
     def publish(
         self, topic: str, body: bytes, *, retained: bool = False, **options: Unpack[PutOptions]
     ) -> PutResult:
-        """Publish a message; return when it is on disk.
+        """Publishes a message and returns once it is on disk.
 
         Args:
-            topic: as "flights/JFK/UA".
-            body: what is published.
-            retained: whether the topic keeps it, instead of what it kept before, for those who
-                subscribe later; with an empty body it keeps nothing.
-            options: as of :meth:`Client.submit`.
+            topic: A topic such as ``"flights/JFK/UA"``.
+            body: The content of the message.
+            retained: Whether the topic keeps the message for later subscribers, instead of its
+                previous retained message. A retained message with an empty body removes it.
+            options: The fields of :class:`Outgoing`, as in :meth:`put`.
 
         Returns:
-            ``subscriptions`` says how many it fits; None where the answer that said it was lost.
+            The result of the put. ``subscriptions`` is the number of subscriptions that match, or
+            None if the answer was lost with a connection.
 
         Raises:
-            RequestError: TOPIC_INVALID, PUT_INHIBITED, or as of a put.
+            RequestError: TOPIC_INVALID, PUT_INHIBITED, or as in :meth:`put`.
         """
         return self._call(self._aio.publish(topic, body, retained=retained, **options))
 
     def publish_many(
         self, topic: str, items: Iterable[bytes | Outgoing]
     ) -> list[PutResult | RequestError]:
-        """Publish bodies or whole messages; return what became of each, in their order."""
+        """Publishes several messages and returns once each is on disk or refused.
+
+        Args:
+            topic: A topic such as ``"flights/JFK/UA"``.
+            items: Bodies, or :class:`Outgoing` messages with options.
+
+        Returns:
+            A PutResult or a RequestError for each item, in the order of *items*.
+        """
         return self._call(self._aio.publish_many(topic, collected(items)))
 
     def subscribe(
@@ -66,19 +75,29 @@ class Topics(Messaging):
         groups: GroupOrder = "physical",
         all_available: bool = False,
     ) -> Subscription:
-        """Return what is published to the topics of a filter, for ``with`` and ``for``.
+        """Returns an iterator over the publications that match a topic filter.
+
+        Use it with ``with`` and ``for``.
 
         Args:
-            topic: a filter: in "flights/+/UA" + is any level, in "flights/#" # is all that follow.
-            subscription: the name of a durable one, "CLIENT:NAME", which is made if it is not
-                there, and stays. Several may consume from it, each publication goes to one of
-                them. Empty: one that lives and dies with this client's connection; where that is
-                lost a new one begins, and what was published meanwhile is missed.
-            where: a selector of publications.
-            attributes: of the subscription, as of a queue; redelivery_limit says how often what
-                fails comes again before it is parked.
-            retained: whether a new one begins with the last retained publication of each topic.
-            prefetch, lease_ms, groups, all_available: as of :meth:`Client.consume`.
+            topic: A topic filter. ``+`` matches one level, as in ``"flights/+/UA"``. ``#`` matches
+                all further levels, as in ``"flights/#"``.
+            subscription: The name of a durable subscription, such as ``"BILLING:late"``. It is
+                created if it does not exist, and stays. If several consumers share it, each
+                publication goes to one of them. Empty creates a subscription that ends with the
+                connection of this client. If the connection is lost, a new one starts, and
+                publications in between are missed.
+            where: A selector. Only publications that match it are delivered.
+            attributes: Attributes of the subscription. ``redelivery_limit`` is how often a failed
+                publication is delivered again before it is parked.
+            retained: Whether a new subscription starts with the retained publications.
+            prefetch: As in :meth:`consume`.
+            lease_ms: As in :meth:`consume`.
+            groups: As in :meth:`consume`.
+            all_available: As in :meth:`consume`.
+
+        Raises:
+            RequestError: VALUE_INVALID. Opening the subscription raises other errors.
         """
         return Subscription(
             self._thread,
@@ -98,7 +117,11 @@ class Topics(Messaging):
         )
 
     def unsubscribe(self, subscription: str) -> Removed:
-        """End a subscription with all that it holds; "messages" says how many, if that is known.
+        """Deletes a subscription with all of its messages.
+
+        Returns:
+            The number of deleted messages, in ``messages``. None if the answer was lost with a
+            connection.
 
         Raises:
             RequestError: SUBSCRIPTION_UNKNOWN.

@@ -22,7 +22,7 @@ from qmgr_protocol.record import Uid
 
 
 class TopicsAdmin(Bridge[aio_admin.Admin]):
-    """What an operator asks about topics and subscriptions."""
+    """The requests of operators about topics and subscriptions."""
 
     def subscription_create(
         self,
@@ -33,13 +33,22 @@ class TopicsAdmin(Bridge[aio_admin.Admin]):
         retained: bool = True,
         **attributes: Unpack[SubscriptionAttributes],
     ) -> SubscriptionRow:
-        """Define a durable subscription, or a proxy (":NAME@MANAGER"); return its row.
+        """Creates a durable subscription and returns its row.
 
-        The same again changes nothing.
+        Creating the same subscription again changes nothing.
+
+        Args:
+            topic: A topic filter, as in :meth:`Client.subscribe`.
+            subscription: A name such as ``"BILLING:late"``, or ``":NAME@MANAGER"`` for a proxy,
+                which forwards publications to another queue manager.
+            where: A selector. Only publications that match it are delivered.
+            retained: Whether the subscription starts with the retained publications.
+            attributes: The attributes of the subscription.
 
         Raises:
-            RequestError: SUBSCRIPTION_EXISTS, with another topic or other attributes; NAME_INVALID,
-                TOPIC_INVALID, VALUE_INVALID, SELECTOR_INVALID, SUBSCRIPTIONS_EXHAUSTED.
+            RequestError: SUBSCRIPTION_EXISTS, it exists with another topic or other attributes;
+                NAME_INVALID; TOPIC_INVALID; VALUE_INVALID; SELECTOR_INVALID;
+                SUBSCRIPTIONS_EXHAUSTED.
         """
         return self._call(
             self._aio.subscription_create(
@@ -48,54 +57,74 @@ class TopicsAdmin(Bridge[aio_admin.Admin]):
         )
 
     def subscription_list(self, topic: str = "", limit: int = 0) -> list[SubscriptionRow]:
-        """Return the rows of all subscriptions, or of those that *topic* fits; 0 is no limit."""
+        """Returns the rows of subscriptions.
+
+        Args:
+            topic: Return only subscriptions that match this topic. Empty returns all.
+            limit: The most rows to return. 0 means unlimited.
+        """
         return self._call(self._aio.subscription_list(topic, limit))
 
     def subscription_healthy(self, subscription: str) -> SubscriptionHealthy:
-        """Say that a subscriber can take messages again; return its row, and the "job" if any.
+        """Reports that a subscriber can process messages again.
 
-        A suspended one goes on. What is parked for it is sent where its topic has republish =
-        healthy.
+        A suspended subscription resumes. Parked publications are republished to it if the
+        ``republish`` of their topic is ``"healthy"``.
+
+        Returns:
+            The row of the subscription. Its ``job`` is the job that republishes, or None.
         """
         return self._call(self._aio.subscription_healthy(subscription))
 
     def topic_set(self, topic: str, **attributes: Unpack[TopicAttributes]) -> TopicRow:
-        """Define what holds for a topic and all below it; return its row."""
+        """Sets attributes for a topic and all topics below it, and returns the row of the topic."""
         return self._call(self._aio.topic_set(topic, **attributes))
 
     def topic_delete(self, topic: str, *, retained: bool = False) -> None:
-        """Delete what is defined for a topic; or, with *retained*, the publication that it kept."""
+        """Deletes the attributes of a topic, or its retained publication.
+
+        Args:
+            topic: The topic.
+            retained: Whether to delete the retained publication instead of the attributes.
+        """
         self._call(self._aio.topic_delete(topic, retained=retained))
 
     def topic_list(self, limit: int = 0) -> list[TopicRow]:
-        """Return the rows of the topics that something is defined for, or that kept something."""
+        """Returns the rows of topics that have attributes or a retained publication.
+
+        Args:
+            limit: The most rows to return. 0 means unlimited.
+        """
         return self._call(self._aio.topic_list(limit))
 
     def topic_show(self, topic: str) -> TopicShown:
-        """Return what holds for a topic, and how many subscriptions it fits."""
+        """Returns the attributes that apply to a topic, and its matching subscriptions."""
         return self._call(self._aio.topic_show(topic))
 
     def topic_lacks(self, uid: Uid | str) -> TopicLacks:
-        """Return which subscriptions have not consumed a publication.
+        """Returns the subscriptions that have not acknowledged a publication yet.
 
         Args:
-            uid: its own, or the text of it that rows have.
+            uid: The UID of the publication, as a Uid or in the text form of rows.
 
         Raises:
-            RequestError: PUBLICATION_UNKNOWN: all have, or there was none.
+            RequestError: PUBLICATION_UNKNOWN, all subscriptions have acknowledged it, or it never
+                existed; VALUE_INVALID, *uid* is not a UID.
         """
         return self._call(self._aio.topic_lacks(uid))
 
     def republish_list(
         self, *, where: str = "", uid: Uid | str | None = None, subscription: str = ""
     ) -> Iterator[ParkedRow]:
-        """Yield what is parked, each publication for each subscriber, in order of publication.
+        """Yields parked publications, in the order of publication.
+
+        A publication is yielded once for each subscription that it is parked for.
 
         Args:
-            where: a selector; beside the message's facts there are topic, subscription, dead_code,
-                dead_reason, dead_text and dead_us.
-            uid: of the one publication that is wanted, or the text of it that rows have.
-            subscription: of the one subscriber.
+            where: A selector. In addition to the fields of messages, it can use topic,
+                subscription, dead_code, dead_reason, dead_text and dead_us.
+            uid: Yield only this publication. A Uid, or its text form.
+            subscription: Yield only publications that are parked for this subscription.
         """
         return pages(
             self._call, self._aio.republish_list(where=where, uid=uid, subscription=subscription)
@@ -112,19 +141,27 @@ class TopicsAdmin(Bridge[aio_admin.Admin]):
         drop: bool = False,
         wait: bool = False,
     ) -> JobRow:
-        """Have what is parked be delivered once more, to those alone for whom it is parked.
+        """Delivers parked publications again, only to the subscriptions they are parked for.
 
-        Returns the row of the job that does it; without arguments for all that is parked now.
+        A job does the work. Without arguments, it republishes all publications that are parked.
 
         Args:
-            where, uid: as of :meth:`republish_list`.
-            subscriptions: the subscribers that are meant.
-            rate, messages_max: how many in a second, and in all; 0 is any number.
-            drop: whether it is to be forgotten instead.
-            wait: whether to return only when the job is over. Its row says what became of what is
-                parked: "done" went to its subscriber; "skipped" goes as soon as its subscriber
-                consumes again; "stayed" is still parked, and "text" says why. "state" is "done",
-                or "failed", "cancelled", "aside".
+            where: As in :meth:`republish_list`.
+            uid: As in :meth:`republish_list`.
+            subscriptions: The names of the subscriptions. Empty is all.
+            rate: The most publications in a second. 0 means unlimited.
+            messages_max: The most publications in total. 0 means unlimited.
+            drop: Whether to delete the parked publications instead of delivering them.
+            wait: Whether to return only when the job has ended. Its ``state`` is then ``"done"``,
+                ``"failed"``, ``"cancelled"`` or ``"aside"``.
+
+        Returns:
+            The row of the job. ``done`` counts publications that were sent to their subscription.
+            ``skipped`` counts those that will be sent once their subscription has a consumer.
+            ``stayed`` counts those that are still parked; ``text`` has the reason.
+
+        Raises:
+            RequestError: SELECTOR_INVALID; VALUE_INVALID, *subscriptions* is a single name.
         """
         return self._call(
             self._aio.republish(

@@ -1,13 +1,13 @@
 # Generated from qmgr_client/aio/unit.py: do not edit.
 # To update: pytest tests/qmgr_client/blocking/test_generator.py --rewrite
 
-"""A unit of work for asyncio: what is put and acknowledged in it is done together, or not at all.
+"""A unit of work, without asyncio: puts and acknowledgements that take effect together.
 
     with queue_manager.unit_of_work() as unit:
         order = unit.get("ORDERS", wait_ms=1_000)
         unit.put("INVOICES", invoice_of(order))
 
-Leaving the block commits, an exception that leaves it backs out.
+The end of the block commits the unit. An exception that leaves the block backs it out.
 """
 
 from collections.abc import Iterable
@@ -26,10 +26,10 @@ from qmgr_protocol.errors import RequestError
 class UnitOfWork(Bridge[aio_unit.UnitOfWork]):
     """Puts and acknowledgements that are committed together, for ``with``.
 
-    It belongs to one connection. If that is lost before its commit was sent, it is backed out, and
-    every further step raises UNIT_BACKED_OUT. A commit that was sent has its one answer, however
-    often the connection is lost. Steps may be under way at the same time; one that is cancelled may
-    be part of the unit, or not: back out then.
+    A unit belongs to one connection. If the connection is lost before the commit is sent, the unit
+    is backed out, and each further step raises UNIT_BACKED_OUT. Once the commit is sent, it has one
+    result, even if the connection is lost. Steps may run concurrently. If you cancel a step, it may
+    be part of the unit or not: back out the unit.
     """
 
     def __enter__(self) -> "UnitOfWork":
@@ -46,37 +46,61 @@ class UnitOfWork(Bridge[aio_unit.UnitOfWork]):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the caller has ended it, or it was committed; not whether it was lost."""
+        """Whether the unit was committed or backed out by the caller. Not whether it was lost."""
         return self._aio.has_ended
 
     @property
     def is_lost(self) -> bool:
-        """Whether its connection was lost before its end."""
+        """Whether the connection was lost before the end of the unit."""
         return self._aio.is_lost
 
     def put(self, queue: str, body: bytes, **options: Unpack[PutOptions]) -> PutResult:
-        """Put a message in the unit: nobody sees it before the commit.
+        """Puts a message in the unit. It can be got after the commit.
+
+        Args:
+            queue: As in :meth:`Client.put`.
+            body: The content of the message.
+            options: As in :meth:`Client.put`.
 
         Raises:
-            RequestError: it is refused, and not in the unit; the unit goes on. UNIT_BACKED_OUT,
-                UNIT_UNKNOWN: the unit is over.
+            RequestError: UNIT_BACKED_OUT or UNIT_UNKNOWN, the unit has ended. After any other
+                refusal, the message is not part of the unit, and the unit continues.
         """
         return self._call(self._aio.put(queue, body, **options))
 
     def put_many(self, queue: str, items: Iterable[bytes | Outgoing]) -> list[PutResult]:
-        """Put bodies or whole messages; return what became of each, in their order.
+        """Puts several messages in the unit, and returns their results in order.
+
+        Args:
+            queue: As in :meth:`Client.put`.
+            items: Bodies, or :class:`Outgoing` messages with options.
 
         Raises:
-            RequestError: the first refusal. Others of *items* may be in the unit by then: an error
-                that leaves the block backs them out; who goes on commits them. UNIT_BACKED_OUT,
-                UNIT_UNKNOWN: the unit is over.
+            RequestError: The first refusal. Other items may be part of the unit: an error that
+                leaves the block backs them out. If you catch the error and continue, they are
+                committed. UNIT_BACKED_OUT or UNIT_UNKNOWN, the unit has ended.
         """
         return self._call(self._aio.put_many(queue, collected(items)))
 
     def get(
         self, queue: str, wait_ms: Duration = 0, **selection: Unpack[SelectionOrUid]
     ) -> Message | None:
-        """Return the next message, which the commit removes; None where none comes in *wait_ms*."""
+        """Gets the next message. The commit deletes it.
+
+        Args:
+            queue: The name of a queue or durable subscription.
+            wait_ms: How long to wait for a message, at most 7 days. 0 does not wait.
+            selection: At most one of ``where``, ``correlation_id``, ``group_id`` and ``uid``.
+
+        Returns:
+            The message, or None if none arrives within *wait_ms*.
+
+        Raises:
+            MessageDamaged: The record of the message cannot be read. It is leased, and not part of
+                the unit.
+            RequestError: UNIT_TOO_LARGE or LEASE_LOST, the message is not part of the unit; or for
+                example QUEUE_UNKNOWN.
+        """
         return self._call(self._aio.get(queue, wait_ms, **selection))
 
     def get_many(
@@ -86,40 +110,64 @@ class UnitOfWork(Bridge[aio_unit.UnitOfWork]):
         wait_ms: Duration = 0,
         **selection: Unpack[SelectionOrUid],
     ) -> list[Message]:
-        """Return up to *messages_max* messages, which the commit removes, as soon as there is one.
+        """Gets up to *messages_max* messages, as soon as there is one. The commit deletes them.
+
+        Args:
+            queue: The name of a queue or durable subscription.
+            messages_max: The most messages to return, at most 256.
+            wait_ms: How long to wait for the first message, at most 7 days. 0 does not wait.
+            selection: At most one of ``where``, ``correlation_id``, ``group_id`` and ``uid``.
+
+        Returns:
+            The messages, or an empty list if none arrives within *wait_ms*.
 
         Raises:
-            MessageDamaged: one cannot be read, and is leased; none is in the unit.
-            RequestError: UNIT_TOO_LARGE, or LEASE_LOST: none is in the unit.
+            MessageDamaged: The record of one message cannot be read. That message is leased, and
+                none is part of the unit.
+            RequestError: UNIT_TOO_LARGE or LEASE_LOST, no message is part of the unit; or for
+                example QUEUE_UNKNOWN.
         """
         return self._call(self._aio.get_many(queue, messages_max, wait_ms, **selection))
 
     def ack(self, message: Message) -> None:
-        """Have the commit remove a message that is under lease, from a consumer say.
+        """Acknowledges a leased message in the unit. The commit deletes it.
+
+        Use it for messages that were not got in the unit, for example those of a consumer.
 
         Raises:
-            RequestError: LEASE_LOST, another may have it by now: it is not in the unit.
+            LeaseLost: The lease has ended, and another consumer may have the message. It is not
+                part of the unit.
         """
         self._call(self._aio.ack(message))
 
     def ack_many(self, messages: Iterable[Message]) -> list[RequestError | None]:
-        """Do so with many; return why not for each that is not in the unit."""
+        """Acknowledges several leased messages in the unit. The commit deletes them.
+
+        Returns:
+            For each message None, or the RequestError with the reason why it is not part of the
+            unit.
+        """
         return self._call(self._aio.ack_many(collected(messages)))
 
     def commit(self) -> None:
-        """Have all of it done; return when it is on disk.
+        """Commits the unit and returns once it is on disk.
 
         Raises:
-            RequestError: UNIT_BACKED_OUT, nothing of it is done; STORE_FULL, it can be tried again.
-            UnknownOutcome: the queue manager cannot tell any more.
+            RequestError: UNIT_BACKED_OUT, none of its steps took effect; STORE_FULL, you may commit
+                again.
+            UnknownOutcome: The connection was lost, and the queue manager no longer knows the
+                result.
         """
         self._call(self._aio.commit())
 
     def backout(self, reason: str = "", text: str = "") -> None:
-        """Have nothing of it done: what was got comes back. Done already where it was lost.
+        """Backs out the unit: its messages return to their queues, and its puts are dropped.
+
+        Does nothing if the unit was lost with its connection.
 
         Args:
-            reason, text: why, in a word of at most 64 characters, and for people in at most 1,000;
-                kept in the notes of what was got.
+            reason: The reason, a word of at most 64 characters. Operators see it in the notes of
+                the messages that return.
+            text: A description, at most 1,000 characters.
         """
         self._call(self._aio.backout(reason, text))

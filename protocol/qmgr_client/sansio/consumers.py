@@ -138,7 +138,7 @@ class Consumers:
         return unwanted
 
     def _goes_on(self, queue_id: int, item: bytes, size: int, now_ms: int) -> bool:
-        """Returns whether the application holds this message. Its new lease replaces the old one."""
+        """Returns whether the application holds this message, and records its new lease."""
         ticket, handle = self._in_hand.pop(identity_of(queue_id, item), (0, b""))
         owner = self._all.get(ticket)
         if owner is None or owner.is_cancelled or handle not in owner.handed:

@@ -124,7 +124,7 @@ async def test_time_to_try_again_becomes_a_delay(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"delay_ms": 1, "retry_at": datetime.now(UTC)}, "both given"),
+        ({"delay_ms": 1, "retry_at": datetime.now(UTC)}, "both set"),
         ({"retry_at": datetime(2026, 1, 1)}, "no time zone"),
         ({"delay_ms": -2}, "delay_ms"),
         ({"reason": "x" * 65}, "reason"),

@@ -48,7 +48,7 @@ async def test_group_of_ones_own_id(tmp_path: Path) -> None:
         async with manager.group("OUT", group_id="ac" * 24) as group:
             await group.put(b"c", last=True)
         assert ids(keeper) == [77, 1, int("ac" * 24, 16)]
-        with pytest.raises(RequestError, match="b'short' is 5 bytes, not 24: give a text"):
+        with pytest.raises(RequestError, match="b'short' is 5 bytes, not 24: to use a text"):
             manager.group("OUT", group_id=b"short")
 
 
@@ -162,7 +162,7 @@ async def test_handle_says_the_group_itself(tmp_path: Path) -> None:
         for in_group in (True, False):
             with pytest.raises(RequestError, match="use put_physical"):
                 await group.put(b"x", in_group=in_group, group=Group(b"g" * 24, 1))
-        with pytest.raises(RequestError, match="is not an id of 24 bytes"):
+        with pytest.raises(RequestError, match=r"is not \(id, number, last\): a group id"):
             await group.put_physical(b"x", group=(1, 2, 3, 4))  # type: ignore[arg-type]
 
 

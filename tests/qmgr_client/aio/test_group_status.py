@@ -75,8 +75,8 @@ async def test_one_of_two_puts_that_found_no_status_goes_on(tmp_path: Path, unit
 
         running = asyncio.create_task(one.put_group("Q", ahead(), **RUN))
         why = (
-            "LEASE_LOST: put_group 'load' on Q: another call has begun it, and got to group .*, "
-            f"done up to number {2 * units}, by its status .* on STATUS: .* call again"
+            r"LEASE_LOST: put_group 'load' on Q: another call has started it \(status .* STATUS: "
+            rf"group .*, done up to number {2 * units}\): .* call again"
         )
         with pytest.raises(RequestError, match=why):
             await other.put_group("Q", behind(), **RUN)
@@ -97,7 +97,7 @@ async def test_put_that_is_taken_over_is_told_so(tmp_path: Path) -> None:
                     assert (done.put, done.skipped) == (6, 4)
                 yield item
 
-        why = "LEASE_LOST: put_group 'load' on Q: another call took its status off STATUS and goes"
+        why = "LEASE_LOST: put_group 'load' on Q: another call has taken its status from STATUS"
         with pytest.raises(RequestError, match=why):
             await one.put_group("Q", slow(), **RUN)
         assert await bodies(one, "Q") == list(items(10))
@@ -186,7 +186,7 @@ async def test_first_unit_that_does_not_end_is_told(
     async with two(tmp_path) as (one, other):
         async with one.unit_of_work() as unit:
             await RunStatus(one, "STATUS", LOAD).replace(unit, GroupStatus(A, 2))
-            why = "LEASE_LOST: put_group 'load' on Q: another call has just begun it"
+            why = "LEASE_LOST: put_group 'load' on Q: another call has just started it"
             with pytest.raises(RequestError, match=why):
                 await other.put_group("Q", items(5), **RUN)
         assert await depth(one, "Q") == 0
@@ -196,7 +196,7 @@ async def test_queue_that_remembers_uids_is_refused(tmp_path: Path) -> None:
     """At once, not when the name is used again."""
     async with two(tmp_path) as (one, _):
         await one.admin.queue_alter("STATUS", dedup_retention_ms=60_000)
-        why = r"STATUS is no queue for .*: qmctl queue alter STATUS --dedup-retention 0"
+        why = r"STATUS cannot hold the status of .*: qmctl queue alter STATUS --dedup-retention 0"
         with pytest.raises(RequestError, match=why) as caught:
             await one.put_group("Q", items(5), **RUN)
         assert caught.value.code == ErrorCode.VALUE_INVALID
@@ -216,7 +216,9 @@ async def test_name_that_is_remembered_still_is_told(
         assert message is not None
         await one.ack(message)
         await one.admin.queue_alter("STATUS", dedup_retention_ms=0)
-        with pytest.raises(RequestError, match=r"VALUE_INVALID.*, and nobody sees it: UIDs that"):
+        with pytest.raises(
+            RequestError, match=r"VALUE_INVALID.*, but there is no such status: the queue"
+        ):
             await one.put_group("Q", items(5), **RUN)
         assert await depth(one, "Q") == 0
 

@@ -78,5 +78,5 @@ def test_items_that_fail_end_the_run(working: tuple[Client, Keeper]) -> None:
     client, _ = working
     with pytest.raises(ZeroDivisionError):
         client.put_group("IN", (b"%d" % (1 // n) for n in (1, 0)), status_queue="S", name="x")
-    with pytest.raises(RequestError, match="a batch is 0 messages"):
+    with pytest.raises(RequestError, match="batch is 0: it must be at least 1"):
         client.put_group("IN", [b"1"], status_queue="S", name="x", batch=0)

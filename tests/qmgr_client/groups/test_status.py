@@ -42,7 +42,7 @@ def test_what_is_put_is_read() -> None:
     ],
 )
 def test_what_is_no_status_is_refused(body: bytes) -> None:
-    with pytest.raises(RequestError, match="is no status of a group") as caught:
+    with pytest.raises(RequestError, match="is not the status of a group") as caught:
         group_status.read(message(body))
     assert caught.value.code == ErrorCode.VALUE_INVALID
 
