@@ -159,7 +159,7 @@ class ClientCore:
         if unit is not None:
             unit.check()
         ticket = self._ticket()
-        lease = message.home, message.queue_id, self._consumers.handle_of(message)
+        lease = message.home, message.queue_id, self.handle_of(message)
         group_return = self._consumers.settled(message, action, unit)
         self._settles.add(Settle(ticket, action, *lease, terms, unit, group_return))
         return ticket
@@ -169,7 +169,7 @@ class ClientCore:
         terms = Terms(lease_ms=lease_ms)
         check(m.Settle, (m.RENEW, 0, b"", 0, *terms), self.welcome.frame_max_bytes)
         ticket = self._ticket()
-        handle = self._consumers.handle_of(message)
+        handle = self.handle_of(message)
         self._consumers.renewed(message.consumer, handle, lease_ms, now_ms)
         lease = message.home, message.queue_id, handle
         self._settles.add(Settle(ticket, m.RENEW, *lease, terms))
@@ -191,6 +191,10 @@ class ClientCore:
         wait_ms = message.wait_ms if kind is m.Get else 0
         self._requests.add(Request(ticket, message, now_ms + wait_ms, unit=unit))
         return ticket
+
+    def handle_of(self, message: Message) -> bytes:
+        """Returns the handle of the latest lease of *message*."""
+        return self._consumers.handle_of(message)
 
     # Units of work
 
