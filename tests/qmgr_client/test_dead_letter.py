@@ -1,4 +1,4 @@
-"""The note of a dead letter: what it tells, and what becomes of one that rotted."""
+"""The note of a dead letter, and how a damaged one is read."""
 
 from datetime import UTC, datetime
 from typing import Any

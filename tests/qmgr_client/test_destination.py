@@ -1,4 +1,4 @@
-"""What a put may name."""
+"""The destinations of puts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is told of an exception."""
+"""The reason and text of an exception."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from qmgr_protocol.messages import REASON_MAX, REASON_TEXT_MAX
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "reason"),
     [
         (ValueError("no such carrier"), ("ValueError", "no such carrier")),
         (KeyError("ann"), ("KeyError", "'ann'")),
@@ -16,9 +16,9 @@ from qmgr_protocol.messages import REASON_MAX, REASON_TEXT_MAX
     ],
 )
 def test_type_is_the_reason_and_what_it_says_the_text(
-    error: Exception, told: tuple[str, str]
+    error: Exception, reason: tuple[str, str]
 ) -> None:
-    assert failure_reason(error) == told
+    assert failure_reason(error) == reason
 
 
 def test_both_are_cut_to_what_a_note_takes() -> None:

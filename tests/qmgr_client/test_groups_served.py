@@ -23,7 +23,7 @@ A, B = b"a" * 24, b"b" * 24
 
 
 class Killed(Exception):
-    """What ends a run in the middle."""
+    """An interruption of a run."""
 
 
 async def put(manager: QueueManager, group_id: bytes, *numbers: int, last: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""What the package offers, and what its import costs."""
+"""The names of the package, and the cost of its import."""
 
 import ast
 import subprocess
@@ -34,7 +34,7 @@ def test_name_that_is_not_there_is_an_attribute_error() -> None:
 
 
 def test_import_of_the_package_imports_no_shell() -> None:
-    """And each module can be the first that is imported: there is no cycle."""
+    """And each module can be imported first, without a cycle."""
     code = "import sys, qmgr_client; print('asyncio' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "False\n"

@@ -170,7 +170,7 @@ def test_home_knows_what_its_own_earlier_boots_leased() -> None:
     home = Home(b"s", 4)
     assert home.knows(Home(b"s", 4))
     assert home.knows(Home(b"s", 3))
-    assert not home.knows(Home(b"s", 5)), "the store was put back to an earlier state"
+    assert not home.knows(Home(b"s", 5)), "the store was restored to an earlier state"
     assert not home.knows(Home(b"t", 4))
     assert not home.knows(NOWHERE)
 

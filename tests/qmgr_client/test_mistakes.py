@@ -1,4 +1,4 @@
-"""What a caller does wrong has an error that says what, where, and what to do instead."""
+"""Mistakes of a caller have errors that state the mistake, its place, and what to do."""
 
 import re
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What is put, as a record."""
+"""Messages to be put, and their records."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any

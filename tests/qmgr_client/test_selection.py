@@ -1,4 +1,4 @@
-"""Which messages are wanted, as the protocol has it."""
+"""Selections, as the protocol has them."""
 
 import pytest
 

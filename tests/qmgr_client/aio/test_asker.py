@@ -1,4 +1,4 @@
-"""What the verbs of administration have in common."""
+"""The base of the verbs of administration."""
 
 from typing import Any
 

@@ -27,7 +27,7 @@ RUN: Any = {"status_queue": "STATUS", "name": "load"}
 
 
 class Killed(Exception):
-    """What ends a run in the middle."""
+    """An interruption of a run."""
 
 
 def items(count: int, killed_at: int = 0) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""Whose a group is that is put or read over several units of work, against a real daemon."""
+"""Runs that compete for a group, against a real daemon."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -21,7 +21,7 @@ LOAD = Run("put_group", "Q", "load")
 
 
 class Killed(Exception):
-    """What ends a run in the middle."""
+    """An interruption of a run."""
 
 
 @asynccontextmanager
@@ -55,7 +55,7 @@ async def depth(manager: QueueManager, queue: str) -> int:
 
 @pytest.mark.parametrize("units", [1, 2, 3])
 async def test_one_of_two_puts_that_found_no_status_goes_on(tmp_path: Path, units: int) -> None:
-    """E25: the other is refused in its first unit, however far the one has come; 10 are there."""
+    """E25: the other one is refused in its first unit. Each message is put once."""
     async with two(tmp_path) as (one, other):
         has_found, is_ahead, is_refused = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
@@ -87,7 +87,7 @@ async def test_one_of_two_puts_that_found_no_status_goes_on(tmp_path: Path, unit
 
 
 async def test_put_that_is_taken_over_is_told_so(tmp_path: Path) -> None:
-    """E25: who starts later goes on with the group, and nothing of it is put twice."""
+    """E25: the later call continues the group, and puts no message twice."""
     async with two(tmp_path) as (one, other):
 
         async def slow() -> AsyncIterator[bytes]:
@@ -228,9 +228,11 @@ async def test_two_statuses_are_told_with_the_commands_that_remove_them(tmp_path
         for number in (2, 4):  # No run puts two.
             async with one.unit_of_work() as unit:
                 await RunStatus(one, "STATUS", LOAD)._put(unit, GroupStatus(A, number), None)
-        with pytest.raises(RequestError, match="STATUS has 2 statuses of put_group 'load'") as told:
+        with pytest.raises(
+            RequestError, match="STATUS has 2 statuses of put_group 'load'"
+        ) as caught:
             await other.put_group("Q", items(5), **RUN)
         uids = [message.uid async for message in one.browse("STATUS")]
         for uid, number in zip(uids, (2, 4), strict=True):
             status = f"done up to number {number} (qmctl get STATUS --uid {uid})"
-            assert status in told.value.text
+            assert status in caught.value.text

@@ -1,4 +1,4 @@
-"""What becomes of a message whose block ends in one way or another, at a real daemon."""
+"""The end of a block settles its message, at a real daemon."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -124,7 +124,7 @@ async def test_message_that_cannot_join_the_unit_is_given_back(tmp_path: Path) -
 
 
 async def test_connection_that_is_lost_ends_the_current_group(tmp_path: Path) -> None:
-    """What is left is offered to it as to anybody, whatever units it was read in."""
+    """The rest of the group is offered to any reader, also if it was read in units of work."""
     async with working(tmp_path) as (manager, keeper, listener):
         await fill(manager, keeper)
         async with manager.reader("IN") as reader:

@@ -1,4 +1,4 @@
-"""How messages that were got end, and what a caller's mistakes are told."""
+"""Settling leased messages, and the errors for mistakes of the caller."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta

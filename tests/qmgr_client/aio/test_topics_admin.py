@@ -103,7 +103,7 @@ async def test_what_fails_is_parked_and_sent_once_more_to_its_subscriber_alone(
         "IDLE:s": "ready",
     }
     async with manager.consume("BAD:s") as consumer:
-        await manager.admin.status()  # By now it is open: else nobody would be there to send it to.
+        await manager.admin.status()  # By now the consumer is open.
         job = await finished(manager, await manager.admin.republish(uid=row["uid"]))
         assert (job["kind"], job["done"], job["by"]) == ("republish", 1, "ops")
         again = await anext(consumer)

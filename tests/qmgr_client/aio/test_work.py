@@ -101,7 +101,7 @@ async def test_stop_finishes_what_is_worked_on_and_gives_the_rest_back(
         manager.stop_work()
     else:
         os.kill(os.getpid(), stop)
-    while (await counted(manager))[1] > 2:  # What was prefetched goes back at once.
+    while (await counted(manager))[1] > 2:  # Prefetched messages return to the queue at once.
         assert not working.done()
     hands.may_end.set()
     await working

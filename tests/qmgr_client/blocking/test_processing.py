@@ -1,4 +1,4 @@
-"""What becomes of a message whose block ends in one way or another, without async."""
+"""The end of a block settles its message, without asyncio."""
 
 from collections.abc import Iterator
 from pathlib import Path

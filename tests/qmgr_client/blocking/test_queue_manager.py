@@ -198,19 +198,19 @@ def test_fork_is_told_to_connect_anew(client: Client) -> None:
 
 def test_callback_may_not_wait_for_the_client(client: Client) -> None:
     """It runs on the thread that would have to answer."""
-    said: list[str] = []
+    errors: list[str] = []
     over = threading.Event()
 
     def call_back(future: "Future[PutResult]") -> None:
         try:
             client.put("Q", b"again")
         except RuntimeError as error:
-            said.append(str(error))
+            errors.append(str(error))
         over.set()
 
     client.submit("Q", b"x").add_done_callback(call_back)
     assert over.wait(60)
-    assert "own thread" in said[0]
+    assert "own thread" in errors[0]
     assert client.put("Q", b"y").uid is not None
 
 

@@ -74,7 +74,7 @@ def exiting() -> None:
 def test_failure_is_logged_and_told(
     client: Client, caplog: pytest.LogCaptureFixture, fail: Callable[[], object], text: str
 ) -> None:
-    """Whatever a function raises, the client's own thread goes on."""
+    """The client's thread survives any exception of a function."""
 
     @worker("Q")
     def bill(message: Message) -> None:

@@ -1,4 +1,4 @@
-"""What a reader knows, beside its conversations: tests/conversations/group_get."""
+"""The state of a reader, in addition to the conversations in tests/conversations/group_get."""
 
 import pytest
 

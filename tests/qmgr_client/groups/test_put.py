@@ -1,4 +1,4 @@
-"""The handle that puts, beside its conversations: tests/conversations/group_put."""
+"""The handle that puts, in addition to the conversations in tests/conversations/group_put."""
 
 import pytest
 

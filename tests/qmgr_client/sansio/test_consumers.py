@@ -57,7 +57,7 @@ class Consuming:
         pair.core.poll(pair.now_ms)
 
     def settles(self) -> list[m.Settle]:
-        """What was settled, without the renewals."""
+        """The settles, without the renewals."""
         return [x for x in self.pair.hear_all(m.Settle) if not is_renewal(x)]
 
     def renewed(self) -> list[int]:
@@ -77,7 +77,7 @@ def test_consumer_opens_with_all_its_credit() -> None:
 def test_messages_come_in_their_order() -> None:
     consuming = Consuming()
     consuming.deliver(3)
-    assert consuming.pair.told(Delivered).ticket == consuming.ticket
+    assert consuming.pair.latest(Delivered).ticket == consuming.ticket
     found = consuming.take(5)
     assert [message.uid.timestamp for message in found if message.uid] == [1, 2, 3]
     assert found[0].consumer == consuming.ticket
@@ -256,7 +256,7 @@ def test_leases_go_on_by_themselves_until_settled() -> None:
 
 
 def test_leases_of_a_consumer_that_has_ended_go_on_until_settled() -> None:
-    """Who takes a message and leaves the loop works on it behind the end of its consumer."""
+    """The application may work on a message after the end of its consumer."""
     consuming = Consuming(auto_renew=True)
     consuming.deliver(2)
     first, second = consuming.take(2)
@@ -338,7 +338,7 @@ def test_cancel_gives_back_unread_what_was_not_handed_out() -> None:
     consuming.deliver(1)  # It was under way.
     assert consuming.pair.hear(m.Settle).handles == m.HANDLE.pack(4, 4, 104)
     consuming.pair.say(m.Ended(consuming.request_id, ErrorCode.CANCELLED, "cancelled"))
-    assert consuming.pair.told(ConsumerEnded) == ConsumerEnded(consuming.ticket, None)
+    assert consuming.pair.latest(ConsumerEnded) == ConsumerEnded(consuming.ticket, None)
     assert consuming.take() == []
 
 
@@ -367,14 +367,14 @@ def test_lost_connection_ends_a_cancelled_consumer() -> None:
     consuming.pair.core.cancel(consuming.ticket)
     consuming.pair.cut().connect()
     assert consuming.pair.pump() == []
-    assert consuming.pair.told(ConsumerEnded).error is None
+    assert consuming.pair.latest(ConsumerEnded).error is None
 
 
 def test_deleted_queue_ends_its_consumer() -> None:
     consuming = Consuming()
     text = "queue Q was deleted"
     consuming.pair.say(m.Ended(consuming.request_id, ErrorCode.QUEUE_DELETED, text))
-    error = consuming.pair.told(ConsumerEnded).error
+    error = consuming.pair.latest(ConsumerEnded).error
     assert error is not None
     assert error.code == ErrorCode.QUEUE_DELETED
 
@@ -414,12 +414,12 @@ def test_renewed_message_is_counted_on_for_longer() -> None:
     pair.now_ms += LEASE_MS - 1
     pair.core.renew(first, 0, pair.now_ms)
     pair.now_ms += 1
-    pair.say(m.Ping(0))  # It is there.
+    pair.say(m.Ping(0))  # The queue manager is alive.
     pair.core.poll(pair.now_ms)
     (consumer,) = pair.core._consumers.open.values()
     assert list(consumer.held) == [first.handle], "the other one's lease is over"
     pair.now_ms += LEASE_MS
-    pair.say(m.Ping(0))  # It is there.
+    pair.say(m.Ping(0))  # The queue manager is alive.
     pair.core.poll(pair.now_ms)
     assert not consumer.held
 
@@ -528,7 +528,7 @@ def test_what_still_arrives_is_dropped_until_the_settle_is_answered() -> None:
 
 
 def test_what_is_dropped_on_its_arrival_goes_back_unread() -> None:
-    """It may have been sent anew behind a reject: then nobody else would ever have it."""
+    """It may have been sent again after a reject: then no other consumer would get it."""
     consuming = Ordered()
     consuming.members(1)
     (first,) = consuming.take()

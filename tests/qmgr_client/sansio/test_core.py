@@ -34,13 +34,13 @@ def test_hello_comes_first_and_nothing_before_the_welcome() -> None:
 def test_welcome_makes_it_ready() -> None:
     pair = Scripted().connect()
     assert pair.core.is_open
-    assert pair.told(Ready).welcome.name == "QM1"
+    assert pair.latest(Ready).welcome.name == "QM1"
 
 
 def test_each_connection_resumes_the_session_of_the_last_welcome() -> None:
     pair = Scripted().connect(session=b"first")
     assert pair.hello.session == b""
-    pair.cut().connect(session=b"second")  # Another one answers, or the store was made anew.
+    pair.cut().connect(session=b"second")  # Another queue manager answers, or it has a new store.
     assert pair.hello.session == b"first"
     pair.cut().connect()  # It is of an older version.
     assert pair.hello.session == b"second"
@@ -52,7 +52,7 @@ def test_session_that_another_connection_resumed_is_over() -> None:
     """It would fence the other one, and that one this, for ever."""
     pair = Scripted().connect()
     pair.say(m.Goaway(ErrorCode.SESSION_FENCED, "a newer connection has resumed this session"))
-    assert pair.told(Failed).error.code == ErrorCode.SESSION_FENCED
+    assert pair.latest(Failed).error.code == ErrorCode.SESSION_FENCED
 
 
 def test_bytes_come_one_by_one() -> None:
@@ -111,7 +111,7 @@ def test_goodbye_that_passes_has_the_shell_dial_again(code: int) -> None:
     ticket = pair.core.request(0, m.Status)
     pair.pump()
     pair.say(m.Goaway(code, "later", 700))
-    assert pair.told(Disconnected)[::2] == (code, 700)
+    assert pair.latest(Disconnected)[::2] == (code, 700)
     request = pair.cut().connect().hear(m.Status)
     pair.say(m.Ok(request.request_id, {}))
     assert pair.done[ticket] == {}
@@ -133,7 +133,7 @@ def test_goodbye_that_stays_ends_everything(code: int) -> None:
     tickets = [pair.core.request(0, m.Status), pair.put(), pair.core.consume("Q", 8)]
     pair.pump()
     pair.say(m.Goaway(code, "never"))
-    assert pair.told(Failed).error.code == code
+    assert pair.latest(Failed).error.code == code
     assert {pair.done[ticket].code for ticket in tickets} == {code}
     with pytest.raises(ConnectionEnded, match="never"):
         pair.put()
@@ -159,7 +159,7 @@ def test_garbage_ends_everything() -> None:
     pair = Scripted().connect()
     pair.core.receive(b"\x00\x00\x00\x02\xff\xff", pair.now_ms)
     assert pair.hear(m.Goaway).code == ErrorCode.FRAME_MALFORMED
-    assert "broke the protocol" in pair.told(Failed).error.text
+    assert "broke the protocol" in pair.latest(Failed).error.text
 
 
 def test_late_and_strange_answers_are_ignored() -> None:
@@ -238,7 +238,7 @@ def test_core_reads_no_clock_rolls_no_die_and_waits_for_nothing() -> None:
 
 
 def ticked(pair: Scripted, now_ms: int) -> list[m.Message]:
-    """What the core sends when it is ticked at the times that it names, until *now_ms*."""
+    """Tick the core at the times that it names, until *now_ms*; return what it sends."""
     while (due_ms := pair.core.next_due_ms) <= now_ms:
         assert due_ms > pair.now_ms, "it names a time that is over"
         pair.now_ms = due_ms
@@ -254,7 +254,7 @@ def test_ticks_at_the_named_times_send_heartbeats_and_notice_silence() -> None:
     assert ticked(pair, start_ms + 900) == []
     assert [type(x) for x in ticked(pair, start_ms + 1_400)] == [m.Ping]
     ticked(pair, start_ms + 3_300)
-    assert pair.told(Disconnected).code == ErrorCode.LIVENESS_EXPIRED
+    assert pair.latest(Disconnected).code == ErrorCode.LIVENESS_EXPIRED
 
 
 def test_connection_does_not_expire_before_a_late_shell_has_read_it() -> None:

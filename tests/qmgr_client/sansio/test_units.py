@@ -170,8 +170,8 @@ def test_commits_and_puts_are_numbered_together() -> None:
     ticket = working.commit()
     after = pair.put(b"after")
     pair.answer_open()
-    said = [message for message in pair.pump() if type(message) in (m.Put, m.UnitCommit)]
-    ids = [getattr(message, "seq_id", 0) or message.first_id for message in said]
+    sent = [message for message in pair.pump() if type(message) in (m.Put, m.UnitCommit)]
+    ids = [getattr(message, "seq_id", 0) or message.first_id for message in sent]
     assert sorted(ids) == [1, 2, 3]
     assert ids == sorted(ids)
     pair.say(m.Committed(7, 3))
@@ -404,7 +404,7 @@ def test_answer_of_another_form_ends_the_connection(value: Any) -> None:
     working = Working()
     ticket = working.put()
     working.pair.say(m.Ok(working.pair.hear(m.UnitPut).request_id, value))
-    assert "UnitPut" in working.pair.told(Failed).error.text
+    assert "UnitPut" in working.pair.latest(Failed).error.text
     assert ticket in working.pair.done
 
 
