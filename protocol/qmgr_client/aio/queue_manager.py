@@ -33,7 +33,7 @@ def connect(
 ) -> "QueueManager":
     """Returns a client of the queue manager at *address*. It connects when it is opened.
 
-    Open it with an ``async with`` block, or with ``await open()``.
+    Open it with ``async with``, or with ``await open()``.
 
     Args:
         address: ``"host:port"`` or ``"unix:/path"``.

@@ -13,8 +13,8 @@ from qmgr_client.message import Message
 class Consumer(Bridge[aio_consumer.Consumer]):
     """An iterator over the messages of a queue, for ``for``.
 
-    It ends with its ``with`` block, or with :meth:`cancel`. Without either, it ends when
-    Python deletes the object. Several tasks may share a consumer.
+    It ends with its ``with`` block, or with :meth:`cancel`. Without either, it ends when Python
+    deletes the object. Several threads may share a consumer.
     """
 
     def __iter__(self) -> "Consumer":

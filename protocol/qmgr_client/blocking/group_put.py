@@ -24,9 +24,9 @@ class GroupPut(Bridge[aio_group_put.GroupPut]):
     """Puts the messages of one group after another on a queue, for ``with``.
 
     A group is current from its first message to its last. The next put then starts a new group. A
-    put that is refused, or backed out with its unit of work, uses no number. If you cancel a put,
-    the message may still be stored, and its number counts as used. Concurrent calls wait for each
-    other.
+    put that is refused, or backed out with its unit of work, uses no number. If Ctrl-C interrupts a
+    put, the message may still be stored, and its number counts as used. Concurrent calls wait for
+    each other.
     """
 
     @property

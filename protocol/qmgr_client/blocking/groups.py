@@ -122,9 +122,9 @@ class Groups(Messaging):
     ) -> GroupGot | None:
         """Processes one group with *handler*, in several units of work. Resumes when called again.
 
-        The method calls ``handler(message, unit)`` for each message, in the order of the
-        numbers. Puts and gets of the handler in *unit* are committed with the message. A status
-        message records the progress, as in :meth:`put_group`.
+        The method calls ``handler(message, unit)`` for each message, in the order of the numbers.
+        Puts and gets of the handler in *unit* are committed with the message. A status message
+        records the progress, as in :meth:`put_group`.
 
         An error of the handler backs out the unit and is raised. Call the method again to continue.
         If a unit is lost with its connection, or by a restart of the queue manager, its messages

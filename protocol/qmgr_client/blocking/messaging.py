@@ -25,6 +25,8 @@ class Messaging(Bridge[aio_queue_manager.QueueManager]):
     def submit(self, queue: str, body: bytes, **options: Unpack[PutOptions]) -> Future[PutResult]:
         """Sends a message and returns a future, which is done when the message is on disk.
 
+        The callbacks of the future run on the client's thread. They must not call the client.
+
         Use it to keep many puts in flight. The call waits only while a full window of puts is
         waiting to be sent.
 
@@ -46,7 +48,7 @@ class Messaging(Bridge[aio_queue_manager.QueueManager]):
     def put(self, queue: str, body: bytes, **options: Unpack[PutOptions]) -> PutResult:
         """Puts a message and returns once it is on disk.
 
-        If you cancel the call, the message may still be stored.
+        If Ctrl-C interrupts the call, the message may still be stored.
 
         Args:
             queue: The name of a queue, ``QUEUE@MANAGER`` for a queue of another queue manager, or

@@ -28,7 +28,7 @@ def connect(
 ) -> "Client":
     """Returns a client of the queue manager at *address*. It connects when it is opened.
 
-    Open it with an ``with`` block, or with ``open()``.
+    Open it with ``with``, or with ``open()``.
 
     Args:
         address: ``"host:port"`` or ``"unix:/path"``.
@@ -68,7 +68,7 @@ class Client(Groups, Replies, Settling, Work):
     """A connection to a queue manager, for ``with``.
 
     Every method raises RequestError if the queue manager refuses a request, and ConnectionEnded
-    once the client is closed. Use the object only on the event loop that opened it.
+    once the client is closed. Threads may share it. After a fork, the child has to connect again.
     """
 
     def __enter__(self) -> "Client":

@@ -21,6 +21,8 @@ class Settling(Bridge[aio_queue_manager.QueueManager]):
     def ack_soon(self, message: Message) -> Future[None]:
         """Acknowledges a message, and returns a future that is done when that is on disk.
 
+        The callbacks of the future run on the client's thread. They must not call the client.
+
         The call does not wait, so many acknowledgements can be in flight.
 
         Returns:
@@ -106,10 +108,9 @@ class Settling(Bridge[aio_queue_manager.QueueManager]):
         """Returns a context manager that settles *message*, for ``with``.
 
         The end of the block acknowledges the message. An Exception releases it as failed, with the
-        exception's type and text as the reason, and is raised to the caller. A cancellation,
-        KeyboardInterrupt or SystemExit returns the message at once, without counting a failure. If
-        the block itself settles the message, or acknowledges it in a unit of work, its end does
-        nothing.
+        exception's type and text as the reason, and is raised to the caller. A KeyboardInterrupt or
+        SystemExit returns the message at once, without counting a failure. If the block itself
+        settles the message, or acknowledges it in a unit of work, its end does nothing.
 
         Raises:
             LeaseLost: At the end of the block. Another consumer may have the message, so its work

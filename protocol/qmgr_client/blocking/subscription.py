@@ -13,9 +13,9 @@ from qmgr_client.message import Message
 class Subscription(Bridge[aio_subscription.Subscription]):
     """An iterator over publications, for ``with`` and ``for``.
 
-    It ends with its ``with`` block, or with :meth:`cancel`. Without either, a subscription
-    that is not durable keeps collecting publications until its connection ends. Several tasks may
-    share a subscription.
+    It ends with its ``with`` block, or with :meth:`cancel`. Without either, a subscription that is
+    not durable keeps collecting publications until its connection ends. Several threads may share a
+    subscription.
     """
 
     @property

@@ -28,8 +28,8 @@ class UnitOfWork(Bridge[aio_unit.UnitOfWork]):
 
     A unit belongs to one connection. If the connection is lost before the commit is sent, the unit
     is backed out, and each further step raises UNIT_BACKED_OUT. Once the commit is sent, it has one
-    result, even if the connection is lost. Steps may run concurrently. If you cancel a step, it may
-    be part of the unit or not: back out the unit.
+    result, even if the connection is lost. Steps may run concurrently. If Ctrl-C interrupts a step,
+    it may be part of the unit or not: back out the unit.
     """
 
     def __enter__(self) -> "UnitOfWork":

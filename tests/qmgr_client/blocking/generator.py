@@ -19,6 +19,7 @@ import ast
 import re
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
@@ -81,7 +82,19 @@ PROSE = (
     (r", for asyncio\b", ", without asyncio"),
     (r"\bStopAsyncIteration\b", "StopIteration"),
     (r"\bQueueManager\b", "Client"),
+    (r"\bSeveral\s+tasks\b", "Several threads"),
+    (r"\bIf you cancel\b", "If Ctrl-C interrupts"),
+    (r"\bA cancellation,\s+KeyboardInterrupt\b", "A KeyboardInterrupt"),
+    (
+        r"Use the object only on the event loop that opened it\.",
+        "Threads may share it. After a fork, the child has to connect again.",
+    ),
 )
+CALLBACKS = """
+
+        The callbacks of the future run on the client's thread. They must not call the client.
+
+"""
 HEADER = """\
 # Generated from qmgr_client/aio/{module}.py: do not edit.
 # To update: pytest tests/qmgr_client/blocking/test_generator.py --rewrite
@@ -195,8 +208,7 @@ class Module:
 
     def _docstring(self, node: ast.Module | ast.ClassDef | FunctionNode, indent: str) -> str:
         text = ast.get_docstring(node, clean=False) or ""
-        for pattern, replacement in PROSE:
-            text = re.sub(pattern, replacement, text)
+        text = "\n\n".join(_reworded(paragraph, indent) for paragraph in text.split("\n\n"))
         return f'{indent}"""{text}"""'
 
     def _type(self, node: ast.expr | None) -> str:
@@ -236,7 +248,8 @@ class Module:
         shown = repr(result) if result == class_name else result
         yield f"    def {name}({self._parameters(node)}) -> {shown}:"
         if ast.get_docstring(node):
-            yield self._docstring(node, "        ")
+            text = self._docstring(node, "        ")
+            yield text.replace("\n\n", CALLBACKS, 1) if result.startswith("Future[") else text
         yield from (f"        {line}" for line in self._body(node, name, result))
 
     def _result(self, node: FunctionNode) -> str:
@@ -299,3 +312,24 @@ def _protocol(node: FunctionNode, name: str, call: str) -> list[str]:
     if lines[-1] == "return self":
         return [f"self._call({call})", "return self"]
     return [f"return self._call({call})"]
+
+
+def _reworded(paragraph: str, indent: str) -> str:
+    """Returns a paragraph of a docstring as it reads without asyncio, filled if it has changed."""
+    text = paragraph
+    for pattern, replacement in PROSE:
+        text = re.sub(pattern, replacement, text)
+    lines = text.split("\n")
+    is_first = not lines[0].startswith(" ") and bool(indent)
+    is_prose = all(re.match(rf"{indent}(\S|$)", line) for line in lines[is_first:])
+    if text == paragraph or not is_prose:
+        return text
+    words, end = " ".join(text.split()), "\n" + indent if text.endswith(f"\n{indent}") else ""
+    filled = textwrap.fill(
+        words,
+        100,
+        initial_indent=indent + " " * 3 * is_first,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+    )
+    return (filled.lstrip() if is_first else filled) + end
