@@ -26,7 +26,7 @@ from tests.qmgr_client.scripted import delivery
 from tests.qmgr_client.served import Server
 
 
-def test_connect_failed_says_what_where_and_what_to_try() -> None:
+def test_connect_failed_has_a_reason_an_address_and_a_hint() -> None:
     error = ConnectFailed("127.0.0.1:1", "Connection refused", "is qmgrd running there?")
     assert str(error) == (
         "cannot connect to 127.0.0.1:1: Connection refused; is qmgrd running there?"

@@ -15,7 +15,7 @@ from qmgr_protocol.messages import REASON_MAX, REASON_TEXT_MAX
         (OSError("\udcff.txt"), ("OSError", "?.txt")),
     ],
 )
-def test_type_is_the_reason_and_what_it_says_the_text(
+def test_type_is_the_reason_and_its_text_the_text(
     error: Exception, reason: tuple[str, str]
 ) -> None:
     assert failure_reason(error) == reason

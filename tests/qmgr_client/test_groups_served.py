@@ -134,7 +134,7 @@ async def test_backout_restores_both_ends(tmp_path: Path) -> None:
         assert (await manager.admin.queue_show("Q"))["depth"] == 0
 
 
-async def test_inconsistent_ways_are_refused_or_told(tmp_path: Path) -> None:
+async def test_inconsistencies_are_refused_or_cause_a_warning(tmp_path: Path) -> None:
     """E15, E16, E17: failed in logical order, a warning in physical order."""
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("Q")

@@ -79,7 +79,7 @@ async def test_key_is_put_once_over_clients_and_a_restart(tmp_path: Path, key: K
         assert (await manager.admin.queue_show("Q"))["depth"] == 2
 
 
-async def test_key_is_remembered_behind_its_message_for_as_long_as_the_queue_says(
+async def test_key_is_remembered_after_its_message_as_long_as_the_queue_defines(
     tmp_path: Path,
 ) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:

@@ -133,7 +133,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 
 
 @pytest.mark.parametrize(("mistake", "code", "text"), MISTAKES)
-def test_mistake_is_told_in_words(
+def test_mistake_has_a_clear_error(
     client: Client, mistake: Call, code: ErrorCode, text: str
 ) -> None:
     with pytest.raises(RequestError) as caught:
@@ -177,7 +177,7 @@ async def test_client_and_unit_of_asyncio_are_opened_once(client: Client) -> Non
         (lambda: connect("h:1", producer_id=b"x"), ValueError, "is not 16 bytes"),
     ],
 )
-def test_connect_says_what_is_wrong(
+def test_connect_reports_mistakes(
     call: Callable[[], object], kind: type[Exception], text: str
 ) -> None:
     with pytest.raises(kind, match=re.escape(text)):

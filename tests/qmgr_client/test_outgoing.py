@@ -20,14 +20,14 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 GROUP_ID = b"g" * 24
 
 
-def test_priority_is_the_queues_unless_it_is_said() -> None:
+def test_priority_defaults_to_that_of_the_queue() -> None:
     head = records.check(encode(Outgoing(b"x")))
     assert (head.priority, head.flags) == (4, FLAG_PRIORITY_OF_QUEUE)
     head = records.check(encode(Outgoing(b"x", priority=4)))
     assert (head.priority, head.flags) == (4, 0)
 
 
-def test_all_that_may_be_said_is_in_the_record() -> None:
+def test_all_options_are_in_the_record() -> None:
     outgoing = Outgoing(
         b"x",
         priority=9,
@@ -43,7 +43,7 @@ def test_all_that_may_be_said_is_in_the_record() -> None:
     assert fields.group == (GROUP_ID, 3, True)
 
 
-def test_what_its_topic_is_to_keep_says_so() -> None:
+def test_retained_publication_has_its_flag() -> None:
     plain, kept = (records.check(encode(Outgoing(b"x", retained=x))).flags for x in (False, True))
     assert kept == plain | FLAG_RETAINED
     assert kept == FLAG_PRIORITY_OF_QUEUE | FLAG_RETAINED

@@ -128,7 +128,7 @@ class ClientThread:
         with self._gate:
             if self._loop is None:
                 call.close()
-                text = "the client is not open: use it in a with, or call open()"
+                text = "the client is not open: use it in a with block, or call open()"
                 text = "the client is not open: it was closed" if self._is_closed else text
                 raise ConnectionEnded(ErrorCode.CANCELLED, text)
             future = asyncio.run_coroutine_threadsafe(call, self._loop)

@@ -201,7 +201,9 @@ class Consumer:
         if handle != self.started_early:
             self.active.handed_over(handle, queue_id, self.lease_ms, until_ms, now_ms)
 
-    def go_on(self, handle: bytes, queue_id: int, item: bytes, held: Held, now_ms: int) -> None:
+    def lease_again(
+        self, handle: bytes, queue_id: int, item: bytes, held: Held, now_ms: int
+    ) -> None:
         """Records a new lease of the message that the application holds under *handle*."""
         self.let_go(self.handle_of(handle))
         now_under = self.renamed[handle] = item[: m.HANDLE.size]

@@ -36,7 +36,7 @@ class Consumers:
         self._working: dict[int, Consumer] = {}
         self._lapsed: list[Lapsed] = []
         # The messages that the application held when the connection was lost: ticket and handle.
-        self._in_hand: dict[Identity, tuple[int, bytes]] = {}
+        self._held_before_loss: dict[Identity, tuple[int, bytes]] = {}
         self._opening = 0
         self.starts_now = False  # whether leases are to start at once
         self.start_due_ms: int | None = None  # when leases are to start next
@@ -119,7 +119,7 @@ class Consumers:
             consumer.credit_messages -= 1
             consumer.credit_bytes -= size
             handle = item[: m.HANDLE.size]
-            if self._in_hand and self._goes_on(answer.queue_id, item, size, now_ms):
+            if self._held_before_loss and self._replaces_lease(answer.queue_id, item, size, now_ms):
                 self._touched[consumer.ticket] = consumer
                 continue
             member = member_of(item) if consumer.is_ordered else None
@@ -137,14 +137,14 @@ class Consumers:
             self._events.append(Delivered(consumer.ticket))
         return unwanted
 
-    def _goes_on(self, queue_id: int, item: bytes, size: int, now_ms: int) -> bool:
+    def _replaces_lease(self, queue_id: int, item: bytes, size: int, now_ms: int) -> bool:
         """Returns whether the application holds this message, and records its new lease."""
-        ticket, handle = self._in_hand.pop(identity_of(queue_id, item), (0, b""))
+        ticket, handle = self._held_before_loss.pop(identity_of(queue_id, item), (0, b""))
         owner = self._all.get(ticket)
         if owner is None or owner.is_cancelled or handle not in owner.handed:
             return False
         held = Held(size, now_ms + owner.lease_ms)
-        owner.go_on(handle, queue_id, item, held, now_ms)
+        owner.lease_again(handle, queue_id, item, held, now_ms)
         self.starts_now = True
         self._working[ticket] = owner
         return True
@@ -302,7 +302,7 @@ class Consumers:
 
     def lost(self) -> None:
         """Drops what was not handed out, and queues all consumers to be opened again: rule 2."""
-        self._in_hand = {
+        self._held_before_loss = {
             identity: (consumer.ticket, handle)
             for consumer in self._all.values()
             for handle, identity in consumer.handed.items()

@@ -53,7 +53,7 @@ class Puts:
     """All puts that have no result yet.
 
     Invariant: ``_sent`` is in the order of its ids, which are all in (commit id, next id).
-    ``_again`` has the ids that are still to be repeated on this connection.
+    ``_resend`` has the ids that are still to be repeated on this connection.
     """
 
     def __init__(
@@ -67,13 +67,13 @@ class Puts:
         self._waiting: deque[Put | Commit] = deque()
         self._waiting_bytes = 0
         self._sent: dict[int, Put | Commit] = {}
-        self._again: deque[int] = deque()
+        self._resend: deque[int] = deque()
         self._stream = 0  # the number of the stream on this connection, once open
         self._open_id = 0  # the request that opens it
         self._was_open = False
         self._commit_id = 0
         self._next_id = 1
-        self._foreign: frozenset[int] = frozenset()  # ids that an earlier process used
+        self._used_ids: frozenset[int] = frozenset()  # ids that an earlier process used
         self._resent_to = 0
         self._flight_bytes = 0  # sent on this connection and not answered
 
@@ -84,7 +84,7 @@ class Puts:
     @property
     def is_recovering(self) -> bool:
         """Whether puts of an earlier connection are still to be repeated."""
-        return bool(self._again or (self._sent and not self._stream))
+        return bool(self._resend or (self._sent and not self._stream))
 
     @property
     def open_id(self) -> int:
@@ -132,7 +132,7 @@ class Puts:
             self._was_open = True
             self._commit_id, self._next_id = commit_id, commit_id + 1
             self._resent_to = commit_id
-            self._foreign = frozenset(above_gap)
+            self._used_ids = frozenset(above_gap)
         elif not self._resume(commit_id, frozenset(above_gap), refusals, stamps, origin):
             return
         self._stream = stream
@@ -162,7 +162,7 @@ class Puts:
             times = (run[1] + seq_id - run[0] for run in stamps if 0 <= seq_id - run[0] < run[2])
             self._store(seq_id, next((Uid(origin, time) for time in times), None))
         self._commit_id = commit_id
-        self._again = deque(self._sent)
+        self._resend = deque(self._sent)
         return True
 
     def refused(self, error: RequestError) -> None:
@@ -181,7 +181,7 @@ class Puts:
         for put in self._sent.values():
             self._done(put, unknown)
         self._sent.clear()
-        self._again.clear()
+        self._resend.clear()
         self._producer_id, self._was_open = b"", False
         self._events.append(ProducerLost(error))
 
@@ -224,16 +224,16 @@ class Puts:
 
     def _peek(self, limits: m.Welcome) -> tuple[int, Put | Commit] | None:
         """Returns the next put to send, with its id. Refuses puts that exceed a frame."""
-        while self._again:
-            seq_id = self._again[0]
+        while self._resend:
+            seq_id = self._resend[0]
             if put := self._sent.get(seq_id):
                 return seq_id, put
-            self._again.popleft()
+            self._resend.popleft()
         limit = min(limits.message_max_bytes, limits.frame_max_bytes - FRAME_BYTES)
         while self._waiting:
             put = self._waiting[0]
             if own_bytes(put.record) <= limit:
-                while self._next_id in self._foreign:
+                while self._next_id in self._used_ids:
                     self._next_id += 1
                 return self._next_id, put
             self._waiting.popleft()
@@ -244,8 +244,8 @@ class Puts:
         return None
 
     def _pop(self, seq_id: int, put: Put | Commit) -> None:
-        if self._again:
-            self._again.popleft()
+        if self._resend:
+            self._resend.popleft()
             return
         self._waiting.popleft()
         self._waiting_bytes -= len(put.record)
@@ -312,7 +312,7 @@ class Puts:
                 else:
                     self._waiting.append(put)
         self._stream = self._open_id = 0
-        self._again.clear()
+        self._resend.clear()
         self._resent_to = self._next_id - 1
         self._flight_bytes = 0
 
@@ -324,6 +324,6 @@ class Puts:
         for put in self._waiting:
             self._done(put, error)
         self._sent.clear()
-        self._again.clear()
+        self._resend.clear()
         self._waiting.clear()
         self._waiting_bytes = 0

@@ -68,7 +68,7 @@ class Settles:
         self._sent: dict[int, list[Settle]] = {}
         self._next_id = 1
         self.frames_sent = 0  # on this connection
-        self._again = 0  # the number of waiting settles that an earlier connection sent
+        self._resend_count = 0  # the number of waiting settles that an earlier connection sent
         self._home = NOWHERE
 
     def __len__(self) -> int:
@@ -83,7 +83,7 @@ class Settles:
     @property
     def is_recovering(self) -> bool:
         """Whether settles of an earlier connection are still to be repeated."""
-        return self._again > 0
+        return self._resend_count > 0
 
     def add(self, settle: Settle) -> None:
         """Queues a settle until the window has room for it. Refuses one for another store."""
@@ -120,7 +120,7 @@ class Settles:
             if other.unit is not unit or other.terms != terms:
                 break
             batch.append(waiting.popleft())
-        self._again = max(self._again - len(batch), 0)
+        self._resend_count = max(self._resend_count - len(batch), 0)
         frame = self._frame(action, queue_id, batch)
         if unit is None and terms is PLAIN:
             return frame
@@ -183,7 +183,7 @@ class Settles:
         waiting = [*sent, *self._waiting]
         self._waiting = deque(settle for settle in waiting if settle.outlives_connection)
         sent = [settle for settle in sent if settle.outlives_connection]
-        self._again += len(sent)
+        self._resend_count += len(sent)
         self._sent.clear()
         for settle in waiting:
             if settle.unit is not None:
@@ -200,7 +200,7 @@ class Settles:
         if not foreign:
             return
         self._waiting = deque(settle for settle in self._waiting if home.knows(settle.home))
-        self._again = min(self._again, len(self._waiting))
+        self._resend_count = min(self._resend_count, len(self._waiting))
         for settle in foreign:
             self._finish(settle, refusal(ErrorCode.LEASE_LOST))
 
@@ -214,7 +214,7 @@ class Settles:
             self._finish(settle, error)
         self._sent.clear()
         self._waiting.clear()
-        self._again = 0
+        self._resend_count = 0
 
 
 def refusal(code: int) -> RequestError:

@@ -26,7 +26,7 @@ async def test_what_the_protocol_does_not_allow_is_refused_here(tmp_path: Path) 
         assert (await manager.admin.status())["name"] == "QM1", "the connection is unharmed"
 
 
-async def test_client_that_is_not_open_says_so() -> None:
+async def test_client_that_is_not_open_raises() -> None:
     manager = connect("127.0.0.1:1")
     await manager.close()
     for asking in (manager.put("Q", b"x"), manager.get("Q"), manager.admin.status()):

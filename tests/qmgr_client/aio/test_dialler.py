@@ -40,7 +40,7 @@ from tests.qmgr_client.listener import listening
         (socket.gaierror(-2, "Name or service not known"), "not known", "name right"),
     ],
 )
-def test_failure_says_why_and_what_to_try(error: OSError, why: str, hint: str) -> None:
+def test_failure_has_a_reason_and_a_hint(error: OSError, why: str, hint: str) -> None:
     found = explained(error)
     assert why in found[0]
     assert hint in found[1]
@@ -58,7 +58,7 @@ async def test_pause_doubles_up_to_a_limit_and_jitters() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "billing"])
-async def test_client_says_who_it_is(name: str, tmp_path: Path) -> None:
+async def test_client_sends_its_name(name: str, tmp_path: Path) -> None:
     shown = name or client_name()
     async with listening(tmp_path) as listener:
         manager = connect(listener.address, name=name)
@@ -160,7 +160,7 @@ async def test_lost_connection_is_given_up_after_a_while(tmp_path: Path) -> None
         await manager.close()
 
 
-async def test_host_that_can_have_no_name_is_told() -> None:
+async def test_invalid_host_name_is_reported() -> None:
     with pytest.raises(ConnectFailed, match="label empty") as failure:
         await connect("a..b:7470").open()
     assert failure.value.hint == "is the name right?"

@@ -156,7 +156,7 @@ async def test_plain_put_does_not_touch_a_handle(tmp_path: Path) -> None:
         assert put(keeper) == [(1, False), (9, False), 0, (2, True)]
 
 
-async def test_handle_says_the_group_itself(tmp_path: Path) -> None:
+async def test_handle_sets_the_group_itself(tmp_path: Path) -> None:
     async with working(tmp_path) as (manager, _, _):
         group = manager.group("OUT")
         for in_group in (True, False):
@@ -166,7 +166,7 @@ async def test_handle_says_the_group_itself(tmp_path: Path) -> None:
             await group.put_physical(b"x", group=(1, 2, 3, 4))  # type: ignore[arg-type]
 
 
-async def test_closed_handle_says_so(tmp_path: Path) -> None:
+async def test_closed_handle_raises(tmp_path: Path) -> None:
     async with working(tmp_path) as (manager, _, _):
         group = manager.group("OUT")
         await group.close()

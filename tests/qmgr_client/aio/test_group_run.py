@@ -281,7 +281,7 @@ async def test_group_of_which_the_next_is_late_is_left_half_read(tmp_path: Path)
 
 
 @pytest.mark.parametrize("due", [0, 6])
-async def test_group_that_somebody_else_read_on_is_told(tmp_path: Path, due: int) -> None:
+async def test_group_that_another_consumer_read_on_is_reported(tmp_path: Path, due: int) -> None:
     """Else its status would keep this reader from all other groups for ever."""
     async with working(tmp_path) as (manager, keeper, _):
         await fill(manager, keeper, 5)

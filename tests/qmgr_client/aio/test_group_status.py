@@ -86,7 +86,7 @@ async def test_one_of_two_puts_that_found_no_status_goes_on(tmp_path: Path, unit
         assert await depth(one, "STATUS") == 0
 
 
-async def test_put_that_is_taken_over_is_told_so(tmp_path: Path) -> None:
+async def test_put_that_another_call_continues_raises(tmp_path: Path) -> None:
     """E25: the later call continues the group, and puts no message twice."""
     async with two(tmp_path) as (one, other):
 
@@ -179,7 +179,7 @@ async def test_first_unit_of_a_dead_connection_is_waited_for(tmp_path: Path) -> 
         assert await depth(one, "STATUS") == 0
 
 
-async def test_first_unit_that_does_not_end_is_told(
+async def test_first_unit_that_does_not_end_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(aio_group_status, "WAIT_MS", aio_group_status.PAUSE_MS)
@@ -205,7 +205,7 @@ async def test_queue_that_remembers_uids_is_refused(tmp_path: Path) -> None:
         assert (await one.put_group("Q", items(5), **RUN)).put == 5
 
 
-async def test_name_that_is_remembered_still_is_told(
+async def test_name_that_is_still_remembered_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(aio_group_status, "WAIT_MS", aio_group_status.PAUSE_MS)
@@ -223,7 +223,7 @@ async def test_name_that_is_remembered_still_is_told(
         assert await depth(one, "Q") == 0
 
 
-async def test_two_statuses_are_told_with_the_commands_that_remove_them(tmp_path: Path) -> None:
+async def test_two_statuses_are_reported_with_the_commands_that_remove_them(tmp_path: Path) -> None:
     async with two(tmp_path) as (one, other):
         for number in (2, 4):  # No run puts two.
             async with one.unit_of_work() as unit:

@@ -64,7 +64,7 @@ async def test_refusal_has_its_code(tmp_path: Path) -> None:
             assert caught.value.error_class is ErrorClass.NEVER
 
 
-async def test_put_many_tells_of_each(tmp_path: Path) -> None:
+async def test_put_many_returns_a_result_for_each(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("Q", depth_max=3)
         uid = Uid("ELSEWHERE", 5)
@@ -165,7 +165,7 @@ async def test_tasks_share_a_consumer(tmp_path: Path) -> None:
                 await consumer.cancel()
 
 
-async def test_acks_tell_of_each(tmp_path: Path) -> None:
+async def test_acks_return_a_result_for_each(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("Q")
         await manager.put_many("Q", [b"a", b"b"])

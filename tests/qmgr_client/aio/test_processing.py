@@ -134,7 +134,7 @@ async def test_settle_that_is_refused_inside_leaves_the_message_to_the_block(
     assert await depth(manager) == 0
 
 
-async def test_lost_lease_is_told(manager: QueueManager, tmp_path: Path) -> None:
+async def test_lost_lease_raises(manager: QueueManager, tmp_path: Path) -> None:
     await manager.put("Q", b"x")
     async with connect(f"unix:{tmp_path}/qmgrd.sock") as other:
         message = await manager.get("Q", lease_ms=20)

@@ -75,7 +75,7 @@ async def test_calls_last_over_restarts(tmp_path: Path) -> None:
     assert len(results) == 300
 
 
-async def test_refused_connection_says_what_where_and_what_to_try(tmp_path: Path) -> None:
+async def test_refused_connection_has_a_reason_an_address_and_a_hint(tmp_path: Path) -> None:
     with pytest.raises(ConnectFailed, match=r"No such file or directory; is qmgrd running there\?"):
         async with connect(f"unix:{tmp_path}/none"):
             pass

@@ -129,7 +129,7 @@ async def test_reply_to_a_client_that_is_gone_reaches_nobody(address: str) -> No
         assert (await worker.reply(message, b"y")).subscriptions == 0
 
 
-async def test_refused_request_is_told_at_once(address: str) -> None:
+async def test_refused_request_raises_at_once(address: str) -> None:
     async with connect(address) as manager:
         with pytest.raises(RequestError) as caught:
             await manager.request("NONE", b"x", 600_000)

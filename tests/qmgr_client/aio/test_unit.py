@@ -77,13 +77,13 @@ async def test_caller_may_end_it(tmp_path: Path) -> None:
         assert len(keeper.committed) == 1
 
 
-async def test_unit_that_is_not_begun_says_so(tmp_path: Path) -> None:
+async def test_unit_that_is_not_begun_raises(tmp_path: Path) -> None:
     async with working(tmp_path) as (manager, _, _):
         with pytest.raises(RequestError, match="use it in a with or async with block"):
             await manager.unit_of_work().put("OUT", b"x")
 
 
-async def test_refused_put_is_told_and_the_others_are_committed(tmp_path: Path) -> None:
+async def test_refused_put_raises_and_the_others_are_committed(tmp_path: Path) -> None:
     async with working(tmp_path) as (manager, keeper, _):
         keeper.refuse[b"bad"] = ErrorCode.QUEUE_FULL
         async with manager.unit_of_work() as unit:

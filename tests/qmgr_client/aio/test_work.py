@@ -64,7 +64,7 @@ async def counted(manager: QueueManager, queue: str = "Q") -> tuple[int, int]:
     return row["depth"], row["leased"]
 
 
-async def test_worker_has_as_many_at_a_time_as_it_says(manager: QueueManager) -> None:
+async def test_worker_processes_as_many_at_a_time_as_its_concurrency(manager: QueueManager) -> None:
     hands = Hands()
 
     @worker("Q", concurrency=3)

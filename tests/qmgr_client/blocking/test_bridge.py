@@ -60,7 +60,7 @@ def test_error_of_a_function_comes_by_way_of_the_task(call: Caller) -> None:
     assert seen == ["cleaned up"]
 
 
-def test_end_of_an_iterator_is_told_as_an_error(call: Caller) -> None:
+def test_end_of_an_iterator_becomes_an_error(call: Caller) -> None:
     async def begin(ask: Ask) -> None:
         await ask(lambda: next(iter([])))
 

@@ -57,7 +57,7 @@ def test_what_is_settled_inside_stays_as_it_is(client: Client) -> None:
     assert client.admin.queue_show("Q")["depth"] == 1
 
 
-def test_lost_lease_is_told(client: Client) -> None:
+def test_lost_lease_raises(client: Client) -> None:
     client.put("Q", b"x")
     message = got(client, lease_ms=20)
     with pytest.raises(RequestError) as caught, client.processing(message):

@@ -139,7 +139,7 @@ def test_refused_connection_leaves_no_thread(tmp_path: Path) -> None:
     assert threading.active_count() == before
 
 
-def test_closed_client_says_so(tmp_path: Path) -> None:
+def test_closed_client_raises(tmp_path: Path) -> None:
     with Server(tmp_path) as server:
         client = connect(server.address)
         with client:
@@ -181,7 +181,7 @@ def _put_until_closed(client: Client) -> None:
             client.put("Q", b"x")
 
 
-def test_fork_is_told_to_connect_anew(client: Client) -> None:
+def test_fork_has_to_connect_again(client: Client) -> None:
     """The thread with the connection is not in it: a call would wait for ever."""
     child = os.fork()
     if child == 0:

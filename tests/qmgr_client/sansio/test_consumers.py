@@ -446,7 +446,7 @@ def test_credit_counts_records_and_not_what_comes_with_them() -> None:
     assert [credit.bytes for credit in consuming.pair.hear_all(m.Credit)] == [size]
 
 
-def test_selection_is_said_on_each_connection() -> None:
+def test_selection_is_sent_on_each_connection() -> None:
     pair = Scripted().connect()
     pair.core.consume("Q", 8, selection=("color = 'red'", b"", b""))
     assert pair.hear(m.Consume).where == "color = 'red'"

@@ -348,7 +348,7 @@ def test_end_names_what_was_sent_and_what_was_not() -> None:
         pair.put()
 
 
-def test_publication_is_told_how_many_subscriptions_it_fits() -> None:
+def test_publication_reports_its_matching_subscriptions() -> None:
     """C4."""
     pair = started()
     tickets = [pair.put(b"%d" % i, "/flights/JFK") for i in range(4)]
@@ -366,7 +366,7 @@ def test_put_to_a_queue_fits_no_subscriptions_that_are_known() -> None:
     assert [pair.done[ticket].subscriptions for ticket in (to_queue, to_topic)] == [None, 7]
 
 
-def test_what_was_refused_fits_nothing_whatever_is_said() -> None:
+def test_refused_publication_matches_nothing() -> None:
     pair = started()
     tickets = [pair.put(b"%d" % i, "/flights") for i in range(3)]
     pair.hear(m.Put)
@@ -377,7 +377,7 @@ def test_what_was_refused_fits_nothing_whatever_is_said() -> None:
     assert second.code == ErrorCode.QUEUE_FULL
 
 
-def test_publication_above_a_gap_is_told_what_it_fits() -> None:
+def test_publication_above_a_gap_reports_its_matching_subscriptions() -> None:
     """A put that is stored above a gap is answered at once, by its stamp."""
     pair = started()
     tickets = [pair.put(b"%d" % i, "/flights") for i in range(3)]
@@ -389,7 +389,7 @@ def test_publication_above_a_gap_is_told_what_it_fits() -> None:
     assert pair.done[tickets[0]] == PutResult(Uid("QM1", 602), False, 4)
 
 
-def test_own_uid_of_a_publication_is_told_what_it_fits() -> None:
+def test_publication_with_its_own_uid_reports_its_matching_subscriptions() -> None:
     pair = started()
     uid = Uid("ELSEWHERE", 12)
     ticket = pair.core.put("/flights", records.encode(records.Fields(b"x", uid=uid)), uid)

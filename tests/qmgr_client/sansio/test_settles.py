@@ -162,7 +162,7 @@ def test_end_names_what_was_sent_and_what_was_not() -> None:
         ack(pair, 3)
 
 
-def test_ids_start_anew_when_they_are_used_up_and_all_is_answered() -> None:
+def test_ids_restart_when_they_are_used_up_and_all_are_answered() -> None:
     pair = Scripted(coalesce=False).connect()
     settles: Settles = pair.core._settles
     settles._next_id = ID_END - 1
@@ -175,7 +175,7 @@ def test_ids_start_anew_when_they_are_used_up_and_all_is_answered() -> None:
     assert pair.done[second] is None
 
 
-def test_terms_of_a_release_are_said_and_kept_apart() -> None:
+def test_terms_of_a_release_are_sent_in_separate_frames() -> None:
     pair = Scripted().connect()
     terms = Terms(5_000, 0, "BUSY", "the printer is off")
     pair.core.settle(leased(1), m.RELEASE)

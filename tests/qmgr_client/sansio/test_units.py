@@ -68,7 +68,7 @@ def refused_with(code: int, ask: Any) -> None:
 
 
 @pytest.mark.parametrize("within", [False, True])
-def test_message_that_a_unit_has_got_is_said_to_be_in_it(within: bool) -> None:
+def test_settle_of_a_message_in_a_unit_names_the_unit(within: bool) -> None:
     working = Working()
     pair = working.pair
     working.ack(1)
@@ -303,7 +303,7 @@ def test_backout_is_done_when_the_connection_is_lost() -> None:
     assert not working.pair.hear_all(m.UnitBackout)
 
 
-def test_backout_that_nobody_waits_for_is_said_all_the_same() -> None:
+def test_backout_that_nobody_waits_for_is_still_sent() -> None:
     working = Working()
     working.pair.core.abandon(working.pair.core.back_out(working.unit))
     assert working.pair.hear(m.UnitBackout).unit == working.unit.number
