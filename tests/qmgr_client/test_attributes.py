@@ -45,7 +45,7 @@ def kind_of(attribute: Attribute, duration: Any) -> Any:
         (TopicAttributes, TOPIC_ATTRIBUTES),
     ],
 )
-def test_what_is_given_is_what_the_daemon_knows(kind: Any, table: dict[str, Attribute]) -> None:
+def test_attributes_are_those_of_the_daemon(kind: Any, table: dict[str, Attribute]) -> None:
     assert get_type_hints(kind) == {
         name: kind_of(attribute, Duration) | None for name, attribute in table.items()
     }
@@ -89,7 +89,7 @@ def test_durations_are_sent_in_ms_and_none_is_the_default() -> None:
         ({"lease_ms": 0.5}, "lease_ms is of type float"),
     ],
 )
-def test_what_is_wrong_is_refused(wrong: Any, text: str) -> None:
+def test_invalid_attributes_are_refused(wrong: Any, text: str) -> None:
     with pytest.raises(RequestError, match=text) as caught:
         encoded(wrong)
     assert caught.value.code is ErrorCode.VALUE_INVALID

@@ -93,7 +93,7 @@ def test_message_put_first_and_committed_later_is_got_first(client: Client) -> N
     assert bodies(client, "Q") == [b"first", b"second"]
 
 
-def test_what_is_not_persistent_is_gone_with_a_restart(tmp_path: Path) -> None:
+def test_nonpersistent_message_is_lost_in_a_restart(tmp_path: Path) -> None:
     with Server(tmp_path) as server, connect(server.address) as client:
         client.admin.queue_create("Q")
         client.put("Q", b"gone", persistent=False)

@@ -74,7 +74,7 @@ def test_none_stays_none() -> None:
         (timedelta(milliseconds=-1), "wait_ms is .*: give 0 or more"),
     ],
 )
-def test_what_is_no_duration_is_refused(duration: Any, why: str) -> None:
+def test_invalid_duration_is_refused(duration: Any, why: str) -> None:
     with pytest.raises(RequestError, match=why) as caught:
         in_ms("wait_ms", duration)
     assert caught.value.code is ErrorCode.VALUE_INVALID

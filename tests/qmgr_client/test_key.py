@@ -49,7 +49,7 @@ def test_different_keys_have_different_uids() -> None:
 
 
 @pytest.mark.parametrize("key", ["", b"invoice", 4711, "\ud800"])
-def test_what_is_no_key_is_refused(key: Any) -> None:
+def test_invalid_key_is_refused(key: Any) -> None:
     with pytest.raises(RequestError) as caught:
         uid_of(key)
     assert caught.value.code == ErrorCode.VALUE_INVALID

@@ -66,7 +66,7 @@ SCALARS = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text
     content_type=st.text(max_size=20),
     uid=st.none() | st.builds(Uid, st.just("QM2"), st.integers(0, 2**63 - 1)),
 )
-def test_what_is_put_comes_out(
+def test_message_that_is_put_can_be_decoded(
     body: bytes,
     priority: int,
     correlation_id: bytes,

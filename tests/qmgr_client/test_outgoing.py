@@ -80,7 +80,7 @@ def test_key_becomes_a_uid() -> None:
         (Outgoing(b"x", deliver_at="noon"), "of type str, not datetime"),  # type: ignore[arg-type]
     ],
 )
-def test_what_contradicts_itself_is_refused(outgoing: Outgoing, why: str) -> None:
+def test_contradictory_options_are_refused(outgoing: Outgoing, why: str) -> None:
     with pytest.raises(RequestError, match=why) as caught:
         outgoing.resolved(NOW)
     assert caught.value.code == ErrorCode.VALUE_INVALID
@@ -104,7 +104,7 @@ def test_what_contradicts_itself_is_refused(outgoing: Outgoing, why: str) -> Non
         ({"priority": "9"}, "priority is of type str"),
     ],
 )
-def test_what_is_out_of_range_is_refused(options: dict[str, Any], why: str) -> None:
+def test_option_out_of_range_is_refused(options: dict[str, Any], why: str) -> None:
     with pytest.raises(RequestError, match=why) as caught:
         encode(Outgoing(b"x", **options))
     assert caught.value.code == ErrorCode.VALUE_INVALID

@@ -36,7 +36,7 @@ def test_each_way_to_select(
         ({"uid": Uid("no name", 7)}, "is not a UID"),
     ],
 )
-def test_what_selects_nothing_or_twice_is_refused(selection: SelectionOrUid, why: str) -> None:
+def test_ambiguous_or_empty_selection_is_refused(selection: SelectionOrUid, why: str) -> None:
     with pytest.raises(RequestError, match=why) as caught:
         chosen(**selection)
     assert caught.value.code == ErrorCode.VALUE_INVALID
@@ -54,7 +54,7 @@ def test_each_order_has_its_number() -> None:
 
 
 @pytest.mark.parametrize("word", ["pinned", "", "LOGICAL", 1, None])
-def test_what_is_no_order_is_refused(word: str) -> None:
+def test_invalid_order_is_refused(word: str) -> None:
     with pytest.raises(RequestError, match="is not physical or logical") as caught:
         order_of(word)
     assert caught.value.code == ErrorCode.VALUE_INVALID

@@ -208,7 +208,7 @@ ROW = {"job": 7}
     ],
 )
 @pytest.mark.parametrize("is_blocking", [False, True])
-async def test_what_is_asked_of_jobs(
+async def test_requests_about_jobs(
     tmp_path: Path, verb: Any, asked: Any, answer: Any, value: Any, is_blocking: bool
 ) -> None:
     async with listening(tmp_path) as listener:

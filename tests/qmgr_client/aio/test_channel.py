@@ -9,7 +9,7 @@ from qmgr_client.aio import ConnectionEnded, RequestError, connect
 from tests.qmgr_client.served import serve
 
 
-async def test_what_the_protocol_does_not_allow_is_refused_here(tmp_path: Path) -> None:
+async def test_invalid_requests_are_refused_by_the_client(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
         for asking in (
             manager.put("no name", b"x"),

@@ -69,14 +69,14 @@ async def test_client_sends_its_name(name: str, tmp_path: Path) -> None:
         await asyncio.wait([opening])
 
 
-async def test_who_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:
+async def test_peer_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:
     async with listening(tmp_path) as listener:
         with pytest.raises(ConnectFailed, match=r"no answer within \d+ ms; is it reachable"):
             async with connect(listener.address, wait_ms=60):
                 pass
 
 
-async def test_who_hangs_up_is_named(tmp_path: Path) -> None:
+async def test_peer_that_hangs_up_has_a_hint(tmp_path: Path) -> None:
     async with listening(tmp_path) as listener:
 
         async def hang_up() -> None:
@@ -107,7 +107,7 @@ async def test_queue_manager_without_room_is_known_as_one(tmp_path: Path) -> Non
     server.close()
 
 
-async def test_who_speaks_something_else_is_left_for_good(tmp_path: Path) -> None:
+async def test_peer_with_another_protocol_is_not_dialled_again(tmp_path: Path) -> None:
     async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         await reader.read()

@@ -79,7 +79,7 @@ async def test_put_that_is_refused_uses_up_no_number(tmp_path: Path) -> None:
         assert put(keeper) == [(1, False), (2, False), (3, True)]
 
 
-async def test_what_breaks_a_group_is_not_put(tmp_path: Path) -> None:
+async def test_put_that_would_break_a_group_is_refused(tmp_path: Path) -> None:
     """E15, E16, E17: 2241, 2185 and 2245 fail in logical order."""
     async with working(tmp_path) as (manager, keeper, _):
         async with manager.group("OUT") as group:

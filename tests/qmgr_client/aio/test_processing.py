@@ -105,7 +105,7 @@ async def test_cancelled_work_waits_for_nothing(tmp_path: Path) -> None:
             talk.say(m.Settled(settle.settle_id))
 
 
-async def test_what_is_settled_inside_stays_as_it_is(manager: QueueManager) -> None:
+async def test_settle_inside_the_block_is_kept(manager: QueueManager) -> None:
     await manager.put("Q", b"rejected")
     async with manager.processing(await got(manager)) as message:
         await manager.reject(message, "BAD")

@@ -141,7 +141,7 @@ async def test_second_process_of_a_producer_sends_the_first_away(tmp_path: Path)
             assert [x.body async for x in second.browse("Q")] == [b"1", b"2"]
 
 
-def test_what_names_nothing_is_refused() -> None:
+def test_invalid_address_is_refused() -> None:
     with pytest.raises(ConnectFailed, match="is not host:port"):
         connect("nowhere")
     with pytest.raises(ValueError, match="is not 16 bytes"):

@@ -139,7 +139,9 @@ async def test_refused_request_raises_at_once(address: str) -> None:
 @pytest.mark.parametrize(
     "options", [{"timeout_ms": 0}, {"timeout_ms": 1.5}, {"reply_to": "Q"}, {"correlation_id": b"c"}]
 )
-async def test_what_no_request_has_is_refused(address: str, options: dict[str, Any]) -> None:
+async def test_invalid_options_of_a_request_are_refused(
+    address: str, options: dict[str, Any]
+) -> None:
     async with connect(address) as manager:
         with pytest.raises(RequestError) as caught:
             await manager.request("ASKED", b"x", **options)

@@ -23,7 +23,7 @@ MISTAKES: list[tuple[Callable[[QueueManager], Awaitable[Any]], str]] = [
 
 
 @pytest.mark.parametrize(("mistake", "why"), MISTAKES)
-async def test_what_is_no_message_is_refused(
+async def test_value_that_is_not_a_message_is_refused(
     tmp_path: Path, mistake: Callable[[QueueManager], Awaitable[Any]], why: str
 ) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:

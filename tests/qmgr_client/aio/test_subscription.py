@@ -218,7 +218,7 @@ async def test_it_may_be_opened_again(tmp_path: Path) -> None:
         assert len(set(found)) == 2
 
 
-async def test_who_gives_up_waiting_leaves_one_subscription(tmp_path: Path) -> None:
+async def test_cancelled_wait_leaves_one_subscription(tmp_path: Path) -> None:
     async with listening(tmp_path) as listener:
         greeted = greeting(listener)
         async with connect(listener.address) as manager:

@@ -61,7 +61,7 @@ async def test_publication_in_a_unit_of_work_goes_out_with_it(manager: QueueMana
     assert (found.uid, found.topic) == (result.uid, "a/b")
 
 
-async def test_what_a_topic_keeps_comes_first(manager: QueueManager) -> None:
+async def test_retained_publication_comes_first(manager: QueueManager) -> None:
     for body in (b"old", b"new"):
         await manager.publish("gates/JFK/4", body, retained=True)
     async with manager.subscribe("gates/#") as subscription:
@@ -135,7 +135,7 @@ ROW = {"job": 7}
     ],
 )
 @pytest.mark.parametrize("is_blocking", [False, True])
-async def test_what_is_asked(
+async def test_requests_of_topics(
     tmp_path: Path, verb: Any, asked: Any, answer: Any, value: Any, is_blocking: bool
 ) -> None:
     async with listening(tmp_path) as listener:

@@ -74,7 +74,7 @@ async def test_definitions_of_subscriptions(manager: QueueManager) -> None:
     assert caught.value.code == ErrorCode.QUEUE_IS_SUBSCRIPTION
 
 
-async def test_what_fails_is_parked_and_sent_once_more_to_its_subscriber_alone(
+async def test_failed_publication_is_parked_and_republished_to_its_subscription_only(
     manager: QueueManager,
 ) -> None:
     """C6, C7, C8, C11, C12, C13, C24: with a limit of 2, three deliveries."""
@@ -123,7 +123,7 @@ async def test_what_fails_is_parked_and_sent_once_more_to_its_subscriber_alone(
         await manager.admin.topic_lacks("QM1")
 
 
-async def test_what_is_parked_is_chosen_from(manager: QueueManager) -> None:
+async def test_parked_publications_are_selected(manager: QueueManager) -> None:
     """C9, C14: one publication, one subscriber, or what a selector says."""
     for name in ("A:s", "B:s"):
         await manager.admin.subscription_create("a/#", name, redelivery_limit=0)

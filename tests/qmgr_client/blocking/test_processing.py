@@ -50,7 +50,7 @@ def test_ctrl_c_gives_the_message_back_and_is_no_failure(client: Client) -> None
     assert got(client).failed == 0
 
 
-def test_what_is_settled_inside_stays_as_it_is(client: Client) -> None:
+def test_settle_inside_the_block_is_kept(client: Client) -> None:
     client.put("Q", b"x")
     with client.processing(got(client)) as message:
         client.release(message, failed=False)

@@ -58,7 +58,7 @@ def finished(client: Client, row: JobRow) -> JobRow:
     return row
 
 
-def test_what_operators_ask(client: Client) -> None:
+def test_administration_of_topics(client: Client) -> None:
     """C14, C24."""
     assert client.admin.topic_set("a", redelivery_limit=0)["redelivery_limit"] == 0
     client.admin.subscription_create("a/#", "B:s")

@@ -32,7 +32,7 @@ def test_text_is_taken_as_by_qmctl(group_id: bytes | str) -> None:
         (7, "is of type int: pass 24 bytes, or a text"),
     ],
 )
-def test_what_is_no_id_is_refused(group_id: Any, why: str) -> None:
+def test_invalid_group_id_is_refused(group_id: Any, why: str) -> None:
     for call in (lambda: encoded(group_id), lambda: Group(group_id, 1)):
         with pytest.raises(RequestError, match=why) as caught:
             call()

@@ -23,7 +23,7 @@ def test_lease_starts_once_and_goes_on(work: ActiveLeases) -> None:
     assert work.started() == [(3, b"a")]
 
 
-def test_what_does_not_go_on_by_itself_is_forgotten_once_started() -> None:
+def test_lease_without_auto_renew_is_forgotten_once_started() -> None:
     work = ActiveLeases(auto_renew=False)
     work.handed_over(b"a", 3, LEASE_MS, LEASE_MS, 0)
     assert work.start(START_AFTER_MS) == [(3, b"a")]
@@ -31,7 +31,7 @@ def test_what_does_not_go_on_by_itself_is_forgotten_once_started() -> None:
 
 
 @pytest.mark.parametrize("lease_ms", [1_000, LEASE_MS])
-def test_what_has_little_time_left_starts_early(lease_ms: int) -> None:
+def test_lease_with_little_time_left_starts_at_once(lease_ms: int) -> None:
     work = ActiveLeases(auto_renew=False)
     work.handed_over(b"a", 3, lease_ms, lease_ms, lease_ms // 2 + 1)
     assert work.start(lease_ms // 2 + 1) == [(3, b"a")]

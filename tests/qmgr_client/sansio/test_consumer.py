@@ -21,7 +21,7 @@ def test_free_is_what_neither_prefetch_nor_the_pace_forbids() -> None:
     assert found.free == (0, 0)
 
 
-def test_what_comes_again_stands_where_its_queue_has_it() -> None:
+def test_redelivered_message_keeps_its_place_in_the_queue() -> None:
     found = consumer()
     for arrival, priority in ((5, 7), (3, 4), (9, 4)):
         found.keep(3, delivery(b"x", arrival, priority=priority))

@@ -152,7 +152,7 @@ def test_consumer_is_opened_again_after_each_loss() -> None:
     assert len(consuming.take()) == 1
 
 
-def test_what_is_past_its_lease_or_nearly_so_is_not_handed_out() -> None:
+def test_message_whose_lease_is_nearly_over_is_not_handed_out() -> None:
     consuming = Consuming()
     consuming.deliver(8)
     consuming.pair.now_ms += LEASE_MS - MARGIN_MS
@@ -208,7 +208,7 @@ def test_first_lease_of_each_connection_starts_before_the_application_has_its_me
     assert consuming.renewed() == [2]
 
 
-def test_what_is_not_handed_out_any_more_does_not_start() -> None:
+def test_lease_of_a_message_that_is_not_handed_out_does_not_start() -> None:
     consuming = Consuming()
     consuming.deliver(1)
     consuming.pair.now_ms += LEASE_MS - MARGIN_MS
@@ -505,7 +505,7 @@ def test_members_behind_one_that_goes_back_are_dropped(action: int) -> None:
     assert consuming.numbers() == [7]
 
 
-def test_what_still_arrives_is_dropped_until_the_number_comes_again() -> None:
+def test_later_messages_are_dropped_until_the_number_arrives_again() -> None:
     consuming = Ordered()
     consuming.members(1, 2)
     first, second = consuming.take(2)
@@ -516,7 +516,7 @@ def test_what_still_arrives_is_dropped_until_the_number_comes_again() -> None:
     assert consuming.numbers() == [1, 3, 4]
 
 
-def test_what_still_arrives_is_dropped_until_the_settle_is_answered() -> None:
+def test_later_messages_are_dropped_until_the_settle_is_answered() -> None:
     consuming = Ordered()
     consuming.members(1, 2)
     (first,) = consuming.take()
@@ -527,7 +527,7 @@ def test_what_still_arrives_is_dropped_until_the_settle_is_answered() -> None:
     assert consuming.numbers() == [2, 3]
 
 
-def test_what_is_dropped_on_its_arrival_goes_back_unread() -> None:
+def test_dropped_message_is_returned_unread() -> None:
     """It may have been sent again after a reject: then no other consumer would get it."""
     consuming = Ordered()
     consuming.members(1)
@@ -538,7 +538,7 @@ def test_what_is_dropped_on_its_arrival_goes_back_unread() -> None:
     assert actions == [m.RENEW, m.REJECT, m.UNREAD]
 
 
-def test_what_goes_back_unread_takes_those_behind_it_along() -> None:
+def test_message_that_returns_unread_drops_the_later_ones_of_its_group() -> None:
     consuming = Ordered()
     consuming.members(1)
     (first,) = consuming.take()
@@ -552,7 +552,7 @@ def test_what_goes_back_unread_takes_those_behind_it_along() -> None:
     assert consuming.numbers() == [2, 3]
 
 
-def test_what_is_dropped_frees_its_credit() -> None:
+def test_dropped_message_frees_its_credit() -> None:
     consuming = Ordered()
     consuming.members(1, 2, 3, 4)
     (first,) = consuming.take()
@@ -561,7 +561,7 @@ def test_what_is_dropped_frees_its_credit() -> None:
     assert sum(consuming.credits()) == 6
 
 
-def test_what_came_again_stays_when_an_older_lease_is_given_back() -> None:
+def test_redelivered_message_stays_when_its_older_lease_is_released() -> None:
     consuming = Ordered()
     consuming.members(1, 2)
     (first,) = consuming.take()
@@ -690,7 +690,7 @@ def test_another_message_at_the_same_place_is_another_message() -> None:
     assert settle.handles == in_work.handle
 
 
-def test_what_was_settled_while_the_connection_was_lost_is_handed_out_if_it_comes_again() -> None:
+def test_message_settled_during_a_loss_is_handed_out_if_it_is_redelivered() -> None:
     consuming = Consuming()
     consuming.deliver(1)
     (in_work,) = consuming.take(1)

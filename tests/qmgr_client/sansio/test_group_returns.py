@@ -39,7 +39,7 @@ def test_message_comes_back_or_is_done(action: int, does: bool) -> None:
     assert returns_message(action) is does
 
 
-def test_what_is_behind_is_taken_until_the_number_comes_again() -> None:
+def test_later_messages_are_dropped_until_the_number_comes_again() -> None:
     backs = GroupReturns()
     backs.add(A, 3)
     assert backs.drops(A, 4)
@@ -49,7 +49,7 @@ def test_what_is_behind_is_taken_until_the_number_comes_again() -> None:
     assert not backs.drops(A, 4)
 
 
-def test_what_is_behind_is_taken_until_the_settle_is_answered() -> None:
+def test_later_messages_are_dropped_until_the_settle_has_its_answer() -> None:
     backs = GroupReturns()
     taken = backs.add(A, 3)
     assert backs.drops(A, 4)

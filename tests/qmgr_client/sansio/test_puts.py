@@ -192,7 +192,7 @@ def test_cut_after_a_refusal_whose_answer_is_lost() -> None:
     assert pair.hear(m.Put).first_id == 4
 
 
-def test_what_is_held_above_a_gap_is_not_sent_again() -> None:
+def test_put_stored_above_a_gap_is_not_repeated() -> None:
     pair = started()
     tickets = [pair.put() for _ in range(5)]
     pair.hear(m.Put)
@@ -398,7 +398,7 @@ def test_publication_with_its_own_uid_reports_its_matching_subscriptions() -> No
     assert pair.done[ticket] == PutResult(uid, False, 3)
 
 
-def test_what_fits_is_not_known_where_its_answer_was_lost() -> None:
+def test_matching_subscriptions_are_unknown_if_the_answer_was_lost() -> None:
     """The number is reported once: an answer that the put is stored already does not have it."""
     pair = started()
     stored, lost = pair.put(b"stored", "/flights"), pair.put(b"lost", "/flights")

@@ -16,7 +16,7 @@ def test_request_ids_are_used_again_but_never_twice_at_a_time() -> None:
     assert pair.hear(m.Status).request_id == 2
 
 
-def test_what_brings_messages_here_goes_last() -> None:
+def test_requests_for_messages_are_sent_last() -> None:
     pair = Scripted()
     pair.core.consume("Q", 8)
     pair.core.request(0, m.Get, "Q")

@@ -123,7 +123,7 @@ def test_acks_go_before_puts_and_puts_before_what_brings_messages() -> None:
     assert kinds == [m.Settle, m.Status, m.Put, m.Get, m.Consume]
 
 
-def test_what_another_store_leased_is_not_settled_here() -> None:
+def test_lease_of_another_store_is_not_settled() -> None:
     pair = Scripted().connect()
     first, second = ack(pair, 1, 2)
     pair.hear(m.Settle)
@@ -135,7 +135,7 @@ def test_what_another_store_leased_is_not_settled_here() -> None:
     assert pair.done[late].code == ErrorCode.LEASE_LOST
 
 
-def test_what_a_later_boot_leased_is_not_settled_in_an_older_state() -> None:
+def test_lease_of_a_later_boot_is_not_settled_in_an_older_state() -> None:
     pair = Scripted().connect(boot=5)
     ticket = pair.core.settle(leased(home=Home(STORE, 5)), m.ACK)
     pair.cut().connect(boot=3)
