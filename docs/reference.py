@@ -20,11 +20,7 @@ PYTHON = {
         "The Python client",
         [
             "qmgr_client.aio",
-            "qmgr_client.aio.unit",
-            "qmgr_client.aio.admin",
             "qmgr_client.blocking",
-            "qmgr_client.blocking.unit",
-            "qmgr_client.blocking.admin",
             "qmgr_client.attributes",
             "qmgr_client.rows",
             "qmgr_client.manager_rows",
@@ -234,6 +230,9 @@ def python_names() -> dict[str, str]:
     return found
 
 
+CLIENTS = ("qmgr_client.aio.", "qmgr_client.blocking.")  # Their classes inherit methods.
+
+
 def _module(name: str, seen: set[object]) -> list[str]:
     module = import_module(name)
     parts = [f"## {name}", "", "```{eval-rst}", f".. py:module:: {name}", ""]
@@ -242,7 +241,9 @@ def _module(name: str, seen: set[object]) -> list[str]:
         if found not in seen:
             seen.add(found)
             parts.append(f".. auto{'class' if inspect.isclass(found) else 'function'}:: {public}")
-            parts += ["   :members:"] * inspect.isclass(found)
+            if inspect.isclass(found):
+                parts += ["   :members:"]
+                parts += ["   :inherited-members:"] * found.__module__.startswith(CLIENTS)
             parts.append("")
     return [*parts, "```", ""]
 

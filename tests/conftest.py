@@ -18,7 +18,9 @@ settings.load_profile("ci")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--rewrite", action="store_true", help="accept the new output of the conversations"
+        "--rewrite",
+        action="store_true",
+        help="accept new conversations, pages and generated modules",
     )
 
 

@@ -1,4 +1,4 @@
-"""Where a queue manager listens: "127.0.0.1:7470", "[::1]:7470", "unix:/run/qmgrd.sock"."""
+"""The address of a queue manager: "127.0.0.1:7470", "[::1]:7470", "unix:/run/qmgrd.sock"."""
 
 import re
 from typing import NamedTuple
@@ -23,13 +23,13 @@ class Address(NamedTuple):
 
 
 def parse(text: str) -> Address:
-    """Return the address that *text* names.
+    """Returns the address in *text*.
 
     Raises:
-        AddressInvalid: it names none.
+        AddressInvalid: *text* is not an address.
     """
     if not isinstance(text, str):
-        raise AddressInvalid(repr(text), "an address is text")
+        raise AddressInvalid(repr(text), "an address is a str")
     if text.startswith(_UNIX) and len(text) > len(_UNIX):
         return Address(path=text[len(_UNIX) :])
     match = _TCP.fullmatch(text)

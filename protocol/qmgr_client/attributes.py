@@ -1,9 +1,9 @@
-"""What queues, subscriptions and topics may be given: the keyword arguments of ``client.admin``.
+"""The attributes of queues, subscriptions and topics: keyword arguments of ``client.admin``.
 
     client.admin.queue_create("ORDERS", depth_max=10_000, lease_ms=timedelta(minutes=2))
 
-PROTOCOL.md, section 11, has ranges and defaults. None stands for the default. Durations are
-milliseconds, or a timedelta. A test checks these classes against qmgr_protocol.limits.
+PROTOCOL.md, section 11, lists ranges and defaults. None is the default. Durations are milliseconds
+or a timedelta. A test checks these classes against qmgr_protocol.limits.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ Republish: TypeAlias = Literal["manual", "healthy", "schedule"]
 
 
 class CommonAttributes(TypedDict, total=False):
-    """What queues and subscriptions have in common."""
+    """The attributes that queues and subscriptions have in common."""
 
     depth_max: int | None  # messages
     bytes_max: int | None
@@ -47,7 +47,7 @@ class CommonAttributes(TypedDict, total=False):
 
 
 class TemplateAttributes(CommonAttributes, total=False):
-    """What a template gives local queues."""
+    """The attributes that a template sets for local queues."""
 
     message_max_bytes: int | None
     transfer_in: bool | None
@@ -58,15 +58,15 @@ class TemplateAttributes(CommonAttributes, total=False):
 
 
 class QueueAttributes(TemplateAttributes, total=False):
-    """What a queue is given. A remote queue has ``put_inhibit`` alone."""
+    """The attributes of a queue. A remote queue only has ``put_inhibit``."""
 
     put_inhibit: bool | None
     get_inhibit: bool | None
-    alias_of: str  # makes the queue an alias, which has this and the inhibits alone
+    alias_of: str  # Makes the queue an alias, which only has this and the inhibits.
 
 
 class SubscriptionAttributes(CommonAttributes, total=False):
-    """What a subscription is given."""
+    """The attributes of a subscription."""
 
     overflow: SubscriptionOverflow | None
     redelivery_limit: int | None
@@ -74,7 +74,7 @@ class SubscriptionAttributes(CommonAttributes, total=False):
 
 
 class TopicAttributes(TypedDict, total=False):
-    """What holds for a topic and all below it."""
+    """The attributes of a topic and of all topics below it."""
 
     redelivery_limit: int | None
     republish: Republish | None
@@ -86,7 +86,7 @@ def encoded(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Returns *attributes* as requests carry them, with durations in milliseconds.
 
     Raises:
-        RequestError: VALUE_INVALID, they are not a mapping, or a duration is not one.
+        RequestError: VALUE_INVALID, *attributes* is not a mapping, or a duration is invalid.
     """
     if not isinstance(attributes, Mapping):
         text = f"attributes are a mapping, not {type(attributes).__name__}: {{'depth_max': 1000}}"
@@ -97,6 +97,6 @@ def encoded(attributes: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def given(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns *attributes* for a create request, without those that are None. Raises as encoded."""
+def without_none(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns *attributes* as create requests carry them: as :func:`encoded`, without None."""
     return {name: value for name, value in encoded(attributes).items() if value is not None}

@@ -1,7 +1,7 @@
-"""The name of a client that was given none: "billing.host7.4711", its program, host and process.
+"""The default name of a client: program, host and process id, such as "billing.host7.4711".
 
-A queue manager that meets a bug keeps the client that asked for it out, by this name. So no two
-processes share one, and who reads the log knows whom to look at.
+If a request triggers a bug, the queue manager keeps out the client by its name. So each process has
+a different default name, which also identifies the client in logs.
 """
 
 import os
@@ -13,11 +13,11 @@ from pathlib import Path
 from qmgr_protocol.limits import CLIENT_NAME_MAX
 
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
-PROGRAM_MAX, HOST_MAX = 24, 24  # characters; with a process id the name stays below 64
+PROGRAM_MAX, HOST_MAX = 24, 24  # characters; with the process id, the name stays below 64
 
 
 def client_name(program: str = "") -> str:
-    """Return the name of this process, as one of *program* or of what sys.argv says."""
+    """Returns the default name of this process. The default *program* is that of sys.argv."""
     host = socket.gethostname().partition(".")[0]
     parts = (program or program_of(sys.argv[:1]), PROGRAM_MAX), (host, HOST_MAX)
     words = [_UNFIT.sub("-", text)[:length] for text, length in parts]
@@ -25,22 +25,24 @@ def client_name(program: str = "") -> str:
 
 
 def checked(name: str) -> str:
-    """Return *name*, which a client was given.
+    """Returns *name*, if it is a valid name of a client.
 
     Raises:
-        ValueError: it is not text of UTF-8, or longer than 255 characters.
+        ValueError: It is not valid UTF-8, or longer than 255 characters.
     """
     try:
         str.encode(name)
     except (TypeError, UnicodeEncodeError):
-        raise ValueError(f"the name {name!r} is no text of UTF-8") from None
+        raise ValueError(f"the name {name!r} is not valid UTF-8") from None
     if len(name) > CLIENT_NAME_MAX:
-        raise ValueError(f"a name of {len(name)} characters, at most {CLIENT_NAME_MAX}")
+        raise ValueError(
+            f"the name has {len(name)} characters, at most {CLIENT_NAME_MAX} are allowed"
+        )
     return name
 
 
 def program_of(arguments: list[str]) -> str:
-    """Return what people call the program that was started with *arguments*."""
+    """Returns the name of the program that was started with *arguments*."""
     path = Path(arguments[0]) if arguments else Path()
     if path.name == "__main__.py":  # python -m PACKAGE
         return path.parent.name

@@ -1,7 +1,7 @@
-"""Why a message is a dead letter, and how often it failed: the note that comes with it.
+"""The note of a message: why it is a dead letter, and its earlier failures.
 
-A note is a msgpack map, made by whichever queue managers it came through. What is missing in it, or
-of another type than it should be, reads as nothing; what cannot be read at all is no note.
+A note is a msgpack map. The queue managers that handled the message wrote it. Fields that are
+missing or have a wrong type read as empty, and an unreadable note as no note.
 """
 
 from dataclasses import dataclass
@@ -18,44 +18,44 @@ Kind = TypeVar("Kind", int, str)
 
 
 class Attempt(NamedTuple):
-    """One time that it failed."""
+    """One failure of a message."""
 
-    us: int  # wall clock of the queue manager, microseconds
+    us: int  # microseconds since 1970, by the clock of the queue manager
     code: ErrorCode
-    reason: str  # what the consumer said
+    reason: str  # a word that the consumer set
     text: str
-    client: str  # the name of who had it
+    client: str  # the name of the client that leased it
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """Why a message lies on a dead-letter queue."""
+    """Why a message is on a dead-letter queue."""
 
     code: ErrorCode
-    reason: str  # what the consumer said of it, a word
-    text: str  # the same for people
-    queue: str  # where it came from
+    reason: str  # a word that the consumer set
+    text: str  # a description
+    queue: str  # the queue that it came from
     manager: str
-    us: int  # wall clock there when it became one, microseconds
-    failed: int  # the counts that it had there
+    us: int  # when it became a dead letter, microseconds since 1970
+    failed: int  # the counts that it had on that queue
     delivered: int
-    retries: int  # how often it went back already
-    left_ms: int | None  # the time that it had left; None is for ever
+    retries: int  # how often it was returned to its queue before
+    left_ms: int | None  # the time until its expiry; None: forever
     attempts: tuple[Attempt, ...]
 
     @property
     def code_name(self) -> str:
-        """The code as a word."""
+        """The name of the code."""
         return self.code.name
 
     @property
     def time(self) -> datetime:
-        """When it became a dead letter."""
+        """The time when it became a dead letter."""
         return EPOCH + timedelta(microseconds=min(self.us, US_MAX))
 
 
 def read(note: bytes) -> dict[Any, Any] | None:
-    """Return the map that *note* is, or None where it is none."""
+    """Returns the map in *note*, or None if there is none."""
     if not note:
         return None
     try:
@@ -66,7 +66,7 @@ def read(note: bytes) -> dict[Any, Any] | None:
 
 
 def dead_letter(note: bytes) -> DeadLetter | None:
-    """Return what *note* tells of a dead letter; None where the message is none."""
+    """Returns the dead letter that *note* describes, or None if the message is not one."""
     found = read(note)
     if found is None or type(found.get("code")) is not int:
         return None
@@ -87,7 +87,7 @@ def dead_letter(note: bytes) -> DeadLetter | None:
 
 
 def attempts(note: bytes) -> tuple[Attempt, ...]:
-    """Return the failures that *note* lists, the oldest first; those that can be read."""
+    """Returns the failures in *note* that can be read, oldest first."""
     found = (read(note) or {}).get("attempts")
     if type(found) is not list:
         return ()
@@ -106,7 +106,7 @@ def _attempt(row: list[Any]) -> Attempt:
 
 
 def _value(found: Any, otherwise: Kind) -> Kind:
-    """Return *found* if it is of the type that it should be, and no number below 0."""
+    """Returns *found* if it has the type of *otherwise* and is not negative."""
     if type(found) is not type(otherwise) or (type(found) is int and found < 0):
         return otherwise
     return found

@@ -1,9 +1,9 @@
-"""Durations, as callers give them: whole milliseconds, or a timedelta.
+"""Durations: whole milliseconds, or a timedelta.
 
     queue_manager.get("ORDERS", wait_ms=5_000)
     queue_manager.get("ORDERS", wait_ms=timedelta(seconds=5))
 
-So it is with every parameter, option and attribute whose name ends in ``_ms``.
+Every parameter, option and attribute whose name ends in ``_ms`` is a duration.
 """
 
 from datetime import timedelta
@@ -18,13 +18,14 @@ _NOTHING = timedelta(0)
 
 
 def in_ms(name: str, duration: Duration) -> int:
-    """Returns *duration* in milliseconds; a part of one counts as one.
+    """Returns *duration* in milliseconds, rounded up.
 
     Args:
-        name: the parameter, for errors.
+        name: The name of the parameter, for the text of errors.
+        duration: Milliseconds, or a timedelta.
 
     Raises:
-        RequestError: VALUE_INVALID, a timedelta below 0, or another type.
+        RequestError: VALUE_INVALID, the timedelta is negative, or the type is wrong.
     """
     if type(duration) is int:
         return duration

@@ -1,20 +1,20 @@
-"""What can go wrong for a caller, beside the refusals of the queue manager.
+"""The exceptions of the client.
 
     Exception
-    ├── ConnectFailed           no connection came about: what, where, what to try
-    │   └── AddressInvalid      none was tried: also a ValueError
-    └── RequestError            of the protocol: its code, its text, what may be done next
-        ├── UnknownOutcome      it may have been done: the queue manager cannot tell any more
+    ├── ConnectFailed           the client could not connect: reason and hint
+    │   └── AddressInvalid      the address is invalid: also a ValueError
+    └── RequestError            a request failed: code, text, and what you may do next
+        ├── UnknownOutcome      the request may have succeeded: the result is lost
         │   └── RequestTimeout  a request had no reply in time: also a TimeoutError
-        ├── ConnectionEnded     this client is done, for good
-        ├── MessageDamaged      a message came whose record cannot be read
+        ├── ConnectionEnded     the client has ended
+        ├── MessageDamaged      the record of a message cannot be read
         ├── QueueUnknown        QUEUE_UNKNOWN
         ├── QueueFull           QUEUE_FULL, QUEUE_BYTES_FULL
         ├── Duplicate           DUPLICATE_MESSAGE
         ├── LeaseLost           LEASE_LOST
         └── NotAuthorized       NOT_AUTHORIZED
 
-So ``except RequestError`` meets whatever an open client may answer. ``code`` is an ErrorCode.
+``except RequestError`` catches all errors of an open client. ``code`` is an ErrorCode.
 """
 
 from typing import TYPE_CHECKING
@@ -27,11 +27,11 @@ from qmgr_protocol.errors import class_of
 if TYPE_CHECKING:
     from qmgr_client.message import Message
 
-GOODBYE = "the queue manager says goodbye: "  # before why it closes a connection
+GOODBYE = "the queue manager says goodbye: "  # followed by its reason
 
 
 class ConnectFailed(Exception):
-    """No connection to the queue manager came about."""
+    """The client could not connect to the queue manager. ``why`` is the reason."""
 
     def __init__(self, address: str, why: str, hint: str) -> None:
         super().__init__(f"cannot connect to {address}: {why}; {hint}")
@@ -41,70 +41,70 @@ class ConnectFailed(Exception):
 
 
 class AddressInvalid(ConnectFailed, ValueError):
-    """What names no place where a queue manager could listen; nothing was tried."""
+    """The address is invalid. The client did not try to connect."""
 
     def __init__(self, address: str, why: str) -> None:
         super().__init__(address, why, "write it as 127.0.0.1:7470 or unix:/run/qmgrd.sock")
 
 
 class UnknownOutcome(RequestError):
-    """What was asked may have been done or not, and nobody can tell any more."""
+    """The request may have succeeded or not, and the result is lost."""
 
     @property
     def error_class(self) -> ErrorClass:
-        """What the caller may do next: look, before asking again."""
+        """The next step: check the result before you repeat the request."""
         return ErrorClass.UNKNOWN_OUTCOME
 
 
 class RequestTimeout(UnknownOutcome, TimeoutError):
-    """A request to other applications had no reply in time; it may have been worked on."""
+    """A request had no reply in time. Another application may have processed it."""
 
     def __init__(self, queue: str, timeout_ms: int) -> None:
-        text = f"no reply to a request on {queue} within {timeout_ms:,} ms: does anybody reply?"
+        text = f"no reply to a request on {queue} within {timeout_ms:,} ms: is a consumer running?"
         super().__init__(ErrorCode.MESSAGE_EXPIRED, text)
 
 
 class QueueUnknown(RequestError, codes=[ErrorCode.QUEUE_UNKNOWN]):
-    """There is no queue of that name: create it, or correct the name."""
+    """The queue does not exist. Create it, or correct the name."""
 
 
 class QueueFull(RequestError, codes=[ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_BYTES_FULL]):
-    """The queue holds as many messages or bytes as it may: wait, then put again."""
+    """The queue has reached its limit of messages or bytes. Wait, then put again."""
 
 
 class Duplicate(RequestError, codes=[ErrorCode.DUPLICATE_MESSAGE]):
-    """The queue has, or remembers, a message of that UID: what was to be put is stored."""
+    """The queue has, or remembers, a message with this UID, so the put is a duplicate."""
 
 
 class LeaseLost(RequestError, codes=[ErrorCode.LEASE_LOST]):
-    """The lease of the message is over, so another consumer may have it."""
+    """The lease of the message has ended, and another consumer may have the message."""
 
 
 class NotAuthorized(RequestError, codes=[ErrorCode.NOT_AUTHORIZED]):
-    """This client may not do that: ask the operator."""
+    """The client is not authorized for this request. Ask the operator."""
 
 
 class ConnectionEnded(RequestError):
-    """The client is closed, or the queue manager sent it away for good."""
+    """The client was closed, or the queue manager refuses this client."""
 
     def __init__(self, code: int, text: str, *, was_sent: bool = False) -> None:
         super().__init__(code, text)
-        self.was_sent = was_sent  # and never answered
+        self.was_sent = was_sent  # but not answered
 
     @property
     def error_class(self) -> ErrorClass:
-        """What the caller may do next, with a new client."""
+        """The next step, with a new client."""
         return ErrorClass.UNKNOWN_OUTCOME if self.was_sent else class_of(self.code)
 
     def once_sent(self) -> "ConnectionEnded":
-        """Return this error for something that was sent, so that it may have been done."""
+        """Returns this error for a request that was sent, and may have succeeded."""
         return ConnectionEnded(self.code, self.text, was_sent=True)
 
 
 class MessageDamaged(RequestError):
-    """A message whose record cannot be read. It is leased all the same: ack or release it.
+    """The record of a message cannot be read. The message is leased: settle it.
 
-    ``message`` has what its delivery says, and the whole record as its body.
+    ``message`` has the fields of the delivery, and the whole record as its body.
     """
 
     def __init__(self, message: "Message") -> None:

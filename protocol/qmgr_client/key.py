@@ -1,11 +1,11 @@
-"""Keys: a text or a UUID of the caller's own that makes a put happen once.
+"""Keys: a text or UUID of the caller that makes a put take effect once.
 
     key                                      UID of the message
-    "invoice-4711"                           key.invoice-4711.0       readable, nothing is lost
-    UUID("c0ffee00-...")                     key.c0ffee00-....0       as its text
+    "invoice-4711"                           key.invoice-4711.0       readable
+    UUID("c0ffee00-...")                     key.c0ffee00-....0       its text form
     "Ann Müller, 2026-11", a long text       sha256.<43 characters>.0 256 bits in base64url
 
-So two keys never have one UID, and the queue knows a duplicate by the UID, as of any message.
+Different keys have different UIDs. A queue recognizes duplicates by their UIDs.
 """
 
 import base64
@@ -19,16 +19,15 @@ from qmgr_protocol.record import Uid
 
 Key: TypeAlias = str | uuid.UUID
 
-PLAIN = "key."  # before a key that may be part of a name as it is
-HASHED = "sha256."  # before the hash of any other
+PLAIN = "key."  # prefix of a key that is valid in a name
+HASHED = "sha256."  # prefix of the hash of any other key
 
 
 def uid_of(key: Key) -> Uid:
-    """Return the UID of a message that is put under *key*: the same for the same text or UUID.
+    """Returns the UID of a message with *key*. The same key always has the same UID.
 
     Raises:
-        RequestError: VALUE_INVALID, it is neither a text nor a UUID, it is empty, or it is a text
-            that UTF-8 cannot hold.
+        RequestError: VALUE_INVALID, *key* is not a text or UUID, is empty, or is not valid UTF-8.
     """
     if not isinstance(key, str | uuid.UUID) or not str(key):
         text = f"the key {key!r} is not a text of at least one character, or a UUID"
@@ -38,6 +37,6 @@ def uid_of(key: Key) -> Uid:
     try:
         digest = hashlib.sha256(str(key).encode()).digest()
     except UnicodeEncodeError:
-        text = f"the key {key!r} is not a text of UTF-8"
+        text = f"the key {key!r} is not valid UTF-8"
         raise RequestError(ErrorCode.VALUE_INVALID, text) from None
     return Uid(HASHED + base64.urlsafe_b64encode(digest).rstrip(b"=").decode(), 0)

@@ -1,6 +1,6 @@
-"""What ``client.admin`` returns of a queue manager as a whole: links, connections, status, history.
+"""The results of ``client.admin`` about links, connections, status and history.
 
-As rows.py does of queues.
+rows.py has those about queues, topics, jobs and groups.
 """
 
 from typing import Any, NotRequired, TypedDict
@@ -27,7 +27,7 @@ class PathRow(TypedDict):
 
 
 class LinkRow(TypedDict):
-    """A link from here."""
+    """A link of this queue manager."""
 
     link: str
     state: str
@@ -68,7 +68,7 @@ class LinkAltered(LinkRow):
 
 
 class InboundRow(TypedDict):
-    """A link that leads here."""
+    """A link of another queue manager to this one."""
 
     peer: str
     stream: str
@@ -86,7 +86,7 @@ class InboundRow(TypedDict):
 
 
 class AllowedRow(TypedDict):
-    """A queue manager that may open links to here."""
+    """A queue manager that may open links to this one."""
 
     peer: str
     allowed: bool
@@ -118,14 +118,14 @@ class LinkList(TypedDict):
 
 
 class Disallowed(TypedDict):
-    """What became of links from a queue manager that may open none any more."""
+    """The result of forbidding a queue manager to open links."""
 
     connections: int
     inbound: str
 
 
 class SnapshotUnderWay(TypedDict):
-    """The snapshot that is being made."""
+    """The snapshot that is being written."""
 
     directory: str
     phase: str  # starting, writing, counting, uploading
@@ -134,7 +134,7 @@ class SnapshotUnderWay(TypedDict):
 
 
 class SnapshotTaken(TypedDict):
-    """The last snapshot that the schedule took."""
+    """The last scheduled snapshot."""
 
     taken_us: int
     directory: str
@@ -143,7 +143,7 @@ class SnapshotTaken(TypedDict):
 
 
 class SnapshotSchedule(TypedDict):
-    """The snapshots that a queue manager takes by itself."""
+    """The schedule of snapshots."""
 
     directory: str  # empty: none
     every_ms: int
@@ -155,7 +155,7 @@ class SnapshotSchedule(TypedDict):
 
 
 class Status(TypedDict):
-    """How a queue manager is."""
+    """The status of a queue manager."""
 
     name: str
     store_id: str
@@ -169,7 +169,7 @@ class Status(TypedDict):
     links_up: int
     producers: int
     jobs: int
-    store_full: str  # why puts are refused, or nothing
+    store_full: str  # why puts are refused, or empty
     maintenance: bool
     software: str
     pid: int
@@ -217,7 +217,7 @@ class CursorRow(TypedDict):
 
 
 class HistoryShown(TypedDict):
-    """Where the journal is, and its cursors."""
+    """The range of rows in the journal, and its cursors."""
 
     manager: str
     store_id: str
@@ -237,7 +237,7 @@ class HistoryPage(TypedDict):
     store_id: str
     first: int
     next: int
-    rows: list[list[Any]]  # of a number and the row
+    rows: list[list[Any]]  # pairs of number and row
 
 
 class AsideRow(TypedDict):

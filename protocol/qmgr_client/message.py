@@ -1,4 +1,4 @@
-"""Messages as applications see them: what is delivered, and what is put (outgoing.py)."""
+"""Messages that were delivered or browsed. outgoing.py has those to be put."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -47,163 +47,164 @@ _STATE_AT = DELIVERY_BYTES - 9  # the byte of the state in an item
 
 
 class Home(NamedTuple):
-    """The store that a message was leased from, and which of its boots leased it.
+    """The store that a message was leased from, and the boot of the store that leased it.
 
-    A handle means nothing to another store, nor to one that was put back to an earlier state.
+    A handle is invalid in another store, and in a store that was restored to an earlier state.
     """
 
     store_id: bytes
     boot: int
 
     def knows(self, other: "Home") -> bool:
-        """Return whether what *other* leased may be settled here."""
+        """Returns whether leases of *other* may be settled here."""
         return self.store_id == other.store_id and self.boot >= other.boot
 
 
 NOWHERE = Home(b"", 0)
-PUBLICATIONS = "SYSTEM.PUBLICATIONS"  # the queue of what is published and not yet delivered to all
+PUBLICATIONS = (
+    "SYSTEM.PUBLICATIONS"  # holds publications until all subscriptions have consumed them
+)
 NO_GROUP = bytes(records.GROUP_ID_BYTES)
 
 
 class Message(NamedTuple):
-    """A message that was delivered or browsed.
+    """A message that was delivered or browsed."""
 
-    A tuple, as one is made in a sixth of the time that a frozen dataclass takes.
-    """
+    # A tuple, because creating a frozen dataclass takes six times as long.
 
     body: bytes
     uid: Uid | None
-    priority: int  # by which it has its turn: its own, or that of its queue
+    priority: int  # in effect: its own, or that of its queue
     correlation_id: bytes
     envelope: dict[str, Any]
     queue: str
-    delivered: int  # how often before
-    failed: int  # how many of these deliveries were released or ran out of time
+    delivered: int  # the number of earlier deliveries
+    failed: int  # the earlier deliveries that were released as failed, or timed out
     state: int
-    put_us: int  # microseconds since 1970, by the queue manager's clock
+    put_us: int  # microseconds since 1970, by the clock of the queue manager
     handle: bytes
     queue_id: int
     home: Home = NOWHERE
-    consumer: int = 0  # the ticket of the consumer that it came to
-    damage: str = ""  # why the record cannot be read; then the body is the record
+    consumer: int = 0  # the ticket of the consumer that received it
+    damage: str = ""  # why the record cannot be read; the body is then the record
     flags: int = 0  # of the record
-    delay_ms: int = 0  # from its put until it could be got
+    delay_ms: int = 0  # from its put until it could be delivered
     group: Group | None = None
-    expiry_left_ms: int | None = None  # when it was delivered; None is for ever
-    note: bytes = b""  # what a dead letter, or one that failed, is accompanied by
-    topic: str = ""  # that it was published to
-    browse_order: int | None = None  # of the browse that read it, as the protocol has it
+    expiry_left_ms: int | None = None  # at its delivery; None: forever
+    note: bytes = b""  # of a dead letter, or of a message that failed
+    topic: str = ""  # to which it was published
+    browse_order: int | None = None  # of the browse that read it, as in the protocol
 
     def __repr__(self) -> str:
-        """Return what it is, in a line: never its body, which may be long or secret."""
-        told = f"{self.uid or 'no UID'} of {self.queue}: {len(self.body)} bytes"
-        told += f", priority {self.priority}, delivered {self.delivered}, failed {self.failed}"
+        """Returns a description in a line, without the body, which may be long or secret."""
+        text = f"{self.uid or 'no UID'} of {self.queue}: {len(self.body)} bytes"
+        text += f", priority {self.priority}, delivered {self.delivered}, failed {self.failed}"
         if self.group is not None:
-            told += f", group {shown(self.group.id)} number {self.group.number}"
+            text += f", group {shown(self.group.id)} number {self.group.number}"
         if self.topic:
-            told += f", topic {self.topic}"
-        return f"<Message {told}{', damaged' if self.damage else ''}>"
+            text += f", topic {self.topic}"
+        return f"<Message {text}{', damaged' if self.damage else ''}>"
 
     @property
     def lease_key(self) -> tuple[int, bytes]:
-        """What tells its lease from any other of this client: the queue's id and the handle."""
+        """The identity of its lease in this client: the id of the queue, and the handle."""
         return self.queue_id, self.handle
 
     @property
     def headers(self) -> dict[str, Any]:
-        """The producer's own headers."""
+        """The headers that the producer set."""
         found = self.envelope.get(HEADERS)
         return found if type(found) is dict else {}
 
     @property
     def reply_to(self) -> str:
-        """The queue that the producer wants answers on, or nothing."""
+        """The queue or topic where the producer expects replies, or an empty text."""
         return _text(self.envelope.get(REPLY_TO))
 
     @property
     def content_type(self) -> str:
-        """What the producer says the body is, or nothing."""
+        """The content type that the producer set, or an empty text."""
         return _text(self.envelope.get(CONTENT_TYPE))
 
     @property
     def redelivered(self) -> Redelivered:
-        """Whether it was delivered before; after a crash of the queue manager nobody knows."""
+        """Whether it was delivered before: ``"maybe"`` after a crash of the queue manager."""
         if self.state & STATE_REDELIVERED:
             return "yes"
         return "maybe" if self.state & STATE_MAYBE_REDELIVERED else "no"
 
     @property
     def group_id(self) -> bytes:
-        """The id of its group: 24 bytes, all zero where it is of none."""
+        """The id of its group: 24 bytes, all zero without a group."""
         return NO_GROUP if self.group is None else self.group.id
 
     @property
     def group_number(self) -> int:
-        """Its number in its group; a message of no group is number 1 of its own."""
+        """Its number in its group. Without a group, the number is 1."""
         return 1 if self.group is None else self.group.number
 
     @property
     def group_last(self) -> bool:
-        """Whether its group ends with it, as a message of no group does."""
+        """Whether it is the last message of its group. Without a group, it is."""
         return self.group is None or self.group.last
 
     @property
     def taken_over(self) -> bool:
-        """Whether its group came with it to this consumer or reader, from another one or none."""
+        """Whether its group was assigned to this consumer or reader with this message."""
         return bool(self.state & STATE_TAKEN_OVER)
 
     @property
     def republished(self) -> bool:
-        """Whether this subscriber failed on it before, and it was decided to send it once more."""
+        """Whether it was parked for this subscription, and then republished."""
         return bool(self.state & STATE_REPUBLISHED)
 
     @property
     def retained(self) -> bool:
-        """Whether its topic was to keep it for those who subscribe later."""
+        """Whether its topic retains it for later subscribers."""
         return bool(self.flags & FLAG_RETAINED)
 
     @property
     def leased(self) -> bool:
-        """Whether somebody held it when it was browsed."""
+        """Whether it was leased when it was browsed."""
         return bool(self.state & STATE_LEASED)
 
     @property
     def persistent(self) -> bool:
-        """Whether it outlives a restart of the queue manager."""
+        """Whether it survives a restart of the queue manager."""
         return not self.flags & FLAG_NOT_PERSISTENT
 
     @property
     def report(self) -> bool:
-        """Whether the producer wants to hear, on ``reply_to``, if it expires."""
+        """Whether ``reply_to`` gets a report if the message expires."""
         return bool(self.flags & FLAG_REPORT_EXPIRY)
 
     @property
     def dead(self) -> DeadLetter | None:
-        """Why it is a dead letter; None where it is none, or nobody can tell."""
+        """Why it became a dead letter. None if it is not one, or its note cannot be read."""
         return dead_letter.dead_letter(self.note)
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
-        """Its failures, the oldest first: at most ten, the first and the last nine."""
+        """Its failures, oldest first. At most ten: the first one, and the last nine."""
         return dead_letter.attempts(self.note)
 
     @property
     def put_time(self) -> datetime:
-        """When it was put on this queue."""
+        """The time when it was put on this queue."""
         return EPOCH + timedelta(microseconds=self.put_us)
 
 
 def check_is_message(verb: str, found: object) -> None:
-    """Raise RequestError VALUE_INVALID where *found*, given to *verb*, is not a message."""
+    """Raises RequestError VALUE_INVALID if *found*, an argument of *verb*, is not a message."""
     if isinstance(found, Message):
         return
-    hint = ": get returns None if none came in time" if found is None else ""
-    text = f"{verb} needs a message that was got, not {type(found).__name__}{hint}"
+    hint = ": get returns None if no message arrives in time" if found is None else ""
+    text = f"{verb} needs a message, not {type(found).__name__}{hint}"
     raise RequestError(ErrorCode.VALUE_INVALID, text)
 
 
 def checked_messages(verb: str, found: Iterable[Message]) -> list[Message]:
-    """Return the messages given to *verb*; raise RequestError VALUE_INVALID where one is not."""
+    """Returns *found* as a list. Raises RequestError VALUE_INVALID if it is not messages."""
     if isinstance(found, Message) or not isinstance(found, Iterable):
         text = f"{verb} needs a list of messages, not {type(found).__name__}: write [message]"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
@@ -216,10 +217,10 @@ def checked_messages(verb: str, found: Iterable[Message]) -> list[Message]:
 def decode(
     item: bytes, queue: str, queue_id: int, home: Home = NOWHERE, consumer: int = 0
 ) -> Message:
-    """Return the message that a delivery item holds; ``damage`` says why, if it cannot be read.
+    """Returns the message of a delivery item. If it cannot be read, ``damage`` has the reason.
 
     Raises:
-        FieldInvalid: the item is shorter than its head.
+        FieldInvalid: The item is shorter than its head.
     """
     if len(item) < DELIVERY_BYTES:
         raise FieldInvalid("Deliver", "items", f"{len(item)} bytes, at least {DELIVERY_BYTES}")
@@ -233,9 +234,9 @@ def decode(
     except RequestError as error:
         fields, damage = records.Fields(record, priority), error.text
     group = None if fields.group is None else Group._make(fields.group)
-    is_on_its_way = queue == PUBLICATIONS or queue.startswith("@")
-    if is_on_its_way or not fields.flags & FLAG_PRIORITY_OF_QUEUE:
-        priority = fields.priority  # There it lies in order of arrival, whatever its priority.
+    is_in_transit = queue == PUBLICATIONS or queue.startswith("@")
+    if is_in_transit or not fields.flags & FLAG_PRIORITY_OF_QUEUE:
+        priority = fields.priority  # Queues in transit are in order of arrival.
     return Message(
         fields.body,
         fields.uid,
@@ -262,7 +263,7 @@ def decode(
 
 
 def record_bytes(item: bytes) -> int:
-    """Return the length of the record in a delivery item: what credit is counted in."""
+    """Returns the length of the record in a delivery item, the unit of credit in bytes."""
     size = len(item) - DELIVERY_BYTES
     if size < 0 or item[_STATE_AT] < STATE_EXPIRES:
         return max(size, 0)
@@ -270,14 +271,14 @@ def record_bytes(item: bytes) -> int:
 
 
 def is_redelivered(item: bytes) -> bool:
-    """Return whether a delivery item says that it was delivered before."""
+    """Returns whether the message of a delivery item was delivered before."""
     return bool(item[_STATE_AT] & STATE_REDELIVERED)
 
 
 def split(data: bytes, state: int) -> tuple[bytes, int | None, bytes, str]:
-    """Return the record that *data* begins with, the time it has left, its note and its topic.
+    """Returns the record at the start of *data*, its remaining time, its note and its topic.
 
-    What a newer queue manager has behind them is ignored, and what rotted is not there.
+    Ignores further fields of a newer queue manager. Damaged fields are empty.
     """
     size = records.size_of(data)
     if not 0 < size <= len(data):

@@ -1,4 +1,4 @@
-"""Options that a caller misspelt: what is unknown, and what is meant."""
+"""The error for unknown options, with a suggestion."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -6,10 +6,10 @@ from difflib import get_close_matches
 from qmgr_protocol.errors import ErrorCode, RequestError
 
 
-def unknown(given: Iterable[str], known: Iterable[str], verb: str) -> RequestError:
-    """Returns the refusal of the first name in *given* that is not *known* to *verb*."""
+def unknown(options: Iterable[str], known: Iterable[str], verb: str) -> RequestError:
+    """Returns the error for the first of *options* that *verb* does not know."""
     names = sorted(known)
-    wrong = next(name for name in given if name not in names)
+    wrong = next(name for name in options if name not in names)
     near = get_close_matches(wrong, names, 1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+    hint = f"did you mean {near[0]}?" if near else f"the options are {', '.join(names)}"
     return RequestError(ErrorCode.VALUE_INVALID, f"{verb} has no option {wrong[:80]!r}; {hint}")

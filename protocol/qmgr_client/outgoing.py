@@ -1,4 +1,4 @@
-"""What is put: a message on its way out, how it becomes a record, and what became of it."""
+"""Messages to be put: their options, their encoding as records, and the results of puts."""
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,16 +30,16 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class PutResult(NamedTuple):
-    """A put that is on disk, or in its unit of work.
+    """The result of a put that is on disk, or in its unit of work.
 
-    ``uid`` is the message's identity: the caller's own, or what the queue manager stamped. It is
-    None where the put was sent again after a lost answer and the first try had been stored: the
-    queue manager then knows that it holds the message, but no longer under which UID.
+    ``uid`` identifies the message. The caller or the queue manager chose it. It is None if an
+    answer was lost with a connection and the message had been stored: the queue manager then knows
+    that the put succeeded, but no longer the UID.
     """
 
     uid: Uid | None
-    resent: bool = False  # Sent more than once, or its answer came by way of a reconnect.
-    subscriptions: int | None = None  # of a publication: how many it fits, where that is known
+    resent: bool = False  # The put was sent more than once, or answered after a reconnect.
+    subscriptions: int | None = None  # of a publication: how many match, if that is known
 
 
 class _Place(NamedTuple):
@@ -48,13 +48,14 @@ class _Place(NamedTuple):
     last: bool = False
 
 
-class Group(_Place):  # Inherits, as a NamedTuple cannot say itself how it is made.
-    """Where a message stands in its group. Any tuple of the three will do for a put.
+class Group(_Place):  # A NamedTuple cannot define __new__ itself.
+    """The place of a message in its group: the group id, the number, and whether it is the last.
 
-    ``Group("N12345", 1).id`` is the text with zero bytes behind it, 24 in all.
+    A put accepts any tuple of these three. A text as the id is padded with zero bytes to 24 bytes,
+    as in ``Group("N12345", 1)``.
 
     Raises:
-        RequestError: VALUE_INVALID, the id is neither 24 bytes nor such a text.
+        RequestError: VALUE_INVALID, the id is neither 24 bytes nor a text that fits.
     """
 
     __slots__ = ()
@@ -64,47 +65,47 @@ class Group(_Place):  # Inherits, as a NamedTuple cannot say itself how it is ma
 
 
 class Outgoing(NamedTuple):
-    """A message to be put."""
+    """A message to be put, with its options."""
 
     body: bytes
-    uid: Uid | None = None  # None has the queue manager stamp one
-    priority: int | None = None  # 0 to 9, 9 first; None leaves it to the queue
+    uid: Uid | None = None  # None: the queue manager chooses one
+    priority: int | None = None  # 0 to 9, 9 is delivered first; None: that of the queue
     correlation_id: bytes = b""  # at most 64 bytes
     headers: Headers | None = None
     reply_to: str = ""
     content_type: str = ""
-    expiry_ms: Duration = 0  # how long it is worth delivering; 0 is for ever
-    delay_ms: Duration = 0  # from the put until it can be got; at most ten years
-    deliver_at: datetime | None = None  # the same as a time of day, with its time zone
-    persistent: bool = True  # False: given up when its queue manager starts anew
-    report: bool = False  # to reply_to, if it expires
+    expiry_ms: Duration = 0  # how long it can be delivered; 0: forever
+    delay_ms: Duration = 0  # how long it is not delivered, at most ten years
+    deliver_at: datetime | None = None  # instead of delay_ms: a time, with a time zone
+    persistent: bool = True  # False: lost when its queue manager restarts
+    report: bool = False  # whether to send a report to reply_to if it expires
     group: tuple[GroupId, int, bool] | None = None  # id, number, last
-    retained: bool = False  # of a publication: its topic keeps it for those who subscribe later
-    key: Key | None = None  # any text or UUID, by which the queue refuses a second put
+    retained: bool = False  # of a publication: for later subscribers, too
+    key: Key | None = None  # a text or UUID: the queue refuses a second put
 
     def resolved(self, now: datetime) -> "Outgoing":
-        """Return this message with ``deliver_at`` as a delay from *now* on, and ``key`` as a UID.
+        """Returns this message with ``deliver_at`` as a delay from *now*, and ``key`` as a UID.
 
         Raises:
-            RequestError: VALUE_INVALID, a time without a zone, or one next to a delay; a key that
-                is not one, or one next to a UID.
+            RequestError: VALUE_INVALID, a time without a time zone; an invalid key; or both of
+                ``deliver_at`` and ``delay_ms``, or of ``key`` and ``uid``.
         """
         if self.key is not None:
             if self.uid is not None:
-                text = "uid and key are both given: either identifies the message"
+                text = "uid and key are both set: each identifies the message, so set one of them"
                 raise RequestError(ErrorCode.VALUE_INVALID, text)
             return self._replace(uid=keys.uid_of(self.key), key=None).resolved(now)
         if self.deliver_at is None:
             return self
         if self.delay_ms:
-            text = "delay_ms and deliver_at are both given: one says it all"
+            text = "delay_ms and deliver_at are both set: set one of them"
             raise RequestError(ErrorCode.VALUE_INVALID, text)
         delay_ms = delay_until(self.deliver_at, now, "deliver_at")
         return self._replace(delay_ms=delay_ms, deliver_at=None)
 
 
 class PutOptions(TypedDict, total=False):
-    """What may be said of a message beside its body: the fields of :class:`Outgoing`."""
+    """The options of a put: the fields of :class:`Outgoing`, except its body."""
 
     uid: Uid | None
     priority: int | None
@@ -125,7 +126,7 @@ def outgoing_of(verb: str, body: bytes, options: PutOptions) -> Outgoing:
     """Returns a message of *body* with the *options* of a call of *verb*.
 
     Raises:
-        RequestError: VALUE_INVALID, there is no such option.
+        RequestError: VALUE_INVALID, an option does not exist.
     """
     try:
         return Outgoing(body, **options)
@@ -134,10 +135,10 @@ def outgoing_of(verb: str, body: bytes, options: PutOptions) -> Outgoing:
 
 
 def each_outgoing(verb: str, items: Iterable[bytes | Outgoing]) -> Iterator[Outgoing]:
-    """Yields *items* of a call of *verb* as messages; bodies become messages without options.
+    """Yields the *items* of a call of *verb* as messages. Bodies get default options.
 
     Raises:
-        RequestError: VALUE_INVALID, *items* is a single body, or nothing that has items.
+        RequestError: VALUE_INVALID, *items* is a single body, or is not iterable.
     """
     if isinstance(items, bytes | bytearray | str | Outgoing) or not isinstance(items, Iterable):
         text = f"{verb} puts a list of bodies or messages, not {type(items).__name__}: write [...]"
@@ -146,24 +147,24 @@ def each_outgoing(verb: str, items: Iterable[bytes | Outgoing]) -> Iterator[Outg
 
 
 def delay_until(when: datetime, now: datetime, name: str) -> int:
-    """Return the milliseconds from *now* until *when*, rounded up; 0 where that is over.
+    """Returns the milliseconds from *now* until *when*, rounded up; 0 if *when* is past.
 
     Raises:
-        RequestError: VALUE_INVALID, a time without a zone means another moment elsewhere.
+        RequestError: VALUE_INVALID, *when* is not a datetime, or has no time zone.
     """
     if not isinstance(when, datetime):
         raise _mistyped(name, when, datetime)
     if when.utcoffset() is None:
-        text = f"{name} {when} has no time zone: say datetime.now(UTC) + timedelta(...), say"
+        text = f"{name} {when} has no time zone: use for example datetime.now(UTC) + timedelta(...)"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     return max(-((now - when) // _MILLISECOND), 0)
 
 
 def encode(outgoing: Outgoing) -> bytes:
-    """Return *outgoing*, which is :meth:`Outgoing.resolved`, as a record.
+    """Returns the record of *outgoing*, which is :meth:`Outgoing.resolved`.
 
     Raises:
-        RequestError: VALUE_INVALID, a field beyond its limit, or headers that no peer could read.
+        RequestError: VALUE_INVALID, a field exceeds its limit, or headers cannot be encoded.
     """
     (
         body,
@@ -182,7 +183,7 @@ def encode(outgoing: Outgoing) -> bytes:
         retained,
         key,
     ) = outgoing
-    assert deliver_at is None, "a time of day, and no clock to check it against"
+    assert deliver_at is None, "a time, without a clock to compare it with"
     assert key is None, "a key without its UID"
     if type(body) is not bytes:
         raise _mistyped("body", body, bytes)
@@ -210,11 +211,11 @@ def encode(outgoing: Outgoing) -> bytes:
             )
         )
     except (TypeError, ValueError, AttributeError, struct.error) as error:
-        raise _fault(outgoing) from error  # Looked for here only: most puts have none.
+        raise _fault(outgoing) from error  # Types are checked only here, as most puts are valid.
 
 
 def _fault(outgoing: Outgoing) -> RequestError:
-    """Return what is wrong with the types of *outgoing*."""
+    """Returns the error for a wrong type in *outgoing*."""
     for name, value, wanted in (
         ("priority", outgoing.priority or 0, int),
         ("correlation_id", outgoing.correlation_id, bytes),
@@ -223,10 +224,12 @@ def _fault(outgoing: Outgoing) -> RequestError:
         if type(value) is not wanted:
             return _mistyped(name, value, wanted)
     if outgoing.group is not None:
-        said = repr(outgoing.group)[:SHOWN_MAX]
-        text = f"the group {said} is not an id of 24 bytes or a text, a number, and whether last"
+        shown = repr(outgoing.group)[:SHOWN_MAX]
+        text = f"the group {shown} is not (id, number, last): a group id, an int and a bool"
         return RequestError(ErrorCode.VALUE_INVALID, text)
-    return RequestError(ErrorCode.VALUE_INVALID, f"{outgoing.uid!r} is not a UID: a text, a number")
+    return RequestError(
+        ErrorCode.VALUE_INVALID, f"{outgoing.uid!r} is not a UID: its fields are a str and an int"
+    )
 
 
 def _mistyped(name: str, value: object, wanted: type) -> RequestError:

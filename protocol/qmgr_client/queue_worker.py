@@ -1,4 +1,4 @@
-"""A worker: a function that is run for each message of a queue, and how."""
+"""A worker: a function that runs for each message of a queue."""
 
 import functools
 import inspect
@@ -13,7 +13,7 @@ Result = TypeVar("Result", covariant=True)
 
 
 class Worker(Generic[Result]):
-    """A function of one message, and of which queue. It can still be called by itself."""
+    """A function of one message, with its queue. You can still call it directly."""
 
     def __init__(
         self,
@@ -23,14 +23,14 @@ class Worker(Generic[Result]):
         lease_ms: Duration,
         selection: Selection,
     ) -> None:
-        """Make one that works on up to *concurrency* messages at a time.
+        """Initializes a worker that processes up to *concurrency* messages at a time.
 
         Raises:
             ValueError: *concurrency* is below 1.
-            TypeError: *function* does not take one message and nothing else.
+            TypeError: *function* does not take exactly one message.
         """
         if type(concurrency) is not int or concurrency < 1:
-            raise ValueError(f"a concurrency of {concurrency!r}: at least 1")
+            raise ValueError(f"concurrency is {concurrency!r}: it must be at least 1")
         try:
             inspect.signature(function).bind(None)
         except TypeError as error:
@@ -44,5 +44,5 @@ class Worker(Generic[Result]):
         self.selection = selection
 
     def __call__(self, message: Message) -> Result:
-        """Call the function, as for a test of it."""
+        """Calls the function, for example in a test."""
         return self.function(message)

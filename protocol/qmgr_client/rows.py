@@ -1,7 +1,8 @@
-"""What ``client.admin`` returns: rows of queues, links, jobs and so on, as plain dictionaries.
+"""The results of ``client.admin``: rows of queues, topics, jobs and so on, as plain dictionaries.
 
-PROTOCOL.md, section 11, says what each value means. Not every row has every key: a remote queue has
-no depth. A newer queue manager may send further keys. Tests check these classes against a daemon.
+PROTOCOL.md, section 11, defines the values. Not every row has every key: a remote queue has no
+depth, for example. A newer queue manager may send further keys. Tests check these classes against a
+daemon.
 """
 
 from typing import Any, Required, TypedDict
@@ -18,13 +19,13 @@ Changed = dict[str, list[Any]]  # attribute to [before, after]
 
 
 class StoredRow(TypedDict, total=False):
-    """What rows of queues and of subscriptions have in common."""
+    """The keys that rows of queues and of subscriptions have in common."""
 
     kind: Required[str]  # local, remote, transmission, alias, publications, subscription, proxy
-    queue_id: Required[int]  # 0: nothing is stored on it
+    queue_id: Required[int]  # 0: it does not store messages
     given: Required[list[str]]  # the attributes that are not defaults
     template: str | None
-    # the attributes in force
+    # the attributes in effect
     depth_max: int
     bytes_max: int
     lease_ms: int
@@ -47,14 +48,14 @@ class StoredRow(TypedDict, total=False):
     redelivery_limit: int
     unused_expiry_ms: int
     get_inhibit: bool
-    # what is there now, in messages
+    # current counts of messages, unless the name says otherwise
     depth: int  # ready or leased
     ready: int
     leased: int
     grouped: int
     delayed: int
     parked: int
-    held: int  # in units of work that are open
+    held: int  # in open units of work
     volatile: int
     volatile_delayed: int
     volatile_bytes: int
@@ -100,7 +101,7 @@ class QueueRow(StoredRow, total=False):
     backout_queue: str
     put_inhibit: bool
     arrived: int
-    origins: dict[str, int]  # of queue_show: origin to the highest timestamp, a page
+    origins: dict[str, int]  # of queue_show: origin to highest timestamp, a page
     origins_next: str | None  # of queue_show: where the next page of origins begins
     alias_of: str
     target: str
@@ -121,7 +122,7 @@ class QueueEnsured(QueueAltered):
 
 
 class Removed(TypedDict):
-    """How many messages went."""
+    """The number of deleted messages."""
 
     messages: int | None  # None: the answer was lost with a connection
 
@@ -132,14 +133,14 @@ class SubscriptionRow(StoredRow, total=False):
     subscription: Required[str]
     overflow: SubscriptionOverflow
     durable: Required[bool]
-    manager: Required[str]  # where a proxy leads
+    manager: Required[str]  # where a proxy forwards to
     oldest_us: int | None
 
 
 class SubscriptionHealthy(SubscriptionRow):
-    """A subscription that can take messages again."""
+    """A subscription whose subscriber can process messages again."""
 
-    job: Required[int | None]  # that republishes
+    job: Required[int | None]  # the job that republishes
 
 
 class TopicRow(TypedDict):
@@ -155,14 +156,14 @@ class TopicRow(TypedDict):
 
 
 class TopicShown(TopicRow):
-    """A topic, and who has subscribed to it."""
+    """A topic, and its matching subscriptions."""
 
     subscriptions: int
     first_subscriptions: list[str]
 
 
 class LackRow(TypedDict):
-    """A subscription that has yet to consume a publication."""
+    """A subscription that has not acknowledged a publication."""
 
     subscription: str
     state: str
@@ -171,7 +172,7 @@ class LackRow(TypedDict):
 
 
 class TopicLacks(TypedDict):
-    """Who has yet to consume a publication."""
+    """The subscriptions that have not acknowledged a publication."""
 
     uid: str
     topic: str
@@ -236,7 +237,7 @@ class TemplateSet(TemplateRow):
 
 
 class TemplateDeleted(TypedDict):
-    """A template that is gone."""
+    """A template that was deleted."""
 
     pattern: str
     queues: int | None  # None: the answer was lost with a connection

@@ -1,4 +1,4 @@
-"""Which messages a get, a consumer or a browse wants."""
+"""Selecting messages for a get, a consumer or a browse."""
 
 from typing import Literal, TypeAlias, TypedDict, Unpack, get_type_hints
 
@@ -10,20 +10,20 @@ from qmgr_protocol.record import Uid, encode_uid
 
 GroupOrder: TypeAlias = Literal["physical", "logical", "pinned"]
 BrowseOrder: TypeAlias = Literal["physical", "logical"]
-_OTHERS = ("wait_ms", "lease_ms", "prefetch")  # parameters that people misspell
+_OTHERS = ("wait_ms", "lease_ms", "prefetch")  # suggested for misspelt options
 _ORDERS = {"physical": m.PHYSICAL, "logical": m.LOGICAL, "pinned": m.PINNED}
 
 
 class Selection(TypedDict, total=False):
-    """At most one of these; none of them is any message."""
+    """At most one of these may be set. Without any, each message matches."""
 
-    where: str | None  # a selector, as "color = 'red' AND JMSPriority > 4"; None: any message
+    where: str | None  # a selector, such as "color = 'red' AND JMSPriority > 4"
     correlation_id: bytes
     group_id: GroupId  # 24 bytes, or a text
 
 
 class SelectionOrUid(Selection, total=False):
-    """The same, or the one message of a UID."""
+    """The same, or the UID of a message."""
 
     uid: Uid | None
 
@@ -35,22 +35,22 @@ def chosen(
     uid: Uid | None = None,
     **unknown: object,
 ) -> tuple[str, bytes, bytes, bytes]:
-    """Return a selection as the protocol has it: selector, correlation id, group id, encoded UID.
+    """Returns a selection as the protocol has it: selector, correlation id, group id, UID.
 
     Raises:
-        RequestError: SELECTOR_INVALID, an empty one; VALUE_INVALID, two of them are given, or what
-            is no UID or id of a group, or an option that does not exist.
+        RequestError: SELECTOR_INVALID, the selector is empty; VALUE_INVALID, several are set, a UID
+            or group id is invalid, or an option does not exist.
     """
     if unknown:
         raise option.unknown(unknown, [*get_type_hints(SelectionOrUid), *_OTHERS], "this method")
-    if where == "":  # To the protocol that is any message, seldom to who computed it.
-        text = "the selector is empty: leave where out to have any message"
+    if where == "":  # The protocol would match any message, which is rarely intended.
+        text = "the selector is empty: leave where out to match any message"
         raise RequestError(ErrorCode.SELECTOR_INVALID, text)
     where = where or ""
     group = b"" if group_id == b"" else encoded(group_id)
-    given = [bool(where), bool(correlation_id), bool(group), uid is not None]
-    if sum(given) > 1:
-        text = "give one of where, correlation_id, group_id and uid: each selects by itself"
+    is_set = [bool(where), bool(correlation_id), bool(group), uid is not None]
+    if sum(is_set) > 1:
+        text = "several of where, correlation_id, group_id and uid are set: set one of them"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     if uid is None:
         return where, correlation_id, group, b""
@@ -60,23 +60,23 @@ def chosen(
 
 
 def chosen_of_consumer(**selection: Unpack[Selection]) -> tuple[str, bytes, bytes]:
-    """Return the same for a consumer, which cannot select by UID.
+    """Returns the selection of a consumer, which cannot select by UID.
 
     Raises:
-        RequestError: as :func:`chosen`; VALUE_INVALID, a UID.
+        RequestError: As :func:`chosen`; VALUE_INVALID, a UID is set.
     """
     where, correlation_id, group_id, uid = chosen(**selection)
     if uid:
-        text = "a consumer does not select by uid: get the one message with get(queue, uid=...)"
+        text = "a consumer cannot select by uid: use get(queue, uid=...) for a single message"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     return where, correlation_id, group_id
 
 
 def order_of(word: str, *, pinned: bool = False) -> int:
-    """Return an order of groups as the protocol has it; *pinned* whether that is one here.
+    """Returns an order of groups as the protocol has it. *pinned* allows ``"pinned"``.
 
     Raises:
-        RequestError: VALUE_INVALID, there is no such order.
+        RequestError: VALUE_INVALID, the order does not exist.
     """
     order = _ORDERS.get(word) if type(word) is str else None
     if order is None or (order == m.PINNED and not pinned):

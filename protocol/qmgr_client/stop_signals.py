@@ -1,4 +1,4 @@
-"""The signals by which a service manager, or Ctrl-C, asks a program to end."""
+"""The signals of a service manager, or of Ctrl-C, that stop a program."""
 
 import signal
 import threading
@@ -7,17 +7,16 @@ from contextlib import contextmanager
 from typing import Any
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-_stops: list[Callable[[], object]] = []  # of all blocks that are open
-_before: dict[int, Any] = {}  # the handlers that these replace
+_stops: list[Callable[[], object]] = []  # of all open blocks
+_before: dict[int, Any] = {}  # the previous handlers
 
 
 @contextmanager
 def first_signal(stop: Callable[[], object]) -> Iterator[None]:
-    """Call *stop* at the first SIGTERM or SIGINT inside the block; the next one does as before.
+    """Calls *stop* at the first SIGTERM or SIGINT inside the block. Later signals act as before.
 
-    Several blocks may be open at once: the signal stops all of them. *stop* is called in the main
-    thread, between any two steps of it: it may wait for nothing. Only the main thread may handle
-    signals: in another one this does nothing.
+    If several blocks are open, the signal stops all of them. *stop* runs in a signal handler of the
+    main thread, so it must not wait. Outside of the main thread, the block has no effect.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -30,7 +29,7 @@ def first_signal(stop: Callable[[], object]) -> Iterator[None]:
     try:
         yield
     finally:
-        if stop in _stops:  # Else a signal came.
+        if stop in _stops:  # Otherwise a signal has removed it.
             _stops.remove(stop)
         if not _stops:
             _restore()

@@ -1,1 +1,1 @@
-"""The client: its core against a queue manager that is told what to say, and against a real one."""
+"""Tests of the client, against a scripted queue manager and against a real one."""

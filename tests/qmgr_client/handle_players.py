@@ -8,7 +8,7 @@ from qmgr_protocol.errors import RequestError
 
 
 class HandlePlayer:
-    """A handle that puts or gets groups, and units of work that go on beside it.
+    """A handle that puts or gets groups, and concurrent units of work.
 
     A line is a verb and words: last, volatile, an = and what it names (unit=A, group=1.4).
     An answer ends with where the handle is. Groups are numbered as they begin.
@@ -31,11 +31,11 @@ class HandlePlayer:
             number, _, member = place.partition(".")
             group = Group(_group_id(int(number)), int(member), "last" in words)
         try:
-            said = getattr(self, f"_{verb}")(set(words), unit, group)
+            answer = getattr(self, f"_{verb}")(set(words), unit, group)
         except RequestError as error:
-            said = str(error)
+            answer = str(error)
         current, warning = self.state.current, self.state.warning
-        shown = [said, f"warning {warning.name}" if warning else ""]
+        shown = [answer, f"warning {warning.name}" if warning else ""]
         place = f"{_group_number(current.id)}.{current.number}" if current else "in no group"
         return "\n".join([*filter(None, shown), f"now      {place}"])
 
@@ -59,7 +59,7 @@ class GroupPutPlayer(HandlePlayer):
         begins = self.state.current is None
         self.groups += begins
         try:
-            said = self.state.logical(
+            answer = self.state.logical(
                 _group_id(self.groups),
                 unit,
                 last="last" in words,
@@ -68,7 +68,9 @@ class GroupPutPlayer(HandlePlayer):
         except RequestError:
             self.groups -= begins
             raise
-        return f"put      {_group_number(said.id)}.{said.number}{' last' if said.last else ''}"
+        return (
+            f"put      {_group_number(answer.id)}.{answer.number}{' last' if answer.last else ''}"
+        )
 
     def _alone(self, words: set[str], unit: Unit | None, group: Group | None) -> str:
         self.state.alone()

@@ -1,6 +1,6 @@
 """A queue manager in small: it keeps queues, one producer's stream and units of work, as promised.
 
-What a connection has goes with it: leases and units. What was committed stays.
+Leases and units end with their connection. Committed messages stay.
 """
 
 from collections.abc import Callable
@@ -65,7 +65,7 @@ class Keeper:
         }
 
     def answer(self, message: m.Message) -> list[m.Message]:
-        """Return what is said to *message*."""
+        """Return the answers to *message*."""
         answer = self._answers.get(type(message))
         return answer(message) if answer else []
 

@@ -1,4 +1,4 @@
-"""A queue manager that says what a test tells it to, over a real socket."""
+"""A queue manager that a test scripts, over a real socket."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -95,13 +95,13 @@ class Listener:
         return await self._talks.get()
 
     async def heard(self, kind: type[Kind]) -> Kind:
-        """Return the next message of *kind* that a keeper was told."""
+        """Return the next message of *kind* that a keeper received."""
         while type(message := await self._heard.get()) is not kind:
             pass
         return message
 
     async def keep(self, keeper: Keeper) -> None:
-        """Have *keeper* answer whatever connects, one connection after the other."""
+        """Let *keeper* answer all connections, one after another."""
         while True:
             talk = await self.greet()
             with suppress(ConnectionError):
@@ -138,7 +138,7 @@ async def listening(directory: Path, **welcome: Any) -> AsyncIterator[Listener]:
 
 @asynccontextmanager
 async def kept(listener: Listener, keeper: Keeper) -> AsyncIterator[None]:
-    """Have *keeper* answer whatever connects to *listener*."""
+    """Let *keeper* answer all connections to *listener*."""
     task = asyncio.create_task(listener.keep(keeper))
     try:
         yield

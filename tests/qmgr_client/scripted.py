@@ -1,4 +1,4 @@
-"""A queue manager that says what a test tells it to, over a connection that a test cuts."""
+"""A queue manager that a test scripts, over a connection that a test cuts."""
 
 from typing import Any, TypeVar
 
@@ -106,7 +106,7 @@ class Scripted:
         return found
 
     def say(self, *messages: m.Message) -> None:
-        """Send *messages* to the core, and take what it has to tell."""
+        """Send *messages* to the core, and collect its events."""
         assert self._far is not None, "not connected"
         for message in messages:
             self.core.receive(self._far.send(message), self.now_ms)
@@ -120,14 +120,14 @@ class Scripted:
                 assert ticket not in self.done, f"two results: {event}"
                 self.done[ticket] = result
 
-    def told(self, kind: type[Kind]) -> Kind:
+    def latest(self, kind: type[Kind]) -> Kind:
         """Return the latest event of *kind*."""
         found = [event for event in self.events if type(event) is kind]
         assert found, f"no {kind.__name__} in {self.events}"
         return found[-1]
 
     def put(self, body: bytes = b"x", queue: str = "Q") -> int:
-        """Have the core put a message; return its ticket."""
+        """Put a message by the core; return its ticket."""
         return self.core.put(queue, records.encode(records.Fields(body)))
 
     def results(self) -> list[PutResult | RequestError]:

@@ -32,12 +32,12 @@ def test_address_is_taken_apart_and_put_together(text: str, address: Address) ->
         ("host:http", "is not host:port"),
     ],
 )
-def test_what_is_no_address_is_refused(text: str, why: str) -> None:
+def test_malformed_address_is_refused(text: str, why: str) -> None:
     with pytest.raises(AddressInvalid, match=why) as caught:
         parse(text)
     assert caught.value.address == text
 
 
-def test_what_is_no_text_is_no_address() -> None:
-    with pytest.raises(AddressInvalid, match="cannot connect to 7470: an address is text"):
+def test_address_that_is_not_a_str_is_refused() -> None:
+    with pytest.raises(AddressInvalid, match="cannot connect to 7470: an address is a str"):
         parse(7470)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from qmgr_client.attributes import (
     TemplateAttributes,
     TopicAttributes,
     encoded,
-    given,
+    without_none,
 )
 from qmgr_client.duration import Duration
 from qmgr_client.rows import QueueRow, SubscriptionRow, TopicRow
@@ -45,7 +45,7 @@ def kind_of(attribute: Attribute, duration: Any) -> Any:
         (TopicAttributes, TOPIC_ATTRIBUTES),
     ],
 )
-def test_what_is_given_is_what_the_daemon_knows(kind: Any, table: dict[str, Attribute]) -> None:
+def test_attributes_are_those_of_the_daemon(kind: Any, table: dict[str, Attribute]) -> None:
     assert get_type_hints(kind) == {
         name: kind_of(attribute, Duration) | None for name, attribute in table.items()
     }
@@ -79,7 +79,7 @@ def test_rows_have_the_attributes_in_force(row: Any, table: dict[str, Attribute]
 def test_durations_are_sent_in_ms_and_none_is_the_default() -> None:
     values = {"lease_ms": timedelta(seconds=5), "depth_max": 7, "retry_max_ms": None}
     assert encoded(values) == {"lease_ms": 5_000, "depth_max": 7, "retry_max_ms": None}
-    assert given(values) == {"lease_ms": 5_000, "depth_max": 7}
+    assert without_none(values) == {"lease_ms": 5_000, "depth_max": 7}
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_durations_are_sent_in_ms_and_none_is_the_default() -> None:
         ({"lease_ms": 0.5}, "lease_ms is of type float"),
     ],
 )
-def test_what_is_wrong_is_refused(wrong: Any, text: str) -> None:
+def test_invalid_attributes_are_refused(wrong: Any, text: str) -> None:
     with pytest.raises(RequestError, match=text) as caught:
         encoded(wrong)
     assert caught.value.code is ErrorCode.VALUE_INVALID

@@ -30,7 +30,7 @@ def client(server: Server) -> Iterator[Client]:
 
 
 def bodies(client: Client, queue: str, count: int = 10) -> list[bytes]:
-    """Get and ack what is there."""
+    """Get and ack all messages."""
     found = client.get_many(queue, count)
     client.ack_many(found)
     return [message.body for message in found]
@@ -93,7 +93,7 @@ def test_message_put_first_and_committed_later_is_got_first(client: Client) -> N
     assert bodies(client, "Q") == [b"first", b"second"]
 
 
-def test_what_is_not_persistent_is_gone_with_a_restart(tmp_path: Path) -> None:
+def test_nonpersistent_message_is_lost_in_a_restart(tmp_path: Path) -> None:
     with Server(tmp_path) as server, connect(server.address) as client:
         client.admin.queue_create("Q")
         client.put("Q", b"gone", persistent=False)
@@ -129,7 +129,7 @@ def test_ways_a_lease_ends(client: Client, server: Server) -> None:
 
 
 def test_failures_lead_to_the_dead_letters_and_back(client: Client) -> None:
-    """G24: with what its consumers said; then home, and it is not lost on the way."""
+    """G24: with the reasons of its consumers; then back to its queue, without a loss."""
     client.admin.queue_create("Q", backout_threshold=2, retry_initial_ms=SOON_MS)
     client.put("Q", b"x")
     for text in ("first", "second"):

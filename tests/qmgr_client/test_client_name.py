@@ -23,7 +23,7 @@ def test_program_is_what_people_call_it(argv: list[str], program: str) -> None:
     assert program_of(argv) == program
 
 
-def test_name_tells_program_host_and_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_name_has_program_host_and_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: "host7.example.org")
     assert client_name("billing") == f"billing.host7.{os.getpid()}"
 

@@ -3,8 +3,8 @@
 The laws, for every put and every message:
 
 1. A put has one result.
-2. What was said to be stored is on the queue once, until its ack is said to be done; then it is
-   gone and never comes again. What was refused never comes.
+2. A stored message is on the queue once, until its ack is answered. Then it is deleted, and never
+   delivered again. A refused message is never delivered.
 3. The client never breaks the protocol, whatever the windows are.
 
 They hold as well where the wide queue is a subscription, and what is put to it published.
@@ -30,7 +30,7 @@ QUEUES = {"WIDE": {}, "NARROW": {"depth_max": 3}}
 
 
 class World:
-    """One client, one queue manager, and what the client has been told."""
+    """One client, one queue manager, and the results that the client got."""
 
     def __init__(
         self, window: int, window_bytes: int, requests: int, *, coalesce: bool, publishes: bool
@@ -212,7 +212,7 @@ STEP = st.one_of(
     st.tuples(st.just("consume"), st.integers(1, 5)),
     st.tuples(st.just("wait"), st.integers(1, 40_000)),
 )
-# What matters seldom happens by chance: something is under way, part of it arrives, a cut.
+# Interesting cases are rare: messages are in flight, some arrive, and the connection is cut.
 UNDER_WAY = st.one_of(PUT, BURST, st.just(("ack",)), st.just(("take",)))
 SCENE = st.one_of(
     STEP.map(lambda step: [step]),
@@ -270,7 +270,7 @@ def test_nothing_is_lost_or_doubled_wherever_it_is_cut(
     for _ in range(200):
         if not world.core.outstanding and not world.on_queues() and not world.held:
             break
-        world.daemon.now_ms += 40_000  # What the application dropped comes back.
+        world.daemon.now_ms += 40_000  # Messages that the application dropped are delivered again.
         world.core.request(world.now_ms, m.Get, world.wide, 100)
         world.core.request(world.now_ms, m.Get, "NARROW", 100)
         world.settle_down()

@@ -1,4 +1,4 @@
-"""The note of a dead letter: what it tells, and what becomes of one that rotted."""
+"""The note of a dead letter, and how a damaged one is read."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -51,7 +51,7 @@ def test_note_is_read() -> None:
     assert found.time == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
 
 
-def test_what_is_missing_reads_as_nothing_and_what_is_new_is_ignored() -> None:
+def test_missing_fields_read_as_empty_and_new_fields_are_ignored() -> None:
     found = dead_letter(pack({"code": 9_999, "hue": "red"}))
     assert found == DeadLetter(ErrorCode(9_999), "", "", "", "", 0, 0, 0, 0, None, ())
     assert found is not None
@@ -61,7 +61,7 @@ def test_what_is_missing_reads_as_nothing_and_what_is_new_is_ignored() -> None:
 @pytest.mark.parametrize(
     "note", [b"", b"\xc1", b"\x01", pack([1]), pack({}), pack({"code": "412"}), pack(NOTE) + b"x"]
 )
-def test_what_is_no_note_is_none(note: bytes) -> None:
+def test_invalid_note_is_none(note: bytes) -> None:
     assert dead_letter(note) is None
 
 
@@ -75,7 +75,7 @@ def test_message_that_failed_is_no_dead_letter() -> None:
 
 
 @given(st.dictionaries(st.sampled_from(sorted(NOTE)), ANY))
-def test_whatever_a_note_holds_is_read(values: dict[str, Any]) -> None:
+def test_any_note_can_be_read(values: dict[str, Any]) -> None:
     found = dead_letter(pack({"code": 1} | values))
     if found is not None:
         assert all(type(number) is int for number in (found.us, found.failed, found.retries))

@@ -1,4 +1,4 @@
-"""What a put may name."""
+"""The destinations of puts."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def test_queue_topic_and_subscription_are_left_to_the_queue_manager(name: str) -
         ("/flights@NYC", ErrorCode.TOPIC_INVALID),
     ],
 )
-def test_what_can_be_none_of_them_is_refused_at_once(name: str, code: ErrorCode) -> None:
+def test_invalid_destination_is_refused_at_once(name: str, code: ErrorCode) -> None:
     with pytest.raises(RequestError) as caught:
         destination.check(name)
     assert caught.value.code == code

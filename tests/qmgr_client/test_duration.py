@@ -15,7 +15,6 @@ from qmgr_client.aio import unit as aio_unit
 from qmgr_client.aio.group_put import GroupPut
 from qmgr_client.aio.reader import GroupReader
 from qmgr_client.blocking import unit as blocking_unit
-from qmgr_client.blocking.groups import GroupReader as BlockingReader
 from qmgr_client.duration import Duration, in_ms, in_ms_or_none
 from qmgr_client.outgoing import Outgoing, PutOptions
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -30,7 +29,7 @@ KINDS = (
     aio_topics.Topics,
     blocking.Client,
     blocking.UnitOfWork,
-    BlockingReader,
+    blocking.GroupReader,
 )
 PURE = {blocking.connect, aio.connect}
 
@@ -75,7 +74,7 @@ def test_none_stays_none() -> None:
         (timedelta(milliseconds=-1), "wait_ms is .*: give 0 or more"),
     ],
 )
-def test_what_is_no_duration_is_refused(duration: Any, why: str) -> None:
+def test_invalid_duration_is_refused(duration: Any, why: str) -> None:
     with pytest.raises(RequestError, match=why) as caught:
         in_ms("wait_ms", duration)
     assert caught.value.code is ErrorCode.VALUE_INVALID

@@ -26,7 +26,7 @@ from tests.qmgr_client.scripted import delivery
 from tests.qmgr_client.served import Server
 
 
-def test_connect_failed_says_what_where_and_what_to_try() -> None:
+def test_connect_failed_has_a_reason_an_address_and_a_hint() -> None:
     error = ConnectFailed("127.0.0.1:1", "Connection refused", "is qmgrd running there?")
     assert str(error) == (
         "cannot connect to 127.0.0.1:1: Connection refused; is qmgrd running there?"
@@ -57,7 +57,7 @@ def test_request_without_a_reply_may_have_been_worked_on() -> None:
     assert "no reply to a request on ORDERS within 5,000 ms" in str(error)
 
 
-def test_what_was_sent_before_the_end_has_an_unknown_outcome() -> None:
+def test_request_sent_before_the_end_has_an_unknown_outcome() -> None:
     error = ConnectionEnded(ErrorCode.PRODUCER_FENCED, "another took over")
     assert error.error_class is ErrorClass.NEVER
     assert error.once_sent().error_class is ErrorClass.UNKNOWN_OUTCOME

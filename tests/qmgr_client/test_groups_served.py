@@ -23,7 +23,7 @@ A, B = b"a" * 24, b"b" * 24
 
 
 class Killed(Exception):
-    """What ends a run in the middle."""
+    """An interruption of a run."""
 
 
 async def put(manager: QueueManager, group_id: bytes, *numbers: int, last: int = 0) -> None:
@@ -134,7 +134,7 @@ async def test_backout_restores_both_ends(tmp_path: Path) -> None:
         assert (await manager.admin.queue_show("Q"))["depth"] == 0
 
 
-async def test_inconsistent_ways_are_refused_or_told(tmp_path: Path) -> None:
+async def test_inconsistencies_are_refused_or_cause_a_warning(tmp_path: Path) -> None:
     """E15, E16, E17: failed in logical order, a warning in physical order."""
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("Q")

@@ -49,7 +49,7 @@ def test_different_keys_have_different_uids() -> None:
 
 
 @pytest.mark.parametrize("key", ["", b"invoice", 4711, "\ud800"])
-def test_what_is_no_key_is_refused(key: Any) -> None:
+def test_invalid_key_is_refused(key: Any) -> None:
     with pytest.raises(RequestError) as caught:
         uid_of(key)
     assert caught.value.code == ErrorCode.VALUE_INVALID
@@ -79,7 +79,7 @@ async def test_key_is_put_once_over_clients_and_a_restart(tmp_path: Path, key: K
         assert (await manager.admin.queue_show("Q"))["depth"] == 2
 
 
-async def test_key_is_remembered_behind_its_message_for_as_long_as_the_queue_says(
+async def test_key_is_remembered_after_its_message_as_long_as_the_queue_defines(
     tmp_path: Path,
 ) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
@@ -113,5 +113,5 @@ async def test_message_has_the_uid_of_its_key_wherever_it_is_put(tmp_path: Path)
 async def test_key_next_to_a_uid_is_refused(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("Q")
-        with pytest.raises(RequestError, match="uid and key are both given"):
+        with pytest.raises(RequestError, match="uid and key are both set"):
             await manager.put("Q", b"x", key="a", uid=Uid("A", 1))

@@ -49,7 +49,7 @@ def test_message_of_no_group_is_a_group_of_one() -> None:
 
 
 @pytest.mark.parametrize("state", [0, m.STATE_REDELIVERED, m.STATE_TAKEN_OVER])
-def test_message_says_whether_its_group_was_taken_over(state: int) -> None:
+def test_message_shows_whether_its_group_was_taken_over(state: int) -> None:
     message = decode(item(encode(Outgoing(b"x")), state), "Q", 3)
     assert message.taken_over is (state == m.STATE_TAKEN_OVER)
 
@@ -66,7 +66,7 @@ SCALARS = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text
     content_type=st.text(max_size=20),
     uid=st.none() | st.builds(Uid, st.just("QM2"), st.integers(0, 2**63 - 1)),
 )
-def test_what_is_put_comes_out(
+def test_message_that_is_put_can_be_decoded(
     body: bytes,
     priority: int,
     correlation_id: bytes,
@@ -83,7 +83,7 @@ def test_what_is_put_comes_out(
     assert (got.reply_to, got.content_type) == (reply_to, content_type)
 
 
-def test_delivery_tells_its_history() -> None:
+def test_delivery_shows_its_history() -> None:
     got = decode(item(encode(Outgoing(b"x")), m.STATE_REDELIVERED), "Q", 3, Home(b"s", 1), 5)
     assert (got.queue, got.queue_id, got.home, got.consumer) == ("Q", 3, Home(b"s", 1), 5)
     assert (got.delivered, got.failed, got.redelivered) == (2, 1, "yes")
@@ -170,7 +170,7 @@ def test_home_knows_what_its_own_earlier_boots_leased() -> None:
     home = Home(b"s", 4)
     assert home.knows(Home(b"s", 4))
     assert home.knows(Home(b"s", 3))
-    assert not home.knows(Home(b"s", 5)), "the store was put back to an earlier state"
+    assert not home.knows(Home(b"s", 5)), "the store was restored to an earlier state"
     assert not home.knows(Home(b"t", 4))
     assert not home.knows(NOWHERE)
 
@@ -178,7 +178,7 @@ def test_home_knows_what_its_own_earlier_boots_leased() -> None:
 NOTE = pack({"code": 410, "queue": "FLIGHTS", "attempts": [[1, 500, "", "", "app"]]})
 
 
-def test_what_follows_the_record_is_told() -> None:
+def test_fields_after_the_record_are_read() -> None:
     """G12: how long it has yet to live, and why it is a dead letter, come with the message."""
     record = encode(Outgoing(b"x", group=(b"g" * 24, 2, True), persistent=False, report=True))
     extras = m.REMAINING.pack(59_000) + NOTE
@@ -214,7 +214,7 @@ def published(*rest: bytes, state: int = 0, retained: bool = False) -> Message:
     return decode(whole, ":late", 3)
 
 
-def test_publication_tells_its_topic() -> None:
+def test_publication_has_its_topic() -> None:
     got = published()
     assert (got.body, got.damage, got.topic) == (b"x", "", TOPIC)
     assert (got.republished, got.retained, got.expiry_left_ms, got.note) == (
@@ -237,7 +237,7 @@ def test_topic_stands_before_all_else_that_follows() -> None:
     assert (noted.topic, noted.expiry_left_ms, noted.note) == (TOPIC, None, NOTE)
 
 
-def test_tail_that_is_cut_short_is_told_as_far_as_it_goes() -> None:
+def test_fields_that_are_cut_short_are_read_as_far_as_possible() -> None:
     record = item(encode(Outgoing(b"x")), m.STATE_TOPIC | m.STATE_EXPIRES | m.STATE_NOTED)
     name = TOPIC.encode()
     tail = bytes([len(name)]) + name + m.REMAINING.pack(59_000) + NOTE

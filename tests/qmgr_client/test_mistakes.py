@@ -1,4 +1,4 @@
-"""What a caller does wrong has an error that says what, where, and what to do instead."""
+"""Mistakes of a caller have errors that state the mistake, its place, and what to do."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ MISTAKES: list[tuple[Call, ErrorCode, str]] = [
     (
         lambda c: c.submit("Q", b"x", hue=3),
         INVALID,
-        "submit has no option 'hue'; there are content_type, ",
+        "submit has no option 'hue'; the options are content_type, ",
     ),
     (
         lambda c: c.publish("t", b"x", header={}),
@@ -85,12 +85,12 @@ MISTAKES: list[tuple[Call, ErrorCode, str]] = [
     ),
     # names
     (lambda c: c.put("", b"x"), ErrorCode.NAME_INVALID, "1 to 64 of"),
-    (lambda c: c.put(None, b"x"), ErrorCode.NAME_INVALID, "a queue's name is text, not None"),
+    (lambda c: c.put(None, b"x"), ErrorCode.NAME_INVALID, "the name of a queue is a str, not None"),
     (lambda c: c.get(""), ErrorCode.NAME_INVALID, "1 to 64 of"),
     (lambda c: c.get(None), INVALID, "Get.queue"),
     (lambda c: c.admin.queue_create(""), ErrorCode.NAME_INVALID, "1 to 64 of"),
     (lambda c: c.admin.queue_create(7), INVALID, "QueueCreate.queue"),
-    (lambda c: c.publish(None, b"x"), ErrorCode.TOPIC_INVALID, "a topic is text, not None"),
+    (lambda c: c.publish(None, b"x"), ErrorCode.TOPIC_INVALID, "a topic is a str, not None"),
     (lambda c: c.publish("", b"x"), ErrorCode.TOPIC_INVALID, ""),
     (lambda c: c.subscribe(None).open(), INVALID, "Subscribe.topic"),
     # values
@@ -101,7 +101,7 @@ MISTAKES: list[tuple[Call, ErrorCode, str]] = [
     (lambda c: c.consume("Q", prefetch=0), INVALID, "prefetch"),
     (lambda c: c.consume("Q", prefetch="all"), INVALID, "is not an integer"),
     (lambda c: c.consume("Q", groups="sideways"), INVALID, "is not physical, logical or pinned"),
-    (lambda c: c.consume("Q", uid=aio.Uid("A", 1)), INVALID, "a consumer does not select by uid"),
+    (lambda c: c.consume("Q", uid=aio.Uid("A", 1)), INVALID, "a consumer cannot select by uid"),
     (lambda c: c.put("Q", b"x", priority="9"), INVALID, "priority is of type str, not int"),
     (lambda c: c.put("Q", b"x", headers=[1]), INVALID, "headers is of type list, not dict"),
     (
@@ -133,7 +133,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 
 
 @pytest.mark.parametrize(("mistake", "code", "text"), MISTAKES)
-def test_mistake_is_told_in_words(
+def test_mistake_has_a_clear_error(
     client: Client, mistake: Call, code: ErrorCode, text: str
 ) -> None:
     with pytest.raises(RequestError) as caught:
@@ -158,11 +158,11 @@ def test_client_is_opened_once(client: Client) -> None:
 
 
 async def test_client_and_unit_of_asyncio_are_opened_once(client: Client) -> None:
-    async with aio.connect(str(client._manager._address)) as manager:
+    async with aio.connect(str(client._aio._address)) as manager:
         with pytest.raises(RuntimeError, match="is open already: open a client once"):
             await manager.open()
         async with manager.unit_of_work() as unit:
-            with pytest.raises(RuntimeError, match="was begun before: make another one"):
+            with pytest.raises(RuntimeError, match="was used before: make another one"):
                 await unit.__aenter__()
 
 
@@ -170,14 +170,14 @@ async def test_client_and_unit_of_asyncio_are_opened_once(client: Client) -> Non
     ("call", "kind", "text"),
     [
         (lambda: connect(""), AddressInvalid, "is not host:port or unix:/path"),
-        (lambda: connect(None), AddressInvalid, "an address is text"),  # type: ignore[arg-type]
-        (lambda: connect("h:1", name=7), ValueError, "the name 7 is no text"),  # type: ignore[arg-type]
+        (lambda: connect(None), AddressInvalid, "an address is a str"),  # type: ignore[arg-type]
+        (lambda: connect("h:1", name=7), ValueError, "the name 7 is not valid UTF-8"),  # type: ignore[arg-type]
         (lambda: connect("h:1", wait_ms="5"), RequestError, "wait_ms is of type str"),  # type: ignore[arg-type]
         (lambda: connect("h:1", wait_ms=-1), ValueError, "wait_ms"),
         (lambda: connect("h:1", producer_id=b"x"), ValueError, "is not 16 bytes"),
     ],
 )
-def test_connect_says_what_is_wrong(
+def test_connect_reports_mistakes(
     call: Callable[[], object], kind: type[Exception], text: str
 ) -> None:
     with pytest.raises(kind, match=re.escape(text)):

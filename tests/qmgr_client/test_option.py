@@ -7,12 +7,12 @@ from qmgr_protocol.errors import ErrorCode
 
 
 @pytest.mark.parametrize(
-    ("given", "text"),
+    ("options", "text"),
     [
         (["priorty"], "put has no option 'priorty'; did you mean priority?"),
-        (["uid", "hue"], "put has no option 'hue'; there are priority, uid"),
+        (["uid", "hue"], "put has no option 'hue'; the options are priority, uid"),
     ],
 )
-def test_unknown_option_is_named_with_what_is_meant(given: list[str], text: str) -> None:
-    error = option.unknown(given, ["uid", "priority"], "put")
+def test_unknown_option_is_named_with_a_suggestion(options: list[str], text: str) -> None:
+    error = option.unknown(options, ["uid", "priority"], "put")
     assert (error.code, error.text) == (ErrorCode.VALUE_INVALID, text)

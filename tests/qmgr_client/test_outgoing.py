@@ -1,4 +1,4 @@
-"""What is put, as a record."""
+"""Messages to be put, and their records."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -20,14 +20,14 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 GROUP_ID = b"g" * 24
 
 
-def test_priority_is_the_queues_unless_it_is_said() -> None:
+def test_priority_defaults_to_that_of_the_queue() -> None:
     head = records.check(encode(Outgoing(b"x")))
     assert (head.priority, head.flags) == (4, FLAG_PRIORITY_OF_QUEUE)
     head = records.check(encode(Outgoing(b"x", priority=4)))
     assert (head.priority, head.flags) == (4, 0)
 
 
-def test_all_that_may_be_said_is_in_the_record() -> None:
+def test_all_options_are_in_the_record() -> None:
     outgoing = Outgoing(
         b"x",
         priority=9,
@@ -43,7 +43,7 @@ def test_all_that_may_be_said_is_in_the_record() -> None:
     assert fields.group == (GROUP_ID, 3, True)
 
 
-def test_what_its_topic_is_to_keep_says_so() -> None:
+def test_retained_publication_has_its_flag() -> None:
     plain, kept = (records.check(encode(Outgoing(b"x", retained=x))).flags for x in (False, True))
     assert kept == plain | FLAG_RETAINED
     assert kept == FLAG_PRIORITY_OF_QUEUE | FLAG_RETAINED
@@ -74,13 +74,13 @@ def test_key_becomes_a_uid() -> None:
 @pytest.mark.parametrize(
     ("outgoing", "why"),
     [
-        (Outgoing(b"x", key="a", uid=Uid("A", 1)), "uid and key are both given"),
+        (Outgoing(b"x", key="a", uid=Uid("A", 1)), "uid and key are both set"),
         (Outgoing(b"x", deliver_at=datetime(2026, 1, 1)), "has no time zone"),
-        (Outgoing(b"x", deliver_at=NOW, delay_ms=1), "both given"),
+        (Outgoing(b"x", deliver_at=NOW, delay_ms=1), "both set"),
         (Outgoing(b"x", deliver_at="noon"), "of type str, not datetime"),  # type: ignore[arg-type]
     ],
 )
-def test_what_contradicts_itself_is_refused(outgoing: Outgoing, why: str) -> None:
+def test_contradictory_options_are_refused(outgoing: Outgoing, why: str) -> None:
     with pytest.raises(RequestError, match=why) as caught:
         outgoing.resolved(NOW)
     assert caught.value.code == ErrorCode.VALUE_INVALID
@@ -94,14 +94,17 @@ def test_what_contradicts_itself_is_refused(outgoing: Outgoing, why: str) -> Non
         ({"expiry_ms": 2**63}, "expiry of"),
         ({"expiry_ms": "1"}, "expiry_ms is of type str"),
         ({"delay_ms": 1.5}, "delay_ms is of type float"),
-        ({"group": (b"short", 1, False)}, "the group id b'short' is 5 bytes, not 24: give a text"),
-        ({"group": (GROUP_ID,)}, "is not an id of 24 bytes or a text, a number, and"),
-        ({"group": (GROUP_ID, 1, "x" * 300, 4)}, "the group .{80} is not an id"),
+        (
+            {"group": (b"short", 1, False)},
+            "the group id b'short' is 5 bytes, not 24: to use a text",
+        ),
+        ({"group": (GROUP_ID,)}, r"is not \(id, number, last\): a group id"),
+        ({"group": (GROUP_ID, 1, "x" * 300, 4)}, "the group .{80} is not .id, number"),
         ({"group": ("g" * 25, 1, False)}, "is a text of 25 bytes, at most 24"),
         ({"priority": "9"}, "priority is of type str"),
     ],
 )
-def test_what_is_out_of_range_is_refused(options: dict[str, Any], why: str) -> None:
+def test_option_out_of_range_is_refused(options: dict[str, Any], why: str) -> None:
     with pytest.raises(RequestError, match=why) as caught:
         encode(Outgoing(b"x", **options))
     assert caught.value.code == ErrorCode.VALUE_INVALID

@@ -1,4 +1,4 @@
-"""What can be a worker."""
+"""Functions that can be workers."""
 
 from typing import Any
 

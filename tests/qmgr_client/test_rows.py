@@ -68,7 +68,7 @@ async def test_rows_of_queues_and_subscriptions(tmp_path: Path) -> None:
         rows = [*check(await admin.queue_list(), admin.queue_list)]
         for name in ("Q", "R@HUB", "ALIAS", "@HUB", "B:s", ":s@HUB", "SYSTEM.PUBLICATIONS"):
             rows.append(check(await admin.queue_show(name), admin.queue_show))
-        # ``suspended`` is there once a queue of a subscription was.
+        # ``suspended`` appears once a subscription has been suspended.
         assert set().union(*rows) | {"suspended"} == set(get_type_hints(QueueRow))
         local = check(await admin.queue_show("Q"), admin.queue_show)
         assert OF_NO_LOCAL.isdisjoint(local)

@@ -1,4 +1,4 @@
-"""Which messages are wanted, as the protocol has it."""
+"""Selections, as the protocol has them."""
 
 import pytest
 
@@ -30,13 +30,13 @@ def test_each_way_to_select(
 @pytest.mark.parametrize(
     ("selection", "why"),
     [
-        ({"where": "a = 1", "uid": UID}, "give one of"),
-        ({"correlation_id": b"c", "group_id": b"g" * 24}, "give one of"),
+        ({"where": "a = 1", "uid": UID}, "several of where"),
+        ({"correlation_id": b"c", "group_id": b"g" * 24}, "several of where"),
         ({"uid": "QM1.7"}, "is not a Uid"),
         ({"uid": Uid("no name", 7)}, "is not a UID"),
     ],
 )
-def test_what_selects_nothing_or_twice_is_refused(selection: SelectionOrUid, why: str) -> None:
+def test_ambiguous_or_empty_selection_is_refused(selection: SelectionOrUid, why: str) -> None:
     with pytest.raises(RequestError, match=why) as caught:
         chosen(**selection)
     assert caught.value.code == ErrorCode.VALUE_INVALID
@@ -54,7 +54,7 @@ def test_each_order_has_its_number() -> None:
 
 
 @pytest.mark.parametrize("word", ["pinned", "", "LOGICAL", 1, None])
-def test_what_is_no_order_is_refused(word: str) -> None:
+def test_invalid_order_is_refused(word: str) -> None:
     with pytest.raises(RequestError, match="is not physical or logical") as caught:
         order_of(word)
     assert caught.value.code == ErrorCode.VALUE_INVALID

@@ -1,4 +1,4 @@
-"""Signals that ask to stop: the first is told, the next one does as before."""
+"""Signals that stop a program: the first calls a function, the next one acts as before."""
 
 import os
 import signal
@@ -11,15 +11,15 @@ from qmgr_client.stop_signals import SIGNALS, first_signal
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_first_signal_stops_and_the_next_does_as_before(number: int) -> None:
-    told: list[str] = []
-    before = signal.signal(number, lambda *_: told.append("before"))
+    calls: list[str] = []
+    before = signal.signal(number, lambda *_: calls.append("before"))
     try:
-        with first_signal(lambda: told.append("stop")):
+        with first_signal(lambda: calls.append("stop")):
             os.kill(os.getpid(), number)
             os.kill(os.getpid(), number)
-            assert told == ["stop", "before"]
+            assert calls == ["stop", "before"]
         os.kill(os.getpid(), number)
-        assert told == ["stop", "before", "before"]
+        assert calls == ["stop", "before", "before"]
     finally:
         signal.signal(number, before)
 
@@ -46,30 +46,30 @@ def test_other_threads_leave_signals_alone() -> None:
 
 
 def test_one_signal_stops_all_blocks_that_are_open() -> None:
-    told: list[str] = []
-    before = signal.signal(signal.SIGTERM, lambda *_: told.append("before"))
+    calls: list[str] = []
+    before = signal.signal(signal.SIGTERM, lambda *_: calls.append("before"))
     try:
-        with first_signal(lambda: told.append("a")):
-            with first_signal(lambda: told.append("b")):
+        with first_signal(lambda: calls.append("a")):
+            with first_signal(lambda: calls.append("b")):
                 os.kill(os.getpid(), signal.SIGTERM)
-                assert told == ["a", "b"]
+                assert calls == ["a", "b"]
             os.kill(os.getpid(), signal.SIGTERM)
-            assert told == ["a", "b", "before"]
+            assert calls == ["a", "b", "before"]
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
 def test_block_that_ends_first_leaves_the_others_their_signal() -> None:
-    told: list[str] = []
-    before = signal.signal(signal.SIGTERM, lambda *_: told.append("before"))
+    calls: list[str] = []
+    before = signal.signal(signal.SIGTERM, lambda *_: calls.append("before"))
     try:
-        first, second = first_signal(lambda: told.append("a")), first_signal(lambda: None)
+        first, second = first_signal(lambda: calls.append("a")), first_signal(lambda: None)
         first.__enter__()
         second.__enter__()
         second.__exit__(None, None, None)
         os.kill(os.getpid(), signal.SIGTERM)
         first.__exit__(None, None, None)
-        assert told == ["a"]
+        assert calls == ["a"]
         assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -46,7 +46,9 @@ async def test_backout_reinstates_gets_in_their_place(tmp_path: Path) -> None:
         assert await depth(manager, "OUT") == 0
 
 
-async def test_settling_outside_what_a_unit_got_says_that_it_has_it(tmp_path: Path) -> None:
+async def test_settle_outside_of_the_unit_that_got_the_message_names_the_unit(
+    tmp_path: Path,
+) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("IN")
         await manager.put("IN", b"x")
@@ -54,7 +56,7 @@ async def test_settling_outside_what_a_unit_got_says_that_it_has_it(tmp_path: Pa
             message = await unit.get("IN")
             assert message is not None
             for settled in (manager.ack, manager.release, manager.reject, manager.renew, unit.ack):
-                with pytest.raises(RequestError, match="LEASE_LOST: a unit of work holds this"):
+                with pytest.raises(RequestError, match="LEASE_LOST: an open unit of work"):
                     await settled(message)
         assert await depth(manager, "IN") == 0
 
@@ -95,7 +97,7 @@ async def test_order_stays_where_not_all_that_it_makes_has_room(tmp_path: Path) 
         assert (await depth(manager, "IN"), await depth(manager, "OUT")) == (1, 0)
 
 
-async def test_message_says_all_that_was_put(tmp_path: Path) -> None:
+async def test_message_has_all_that_was_put(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("Q")
         await manager.put("Q", b"x", expiry_ms=60_000, persistent=False, group=(b"g" * 24, 1, True))

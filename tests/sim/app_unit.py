@@ -77,7 +77,7 @@ class AppUnits:
         if app.held and random.random() < 0.6:
             message = app.held.pop(0).message
             # The message may be under another lease since its connection was lost.
-            _, arrival, lease = m.HANDLE.unpack(app.core.consumers.handle_of(message))
+            _, arrival, lease = m.HANDLE.unpack(app.core.handle_of(message))
             view = app.lab.watch.views[app.where]
             view.offer((message.queue_id, arrival), lease, unit)
             leased = message.queue_id, arrival, lease

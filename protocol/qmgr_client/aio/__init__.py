@@ -6,29 +6,34 @@
             ...
             await queue_manager.ack(message)
 
-A lost connection is made again, what was under way is sent again, and every call has one result:
-a value, or RequestError with the queue manager's code. Belongs to the loop it was opened on.
+If the connection is lost, the client connects again and sends again what was in flight. Every call
+has one result: a value, or a RequestError with the code of the queue manager. Use a client only on
+the event loop that opened it.
 """
 
-from qmgr_client.aio.consumer import Consumer as Consumer
-from qmgr_client.aio.group_put import GroupPut as GroupPut
-from qmgr_client.aio.group_run import GroupGot as GroupGot
-from qmgr_client.aio.group_run import GroupPutDone as GroupPutDone
-from qmgr_client.aio.queue_manager import QueueManager as QueueManager
-from qmgr_client.aio.queue_manager import connect as connect
-from qmgr_client.aio.reader import GroupReader as GroupReader
-from qmgr_client.aio.subscription import Subscription as Subscription
-from qmgr_client.aio.unit import UnitOfWork as UnitOfWork
-from qmgr_client.aio.work import worker as worker
-from qmgr_client.errors import ConnectFailed as ConnectFailed
-from qmgr_client.errors import ConnectionEnded as ConnectionEnded
-from qmgr_client.errors import MessageDamaged as MessageDamaged
-from qmgr_client.errors import RequestTimeout as RequestTimeout
-from qmgr_client.errors import UnknownOutcome as UnknownOutcome
-from qmgr_client.message import DeadLetter as DeadLetter
-from qmgr_client.message import Group as Group
-from qmgr_client.message import Message as Message
-from qmgr_client.outgoing import Outgoing as Outgoing
-from qmgr_client.outgoing import PutResult as PutResult
-from qmgr_protocol.errors import RequestError as RequestError
-from qmgr_protocol.record import Uid as Uid
+from qmgr_client import exports
+from qmgr_client.aio.admin import Admin
+from qmgr_client.aio.consumer import Consumer
+from qmgr_client.aio.group_put import GroupPut
+from qmgr_client.aio.group_run import GroupGot, GroupPutDone
+from qmgr_client.aio.queue_manager import QueueManager, connect
+from qmgr_client.aio.reader import GroupReader
+from qmgr_client.aio.subscription import Subscription
+from qmgr_client.aio.unit import UnitOfWork
+from qmgr_client.aio.work import worker
+from qmgr_client.exports import *  # noqa: F403  (it has a list of its names)
+
+__all__ = [
+    "Admin",
+    "Consumer",
+    "GroupGot",
+    "GroupPut",
+    "GroupPutDone",
+    "GroupReader",
+    "QueueManager",
+    "Subscription",
+    "UnitOfWork",
+    "connect",
+    "worker",
+]
+__all__ += exports.__all__

@@ -1,8 +1,8 @@
-"""What operators ask of a queue manager, for asyncio: ``queue_manager.admin``.
+"""Administration of a queue manager, for asyncio: ``queue_manager.admin``.
 
     await queue_manager.admin.queue_create("ORDERS", depth_max=10_000)
 
-attributes.py has what may be given, rows.py and manager_rows.py what is returned.
+attributes.py defines the arguments of these methods, rows.py and manager_rows.py their results.
 """
 
 from typing import Any, Unpack
@@ -10,8 +10,8 @@ from typing import Any, Unpack
 from qmgr_client.aio.groups_admin import GroupsAdmin
 from qmgr_client.aio.history import History
 from qmgr_client.aio.links_admin import LinksAdmin
-from qmgr_client.aio.topics import TopicsAdmin
-from qmgr_client.attributes import QueueAttributes, TemplateAttributes, encoded, given
+from qmgr_client.aio.topics_admin import TopicsAdmin
+from qmgr_client.attributes import QueueAttributes, TemplateAttributes, encoded, without_none
 from qmgr_client.errors import QueueUnknown
 from qmgr_client.manager_rows import AsideRow, ConnectionRow, Status
 from qmgr_client.rows import (
@@ -29,38 +29,47 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 
 
 class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
-    """What an operator asks of a queue manager."""
+    """The requests of operators, about queues, templates, jobs, links, topics and so on."""
 
     async def queue_create(self, queue: str, **attributes: Unpack[QueueAttributes]) -> QueueRow:
-        """Define a queue, or QUEUE@MANAGER behind a link; the same again changes nothing.
+        """Creates a queue and returns its row. Creating the same queue again changes nothing.
 
-        With ``alias_of`` it is an alias. Returns the row.
+        Args:
+            queue: The name of a local queue, or ``QUEUE@MANAGER`` for a queue behind a link.
+            attributes: The attributes of the queue. With ``alias_of``, the queue is an alias.
 
         Raises:
-            RequestError: QUEUE_EXISTS, with other attributes; VALUE_INVALID; LINK_UNKNOWN;
-                QUEUES_EXHAUSTED.
+            RequestError: QUEUE_EXISTS, the queue exists with other attributes; VALUE_INVALID;
+                LINK_UNKNOWN; QUEUES_EXHAUSTED.
         """
-        return await self._row(QueueRow, m.QueueCreate, queue, given(attributes))
+        return await self._row(QueueRow, m.QueueCreate, queue, without_none(attributes))
 
     async def queue_alter(self, queue: str, **attributes: Unpack[QueueAttributes]) -> QueueAltered:
-        """Change attributes of a queue for good; the others stay as they are.
+        """Changes attributes of a queue permanently. Other attributes keep their values.
 
-        None stands for what its template has, else the queue manager. Returns the row, with what is
-        other than before under "changed": attribute to [before, after]; nothing, if it was so
-        already.
+        Args:
+            queue: The name of the queue.
+            attributes: The new values. None restores the default, which comes from the template of
+                the queue or from the queue manager.
+
+        Returns:
+            The row of the queue. Its ``changed`` maps each attribute that changed to
+            [before, after].
 
         Raises:
-            RequestError: QUEUE_UNKNOWN; VALUE_INVALID: an attribute that this kind of queue has
-                not, or out of range: then none is changed.
+            RequestError: QUEUE_UNKNOWN; VALUE_INVALID, a value is out of range, or this kind of
+                queue does not have the attribute. Then no attribute changes.
         """
         return await self._row(QueueAltered, m.QueueAlter, queue, encoded(attributes))
 
     async def queue_ensure(self, queue: str, **attributes: Unpack[QueueAttributes]) -> QueueEnsured:
-        """Create a queue with these attributes, or alter it if it exists and has others.
+        """Creates a queue with these attributes, or alters the queue if it exists.
 
-        Attributes that are not given stay as they are. Returns the row with "created", whether the
-        queue is new, and "changed" as :meth:`queue_alter`. Safe to call at each start of an
-        application, by several of them at once.
+        Applications can call it at each start, also several of them at the same time. Attributes
+        that you leave out keep their values.
+
+        Returns:
+            The row of the queue, with ``created`` and, as in :meth:`queue_alter`, ``changed``.
 
         Raises:
             RequestError: VALUE_INVALID, LINK_UNKNOWN, QUEUES_EXHAUSTED.
@@ -72,22 +81,29 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
         try:
             return {**await self.queue_create(queue, **attributes), "changed": {}, "created": True}
         except RequestError as error:
-            if error.code != ErrorCode.QUEUE_EXISTS:  # Another client created it meanwhile.
+            if error.code != ErrorCode.QUEUE_EXISTS:  # Another client has just created it.
                 raise
         return {**await self.queue_alter(queue, **attributes), "created": False}
 
     async def queue_delete(self, queue: str, *, purge: bool = False) -> Removed:
-        """Delete a queue, with *purge* also one that holds messages; "messages" says how many.
+        """Deletes a queue.
 
-        Where the answer was lost with a connection the number is None.
+        Args:
+            queue: The name of the queue.
+            purge: Whether to delete the queue even if it holds messages.
+
+        Returns:
+            The number of deleted messages, in ``messages``. None if the answer was lost with a
+            connection.
 
         Raises:
-            RequestError: QUEUE_NOT_EMPTY, without *purge*; QUEUE_IS_SYSTEM.
+            RequestError: QUEUE_NOT_EMPTY, the queue holds messages and *purge* is false;
+                QUEUE_UNKNOWN; QUEUE_IS_SYSTEM.
         """
         return await self._row(Removed, m.QueueDelete, queue, purge)
 
     async def queue_list(self) -> list[QueueRow]:
-        """Return the rows of all queues, in order of name."""
+        """Returns the rows of all queues, in the order of their names."""
         rows: list[QueueRow] = []
         after: str | None = ""
         while after is not None:
@@ -97,16 +113,36 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
         return rows
 
     async def queue_show(self, queue: str, origins_after: str = "") -> QueueRow:
-        """Return a queue's row, with a page of its origins; the next begins at "origins_next"."""
+        """Returns the row of a queue, with a page of its origins.
+
+        Args:
+            queue: The name of the queue.
+            origins_after: Where the page of origins starts: the ``origins_next`` of the page
+                before, or empty for the first page.
+
+        Raises:
+            RequestError: QUEUE_UNKNOWN.
+        """
         return await self._row(QueueRow, m.QueueShow, queue, origins_after)
 
     async def browse_arrivals(
         self, queue: str, after: int = 0, messages_max: int = 1_000, bytes_max: int = 2**20
     ) -> dict[str, Any]:
-        """Return a page of a queue in the order of arrival, behind one; delayed messages, too.
+        """Returns a page of a queue in the order of arrival, including delayed messages.
 
-        Its items are as in deliveries; "next" ends with None. Who goes on behind the "arrived" of
-        the queue's row meets each message once that is still there then.
+        Use it to read a queue in several steps: each message that is still on the queue is returned
+        once. Nothing is leased.
+
+        Args:
+            queue: The name of the queue.
+            after: Return messages that arrived after this number. To return only messages that
+                arrive from now on, use the ``arrived`` of the queue's row.
+            messages_max: The most messages to return.
+            bytes_max: The most bytes to return.
+
+        Returns:
+            ``items``, encoded as in deliveries, and ``next``, where the next page starts, or None
+            after the last page.
 
         Raises:
             RequestError: QUEUE_UNKNOWN, QUEUE_IS_REMOTE.
@@ -116,13 +152,21 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
         return await self._row(dict[str, Any], m.Browse, *wanted[1:])
 
     async def queue_purge(self, queue: str, where: str = "", messages_max: int = 0) -> Removed:
-        """Remove what is on a queue now and not leased; "messages" says how many that were.
+        """Deletes the messages that are on a queue now and not leased.
 
-        Of those that the selector *where* meets, and at most *messages_max*; 0 is any number.
-        Returns when all of it is done, which a job does.
+        A job deletes them. The call returns when the job has ended.
+
+        Args:
+            queue: The name of the queue.
+            where: A selector. Only messages that match it are deleted.
+            messages_max: The most messages to delete. 0 means unlimited.
+
+        Returns:
+            The number of deleted messages, in ``messages``.
 
         Raises:
-            RequestError: SELECTOR_INVALID; JOBS_EXHAUSTED; CANCELLED, the job was, half way.
+            RequestError: QUEUE_UNKNOWN; SELECTOR_INVALID; JOBS_EXHAUSTED; CANCELLED, an
+                operator cancelled the job.
         """
         return await self._row(Removed, m.QueuePurge, queue, where, messages_max)
 
@@ -137,32 +181,38 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
         copy: bool = False,
         retries_max: int = 3,
     ) -> JobRow:
-        """Have what is on a queue now and not leased moved; return the row of the job that does it.
+        """Moves the messages that are on a queue now and not leased.
+
+        A job moves them. The call returns when the job has started.
 
         Args:
-            target: the queue to move them to; without it dead letters go back, each to the queue
-                that it comes from.
-            where: a selector of those to move.
-            messages_max: how many at most; 0 is any number.
-            rate: how many at most in a second; 0 is any number.
-            copy: whether they stay, and copies are put on the target.
-            retries_max: dead letters that went back so often already stay. 0 with a target: they
-                stay dead letters there.
+            queue: The name of the queue.
+            target: The queue to move the messages to. Empty returns dead letters, each to the queue
+                that it came from.
+            where: A selector. Only messages that match it are moved.
+            messages_max: The most messages to move. 0 means unlimited.
+            rate: The most messages to move in a second. 0 means unlimited.
+            copy: Whether to put copies on the target and keep the messages.
+            retries_max: Dead letters that were returned this often already are not moved. With a
+                target, 0 moves dead letters as dead letters.
+
+        Returns:
+            The row of the job.
 
         Raises:
-            RequestError: QUEUE_UNKNOWN, one of the two; SELECTOR_INVALID; JOBS_EXHAUSTED.
+            RequestError: QUEUE_UNKNOWN, one of the two queues; SELECTOR_INVALID; JOBS_EXHAUSTED.
         """
         return await self._row(
             JobRow, m.QueueMove, queue, target, where, messages_max, rate, copy, retries_max
         )
 
     async def job_list(self) -> list[JobRow]:
-        """Return the rows of all jobs, those that ended within the hour too."""
+        """Returns the rows of all jobs, including those that ended within the last hour."""
         rows: list[JobRow] = (await self._row(dict[str, Any], m.JobList))["jobs"]
         return rows
 
     async def job_show(self, job: int) -> JobRow:
-        """Return a job's row.
+        """Returns the row of a job.
 
         Raises:
             RequestError: JOB_UNKNOWN.
@@ -170,30 +220,38 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
         return await self._row(JobRow, m.JobShow, job)
 
     async def job_cancel(self, job: int) -> JobRow:
-        """End a job where it stands: what it did stays done. Returns its row.
+        """Cancels a job and returns its row. The work that the job has done is not undone.
 
         Raises:
-            RequestError: JOB_UNKNOWN; VALUE_INVALID, the queue manager needs it itself.
+            RequestError: JOB_UNKNOWN; VALUE_INVALID, the queue manager itself needs the job.
         """
         return await self._row(JobRow, m.JobCancel, job)
 
     async def template_set(
         self, pattern: str, **attributes: Unpack[TemplateAttributes]
     ) -> TemplateSet:
-        """Define what all local queues have whose names fit *pattern*, as ``APP.*``.
+        """Defines attributes for all local queues whose names match a pattern.
 
-        The *attributes* are all that the template has from now on. Returns its row, with whether it
-        is "created" and what is "changed": attribute to [before, after].
+        Args:
+            pattern: A pattern such as ``APP.*``.
+            attributes: The attributes of the template. They replace all of its earlier attributes.
+
+        Returns:
+            The row of the template, with ``created`` and ``changed``, which maps each attribute
+            that changed to [before, after].
 
         Raises:
-            RequestError: NAME_INVALID: it is no pattern; VALUE_INVALID; TEMPLATES_EXHAUSTED.
+            RequestError: NAME_INVALID, the pattern is invalid; VALUE_INVALID;
+                TEMPLATES_EXHAUSTED.
         """
-        return await self._row(TemplateSet, m.TemplateSet, pattern, given(attributes))
+        return await self._row(TemplateSet, m.TemplateSet, pattern, without_none(attributes))
 
     async def template_delete(self, pattern: str) -> TemplateDeleted:
-        """Delete a template; tells for how many queues it was in force.
+        """Deletes a template.
 
-        Where the answer was lost with a connection that is not known.
+        Returns:
+            The number of queues that used it, in ``queues``. None if the answer was lost with a
+            connection.
 
         Raises:
             RequestError: TEMPLATE_UNKNOWN.
@@ -201,16 +259,16 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
         return await self._row(TemplateDeleted, m.TemplateDelete, pattern)
 
     async def template_list(self) -> list[TemplateRow]:
-        """Return the rows of all templates, in order of their patterns."""
+        """Returns the rows of all templates, in the order of their patterns."""
         rows: list[TemplateRow] = (await self._row(dict[str, Any], m.TemplateList))["templates"]
         return rows
 
     async def status(self) -> Status:
-        """Return how the queue manager is."""
+        """Returns the status of the queue manager."""
         return await self._row(Status, m.Status)
 
     async def connection_list(self) -> list[ConnectionRow]:
-        """Return the rows of all open connections, in order of number."""
+        """Returns the rows of all open connections, in the order of their numbers."""
         rows: list[ConnectionRow] = []
         after: int | None = 0
         while after is not None:
@@ -220,15 +278,15 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
         return rows
 
     async def connection_close(self, connection: int) -> ConnectionRow:
-        """Close another connection: its client is told to stay away. Returns its row.
+        """Closes another connection and returns its row. Its client does not connect again.
 
         Raises:
-            RequestError: CONNECTION_UNKNOWN; VALUE_INVALID: it is this very connection.
+            RequestError: CONNECTION_UNKNOWN; VALUE_INVALID, it is your own connection.
         """
         return await self._row(ConnectionRow, m.ConnectionClose, connection)
 
     async def aside_list(self) -> list[AsideRow]:
-        """Return all items of what is set aside, in order of number."""
+        """Returns all items that were set aside, in the order of their numbers."""
         rows: list[AsideRow] = []
         after: int | None = 0
         while after is not None:
@@ -238,26 +296,29 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
         return rows
 
     async def aside_retry(self, number: int) -> AsideRow:
-        """Have the work of an item done again; returns the item, and when in ``retried``.
+        """Retries the work of an item that was set aside.
+
+        Returns:
+            The item. Its ``retried`` states when the work is done again.
 
         Raises:
-            RequestError: ASIDE_UNKNOWN; VALUE_INVALID: the row that it holds has no place any more.
+            RequestError: ASIDE_UNKNOWN; VALUE_INVALID, the stored row no longer has a place.
         """
         return await self._row(AsideRow, m.AsideRetry, number)
 
     async def aside_drop(self, number: int) -> AsideRow:
-        """Delete an item with the row or the job that it holds, for good; returns the item.
+        """Deletes an item that was set aside, with its row or job, and returns the item.
 
         Raises:
-            RequestError: ASIDE_UNKNOWN; VALUE_INVALID: it holds nothing that may be deleted.
+            RequestError: ASIDE_UNKNOWN; VALUE_INVALID, the item has nothing that may be deleted.
         """
         return await self._row(AsideRow, m.AsideDrop, number)
 
     async def snapshot(self, directory: str, rate_bytes: int = 0) -> dict[str, Any]:
-        """Write a snapshot to a new directory of the queue manager's host; return its manifest.
+        """Writes a snapshot and returns its manifest.
 
         Args:
-            directory: an absolute path, or a URL.
-            rate_bytes: the most to write in a second; 0: as configured.
+            directory: A new directory: an absolute path on the host of the queue manager, or a URL.
+            rate_bytes: The most bytes to write in a second. 0 uses the configured rate.
         """
         return await self._row(dict[str, Any], m.Snapshot, directory, rate_bytes)

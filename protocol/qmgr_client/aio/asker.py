@@ -1,4 +1,4 @@
-"""What the verbs of administration have in common: a request, and the row that answers it."""
+"""The base of the verbs of administration: a request, and the row that answers it."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast
@@ -9,14 +9,18 @@ Row = TypeVar("Row")
 
 
 class Asker:
-    """Asks a queue manager for rows. *ask* sends a request and returns what its Ok carries."""
+    """Asks a queue manager for rows. *ask* sends a request and returns the value of its Ok."""
 
     def __init__(self, ask: Callable[..., Awaitable[Any]]) -> None:
         self._ask = ask
 
     async def _row(self, row: type[Row], kind: type[Any], *fields: Any) -> Row:
-        """Returns what answers a request of *kind*, which is a *row*, or at least a map."""
+        """Sends a request of *kind* and returns its answer, which is a *row*.
+
+        Raises:
+            RequestError: FIELD_INVALID, the answer is not a map.
+        """
         value = await self._ask(kind, *fields)
         if type(value) is not dict:
-            raise RequestError(ErrorCode.FIELD_INVALID, f"{kind.__name__}: the value is no map")
+            raise RequestError(ErrorCode.FIELD_INVALID, f"{kind.__name__}: the value is not a map")
         return cast(Row, value)

@@ -1,4 +1,4 @@
-"""A browse for asyncio: page after page, of messages that stay where they are."""
+"""Browsing a queue, for asyncio: reads it page by page, without changing it."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
@@ -21,11 +21,11 @@ async def browse(
     delayed: bool,
     groups: tuple[int, bool],
 ) -> AsyncGenerator[Message, None]:
-    """Yield messages behind *after*, at most *limit*; *groups* is order and all_available.
+    """Yields messages after *after*, at most *limit*. *groups* is order and all_available.
 
     Raises:
-        RequestError: VALUE_INVALID, INCONSISTENT_BROWSE, see _place_of; or what the queue manager
-            refuses.
+        RequestError: VALUE_INVALID or INCONSISTENT_BROWSE, as in _place_of; or a refusal of the
+            queue manager.
     """
     place = None if after is None else _place_of(after, groups[0])
     count = 0
@@ -36,27 +36,30 @@ async def browse(
             yield decode(item, queue, 0)._replace(browse_order=groups[0])
         count += len(value["items"])
         place = value["next"]
-        if place is None:  # A page may be empty where its selection met nothing.
+        if place is None:  # A page may be empty, if no message of it matched.
             return
 
 
 def _place_of(message: Message, order: int) -> list[int]:
-    """Return the cursor of a browse in *order* that goes on behind *message*.
+    """Returns the cursor of a browse in *order* that continues after *message*.
 
-    In logical order a group has the place of the message that is due, which no other message tells.
+    In logical order, a group has the place of its due message, which other messages do not contain.
 
     Raises:
-        RequestError: INCONSISTENT_BROWSE, *message* was browsed in another order; VALUE_INVALID, it
-            is of a group.
+        RequestError: INCONSISTENT_BROWSE, *message* was browsed in another order; VALUE_INVALID,
+            the order is logical and *message* is part of a group.
     """
     if message.browse_order not in (None, order):
         was, is_ = _ORDERS[message.browse_order or m.PHYSICAL], _ORDERS[order]
-        text = f"the message was browsed in {was} order: go on in that order, not in {is_} order"
+        text = f"the message was browsed in {was} order: continue in that order, not in {is_} order"
         raise RequestError(ErrorCode.INCONSISTENT_BROWSE, text)
     place = list(m.HANDLE.unpack(message.handle)[:2])
     if order == m.PHYSICAL:
         return place
     if message.group is not None:
-        text = "in logical order a browse goes on behind a message of no group: begin anew"
+        text = (
+            "a browse in logical order cannot continue after a message of a group: browse again "
+            "from the start"
+        )
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     return [*place, 0, order]

@@ -1,4 +1,4 @@
-"""A consumer for asyncio: an iterator over messages under lease."""
+"""A consumer, for asyncio: an iterator over leased messages."""
 
 import asyncio
 from types import TracebackType
@@ -9,9 +9,10 @@ from qmgr_client.message import Message
 
 
 class Consumer:
-    """Messages of a queue as they come, for ``async for``; ends with ``async with`` or cancel.
+    """An iterator over the messages of a queue, for ``async for``.
 
-    Left without either, it ends when Python drops it. Several tasks may share one.
+    It ends with its ``async with`` block, or with :meth:`cancel`. Without either, it ends when
+    Python deletes the object. Several tasks may share a consumer.
     """
 
     def __init__(self, session: Session, ticket: int, stream: Stream) -> None:
@@ -23,17 +24,18 @@ class Consumer:
         return self
 
     async def __anext__(self) -> Message:
-        """Return the next message.
+        """Waits for the next message and returns it, leased.
 
         Raises:
-            StopAsyncIteration: it was cancelled.
-            MessageDamaged: this one cannot be read; the next one may be asked for.
-            RequestError: the queue manager ended it.
+            StopAsyncIteration: The consumer was cancelled, or the client was closed.
+            MessageDamaged: The record of the message cannot be read. You may continue with the next
+                message.
+            RequestError: The queue manager ended the consumer.
         """
         stream = self._stream
         while True:
             if self._session.start_next(self._ticket):
-                # If the application dies of this message at once, that has to have left.
+                # It has to be sent before the message can crash the application.
                 await asyncio.sleep(0)
             message = self._session.next_message(self._ticket)
             if message is not None:
@@ -59,7 +61,7 @@ class Consumer:
         await self.cancel()
 
     async def cancel(self) -> None:
-        """End it: what was not handed out goes back. What was may still be settled."""
+        """Ends the consumer. Prefetched messages return to the queue. You may settle the others."""
         self._session.cancel(self._ticket)
         while not self._stream.has_ended:
             self._stream.changed.clear()

@@ -1,4 +1,4 @@
-"""Keeps a client connected: dials, waits until the connection is lost, backs off, dials again."""
+"""Keeps a client connected: connects, waits for a loss, backs off, and connects again."""
 
 import asyncio
 import errno
@@ -20,10 +20,10 @@ DIAL_MAX_MS = 10_000  # for a connection and its welcome
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a client tries, in milliseconds. None is for ever.
+    """How long a client tries to connect, in milliseconds. None is forever.
 
     Raises:
-        ValueError: one is negative.
+        ValueError: A time is negative.
     """
 
     wait_ms: int | None  # for the first connection; 0 tries once
@@ -36,7 +36,7 @@ class Patience:
 
 
 class Dialler:
-    """What connects a session. Invariant: it dials only while no connection stands."""
+    """Connects a session. Invariant: it dials only while there is no connection."""
 
     def __init__(self, session: Session, address: Address, patience: Patience) -> None:
         self._session = session
@@ -45,20 +45,20 @@ class Dialler:
         self._loop = asyncio.get_running_loop()
 
     async def run(self, opened: "asyncio.Future[None]") -> None:
-        """Keep the session connected until its core is done.
+        """Keeps the session connected until its core ends.
 
-        *opened* is told of the first connection, or why there is none: ConnectFailed where the
-        patience ran out, ConnectionEnded where the queue manager wants no such client.
+        *opened* gets the first connection as its result. Otherwise it gets ConnectFailed, if the
+        time is up, or ConnectionEnded, if the queue manager refuses this client.
         """
         session = self._session
-        session.ticking.start()
+        session.timer.start()
         try:
             await self._keep(opened)
         except Exception as error:
             session.end(ErrorCode.INTERNAL_ERROR, f"a bug of the client: {error!r}")
             raise
         finally:
-            session.ticking.stop()
+            session.timer.stop()
             if not opened.done():
                 opened.set_exception(session.core.failed or ConnectionError("never tried"))
 
@@ -66,7 +66,7 @@ class Dialler:
         session = self._session
         failures, until_ms = 0, self._deadline(self._patience.wait_ms)
         while session.core.failed is None:
-            session.why, session.retry_after_ms = "", 0
+            session.loss_reason, session.retry_after_ms = "", 0
             hint = await self._dial(until_ms)
             if hint:
                 failures += 1
@@ -85,17 +85,17 @@ class Dialler:
             await asyncio.sleep(self._pause_ms(failures, until_ms) / 1000)
 
     def _give_up(self, opened: "asyncio.Future[None]", hint: str) -> None:
-        why = self._session.why
+        reason = self._session.loss_reason
         if not opened.done():
-            opened.set_exception(ConnectFailed(str(self._address), why, hint))
-        text = f"no connection to {self._address}: {why}"
+            opened.set_exception(ConnectFailed(str(self._address), reason, hint))
+        text = f"no connection to {self._address}: {reason}"
         self._session.end(ErrorCode.LIVENESS_EXPIRED, text)
 
     def _deadline(self, patience_ms: int | None) -> int | None:
         return None if patience_ms is None else self._session.now_ms() + patience_ms
 
     def _pause_ms(self, failures: int, until_ms: int | None) -> float:
-        """Return how long to wait before the next dial: doubled each time, with jitter."""
+        """Returns the pause before the next attempt. It doubles each time, with jitter."""
         longest_ms = float(min(BACK_OFF_MIN_MS << min(failures, 20), BACK_OFF_MAX_MS))
         pause_ms = max(longest_ms * random.uniform(0.5, 1.0), self._session.retry_after_ms)
         if until_ms is None:
@@ -103,7 +103,7 @@ class Dialler:
         return min(pause_ms, max(until_ms - self._session.now_ms(), 0))
 
     async def _dial(self, until_ms: int | None) -> str:
-        """Connect; return nothing once welcomed, else what to try. The session has the why."""
+        """Connects. Returns nothing once welcomed, otherwise a hint. The session has the reason."""
         session = self._session
         limit_ms = DIAL_MAX_MS
         if until_ms is not None and until_ms > session.now_ms():
@@ -112,20 +112,20 @@ class Dialler:
         try:
             async with asyncio.timeout(limit_ms / 1000):
                 await self._connect()
-                session.why = await session.greeted
+                session.loss_reason = await session.greeted
         except TimeoutError:
             session.drop()
-            session.why = f"no answer within {limit_ms} ms"
+            session.loss_reason = f"no answer within {limit_ms} ms"
             return "is it reachable, and is it a qmgrd?"
         except OSError as error:
-            session.why, hint = explained(error)
+            session.loss_reason, hint = explained(error)
             return hint
-        except UnicodeError as error:  # No name of a host: "a..b" has an empty label.
-            session.why = str(error)
+        except UnicodeError as error:  # The host name is invalid: "a..b" has an empty label.
+            session.loss_reason = str(error)
             return "is the name right?"
-        if session.why.startswith(GOODBYE):  # Only a queue manager says so.
+        if session.loss_reason.startswith(GOODBYE):  # Only a queue manager sends it.
             return "what does its log say?"
-        return "is it a qmgrd? what does its log say?" if session.why else ""
+        return "is it a qmgrd? what does its log say?" if session.loss_reason else ""
 
     async def _connect(self) -> None:
         host, port, path = self._address
@@ -137,16 +137,16 @@ class Dialler:
 
 
 def explained(error: OSError) -> tuple[str, str]:
-    """Return what a dial met, and what to try."""
+    """Returns the reason why a connection failed, and a hint."""
     if isinstance(error, socket.gaierror):
         return error.strerror or str(error), "is the name right?"
     number = error.errno
-    if number is None:  # Of a name with several addresses, say: the errors of all in one text.
+    if number is None:  # A name with several addresses has the errors of all in one text.
         numbers = set(re.findall(r"\[Errno (\d+)\]", str(error)))
         number = int(numbers.pop()) if len(numbers) == 1 else None
-    why = os.strerror(number) if number else str(error)
+    reason = os.strerror(number) if number else str(error)
     if number in (errno.ENOENT, errno.ECONNREFUSED):
-        return why, "is qmgrd running there?"
+        return reason, "is qmgrd running there?"
     if number in (errno.EACCES, errno.EPERM):
-        return why, "may this user open the socket?"
-    return why, "is the address right, and the host reachable?"
+        return reason, "may this user open the socket?"
+    return reason, "is the address right, and the host reachable?"

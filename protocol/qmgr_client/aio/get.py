@@ -1,4 +1,4 @@
-"""Messages that are asked for once, and what becomes of them when nobody wants them any more."""
+"""Getting messages, for asyncio, and returning those that nobody wants any more."""
 
 import asyncio
 from collections.abc import Iterable
@@ -25,13 +25,13 @@ async def get_many(
     unit: Unit | None = None,
     groups: tuple[int, bool, int, int] = UNGROUPED,
 ) -> list[Message]:
-    """Return up to *messages_max* messages under lease, as soon as there is one.
+    """Leases up to *messages_max* messages and returns them, as soon as there is one.
 
-    *groups* is order, all_available, number and reader. It ends with its *unit* of work, which the
-    messages are not part of yet.
+    *groups* is order, all_available, number and reader. The get ends with its *unit* of work, but
+    the messages are not part of the unit yet.
 
     Raises:
-        MessageDamaged: one cannot be read; the others are given back.
+        MessageDamaged: The record of one message cannot be read. The others are returned unread.
     """
     times = in_ms("wait_ms", wait_ms), in_ms("lease_ms", lease_ms)
     fields = (queue, messages_max, *times, BYTES_MAX, *selection, *groups)
@@ -50,12 +50,12 @@ async def get_many(
 
 
 def give_back(session: Session, messages: Iterable[Message]) -> None:
-    """Have *messages* go back to their queue, as if they had not been delivered."""
+    """Returns *messages* to their queue unread, as if they had not been delivered."""
     if session.core.failed is None:
         for message in messages:
             session.settle(message, m.UNREAD)
 
 
 def has_result(future: "asyncio.Future[Any]") -> bool:
-    """Return whether *future* had its result when whoever waited for it was cancelled."""
+    """Returns whether *future* has a result, although the task that waited was cancelled."""
     return future.done() and not future.cancelled() and future.exception() is None

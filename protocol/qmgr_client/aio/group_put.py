@@ -1,4 +1,4 @@
-"""A handle for asyncio that puts groups: it numbers, and says what would break a group.
+"""A handle that puts groups, for asyncio. It numbers messages and keeps each group consistent.
 
 async with queue_manager.group("ORDERS") as group:
     await group.put(b"head")
@@ -22,12 +22,12 @@ Submit = Callable[[str, Outgoing], Awaitable[Awaitable[PutResult]]]
 
 
 class GroupPut:
-    """Puts messages of one group behind the other on a queue, for ``async with``.
+    """Puts the messages of one group after another on a queue, for ``async with``.
 
-    The group is current from its first message to its last; then the next put begins another. A put
-    that is refused uses up no number, and what a unit of work puts and backs out neither. One call
-    at a time is under way, others wait for it. A put that is cancelled may still be stored, and
-    its number counts as used.
+    A group is current from its first message to its last. The next put then starts a new group. A
+    put that is refused, or backed out with its unit of work, uses no number. If you cancel a put,
+    the message may still be stored, and its number counts as used. Concurrent calls wait for each
+    other.
     """
 
     def __init__(
@@ -40,20 +40,20 @@ class GroupPut:
         self._queue = queue
         self._submit = submit
         self._new_id = new_id
-        self._given_id = group_id  # for the first group
-        self._next_id = b""  # of the group that begins
+        self._first_id = group_id
+        self._next_id = b""  # of the next group
         self._state = GroupPutState()
         self._turn = asyncio.Lock()
         self._is_closed = False
 
     @property
     def current(self) -> Group | None:
-        """The group that has not ended, and the number put last; None between groups."""
+        """The current group, with the number that was put last. None between groups."""
         return self._state.current
 
     @property
     def warning(self) -> ErrorCode | None:
-        """What the last call did that breaks a group, and was done all the same."""
+        """The inconsistency that the last call caused in a group, or None."""
         return self._state.warning
 
     async def put(
@@ -64,17 +64,19 @@ class GroupPut:
         unit: UnitOfWork | None = None,
         **options: Unpack[PutOptions],
     ) -> PutResult:
-        """Put the next message of the group, or the first of a new one.
+        """Puts the next message of the current group, or the first of a new group.
 
         Args:
-            last: whether the group ends with it.
-            in_group: False puts a message of no group, which may be between groups only.
-            unit: the unit of work to put it in.
-            options: as of :meth:`QueueManager.put`, but for group.
+            body: The content of the message.
+            last: Whether the group ends with this message.
+            in_group: False puts a message without a group. This is allowed only between groups.
+            unit: The unit of work to put the message in.
+            options: As in :meth:`QueueManager.put`, except ``group``.
 
         Raises:
-            RequestError: INCOMPLETE_GROUP, INCONSISTENT_PERSISTENCE, INCONSISTENT_UNIT,
-                GROUP_NUMBER_INVALID: nothing was put; or the queue manager refuses.
+            RequestError: The queue manager refused the put; or INCOMPLETE_GROUP,
+                INCONSISTENT_PERSISTENCE, INCONSISTENT_UNIT or GROUP_NUMBER_INVALID, and nothing was
+                sent.
         """
         outgoing = outgoing_of("put", body, options)
         if in_group or last:
@@ -89,11 +91,16 @@ class GroupPut:
     async def put_many(
         self, items: Iterable[bytes | Outgoing], last: bool = False, unit: UnitOfWork | None = None
     ) -> list[PutResult]:
-        """Put bodies or whole messages one behind the other; with *last* the group ends then.
+        """Puts several messages of the current group, in order.
+
+        Args:
+            items: Bodies, or :class:`Outgoing` messages with options.
+            last: Whether the group ends with the last of them.
+            unit: The unit of work to put the messages in.
 
         Raises:
-            RequestError: the first refusal. Those before it are put, and in *unit* perhaps others:
-                an error that leaves the unit's block backs them out.
+            RequestError: The first refusal. Messages before it are put. In a *unit*, later messages
+                may be put, too: let the error leave the block of the unit to back them out.
         """
         outgoing = list(each_outgoing("put_many", items))
         for item in outgoing:
@@ -101,8 +108,8 @@ class GroupPut:
         async with self._turn:
             self._check_open()
             if self._state.current is None and outgoing:
-                self._next_id = self._given_id or await self._new_id()
-                self._given_id = None
+                self._next_id = self._first_id or await self._new_id()
+                self._first_id = None
             if unit is None:
                 ends = [last and index == len(outgoing) for index in range(1, len(outgoing) + 1)]
                 pairs = zip(outgoing, ends, strict=True)
@@ -112,11 +119,16 @@ class GroupPut:
     async def put_physical(
         self, body: bytes, unit: UnitOfWork | None = None, **options: Unpack[PutOptions]
     ) -> PutResult:
-        """Put a message that says itself where it stands, by ``group=``, or is of no group.
+        """Puts a message with its own ``group``, or without a group.
 
-        The handle is there then, wherever it was: so a group is resumed. ``warning`` says where
-        that leaves a group (INCOMPLETE_GROUP), or goes on with it in another way than before
-        (INCONSISTENT_PERSISTENCE, INCONSISTENT_UNIT).
+        The handle continues after this message. Use it to resume a group. If the message leaves
+        the current group incomplete, ``warning`` is INCOMPLETE_GROUP. If the message continues the
+        group in another way than before, it is INCONSISTENT_PERSISTENCE or INCONSISTENT_UNIT.
+
+        Args:
+            body: The content of the message.
+            unit: The unit of work to put the message in.
+            options: As in :meth:`QueueManager.put`.
         """
         outgoing = outgoing_of("put_physical", body, options)
         async with self._turn:
@@ -126,7 +138,7 @@ class GroupPut:
             return await self._put_one(outgoing, unit)
 
     async def close(self) -> None:
-        """End the handle; ``warning`` is INCOMPLETE_GROUP where a group has not ended."""
+        """Closes the handle. If a group has not ended, ``warning`` is INCOMPLETE_GROUP."""
         if not self._is_closed:
             self._is_closed = True
             self._state.close()
@@ -149,7 +161,7 @@ class GroupPut:
     async def _put_in(
         self, unit: UnitOfWork, outgoing: Sequence[Outgoing], last: bool
     ) -> list[PutResult]:
-        """Put all of them at once. Where one is refused the handle is before the first."""
+        """Puts all items at once. If one is refused, the handle stays before the first."""
         numbered: list[Outgoing] = []
         try:
             for index, item in enumerate(outgoing, 1):
@@ -193,7 +205,7 @@ def _core(unit: UnitOfWork | None) -> Unit | None:
 
 def _check_ungrouped(outgoing: Outgoing) -> None:
     if outgoing.group is not None:
-        text = "the handle says the group itself: use put_physical to say one of your own"
+        text = "the handle sets the group: use put_physical to set it yourself"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
 
 
@@ -201,6 +213,6 @@ def _checked(group: tuple[GroupId, int, bool]) -> Group:
     try:
         return Group(*group)
     except TypeError:
-        said = repr(group)[:SHOWN_MAX]
-        text = f"the group {said} is not an id of 24 bytes or a text, a number, and whether last"
+        shown = repr(group)[:SHOWN_MAX]
+        text = f"the group {shown} is not (id, number, last): a group id, an int and a bool"
         raise RequestError(ErrorCode.VALUE_INVALID, text) from None

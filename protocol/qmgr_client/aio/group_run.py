@@ -1,12 +1,12 @@
-"""One group over several units of work, for asyncio: put or read, and resumed where it broke off.
+"""One group in several units of work, for asyncio: put or processed, and resumed.
 
     unit 1   put status (id, 100)              put 1..100
     unit 2   get status, put status (id, 200)  put 101..200
     unit 3   get status                        put 201..250    the last: no status is left
 
-So the status says what is committed. Whoever finds one goes on behind it: with one put or get in
-physical order, which names id and number, then in logical order. A unit puts the status first: who
-lost it to another call is told so, and nothing else.
+So the status records what is committed. A later call continues after it: first with one put or get
+in physical order, which sets group id and number, then in logical order. A unit replaces the status
+first. So if another call has replaced it, the unit fails with that error.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
@@ -26,31 +26,31 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.group_id import shown
 
 BATCH_MESSAGES = 100
-TRIES_MAX = 5  # of a unit that is backed out, by a lost connection say
+TRIES_MAX = 5  # of a unit that is backed out, for example by a lost connection
 
 Handler: TypeAlias = Callable[[Message, UnitOfWork], Awaitable[object]]
 Item: TypeAlias = bytes | Outgoing
 
 
 class GroupPutDone(NamedTuple):
-    """A group that was put to its end."""
+    """The result of ``put_group``."""
 
     group_id: bytes
-    put: int  # messages, by this call
-    skipped: int  # messages that had been put before
+    put: int  # messages of this call
+    skipped: int  # messages that earlier calls put
 
 
 class GroupGot(NamedTuple):
-    """A group that was read, to its end unless the next message did not come in time."""
+    """The result of ``get_group``."""
 
-    group_id: bytes  # 24 bytes, all zero of a message of no group
-    got: int  # messages, by this call
-    skipped: int  # messages that had been read before
-    has_ended: bool
+    group_id: bytes  # 24 bytes, all zero for a message without a group
+    got: int  # messages of this call
+    skipped: int  # messages that earlier calls processed
+    has_ended: bool  # False if the next message did not arrive in time
 
 
 class Manager(Protocol):
-    """What is needed of a queue manager."""
+    """The part of a queue manager that a run uses."""
 
     async def new_group_id(self) -> bytes: ...
     async def _ask(self, kind: type[Any], *fields: Any) -> Any: ...
@@ -72,7 +72,7 @@ async def put_group(
     resume_from: int | None,
     group_id: bytes | None,
 ) -> GroupPutDone:
-    """Put one group; see QueueManager.put_group."""
+    """Puts one group; see QueueManager.put_group."""
     _check_batch(batch)
     status = RunStatus(manager, status_queue, Run("put_group", queue, name))
     found = await status.find()
@@ -87,40 +87,38 @@ async def put_group(
         await putting.put(some, last)
         count += len(some)
     if count == before:
-        text = "there are no messages to put: a group has one at least"
+        text = "there are no messages to put: a group has at least one"
         if before:
-            text = (
-                f"{status.run}: {before} messages are put, and no more are given to end the group"
-            )
+            text = f"{status.run}: {before} messages are put already: pass the rest of the group"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     return GroupPutDone(group_id, count - before, before)
 
 
 def _skipped(run: Run, found: GroupStatus | None, resume_from: int) -> int:
-    """Return how many of the items are put already."""
-    behind = 1 if found is None else found.number + 1
+    """Returns how many of the items are put already."""
+    missing = 1 if found is None else found.number + 1
     if resume_from < 1:
         text = f"resume_from is {resume_from}: the first number of a group is 1"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     if found is None and resume_from > 1:
-        text = f"{run}: no group is half put there: it was finished, or not begun"
+        text = f"{run}: there is no group to resume: it was completed, or not started"
         raise RequestError(ErrorCode.GROUP_UNKNOWN, text)
-    if resume_from > behind:
-        text = f"{run}: number {behind} is missing, and what is given begins at {resume_from}"
+    if resume_from > missing:
+        text = f"{run}: number {missing} is missing, but the items start at {resume_from}"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
-    return behind - resume_from
+    return missing - resume_from
 
 
 async def _batches(
     items: Iterable[Item] | AsyncIterable[Item], skip: int, batch: int
 ) -> AsyncGenerator[tuple[list[Item], bool], None]:
-    """Yield the items behind the first *skip* in lists, and whether each is the last."""
+    """Yields the items after the first *skip* in lists, and whether each list is the last."""
     some: list[Item] = []
     async for item in _each(items):
         if skip:
             skip -= 1
             continue
-        if len(some) == batch:  # The item in hand says that it is not the last.
+        if len(some) == batch:  # There is another item, so this list is not the last.
             yield some, False
             some = []
         some.append(item)
@@ -138,7 +136,7 @@ async def _each(items: Iterable[Item] | AsyncIterable[Item]) -> AsyncGenerator[I
 
 
 class _Putting:
-    """Puts a group, a unit of work at a time. Invariant: ``_status.now`` is what is committed."""
+    """Puts a group, one unit of work at a time. ``_status.now`` is what is committed."""
 
     def __init__(self, manager: Manager, queue: str, group_id: bytes, status: RunStatus) -> None:
         self._manager = manager
@@ -148,7 +146,7 @@ class _Putting:
         self._handle = manager.group(queue, group_id=group_id)
 
     async def put(self, items: list[Item], last: bool) -> None:
-        """Put *items* in a unit; again, if that is backed out by what may be over by then."""
+        """Puts *items* in a unit. Tries again if the unit is backed out."""
         before = 0 if self._status.now is None else self._status.now.number
         now = GroupStatus(self._group_id, before + len(items))
         for left in reversed(range(TRIES_MAX)):
@@ -167,7 +165,7 @@ class _Putting:
         now, handle = self._status.now, self._handle
         if handle.current is None and now is None:
             handle = self._handle = self._manager.group(self._queue, group_id=self._group_id)
-        elif handle.current is None and now is not None:  # Resumed: one put in physical order.
+        elif handle.current is None and now is not None:  # Resume with one put in physical order.
             first = items[0] if isinstance(items[0], Outgoing) else Outgoing(items[0])
             place = now.group_id, now.number + 1, last and len(items) == 1
             await handle.put_physical(unit=unit, **_options(first._replace(group=place)))
@@ -190,7 +188,7 @@ async def get_group(
     all_available: bool,
     selection: SelectionOrUid,
 ) -> GroupGot | None:
-    """Read one group; see QueueManager.get_group."""
+    """Processes one group; see QueueManager.get_group."""
     _check_batch(batch)
     status = RunStatus(manager, status_queue, Run("get_group", queue, name))
     found = await status.find()
@@ -207,10 +205,10 @@ async def get_group(
 
 
 class _Reading:
-    """Reads a group, a unit of work at a time.
+    """Processes a group, one unit of work at a time.
 
-    Invariant: between units ``at`` is the last message whose unit is committed, and ``got`` says
-    how many messages are.
+    Invariant: between units, ``at`` is the last committed message, and ``got`` the number of
+    committed messages.
     """
 
     def __init__(
@@ -225,7 +223,7 @@ class _Reading:
         self.at = status.now
         self.got = 0
         self.has_ended = False
-        self.is_late = False  # the next message did not come in time
+        self.is_late = False  # The next message did not arrive in time.
         self._manager = manager
         self._reader = reader
         self._handler = handler
@@ -234,7 +232,7 @@ class _Reading:
         self._selection = selection
 
     async def read(self, wait_ms: int) -> None:
-        """Read a batch in a unit; again, if the unit was lost with its connection."""
+        """Processes a batch in a unit. Tries again if the unit was lost with its connection."""
         for left in reversed(range(TRIES_MAX)):
             before, unit = self.at, self._manager.unit_of_work()
             try:
@@ -244,7 +242,7 @@ class _Reading:
                 if error.code != ErrorCode.UNIT_BACKED_OUT or not unit.is_lost or not left:
                     raise
                 self.at, self.has_ended, self.is_late = before, False, False
-                wait_ms = max(wait_ms, WAIT_MS)  # A dead connection may have the message still.
+                wait_ms = max(wait_ms, WAIT_MS)  # A dead connection may still hold the message.
             else:
                 if count:
                     self._status.committed()
@@ -252,7 +250,7 @@ class _Reading:
                 return
 
     async def _read_in(self, unit: UnitOfWork, wait_ms: int) -> int:
-        """Read a batch, or what is left of the group; return how many messages that were."""
+        """Processes a batch, or the rest of the group. Returns the number of messages."""
         count = 0
         while count < self._batch and not (self.has_ended or self.is_late):
             message = await self._next(unit, wait_ms)
@@ -271,13 +269,13 @@ class _Reading:
         reader, at = self._reader, self.at
         if at is None:
             return await reader.get(wait_ms, unit, **self._selection)
-        if reader.current is None:  # Resumed: one get in physical order.
+        if reader.current is None:  # Resume with one get in physical order.
             return await reader.get_physical(wait_ms, unit, at.number + 1, group_id=at.group_id)
         return await reader.get(wait_ms, unit)
 
 
 async def _check_goes_on(manager: Manager, queue: str, at: GroupStatus, status: RunStatus) -> None:
-    """Raise GROUP_UNKNOWN where somebody else read on in the group *at*, or to its end."""
+    """Raises GROUP_UNKNOWN if another consumer has read on in the group *at*."""
     try:
         row = await manager._ask(m.GroupShow, queue, at.group_id)
         is_behind = row["next"] <= at.number + 1
@@ -287,14 +285,14 @@ async def _check_goes_on(manager: Manager, queue: str, at: GroupStatus, status: 
         is_behind = False
     if not is_behind:
         text = (
-            f"{status.run}: number {at.number + 1} of group {shown(at.group_id)}, with which it is "
-            "to go on, was read by somebody else: to begin with another group, remove its status "
-            f"with: {status.removal}"
+            f"{status.run}: another consumer has got number {at.number + 1} of group "
+            f"{shown(at.group_id)}, the next one: to start another group, remove the status with: "
+            f"{status.removal}"
         )
         raise RequestError(ErrorCode.GROUP_UNKNOWN, text)
 
 
 def _check_batch(batch: int) -> None:
     if type(batch) is not int or batch < 1:
-        text = f"a batch is {batch!r} messages: it is 1 at least"
+        text = f"batch is {batch!r}: it must be at least 1"
         raise RequestError(ErrorCode.VALUE_INVALID, text)

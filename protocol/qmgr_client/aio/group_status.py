@@ -1,11 +1,12 @@
-"""The status of a run on its queue, for asyncio: found, claimed, replaced and removed in units.
+"""The status message of a run, for asyncio: found, claimed, replaced and removed in units of work.
 
-Of two runs that begin at once one has the claim, however they interleave:
+If two runs start at the same time, only one of them gets the claim, however they interleave:
 
-1. The first status of a run has a UID that comes of the run (``claim``). While one is on the queue,
-   or in a unit of work, no other is taken.
-2. Its second unit gets that status, and puts one of another UID: then the claim would be taken
-   again. So who has put it looks whether a status is there; one always is, until a run has ended.
+1. The UID of the first status is derived from the run (``claim``). While it is on the queue, or in
+   a unit of work, the queue accepts no second one.
+2. The second unit replaces this status by one with another UID. The queue would then accept the
+   claim again. So after putting the claim, a run checks that there is no status on the queue: there
+   is one until a run has ended.
 """
 
 import asyncio
@@ -20,13 +21,13 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import Uid
 
-WAIT_MS = 5_000  # for what the queue manager has still to give back, or back out
+WAIT_MS = 5_000  # until the queue manager has returned or backed out messages
 PAUSE_MS = 100
 _DUPLICATE = ErrorCode.DUPLICATE_MESSAGE, ErrorCode.DUPLICATE_UNCOMMITTED
 
 
 class Manager(Protocol):
-    """What is needed of a queue manager."""
+    """The part of a queue manager that a status uses."""
 
     async def _ask(self, kind: type[Any], *fields: Any) -> Any: ...
     def browse(
@@ -35,14 +36,14 @@ class Manager(Protocol):
 
 
 class Found(NamedTuple):
-    """A status that is on the queue."""
+    """A status on the queue."""
 
     uid: Uid
     status: GroupStatus
 
 
 class RunStatus:
-    """The status of one run. Invariant: ``now`` is what is committed, as far as known."""
+    """The status of one run. Invariant: ``now`` is the committed status, as far as known."""
 
     def __init__(self, manager: Manager, queue: str, run: Run) -> None:
         self.run = run
@@ -54,7 +55,7 @@ class RunStatus:
 
     @property
     def now(self) -> GroupStatus | None:
-        """How far the group has come; None where it is not begun, or whole."""
+        """The progress of the group. None if it has not started, or is complete."""
         return None if self._found is None else self._found.status
 
     @property
@@ -66,7 +67,7 @@ class RunStatus:
         return f"qmctl get {self.queue} --uid {uid}"
 
     async def find(self) -> GroupStatus | None:
-        """Return what an earlier run has left, if it did.
+        """Returns the status of an earlier run, if there is one.
 
         Raises:
             RequestError: VALUE_INVALID, there is more than one.
@@ -75,9 +76,8 @@ class RunStatus:
         if len(found) > 1:
             each = "; ".join(f"{status} ({self._removal(uid)})" for uid, status in found)
             text = (
-                f"{self.queue} has {len(found)} statuses of {self.run}, and a run has one: remove "
-                f"all but that of the group to go on with, each by its command, and call again: "
-                f"{each}"
+                f"{self.queue} has {len(found)} statuses of {self.run}, but a run has one: keep "
+                f"that of the group to resume, remove the others, and call again: {each}"
             )
             raise RequestError(ErrorCode.VALUE_INVALID, text)
         if found:
@@ -85,10 +85,10 @@ class RunStatus:
         return self.now
 
     async def replace(self, unit: UnitOfWork, status: GroupStatus | None) -> None:
-        """Have *unit* put *status* in the place of what is there; None leaves nothing.
+        """Replaces the status by *status* in *unit*. None removes it.
 
         Raises:
-            RequestError: LEASE_LOST, another call goes on with the group, or has begun one.
+            RequestError: LEASE_LOST, another call has continued the group, or started one.
         """
         self._next = None
         if self._found is not None:
@@ -99,22 +99,22 @@ class RunStatus:
             self._next = Found(uid, status)
 
     def committed(self) -> None:
-        """Take note that the unit of the last :meth:`replace` is committed."""
+        """Records that the unit of the last :meth:`replace` is committed."""
         self._found = self._next
 
     async def _take(self, unit: UnitOfWork, uid: Uid) -> None:
         message = await unit.get(self.queue, uid=uid)
         if message is None and any(found.uid == uid for found in await self._browse()):
-            message = await unit.get(self.queue, WAIT_MS, uid=uid)  # A dead connection has it.
+            message = await unit.get(self.queue, WAIT_MS, uid=uid)  # A dead connection holds it.
         if message is None:
             text = (
-                f"{self.run}: another call took its status off {self.queue} and goes on with the "
-                "group: one at a time may work under a name. What that one has done is done"
+                f"{self.run}: another call has taken its status from {self.queue} and continues "
+                "the group: one call at a time may use a name"
             )
             raise RequestError(ErrorCode.LEASE_LOST, text)
 
     async def _claim(self, unit: UnitOfWork, status: GroupStatus) -> Uid:
-        """Put the first status, unless another call has."""
+        """Puts the first status, unless another call has done so."""
         await self._check_forgets()
         for left in reversed(range(WAIT_MS // PAUSE_MS)):
             refusal: RequestError | None = None
@@ -126,38 +126,38 @@ class RunStatus:
                 refusal = error
             for uid, other in await self._browse():
                 text = (
-                    f"{self.run}: another call has begun it, and got to {other}, by its status "
-                    f"{uid} on {self.queue}: one at a time may work under a name. Let that one "
-                    "end; if it has died, call again, which goes on with it"
+                    f"{self.run}: another call has started it (status {uid} on {self.queue}: "
+                    f"{other}): one call at a time may use a name. Wait until that call ends; if "
+                    "its program has died, call again to continue the group"
                 )
                 raise RequestError(ErrorCode.LEASE_LOST, text)
             if refusal is None:
                 return self.run.claim
             if not left:
                 raise self._unclaimed(refusal)
-            await asyncio.sleep(PAUSE_MS / 1_000)  # Its unit ends, or is backed out.
-        raise AssertionError("it is tried once at least")
+            await asyncio.sleep(PAUSE_MS / 1_000)  # until its unit ends, or is backed out
+        raise AssertionError("it is tried at least once")
 
     def _unclaimed(self, refusal: RequestError) -> RequestError:
         if refusal.code == ErrorCode.DUPLICATE_UNCOMMITTED:
             text = (
-                f"{self.run}: another call has just begun it: one at a time may work under a name. "
-                "Let that one end; if it has died, call again"
+                f"{self.run}: another call has just started it: one call at a time may use a name. "
+                "Wait until that call ends; if its program has died, call again"
             )
             return RequestError(ErrorCode.LEASE_LOST, text)
         text = (
-            f"{self.run}: {refusal.text}, and nobody sees it: UIDs that were remembered when that "
-            "was switched off are forgotten in their time; use another name, or status queue"
+            f"{self.run}: {refusal.text}, but there is no such status: the queue still remembers "
+            "UIDs from when its dedup_retention_ms was set; use another name or status queue"
         )
         return RequestError(ErrorCode.VALUE_INVALID, text)
 
     async def _check_forgets(self) -> None:
-        """Raise VALUE_INVALID where the queue would remember a claim that was removed."""
+        """Raises VALUE_INVALID if the queue would remember the UID of a claim that was removed."""
         row = await self._manager._ask(m.QueueShow, self.queue)
         if retention_ms := row.get("dedup_retention_ms"):
             text = (
-                f"{self.queue} is no queue for the status of {self.run}: its dedup_retention_ms, "
-                f"{retention_ms}, would keep the name from the next group; use another queue, or: "
+                f"{self.queue} cannot hold the status of {self.run}: with its dedup_retention_ms "
+                f"of {retention_ms}, the next group cannot use this name; use another queue, or: "
                 f"qmctl queue alter {self.queue} --dedup-retention 0"
             )
             raise RequestError(ErrorCode.VALUE_INVALID, text)
@@ -169,7 +169,7 @@ class RunStatus:
         return result.uid
 
     async def _browse(self) -> list[Found]:
-        """Return the statuses of the run that are committed."""
+        """Returns the committed statuses of the run."""
         found: list[Found] = []
         async for message in self._manager.browse(self.queue, correlation_id=self._key):
             run, status = group_status.read(message)

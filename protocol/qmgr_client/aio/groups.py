@@ -1,42 +1,44 @@
-"""The verbs of message groups for asyncio."""
+"""Putting and getting message groups, for asyncio."""
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable
+from collections.abc import AsyncIterable, Iterable
 from itertools import count
-from typing import Any, Unpack, cast
+from typing import Unpack, cast
 
 from qmgr_client.aio import group_run as aio_group_run
 from qmgr_client.aio.group_put import GroupPut
 from qmgr_client.aio.group_run import BATCH_MESSAGES, GroupGot, GroupPutDone, Handler
+from qmgr_client.aio.messaging import Messaging
 from qmgr_client.aio.reader import GroupReader
-from qmgr_client.aio.session import Session
-from qmgr_client.aio.unit import UnitOfWork
 from qmgr_client.duration import Duration
 from qmgr_client.groups.group_id import GroupId, encoded
-from qmgr_client.message import Message
-from qmgr_client.outgoing import Outgoing, PutResult
+from qmgr_client.outgoing import Outgoing
+from qmgr_client.sansio.core import ClientCore
 from qmgr_client.selection import SelectionOrUid
 from qmgr_protocol import messages as m
 from qmgr_protocol.field import ID_END
 
 
-class Groups:
-    """What a queue manager does with groups."""
+class Groups(Messaging):
+    """Puts and gets message groups."""
 
-    _session: Session
-
-    def __init__(self) -> None:
+    def __init__(self, core: ClientCore) -> None:
+        super().__init__(core)
         self._readers = count()
 
     async def new_group_id(self) -> bytes:
-        """Return 24 bytes that no other group has, of whatever queue manager."""
+        """Returns a new group id: 24 bytes that are unique across queue managers."""
         return cast(bytes, await self._ask(m.GroupNew))
 
     def group(self, queue: str, *, group_id: GroupId | None = None) -> GroupPut:
-        """Return a handle that puts groups, for ``async with``.
+        """Returns a handle that puts groups, for ``async with``.
 
-        *group_id*, 24 bytes or a text, is for the first group; without it that has a new one, as
-        all others have.
+        Args:
+            queue: The name of a queue.
+            group_id: The id of the first group, 24 bytes or a text. Default: a new id. Later groups
+                always get new ids.
+
+        Raises:
+            RequestError: VALUE_INVALID, *group_id* is not a group id.
         """
         first_id = None if group_id is None else encoded(group_id)
         return GroupPut(queue, self._submit, self.new_group_id, first_id)
@@ -44,11 +46,12 @@ class Groups:
     def reader(
         self, queue: str, *, all_available: bool = False, lease_ms: Duration = 0
     ) -> GroupReader:
-        """Return a reader that gets groups one behind the other, for ``async with``.
+        """Returns a reader that gets one group after another, for ``async with``.
 
         Args:
-            all_available: whether it begins only groups of which all is there.
-            lease_ms: how long each message is this client's; 0 leaves it to the queue.
+            queue: The name of a queue or durable subscription.
+            all_available: Whether to start a group only when all of its messages are on the queue.
+            lease_ms: How long each lease lasts. 0 uses the queue's ``lease_ms``.
         """
         number = next(self._readers) % (ID_END - 1) + 1
         return GroupReader(
@@ -66,25 +69,31 @@ class Groups:
         resume_from: int | None = None,
         group_id: GroupId | None = None,
     ) -> GroupPutDone:
-        """Put *items* as one group over several units of work, or go on where that broke off.
+        """Puts *items* as one group, in several units of work. Resumes after an interruption.
 
-        Each unit also replaces a status message on *status_queue*, the last one removes it. Called
-        again with the same queue, name and items, after whatever broke, this puts what is missing,
-        and nothing twice. While there is no status message, a call begins another group; all of
-        what fits in one unit needs none.
+        Each unit also replaces a status message on *status_queue*. The last unit deletes it. After
+        an interruption, call the method again with the same queue, name and items: it puts the
+        missing messages, and none of them twice. If there is no status message, the call starts a
+        new group. A group that fits in one unit needs no status message.
 
         Args:
-            name: of this group's status on *queue*, 1 to 64 bytes.
-            batch: how many messages are put in one unit.
-            resume_from: the number that the first of *items* has in the group, where those before
-                it are left out; None: they are all there.
-            group_id: 24 bytes or a text for a group that begins; None: a new one.
+            queue: The name of the queue to put the group on.
+            items: Bodies, or :class:`Outgoing` messages with options.
+            status_queue: The name of the queue for the status message.
+            name: The name of the status message, 1 to 64 bytes. One call at a time may use it.
+            batch: The number of messages in a unit.
+            resume_from: The number in the group of the first of *items*, if you leave out items
+                that were put already. None: *items* has all messages.
+            group_id: The id of a new group, 24 bytes or a text. Default: a new id.
+
+        Returns:
+            The id of the group, and how many messages were put and skipped.
 
         Raises:
-            RequestError: GROUP_UNKNOWN: *resume_from* is over 1 and no status is there;
-                VALUE_INVALID: *items* begin behind what is missing, or are fewer than were put;
-                LEASE_LOST: another call puts under this name; nothing was put by this one but what
-                it had put before.
+            RequestError: GROUP_UNKNOWN, *resume_from* is above 1 and there is no status message;
+                VALUE_INVALID, *items* start after the first missing message, or are fewer than the
+                messages that were put; LEASE_LOST, another call uses the same name. Messages of
+                earlier units stay put.
         """
         first_id = None if group_id is None else encoded(group_id)
         return await aio_group_run.put_group(
@@ -103,44 +112,35 @@ class Groups:
         all_available: bool = True,
         **selection: Unpack[SelectionOrUid],
     ) -> GroupGot | None:
-        """Have *handler* do one group over several units of work, or go on where that broke off.
+        """Processes one group with *handler*, in several units of work. Resumes when called again.
 
-        ``await handler(message, unit)`` is called in the order of numbers; what it puts and gets
-        in that unit is committed with the message. The status message is as of :meth:`put_group`.
-        An error of the handler backs out its unit, and is raised: called again, this goes on from
-        there. If a unit is lost with its connection, or by a restart of the queue manager, its
-        messages are got again in a new unit, five times at most: *handler* is called again for
-        them. Returns None where no group is there within *wait_ms*.
+        The method calls ``await handler(message, unit)`` for each message, in the order of the
+        numbers. Puts and gets of the handler in *unit* are committed with the message. A status
+        message records the progress, as in :meth:`put_group`.
+
+        An error of the handler backs out the unit and is raised. Call the method again to continue.
+        If a unit is lost with its connection, or by a restart of the queue manager, its messages
+        are processed again in a new unit, at most five times.
 
         Args:
-            batch: how many messages are got in one unit.
-            wait_ms: how long each message is waited for.
-            all_available: whether a group is begun only when all of it is there.
-            selection: of the first message of a group.
+            queue: The name of the queue to get the group from.
+            handler: The function that processes a message.
+            status_queue: The name of the queue for the status message.
+            name: The name of the status message, 1 to 64 bytes. One call at a time may use it.
+            batch: The number of messages in a unit.
+            wait_ms: How long to wait for each message.
+            all_available: Whether to start a group only when all of its messages are on the queue.
+            selection: Selects the first message of a group.
+
+        Returns:
+            The id of the group, and how many messages were processed and skipped. None if there is
+            no group within *wait_ms*.
 
         Raises:
-            RequestError: LEASE_LOST: another call reads under this name, and the unit was backed
-                out; UNIT_BACKED_OUT: it took longer than a unit may, or its connection was
-                lost five times. Call again.
+            RequestError: LEASE_LOST, another call uses the same name, and the unit was backed out;
+                UNIT_BACKED_OUT, a unit took too long, or its connection was lost five times. Call
+                the method again.
         """
         return await aio_group_run.get_group(
             self, queue, handler, status_queue, name, batch, wait_ms, all_available, selection
         )
-
-    def unit_of_work(self) -> UnitOfWork:
-        """Return a unit of work."""
-        raise NotImplementedError
-
-    def browse(
-        self, queue: str, limit: int | None = None, *, correlation_id: bytes
-    ) -> AsyncGenerator[Message, None]:
-        """Yield messages of a correlation id."""
-        raise NotImplementedError
-
-    async def _submit(self, queue: str, outgoing: Outgoing) -> "asyncio.Future[PutResult]":
-        """Have a message put."""
-        raise NotImplementedError
-
-    async def _ask(self, kind: type[Any], *fields: Any) -> Any:
-        """Send a request; return what its Ok carries."""
-        raise NotImplementedError

@@ -1,4 +1,4 @@
-"""What operators ask about message groups, for asyncio."""
+"""Administration of message groups, for asyncio."""
 
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -12,14 +12,16 @@ GROUPS_PAGE = 1_000
 
 
 class GroupsAdmin(Asker):
-    """What an operator asks about message groups."""
+    """The requests of operators about message groups."""
 
     async def groups(self, queue: str, incomplete: bool = False) -> AsyncGenerator[GroupRow, None]:
-        """Yield the rows of a queue's groups, in order of their ids: an iterator, not a list.
+        """Yields the rows of the groups on a queue, in the order of their ids.
 
-        "group" is the id in hexadecimal, as all the other verbs take it.
+        The ``group`` of a row is the id in hexadecimal. The other methods accept it.
 
-        With *incomplete* those only of which something is missing, or has not come yet.
+        Args:
+            queue: The name of the queue.
+            incomplete: Whether to yield only groups with missing messages, or without their last.
         """
         after: bytes | None = b""
         while after is not None:
@@ -31,10 +33,11 @@ class GroupsAdmin(Asker):
             after = value["next"]
 
     async def show_group(self, queue: str, group_id: GroupId, number: int = 1) -> GroupShown:
-        """Return a group's row, with up to 1,000 of its messages from *number* on.
+        """Returns the row of a group, with up to 1,000 of its messages, from *number* on.
 
-        "members" are those messages, "gaps" what is missing between them, "next_number" is where
-        to go on, or None.
+        Returns:
+            The row. ``members`` has the messages, ``gaps`` the ranges of missing numbers between
+            them. ``next_number`` is where the next call continues, or None.
 
         Raises:
             RequestError: GROUP_UNKNOWN.
@@ -42,41 +45,51 @@ class GroupsAdmin(Asker):
         return await self._row(GroupShown, m.GroupShow, queue, encoded(group_id), number)
 
     async def pause_group(self, queue: str, group_id: GroupId) -> GroupAltered:
-        """Have nothing of a group delivered until it is resumed. Returns its row."""
+        """Pauses a group: no message of it is delivered until it is resumed. Returns its row."""
         return await self._row(GroupAltered, m.GroupAlter, queue, encoded(group_id), "pause")
 
     async def resume_group(self, queue: str, group_id: GroupId) -> GroupAltered:
-        """Have a group that is paused, or parked after a failure, delivered. Returns its row."""
+        """Resumes a group that is paused, or parked after a failure. Returns its row."""
         return await self._row(GroupAltered, m.GroupAlter, queue, encoded(group_id), "resume")
 
     async def skip_group(self, queue: str, group_id: GroupId, number: int = 0) -> GroupAltered:
-        """Give up what is due of a group: it becomes a dead letter. Returns the group's row.
+        """Skips the message of a group that is due, and returns the group's row.
 
-        Where what is due is missing, the lowest number that is there is due then. With *number*
-        all below it are given up.
+        The message becomes a dead letter. If it is missing, the group continues with the lowest
+        number that is on the queue.
+
+        Args:
+            queue: The name of the queue.
+            group_id: The id of the group.
+            number: Skip all messages below this number. 0 skips only the message that is due.
 
         Raises:
-            RequestError: GROUP_IN_USE, one of these is leased. VALUE_INVALID, *number* is not
-                ahead, or lies beyond the end of the group.
+            RequestError: GROUP_IN_USE, one of the messages is leased; VALUE_INVALID, *number* was
+                passed already, or is beyond the end of the group.
         """
         return await self._row(GroupAltered, m.GroupAlter, queue, encoded(group_id), "skip", number)
 
     async def reassign_group(
         self, queue: str, group_id: GroupId, connection: int = 0
     ) -> GroupAltered:
-        """Take a group from its consumer, once what that was handed is settled.
+        """Assigns a group to another consumer, and returns the group's row.
 
-        Another one has it then, or one of *connection*. Returns the group's row.
+        The group moves once its present consumer has settled the messages that it leased.
+
+        Args:
+            queue: The name of the queue.
+            group_id: The id of the group.
+            connection: The connection whose consumer gets the group. 0 is any connection.
 
         Raises:
-            RequestError: GROUP_NO_READER, there is no other, or none of that connection.
+            RequestError: GROUP_NO_READER, no other consumer exists, or none on that connection.
         """
         return await self._row(
             GroupAltered, m.GroupAlter, queue, encoded(group_id), "reassign", 0, connection
         )
 
     async def close_group(self, queue: str, group_id: GroupId) -> GroupAltered:
-        """End a group with the highest number that is there. Returns its row.
+        """Ends a group with the highest number that is on the queue. Returns its row.
 
         Raises:
             RequestError: GROUP_UNKNOWN.

@@ -1,10 +1,10 @@
-"""History for asyncio: what happened to messages, and cursors that keep it until it is exported.
+"""History, for asyncio: records of what happened to messages, and the cursors of exports.
 
     async for row in queue_manager.admin.history():
         for section in row.sections:
             ...
 
-manager_rows.py has what is returned.
+manager_rows.py defines the results of these methods.
 """
 
 from collections.abc import AsyncGenerator
@@ -17,7 +17,7 @@ from qmgr_protocol import messages as m
 
 
 class HistoryRow(NamedTuple):
-    """A row of history; ``data`` is what is stored."""
+    """A row of history. ``data`` is its stored form."""
 
     seq: int
     turn: int
@@ -26,17 +26,19 @@ class HistoryRow(NamedTuple):
 
 
 class History(Asker):
-    """What a queue manager does with history."""
+    """The requests of operators about history."""
 
     async def history(self, after: int = 0, until: int = 0) -> AsyncGenerator[HistoryRow, None]:
-        """Yield the rows of history behind *after*, up to *until*, or to what there is now.
+        """Yields rows of history in order.
 
         Args:
-            after: 0 begins with the oldest that is there.
+            after: Start after the row of this number. 0 starts with the oldest row.
+            until: Stop with the row of this number. 0 stops with the latest row.
 
         Raises:
-            RequestError: HISTORY_DROPPED, HISTORY_AHEAD.
-            HistoryMalformed: a row that this version cannot read.
+            RequestError: HISTORY_DROPPED, the rows were deleted; HISTORY_AHEAD, they do not exist
+                yet.
+            HistoryMalformed: This version cannot read a row.
         """
         after = after or (await self.history_show())["first"] - 1
         while True:
@@ -51,19 +53,27 @@ class History(Asker):
     async def history_read(
         self, after: int = 0, until: int = 0, bytes_max: int = 2**20
     ) -> HistoryPage:
-        """Return stored rows behind *after* up to *until* (0: all): one, or within *bytes_max*.
+        """Returns a page of stored rows, from *after* to *until*.
+
+        Args:
+            after: Start after the row of this number.
+            until: Stop with the row of this number. 0 means unlimited.
+            bytes_max: The most bytes to return, unless a single row is longer.
 
         Raises:
-            RequestError: HISTORY_DROPPED, HISTORY_AHEAD.
+            RequestError: HISTORY_DROPPED, the rows were deleted; HISTORY_AHEAD, they do not exist
+                yet.
         """
         return await self._row(HistoryPage, m.HistoryRead, after, until, bytes_max)
 
     async def history_show(self) -> HistoryShown:
-        """Return where the journal stands, and its cursors."""
+        """Returns the range of rows in the journal, and its cursors."""
         return await self._row(HistoryShown, m.HistoryShow)
 
     async def cursor_commit(self, cursor: str, position: int) -> CursorRow:
-        """Say that an export has all rows up to *position*; makes the cursor if there is none.
+        """Moves the cursor of an export to *position*. Creates the cursor if it does not exist.
+
+        The queue manager may delete rows once all cursors have passed them.
 
         Raises:
             RequestError: HISTORY_DROPPED, HISTORY_AHEAD, CURSORS_EXHAUSTED, VALUE_INVALID.
@@ -71,7 +81,7 @@ class History(Asker):
         return await self._row(CursorRow, m.CursorCommit, cursor, position)
 
     async def cursor_delete(self, cursor: str) -> None:
-        """Forget a cursor: nothing is kept for it any more.
+        """Deletes a cursor. The queue manager no longer keeps rows for it.
 
         Raises:
             RequestError: CURSOR_UNKNOWN.

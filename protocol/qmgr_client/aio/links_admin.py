@@ -1,4 +1,4 @@
-"""What operators ask about links, for asyncio."""
+"""Administration of links, for asyncio."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 
 
 class LinksAdmin(Asker):
-    """What an operator asks about links."""
+    """The requests of operators about links."""
 
     async def link_create(
         self,
@@ -25,23 +25,29 @@ class LinksAdmin(Asker):
         routes: Sequence[str] = (),
         transit: bool = False,
     ) -> LinkRow:
-        """Define a link to the queue manager of that name, and start it unless *stopped*.
+        """Creates a link to another queue manager, starts it, and returns its row.
 
         Args:
-            link: the name of the queue manager there.
-            addresses: at most 16 of host:port or unix:/path; each dial tries the next. None, where
-                the queue manager there dials, and fetches.
-            stopped: whether it is not to be started yet.
-            connections: over how many its messages go at a time, 1 to 16.
-            ordered: whether a message that overtook another is stored behind it only.
-            fetch: whether to ask, over the connections that it dials, for what waits there.
-            routes: further queue managers that lie behind that one; "*" for all others.
-            transit: whether what other links bring here may go on over this one.
+            link: The name of the other queue manager.
+            addresses: Up to 16 addresses, ``host:port`` or ``unix:/path``. Each connection attempt
+                tries the next one. Leave the list empty if the other queue manager connects to
+                this one and fetches its messages.
+            stopped: Whether to create the link without starting it.
+            connections: How many connections transfer messages at the same time, 1 to 16.
+            ordered: Whether the other queue manager stores messages in order, if one overtakes
+                another on the way.
+            fetch: Whether to fetch messages that wait at the other queue manager, over the
+                connections of this link.
+            routes: Further queue managers that this link leads to. ``"*"`` is all others.
+            transit: Whether messages that arrive on other links may be forwarded over this link.
+
+        Raises:
+            RequestError: LINK_EXISTS, NAME_INVALID, VALUE_INVALID, LINKS_EXHAUSTED.
         """
-        given: dict[str, Any] = {"connections": connections} if connections != 1 else {}
+        attributes: dict[str, Any] = {"connections": connections} if connections != 1 else {}
         flags = {"stopped": stopped, "ordered": ordered, "fetch": fetch, "transit": transit}
-        given |= {"routes": _listed(routes)} if routes else {}
-        attributes = given | {key: True for key, is_so in flags.items() if is_so}
+        attributes |= {"routes": _listed(routes)} if routes else {}
+        attributes |= {key: True for key, is_set in flags.items() if is_set}
         return await self._row(
             LinkRow, m.LinkCreate, link, {"addresses": _listed(addresses)} | attributes
         )
@@ -57,12 +63,20 @@ class LinksAdmin(Asker):
         routes: Sequence[str] | None = None,
         transit: bool | None = None,
     ) -> LinkAltered:
-        """Give a link other attributes for good; what waits on it stays, and goes on so.
+        """Changes attributes of a link permanently. Pending messages stay on the link.
 
-        One that is not stopped dials anew at once. Return the row, with "changed" as of a queue.
+        A link that is not stopped connects again at once. None keeps the value of an attribute.
+        The attributes are those of :meth:`link_create`.
+
+        Returns:
+            The row of the link. Its ``changed`` maps each attribute that changed to
+            [before, after].
+
+        Raises:
+            RequestError: LINK_UNKNOWN, VALUE_INVALID.
         """
         listed = None if addresses is None else _listed(addresses)
-        given = {
+        attributes = {
             "addresses": listed,
             "connections": connections,
             "ordered": ordered,
@@ -70,63 +84,84 @@ class LinksAdmin(Asker):
             "routes": None if routes is None else _listed(routes),
             "transit": transit,
         }
-        changes = {key: value for key, value in given.items() if value is not None}
+        changes = {key: value for key, value in attributes.items() if value is not None}
         return await self._row(LinkAltered, m.LinkAlter, link, changes)
 
     async def link_delete(self, link: str, *, purge: bool = False) -> Removed:
-        """Delete a link, with *purge* also one with messages waiting; tells how many.
+        """Deletes a link.
 
-        Also forgets which store the queue manager of that name has, unless it may open links here.
+        The queue manager also forgets the store id of the peer, unless the peer may open links to
+        this queue manager.
+
+        Args:
+            link: The name of the link.
+            purge: Whether to delete the link even if messages are pending on it.
+
+        Returns:
+            The number of deleted messages, in ``messages``. None if the answer was lost with a
+            connection.
+
+        Raises:
+            RequestError: LINK_UNKNOWN; LINK_NOT_EMPTY, messages are pending and *purge* is false.
         """
         return await self._row(Removed, m.LinkDelete, link, purge)
 
     async def link_list(self) -> LinkList:
-        """Return the rows of "links", and of the "inbound" ones that lead here.
+        """Returns the rows of all links.
 
-        Also who is "allowed" to open links to here, and who was "refused" since the start.
+        Returns:
+            ``links`` has the links of this queue manager, ``inbound`` those of others to it.
+            ``allowed`` has the queue managers that may open links to this one, ``refused`` those
+            that were refused since the start.
         """
         return await self._row(LinkList, m.LinkList)
 
     async def link_show(self, link: str) -> LinkRow:
-        """Return a link's row."""
+        """Returns the row of a link."""
         return await self._row(LinkRow, m.LinkShow, link)
 
     async def link_start(self, link: str, *, accept: bool = False) -> LinkRow:
-        """Start a link that is stopped or was refused.
+        """Starts a link that is stopped or was refused, and returns its row.
 
-        With *accept* a refused link takes its peer as that is now, another store or a restored one:
-        what is held here goes there as a new stream. What the peer had of it already is doubled.
+        Args:
+            link: The name of the link.
+            accept: Whether a refused link accepts the present store of its peer, which is another
+                store or was restored. Pending messages are sent as a new stream. Messages that the
+                peer has already received are duplicated.
         """
         return await self._row(LinkRow, m.LinkStart, link, accept)
 
     async def link_stop(self, link: str) -> LinkRow:
-        """Stop a link until it is started again."""
+        """Stops a link until it is started again. Returns its row."""
         return await self._row(LinkRow, m.LinkStop, link)
 
     async def link_allow(self, manager: str, store_id: bytes = b"") -> AllowedRow:
-        """Lets a queue manager open links to this one; returns its row.
+        """Allows a queue manager to open links to this one, and returns its row.
 
         Args:
-            manager: the name of the queue manager that dials.
-            store_id: the only store accepted under that name, 16 bytes; empty: the one pinned
-                already, or the first that comes.
+            manager: The name of the other queue manager.
+            store_id: The only store id that is accepted for that name, 16 bytes. Empty accepts the
+                store id that is known already, or the first one that connects.
 
         Raises:
-            RequestError: PEER_WRONG, it is this queue manager; LINKS_EXHAUSTED.
+            RequestError: PEER_WRONG, *manager* is this queue manager; LINKS_EXHAUSTED.
         """
         return await self._row(AllowedRow, m.LinkAllow, manager, store_id)
 
     async def link_disallow(self, manager: str) -> Disallowed:
-        """Ends that a queue manager may open links; returns how many closed, and ``link.inbound``.
+        """Forbids a queue manager to open links to this one.
+
+        Returns:
+            The number of connections that were closed, and the state of its inbound link.
 
         Raises:
-            RequestError: LINK_UNKNOWN, it may not.
+            RequestError: LINK_UNKNOWN, the queue manager was not allowed to.
         """
         return await self._row(Disallowed, m.LinkDisallow, manager)
 
 
 def _listed(addresses: Sequence[str]) -> list[str]:
-    """Return *addresses* as a list; a text is one too, of letters, and would be taken for that."""
+    """Returns *addresses* as a list. Refuses a str, which would pass as a list of letters."""
     if isinstance(addresses, str):
         text = f"addresses are a list: write [{addresses!r}], not {addresses!r}"
         raise RequestError(ErrorCode.VALUE_INVALID, text)

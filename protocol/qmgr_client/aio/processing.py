@@ -1,19 +1,19 @@
-"""The work on one message, for asyncio: how its block ends decides what becomes of the message.
+"""The work on one message, for asyncio. The end of its block settles the message.
 
-block ends                                     message
+end of the block                               message
 without an exception                           acknowledged
-by an Exception                                released as failed: the type is its reason
-cancelled, or by KeyboardInterrupt and so on   returned: that counts as no failure
-after it was settled inside                    left as that settled it
+with an Exception                              released as failed, with the type as its reason
+cancellation, KeyboardInterrupt, SystemExit    returned, without counting a failure
+after the block has settled the message        left as it is
 """
 
 from contextlib import suppress
 from types import TracebackType
 
 from qmgr_client.aio.session import Session
+from qmgr_client.failure_reason import failure_reason
 from qmgr_client.message import Message
 from qmgr_client.sansio.settles import Terms
-from qmgr_client.why import why
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RequestError
 
@@ -21,10 +21,9 @@ AT_ONCE = Terms(delay_ms=0)
 
 
 class Processing:
-    """The work on a message, for ``async with``, which settles it.
+    """The work on a message, for ``async with``. The end of the block settles the message.
 
-    Invariant: while its block runs and nothing inside has settled the message, its lease is in
-    ``session.processing``.
+    Invariant: ``session.processing`` has the lease while the block runs and has not settled it.
     """
 
     def __init__(self, session: Session, message: Message) -> None:
@@ -50,21 +49,21 @@ class Processing:
         elif isinstance(error, Exception):
             await self._release(error)
         else:
-            # It does not wait for the answer: a cancelled task must end promptly.
+            # Do not wait for the answer: a cancelled task must end promptly.
             with suppress(RequestError):
                 self._session.settle(self._message, m.RETURN, AT_ONCE)
 
     async def _release(self, error: Exception) -> None:
-        terms = Terms(m.DELAY_OF_QUEUE, 0, *why(error))
+        terms = Terms(m.DELAY_OF_QUEUE, 0, *failure_reason(error))
         try:
             await self._session.settle(self._message, m.RELEASE, terms)
-        except RequestError as refused:  # The caller's own error matters more.
+        except RequestError as refused:  # The error of the block takes precedence.
             error.add_note(f"the message could not be released: {refused}")
 
     def take_over(self, message: Message) -> bool:
-        """Settle *message* in the end: the same one, delivered again while it is worked on.
+        """Settles *message* in the end, a redelivery of the message that the block works on.
 
-        Returns False where it was settled inside: then it is to be worked on once more.
+        Returns False if the block has settled its message. Then *message* is to be processed.
         """
         lease, processing = self._message.lease_key, self._session.processing
         if lease not in processing:

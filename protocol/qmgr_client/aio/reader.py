@@ -1,4 +1,4 @@
-"""A reader for asyncio: gets groups one behind the other, each in the order of its numbers.
+"""A reader of groups, for asyncio. It gets one group after another, each in order.
 
 async with queue_manager.reader("ORDERS") as reader:
     while (message := await reader.get(wait_ms=1_000)) is not None:
@@ -27,9 +27,9 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 class GroupReader:
     """Gets messages in logical order from a queue, for ``async with``.
 
-    A message of no group is a group of one. The group that it is in is nobody else's until its last
-    message, or :meth:`close`. A lost connection ends that: then what is left of the group is
-    offered again, to whoever asks first. One call at a time is under way, others wait for it.
+    A message without a group is a group of one. No other reader or consumer gets messages of the
+    current group until its last message, or until :meth:`close`. If the connection is lost, the
+    rest of the group is available to any reader. Concurrent calls wait for each other.
     """
 
     def __init__(
@@ -42,19 +42,19 @@ class GroupReader:
         self._lease_ms = lease_ms
         self._state = GroupGetState()
         self._turn = asyncio.Lock()
-        self._connection = session.over  # It is another one on each.
-        self._is_known = False  # to the queue manager, perhaps
+        self._connection = session.over  # a new object for each connection
+        self._is_known = False  # to the queue manager, possibly
         self._is_closed = False
 
     @property
     def current(self) -> Group | None:
-        """The group that has not ended, and the number got last; None between groups."""
-        self._look()
+        """The current group, with the number that was got last. None between groups."""
+        self._notice_loss()
         return self._state.current
 
     @property
     def warning(self) -> ErrorCode | None:
-        """What the last call did that leaves a group, or reads it in another way than before."""
+        """The inconsistency that the last call caused in a group, or None."""
         return self._state.warning
 
     async def get(
@@ -64,26 +64,28 @@ class GroupReader:
         all_available: bool | None = None,
         **selection: Unpack[SelectionOrUid],
     ) -> Message | None:
-        """Return the next message of the group, or the first of another one, under lease.
-
-        None where none comes within *wait_ms*: the reader stays where it is.
+        """Leases the next message of the current group, or the first of a new group.
 
         Args:
-            unit: the unit of work whose commit removes it.
-            all_available: whether only a group is begun of which all is there; None is as the
-                reader was made.
-            selection: of the message that a group begins with: where, correlation_id, group_id or
-                uid.
+            wait_ms: How long to wait for a message.
+            unit: The unit of work whose commit deletes the message.
+            all_available: Whether to start a group only when all of its messages are on the queue.
+                None uses the setting of the reader.
+            selection: Selects the first message of a group: at most one of ``where``,
+                ``correlation_id``, ``group_id`` and ``uid``.
+
+        Returns:
+            The message, or None if none arrives within *wait_ms*. The reader then keeps its place.
 
         Raises:
-            RequestError: INCONSISTENT_UNIT; MATCH_INCONSISTENT: inside a group, and its next
-                message is not what is selected.
-            MessageDamaged: it cannot be read.
+            RequestError: INCONSISTENT_UNIT, the group was read with a unit of work before, or
+                without; MATCH_INCONSISTENT, the next message of the group does not match.
+            MessageDamaged: The record of the message cannot be read.
         """
         everything = self._all_available if all_available is None else all_available
         wanted = chosen(**selection)
         async with self._turn:
-            self._look()
+            self._notice_loss()
             self._state.logical(None if unit is None else unit.core_unit)
             groups = m.LOGICAL, everything, 0, self._number
             return await self._get(wait_ms, unit, wanted, groups)
@@ -96,16 +98,25 @@ class GroupReader:
         all_available: bool = False,
         **selection: Unpack[SelectionOrUid],
     ) -> Message | None:
-        """Return a message by selection alone, under lease; the reader is behind it then.
+        """Leases a message that matches *selection*, in any group. The reader continues after it.
 
-        With *group_id* and *number* that one of the group: so a group is resumed. *all_available*
-        counts for each message: of a group all of which is there the first one. ``warning`` says
-        where that leaves a group (INCOMPLETE_GROUP), or reads on in another way than before
-        (INCONSISTENT_UNIT).
+        Use it with ``group_id`` and *number* to resume a group. If the message leaves the current
+        group incomplete, ``warning`` is INCOMPLETE_GROUP. If it continues the group with a unit of
+        work, but earlier messages had none, or the reverse, it is INCONSISTENT_UNIT.
+
+        Args:
+            wait_ms: How long to wait for a message.
+            unit: The unit of work whose commit deletes the message.
+            number: The number of the message in its group. 0 is any number.
+            all_available: Whether to get only messages of complete groups.
+            selection: At most one of ``where``, ``correlation_id``, ``group_id`` and ``uid``.
+
+        Returns:
+            The message, or None if none arrives within *wait_ms*.
         """
         wanted = chosen(**selection)
         async with self._turn:
-            self._look()
+            self._notice_loss()
             self._state.physical()
             return await self._get(
                 wait_ms, unit, wanted, (m.PHYSICAL, all_available, number, self._number)
@@ -126,7 +137,7 @@ class GroupReader:
         found = await get_many(
             self._session, self._queue, 1, wait_ms, self._lease_ms, wanted, core, groups
         )
-        self._look()
+        self._notice_loss()
         if not found:
             return None
         (message,) = found
@@ -136,21 +147,21 @@ class GroupReader:
         return message
 
     async def _join(self, unit: UnitOfWork, message: Message) -> None:
-        """Have *unit* remove the message; give it back where that is refused."""
+        """Acknowledges the message in *unit*. Returns it unread if that is refused."""
         try:
             await unit.ack(message)
         except BaseException:
             give_back(self._session, [message])
             raise
 
-    def _look(self) -> None:
-        """Take note of a connection that was lost: the queue manager knows no place any more."""
+    def _notice_loss(self) -> None:
+        """Forgets the place of the reader if its connection was lost."""
         if self._session.over is not self._connection:
             self._connection = self._session.over
             self._state.lost()
 
     async def close(self) -> None:
-        """End it: the group that it is in is offered to others. What was got stays leased."""
+        """Closes the reader. Others may get the rest of its group. Its messages stay leased."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -172,5 +183,5 @@ class GroupReader:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        with suppress(ConnectionEnded):  # And the reader with it.
+        with suppress(ConnectionEnded):  # The reader ended with the connection.
             await self.close()

@@ -1,13 +1,13 @@
-"""Requests and replies for asyncio: a message that is answered with another one.
+"""Requests and replies, for asyncio: a message that is answered with another message.
 
     asking    request ──put, reply_to=/replies/4f2a..., correlation id──▶ queue
                  ▲                                                          │ consume
                  └──────── subscription to /replies/4f2a... ◀── publish ── reply
 
-1. The reply address is a topic that nobody else knows, with a subscription that is not durable. A
-   client has one, made at its first request and shared by all.
-2. A reply finds its request by the correlation id. One that comes late, or twice, is dropped.
-3. If the connection is lost, the subscription is made again; a reply in between is lost.
+1. The reply address is a random topic, with a subscription that is not durable. A client creates
+   it at its first request, and uses it for all requests.
+2. A reply is matched to its request by the correlation id. Late and repeated replies are dropped.
+3. If the connection is lost, the client subscribes again. Replies in between are lost.
 """
 
 import asyncio
@@ -17,21 +17,23 @@ from typing import Unpack
 
 from qmgr_client.aio.session import Session
 from qmgr_client.aio.subscription import Subscription
+from qmgr_client.aio.topics import Topics
 from qmgr_client.duration import Duration, in_ms
 from qmgr_client.errors import ConnectionEnded, MessageDamaged, RequestTimeout
 from qmgr_client.message import Message, check_is_message
-from qmgr_client.outgoing import Outgoing, PutOptions, PutResult, outgoing_of
+from qmgr_client.outgoing import PutOptions, PutResult, outgoing_of
+from qmgr_client.sansio.core import ClientCore
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.topic import MARK
 
-TOPICS = "replies/"  # below which each client has its own
+TOPICS = "replies/"  # Each client has its own topic below it.
 ID_BYTES = 16
 TIMEOUT_MS = 5_000
 
 
-class ReplyAddress:
-    """Where replies come to.
+class _ReplyAddress:
+    """The subscription that receives replies.
 
     Invariant: ``_waiting`` has each request that waits for its reply, by correlation id.
     """
@@ -45,11 +47,11 @@ class ReplyAddress:
 
     @property
     def has_ended(self) -> bool:
-        """Whether no reply comes any more."""
+        """Whether the subscription has ended."""
         return self._reading is not None and self._reading.done()
 
     async def open(self) -> None:
-        """Subscribe, unless it has been done.
+        """Subscribes, unless that is done already.
 
         Raises:
             RequestError: SUBSCRIPTIONS_EXHAUSTED, STORE_FULL.
@@ -59,16 +61,16 @@ class ReplyAddress:
             self._reading = asyncio.create_task(self._read())
 
     def wait_for(self, correlation_id: bytes) -> "asyncio.Future[Message]":
-        """Return the future of the reply with that id; :meth:`forget` it in the end."""
+        """Returns the future of the reply with this id. Call :meth:`forget` in the end."""
         future = self._waiting[correlation_id] = asyncio.get_running_loop().create_future()
         return future
 
     def forget(self, correlation_id: bytes) -> None:
-        """Wait no more for the reply with that id."""
+        """Stops waiting for the reply with this id."""
         self._waiting.pop(correlation_id, None)
 
     async def close(self) -> None:
-        """Return when it has ended, as it does with the client."""
+        """Ends the subscription."""
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.wait([self._reading])
@@ -88,7 +90,7 @@ class ReplyAddress:
                     future.set_exception(error)
 
     async def _next(self) -> Message | None:
-        """Return the next reply, acknowledged; None where the client is closed."""
+        """Returns the next reply, acknowledged, or None if the client is closed."""
         while True:
             try:
                 message = await anext(self._subscription, None)
@@ -100,17 +102,16 @@ class ReplyAddress:
             return message
 
     def _acknowledge(self, message: Message) -> None:
-        with suppress(RequestError):  # Then it comes again, and finds nobody.
+        with suppress(RequestError):  # It is delivered again, and dropped.
             self._session.settle(message, m.ACK)
 
 
-class Replies:
-    """What a queue manager does for those who ask and those who answer."""
+class Replies(Topics):
+    """Sends requests and waits for replies."""
 
-    _session: Session
-
-    def __init__(self) -> None:
-        self._reply_address: ReplyAddress | None = None
+    def __init__(self, core: ClientCore) -> None:
+        super().__init__(core)
+        self._reply_address: _ReplyAddress | None = None
 
     async def request(
         self,
@@ -119,27 +120,28 @@ class Replies:
         timeout_ms: Duration = TIMEOUT_MS,
         **options: Unpack[PutOptions],
     ) -> Message:
-        """Put a message and return the reply to it, which is acknowledged already.
+        """Sends a request and returns its reply, which is acknowledged already.
 
         Args:
-            queue: a queue of this queue manager, or a topic with its "/".
-            body: what is asked.
-            timeout_ms: how long to wait, from 1 on. The request expires then, too, unless
-                *options* has another ``expiry_ms``.
-            options: as of :meth:`QueueManager.put`, but for reply_to and correlation_id.
+            queue: The name of a local queue, or a topic with a leading ``/``.
+            body: The content of the request.
+            timeout_ms: How long to wait for the reply, at least 1. The request expires after the
+                same time, unless *options* has another ``expiry_ms``.
+            options: As in :meth:`put`, except ``reply_to`` and ``correlation_id``.
 
         Raises:
-            RequestTimeout: no reply in time; whether the request was worked on is unknown.
-            RequestError: the put is refused; SUBSCRIPTIONS_EXHAUSTED, there is no room for the
-                reply address; VALUE_INVALID, *queue* is behind a link.
+            RequestTimeout: No reply arrived in time. The request may have been processed.
+            RequestError: The put was refused; SUBSCRIPTIONS_EXHAUSTED, there is no room for the
+                reply address; VALUE_INVALID, *queue* is behind a link, or an argument is invalid.
         """
         wait_ms = in_ms("timeout_ms", timeout_ms)
         _check(wait_ms, options)
         if "@" in queue and not queue.startswith("/"):
             text = (
-                f"{queue} is a queue of another queue manager, whose clients cannot reply to this"
+                f"{queue} is a queue of another queue manager, whose clients cannot reply to this "
+                "client: use put with your own reply_to"
             )
-            raise RequestError(ErrorCode.VALUE_INVALID, f"{text}: put with a reply_to of your own")
+            raise RequestError(ErrorCode.VALUE_INVALID, text)
         options.setdefault("expiry_ms", wait_ms)
         address, correlation_id = self._replies_to(), secrets.token_bytes(ID_BYTES)
         outgoing = outgoing_of("request", body, options)._replace(
@@ -159,26 +161,33 @@ class Replies:
     async def reply(
         self, message: Message, body: bytes, **options: Unpack[PutOptions]
     ) -> PutResult:
-        """Put *body* where the producer of *message* wants its reply; return when it is on disk.
+        """Replies to a request and returns once the reply is on disk.
 
-        It has the correlation id of *message*, and *message* is still to be acknowledged. Of the
-        result, ``subscriptions`` is 0 where a :meth:`request` waits no more.
+        The reply has the correlation id of *message*. Acknowledge *message* yourself.
+
+        Args:
+            message: The request.
+            body: The content of the reply.
+            options: As in :meth:`put`.
+
+        Returns:
+            The result of the put. ``subscriptions`` is 0 if the :meth:`request` no longer waits.
 
         Raises:
-            RequestError: VALUE_INVALID, *message* has no ``reply_to``; or as of a put.
+            RequestError: VALUE_INVALID, *message* has no ``reply_to``; or as in :meth:`put`.
         """
         check_is_message("reply", message)
         if not message.reply_to:
-            text = f"message {message.uid} has no reply_to: its producer wants no reply"
+            text = f"message {message.uid} has no reply_to: its producer expects no reply"
             raise RequestError(ErrorCode.VALUE_INVALID, text)
         options.setdefault("correlation_id", message.correlation_id)
         return await (await self._submit(message.reply_to, outgoing_of("reply", body, options)))
 
-    def _replies_to(self) -> ReplyAddress:
+    def _replies_to(self) -> _ReplyAddress:
         found = self._reply_address
         if found is None or found.has_ended:
             topic = TOPICS + secrets.token_hex(ID_BYTES)
-            found = ReplyAddress(self._session, self.subscribe(topic, retained=False), topic)
+            found = _ReplyAddress(self._session, self.subscribe(topic, retained=False), topic)
             self._reply_address = found
         return found
 
@@ -186,18 +195,11 @@ class Replies:
         if self._reply_address is not None:
             await self._reply_address.close()
 
-    def subscribe(self, topic: str, *, retained: bool = True) -> Subscription:
-        """Return what is published to the topics of a filter; the client says how."""
-        raise NotImplementedError
-
-    async def _submit(self, queue: str, outgoing: Outgoing) -> "asyncio.Future[PutResult]":
-        raise NotImplementedError
-
 
 def _check(timeout_ms: int, options: PutOptions) -> None:
     if timeout_ms < 1:
-        text = f"timeout_ms is {timeout_ms}: at least 1"
+        text = f"timeout_ms is {timeout_ms}: it must be at least 1"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     if options.get("reply_to") or options.get("correlation_id"):
-        text = "a request has a reply_to and a correlation_id of its own: give neither"
+        text = "request sets reply_to and correlation_id itself: leave both out"
         raise RequestError(ErrorCode.VALUE_INVALID, text)

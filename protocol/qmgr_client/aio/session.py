@@ -1,9 +1,9 @@
-"""A client core on the loop: its connection, and those who wait for its results.
+"""A client core on the event loop: its connection, and the futures of its results.
 
     verbs ──▶ core ──flush──▶ Wire ──▶ socket
     futures ◀──dispatch── core ◀────── Wire
 
-Whatever is asked for in one turn of the loop is sent at its end, together.
+All requests of one turn of the loop are sent together, at its end.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, cast
 
-from qmgr_client.aio.ticking import Ticking
+from qmgr_client.aio.timer import Timer
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.message import Message, PutResult
 from qmgr_client.sansio import events as e
@@ -23,14 +23,14 @@ from qmgr_client.sansio.units import Unit
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import Uid
 
-# uvloop's own low-water mark is 16 bytes, which makes for stop and go.
+# The default low-water mark of uvloop is 16 bytes, which pauses too often.
 WRITE_HIGH_BYTES = 1024 * 1024
 WRITE_LOW_BYTES = 256 * 1024
-CLOSE_MAX_MS = 1_000  # for the last bytes of a connection that is closed
+CLOSE_MAX_MS = 1_000  # to send the last bytes of a connection
 
 
 class Wire(asyncio.Protocol):
-    """One connection on the loop. What comes late, from a connection given up, is dropped."""
+    """One connection. Data that arrives late, after the connection was dropped, is ignored."""
 
     def __init__(self, session: "Session") -> None:
         self.transport: asyncio.Transport | None = None
@@ -38,32 +38,32 @@ class Wire(asyncio.Protocol):
         self._session = session
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Starts the connection."""
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
         self._session.connected(self)
 
     def data_received(self, data: bytes) -> None:
-        """Hand over what the queue manager sent."""
+        """Hands data to the session."""
         self._session.received(self, data)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Tell that it is over."""
+        """Reports the end of the connection."""
         self.transport = None
         self._session.lost(self, error)
 
     def pause_writing(self) -> None:
-        """Hold back: the socket is full. What waits meanwhile is sent in fewer, larger frames."""
+        """Pauses sending, as the socket is full. Later puts are sent in fewer, larger frames."""
         self.is_paused = True
 
     def resume_writing(self) -> None:
-        """Go on."""
+        """Resumes sending."""
         self.is_paused = False
         self._session.wake()
 
 
 class Stream:
-    """What a consumer's iterator waits for."""
+    """The news of a consumer, which its iterator waits for."""
 
     __slots__ = ("changed", "error", "has_ended")
 
@@ -74,27 +74,31 @@ class Stream:
 
 
 class Unopened:
-    """What a client has for a session before it is opened."""
+    """The session of a client that has not been opened."""
 
     def __getattr__(self, name: str) -> Any:
-        text = "the client is not open: use it in an async with, or await open()"
+        text = "the client is not open: use it in an async with block, or await open()"
         raise ConnectionEnded(ErrorCode.CANCELLED, text)
 
 
 class Session:
-    """A client core, its connection, and those who wait for its results.
+    """A client core, its connection, and the futures of its results.
 
-    Invariant: each ticket of a put, settle or request that nobody has given up is in ``_futures``,
-    each open consumer in ``_streams``; a flush is scheduled at most once.
+    Invariant: ``_futures`` has the ticket of each put, settle and request that was not abandoned,
+    and ``_streams`` each open consumer. At most one flush is scheduled.
     """
 
     def __init__(self, core: ClientCore) -> None:
         self.core = core
-        self.greeted: asyncio.Future[str] | None = None  # of this dial: "" or why not
+        self.greeted: asyncio.Future[str] | None = (
+            None  # of this attempt: "", or the reason of a refusal
+        )
         self.over: asyncio.Future[None] | None = None  # of this connection
-        self.why = ""  # it was lost
-        self.retry_after_ms = 0  # as the queue manager says
-        self.processing: set[tuple[int, bytes]] = set()  # lease keys that a block is to settle
+        self.loss_reason = ""  # why the last connection was lost
+        self.retry_after_ms = 0  # as the queue manager requests
+        self.processing: set[tuple[int, bytes]] = (
+            set()
+        )  # keys of leases that the end of a block settles
         self._loop = asyncio.get_running_loop()
         self._wire: Wire | None = None
         self._futures: dict[int, asyncio.Future[Any]] = {}
@@ -103,7 +107,7 @@ class Session:
         self._idle: asyncio.Future[None] | None = None
         self._is_closing = False
         self._flush_scheduled = False
-        self.ticking = Ticking(self)
+        self.timer = Timer(self)
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             e.PutDone: self._on_put_done,
             e.Settled: self._on_settled,
@@ -114,24 +118,24 @@ class Session:
             e.ProducerLost: self._on_producer_lost,
             e.Ready: self._on_ready,
             e.Disconnected: self._on_disconnected,
-            e.Failed: self._on_end,
+            e.Failed: self._on_client_failed,
         }
 
     def now_ms(self) -> int:
-        """Return the loop's clock."""
+        """Returns the time of the event loop."""
         return int(self._loop.time() * 1000)
 
-    # For the verbs
+    # Called by the verbs
 
     def put(self, queue: str, record: bytes, uid: Uid | None) -> "asyncio.Future[PutResult]":
-        """Hand a put to the core; the future has its result."""
+        """Hands a put to the core. The future gets its result."""
         self._check_open()
         return self.result(self.core.put(queue, record, uid))
 
     def settle(
         self, message: Message, action: int, terms: Terms = PLAIN, unit: Unit | None = None
     ) -> "asyncio.Future[None]":
-        """Hand a settle to the core; the future has its result."""
+        """Hands a settle to the core. The future gets its result."""
         self._check_open()
         ticket = self.core.settle(message, action, terms, unit)
         if self.processing:
@@ -139,19 +143,19 @@ class Session:
         return self.result(ticket)
 
     def renew(self, message: Message, lease_ms: int) -> "asyncio.Future[None]":
-        """Hand a renewal to the core; the future has its result."""
+        """Hands a renewal to the core. The future gets its result."""
         self._check_open()
         return self.result(self.core.renew(message, lease_ms, self.now_ms()))
 
     def commit(self, unit: Unit) -> "asyncio.Future[PutResult]":
-        """Hand the commit of a unit of work to the core; the future has its result."""
+        """Hands the commit of a unit of work to the core. The future gets its result."""
         self._check_open()
         return self.result(self.core.commit(unit))
 
     def request(
         self, kind: type[Any], *fields: Any, unit: Unit | None = None
     ) -> tuple[int, "asyncio.Future[Any]"]:
-        """Hand a request to the core; return its ticket and the future of its result."""
+        """Hands a request to the core. Returns its ticket and the future of its result."""
         ticket = self.core.request(self.now_ms(), kind, *fields, unit=unit)
         return ticket, self.result(ticket)
 
@@ -160,20 +164,20 @@ class Session:
             raise ConnectionEnded(ErrorCode.CANCELLED, "the client is being closed")
 
     def abandon(self, ticket: int) -> None:
-        """Give up a request."""
+        """Abandons a request."""
         if self._futures.pop(ticket, None) is not None:
             self.core.abandon(ticket)
             self.wake()
 
     def result(self, ticket: int) -> "asyncio.Future[Any]":
-        """Return the future of what the core has given *ticket* for."""
+        """Returns the future of the result of *ticket*."""
         future = self._futures[ticket] = self._loop.create_future()
         if not self._flush_scheduled:
             self.wake()
         return future
 
     async def room(self) -> None:
-        """Return when the core may take in another put, or is done."""
+        """Waits until the core has room for another put, or has ended."""
         while not self.core.can_put and self.core.failed is None:
             future: asyncio.Future[None] = self._loop.create_future()
             self._room.append(future)
@@ -190,7 +194,7 @@ class Session:
         *,
         auto_renew: bool = False,
     ) -> tuple[int, Stream]:
-        """Open a consumer; return its ticket, and what tells its news."""
+        """Opens a consumer. Returns its ticket and the stream of its news."""
         ticket = self.core.consume(
             queue, prefetch, bytes_max, lease_ms, selection, groups, auto_renew=auto_renew
         )
@@ -199,43 +203,43 @@ class Session:
         return ticket, stream
 
     def next_message(self, ticket: int) -> Message | None:
-        """Return the next message that a consumer has, if one has come."""
+        """Returns the next message of a consumer, or None if it has none."""
         if self._is_closing:
-            return None  # It could not be settled any more.
+            return None  # It could no longer be settled.
         message = self.core.next_message(ticket, self.now_ms())
-        if self.core.consumers.has_credit:
+        if self.core.has_credit:
             self.wake()
-        self.ticking.look_soon()
+        self.timer.update()
         return message
 
     def start_next(self, ticket: int) -> bool:
-        """Start the lease of a consumer's next message if it is time; return whether it was sent.
+        """Starts the lease of a consumer's next message if it is time. Returns whether it did.
 
-        A turn of the loop later it has left, also with uvloop.
+        The request has left one turn of the loop later, also with uvloop.
         """
         if self._is_closing or not self.core.start_next(ticket, self.now_ms()):
             return False
         self._write()
-        self.ticking.look_at_started()
+        self.timer.update()
         return True
 
     def cancel(self, ticket: int) -> None:
-        """End a consumer."""
+        """Ends a consumer."""
         self.core.cancel(ticket)
         self.wake()
 
     def forget(self, ticket: int) -> None:
-        """End a consumer whose news nobody wants any more."""
+        """Ends a consumer whose iterator was deleted."""
         if self._streams.pop(ticket, None) is not None:
             self.cancel(ticket)
 
     def forget_soon(self, ticket: int) -> None:
-        """As :meth:`forget`, from any thread, and at any time."""
+        """Calls :meth:`forget`, from any thread, and at any time."""
         with suppress(RuntimeError):  # The loop is closed, and the connection with it.
             self._loop.call_soon_threadsafe(self.forget, ticket)
 
     async def settled_down(self) -> None:
-        """Return when no put and no settle waits for its result; none is taken from now on."""
+        """Waits until all puts and settles have results. New ones are refused from now on."""
         self._is_closing = True
         if self.core.outstanding:
             self._idle = self._loop.create_future()
@@ -244,7 +248,7 @@ class Session:
     # Between core and socket
 
     def wake(self) -> None:
-        """Have what waits sent at the end of this turn of the loop."""
+        """Schedules a flush at the end of this turn of the loop."""
         if not self._flush_scheduled:
             self._flush_scheduled = True
             self._loop.call_soon(self._flush)
@@ -253,7 +257,7 @@ class Session:
         self._flush_scheduled = False
         self._write()
         self._dispatch()
-        self._let_in()
+        self._wake_waiting()
 
     def _write(self) -> None:
         wire = self._wire
@@ -262,8 +266,8 @@ class Session:
         while not wire.is_paused and (data := self.core.data_to_send(self.now_ms())):
             wire.transport.write(data)
 
-    def _let_in(self) -> None:
-        """Wake those who wait for room, about as many as there is room for."""
+    def _wake_waiting(self) -> None:
+        """Wakes callers that wait for room, about as many as there is room for."""
         if self._room and self.core.can_put:
             for _ in range(min(len(self._room), self.core.welcome.put_window_messages)):
                 future = self._room.popleft()
@@ -271,7 +275,7 @@ class Session:
                     future.set_result(None)
 
     def connected(self, wire: Wire) -> None:
-        """Begin on a new connection."""
+        """Starts on a new connection."""
         self._wire = wire
         self.over = self._loop.create_future()
         if self.core.failed is None:
@@ -279,38 +283,41 @@ class Session:
             self._write()
 
     def received(self, wire: Wire, data: bytes) -> None:
-        """Take what the queue manager sent."""
+        """Handles data from the queue manager."""
         if wire is self._wire:
             self.core.receive(data, self.now_ms())
+            self.timer.update()
             self._dispatch()
             self.wake()
 
     def lost(self, wire: Wire, error: Exception | None) -> None:
-        """Take note that the connection is gone."""
+        """Handles the loss of the connection."""
         if wire is not self._wire:
             return
         self._wire = None
-        self.why = self.why or (str(error) if error else "the queue manager closed it")
+        self.loss_reason = self.loss_reason or (
+            str(error) if error else "the queue manager closed it"
+        )
         self.core.connection_lost()
         self._dispatch()
-        self._greet(self.why)
+        self._answer_greeting(self.loss_reason)
         if self.over is not None and not self.over.done():
             self.over.set_result(None)
 
     async def closed(self) -> None:
-        """Return when the connection is closed: in good order, if that does not take long."""
+        """Waits for the orderly end of the connection, up to CLOSE_MAX_MS, then drops it."""
         if self._wire is not None and self.over is not None:
             await asyncio.wait([self.over], timeout=CLOSE_MAX_MS / 1000)
         self.drop()
 
     def drop(self) -> None:
-        """Cut the connection, whatever is under way on it."""
+        """Drops the connection at once."""
         wire = self._wire
         if wire is not None and wire.transport is not None:
             wire.transport.abort()
             self.lost(wire, None)
 
-    # What the core tells
+    # Events of the core
 
     def _dispatch(self) -> None:
         for event in self.core.events():
@@ -335,7 +342,7 @@ class Session:
             future.set_result(None)
         else:
             future.set_exception(event.error)
-            # Who acks and does not look takes it that the message may come again.
+            # A caller that ignores the result accepts that the message may be delivered again.
             future.exception()
 
     def _on_done(self, event: e.RequestDone) -> None:
@@ -356,7 +363,7 @@ class Session:
     def _on_ended(self, event: e.ConsumerEnded) -> None:
         stream = self._streams.get(event.ticket)
         if stream is not None:
-            # Who closes the client has its consumers end as if they were cancelled.
+            # If the application closes the client, its consumers end as if cancelled.
             is_closed = self._is_closing and event.error is self.core.failed
             stream.has_ended, stream.error = True, None if is_closed else event.error
             stream.changed.set()
@@ -366,38 +373,38 @@ class Session:
         self.wake()
 
     def _on_ready(self, event: e.Ready) -> None:
-        self._greet("")
-        self.ticking.start()  # The welcome says how often.
+        self._answer_greeting("")
+        self.timer.update()  # The welcome defines how often heartbeats are due.
 
     def _on_disconnected(self, event: e.Disconnected) -> None:
-        self.why, self.retry_after_ms = event.text, event.retry_after_ms
-        self.drop()  # The queue manager has closed its end, or is not there to fetch a goodbye.
+        self.loss_reason, self.retry_after_ms = event.text, event.retry_after_ms
+        self.drop()  # The queue manager closed its end, or does not answer.
 
-    def _on_end(self, event: e.Failed) -> None:
-        self.why = event.error.text
+    def _on_client_failed(self, event: e.Failed) -> None:
+        self.loss_reason = event.error.text
         self._close_wire()
-        self._greet(event.error.text)
+        self._answer_greeting(event.error.text)
         for future in self._room:
             if not future.done():
                 future.set_result(None)
         self._room.clear()
 
-    def _greet(self, why_not: str) -> None:
+    def _answer_greeting(self, reason: str) -> None:
         if self.greeted is not None and not self.greeted.done():
-            self.greeted.set_result(why_not)
+            self.greeted.set_result(reason)
 
     def _close_wire(self) -> None:
-        self._write()  # A goodbye of ours may wait.
+        self._write()  # A goodbye may wait to be sent.
         if self._wire is not None and self._wire.transport is not None:
             self._wire.transport.close()
 
-    def poll(self) -> None:
-        """Do what time asks for."""
-        self.core.poll(self.now_ms())
+    def tick(self) -> None:
+        """Lets the core do what is due: heartbeats, renewals, and the ends of leases."""
+        self.core.tick(self.now_ms())
         self._dispatch()
         self.wake()
 
     def end(self, code: int, text: str) -> None:
-        """End the client: all that is open fails."""
+        """Ends the client. Everything that is open fails."""
         self.core.end(ConnectionEnded(code, text))
         self._dispatch()

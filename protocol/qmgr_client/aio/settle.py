@@ -1,10 +1,11 @@
-"""How a message that was got ends: acknowledged, released, rejected; or it is kept for longer."""
+"""Settling leased messages, for asyncio."""
 
 import asyncio
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from qmgr_client.aio.session import Session
+from qmgr_client.aio.channel import Channel
+from qmgr_client.aio.processing import Processing
 from qmgr_client.duration import Duration, in_ms
 from qmgr_client.message import Message, check_is_message, checked_messages
 from qmgr_client.outgoing import delay_until
@@ -14,28 +15,33 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import DELAY_MAX_MS
 
 
-class Settling:
-    """What a queue manager does with messages that this client holds."""
-
-    _session: Session
+class Settling(Channel):
+    """Settles leased messages: acknowledges, releases, rejects them, or renews their leases."""
 
     async def ack_soon(self, message: Message) -> "asyncio.Future[None]":
-        """Have a message removed for good; return a future that is done when that is on disk.
+        """Acknowledges a message, and returns a future that is done when that is on disk.
 
-        Waits for nothing: what is leased bounds it.
+        The call does not wait, so many acknowledgements can be in flight.
+
+        Returns:
+            A future with None, or with the RequestError of a refusal.
         """
         return self._settle("ack_soon", message, m.ACK)
 
     async def ack(self, message: Message) -> None:
-        """Remove a message for good.
+        """Acknowledges a message, which deletes it. Returns once that is on disk.
 
         Raises:
-            RequestError: LEASE_LOST, another may have it by now.
+            LeaseLost: The lease has ended, and another consumer may have the message.
         """
         await self._settle("ack", message, m.ACK)
 
     async def ack_many(self, messages: Iterable[Message]) -> list[RequestError | None]:
-        """Remove messages for good; return why not for each that was not."""
+        """Acknowledges several messages, which deletes them.
+
+        Returns:
+            For each message None, or the RequestError with the reason why it was not deleted.
+        """
         found = checked_messages("ack_many", messages)
         futures = [self._session.settle(message, m.ACK) for message in found]
         return [await _refusal(future) for future in futures]
@@ -50,23 +56,26 @@ class Settling:
         reason: str = "",
         text: str = "",
     ) -> None:
-        """Give a message back: it can be had again.
+        """Releases a message: it returns to its original position in the queue.
 
         Args:
-            delay_ms: not before so long, at most ten years; None is as the queue has it for what
-                failed, 0 at once.
-            failed: whether that counts as a failure: after as many as its queue allows it becomes
-                a dead letter.
-            retry_at: the same as *delay_ms* as a time of day, with its time zone.
-            reason, text: why, in a word of at most 64 characters, and for people in at most 1,000;
-                its note has them.
+            message: A leased message.
+            delay_ms: How long the message is not delivered, at most ten years. 0 makes it available
+                at once. None uses the retry delay of the queue.
+            failed: Whether the release counts as a failure. After as many failures as the queue
+                allows, the message becomes a dead letter.
+            retry_at: The time of the next delivery, with a time zone, instead of *delay_ms*.
+            reason: The reason of the failure, a word of at most 64 characters. Operators see it in
+                the note of the message.
+            text: A description of the failure, at most 1,000 characters.
 
         Raises:
-            RequestError: LEASE_LOST, another may have it by now.
+            LeaseLost: The lease has ended, and another consumer may have the message.
+            RequestError: VALUE_INVALID, *delay_ms* and *retry_at* are both set, or out of range.
         """
         if retry_at is not None:
             if delay_ms is not None:
-                text = "delay_ms and retry_at are both given: one says it all"
+                text = "delay_ms and retry_at are both set: set one of them"
                 raise RequestError(ErrorCode.VALUE_INVALID, text)
             delay_ms = min(delay_until(retry_at, datetime.now(UTC), "retry_at"), DELAY_MAX_MS)
         delay_ms = m.DELAY_OF_QUEUE if delay_ms is None else in_ms("delay_ms", delay_ms)
@@ -74,18 +83,47 @@ class Settling:
         await self._settle("release", message, action, Terms(delay_ms, 0, reason, text))
 
     async def reject(self, message: Message, reason: str = "", text: str = "") -> None:
-        """Have a message be a dead letter at once: it would fail again. Otherwise as a release."""
+        """Rejects a message, which would fail again: it becomes a dead letter at once.
+
+        Args:
+            message: A leased message.
+            reason: The reason, a word of at most 64 characters.
+            text: A description, at most 1,000 characters.
+
+        Raises:
+            LeaseLost: The lease has ended, and another consumer may have the message.
+        """
         terms = Terms(reason=reason, text=text)
         await self._settle("reject", message, m.REJECT, terms)
 
     async def renew(self, message: Message, lease_ms: Duration = 0) -> None:
-        """Keep a message for *lease_ms* from now on, at most a day; 0: as long as it was.
+        """Renews the lease of a message: it ends *lease_ms* from now.
+
+        Args:
+            message: A leased message.
+            lease_ms: The length of the lease, at most one day. 0 is its previous length.
 
         Raises:
-            RequestError: LEASE_LOST, another may have it by now.
+            LeaseLost: The lease has ended, and another consumer may have the message.
         """
         check_is_message("renew", message)
         await self._session.renew(message, in_ms("lease_ms", lease_ms))
+
+    def processing(self, message: Message) -> Processing:
+        """Returns a context manager that settles *message*, for ``async with``.
+
+        The end of the block acknowledges the message. An Exception releases it as failed, with the
+        exception's type and text as the reason, and is raised to the caller. A cancellation,
+        KeyboardInterrupt or SystemExit returns the message at once, without counting a failure. If
+        the block itself settles the message, or acknowledges it in a unit of work, its end does
+        nothing.
+
+        Raises:
+            LeaseLost: At the end of the block. Another consumer may have the message, so its work
+                may be done twice.
+        """
+        check_is_message("processing", message)
+        return Processing(self._session, message)
 
     def _settle(
         self, verb: str, message: Message, action: int, terms: Terms = PLAIN

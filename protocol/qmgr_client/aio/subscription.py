@@ -1,4 +1,4 @@
-"""A subscription that is consumed from, for asyncio."""
+"""A subscription, for asyncio: an iterator over publications."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 
 
 class Terms(NamedTuple):
-    """What is subscribed to, and how it is consumed."""
+    """The topic filter, and how publications are consumed."""
 
     topic: str
     subscription: str
@@ -29,25 +29,31 @@ class Terms(NamedTuple):
 
 
 class Subscription:
-    """Publications as they come, for ``async with`` and ``async for``. Several tasks may share one.
+    """An iterator over publications, for ``async with`` and ``async for``.
 
-    Left without ``async with`` or cancel, one that is not durable goes on holding what is published
-    until its connection ends.
-
-    Invariant: ``name`` is that under which it is known to the queue manager, empty before it is
-    opened. One that is not durable has another one after each loss of the connection.
+    It ends with its ``async with`` block, or with :meth:`cancel`. Without either, a subscription
+    that is not durable keeps collecting publications until its connection ends. Several tasks may
+    share a subscription.
     """
 
     def __init__(self, session: Session, ask: Callable[..., Awaitable[Any]], terms: Terms) -> None:
-        self.name = ""
+        self._name = ""
         self._session = session
         self._ask = ask
         self._terms = terms
         self._opening: asyncio.Task[Consumer] | None = None
         self._is_over = False
 
+    @property
+    def name(self) -> str:
+        """The name that the queue manager knows the subscription by; empty before it is opened.
+
+        A subscription that is not durable gets a new name after each loss of the connection.
+        """
+        return self._name
+
     async def open(self) -> None:
-        """Subscribe, unless it has been done.
+        """Subscribes, unless that is done already.
 
         Raises:
             RequestError: TOPIC_INVALID, NAME_INVALID, VALUE_INVALID, SELECTOR_INVALID,
@@ -57,7 +63,7 @@ class Subscription:
         await self._opened()
 
     async def _opened(self) -> Consumer:
-        """Return the consumer. Who gives up waiting for it leaves no subscription without one."""
+        """Returns the consumer. If the wait is cancelled, it is opened all the way."""
         if self._opening is None:
             self._opening = asyncio.ensure_future(self._subscribe())
         opening = self._opening
@@ -74,9 +80,9 @@ class Subscription:
     async def _subscribe(self) -> Consumer:
         terms = self._terms
         row = await self._ask(m.Subscribe, *terms[:5])
-        self.name = row["subscription"]
+        self._name = row["subscription"]
         ticket, stream = self._session.consume(
-            self.name, terms.prefetch, BYTES_MAX, terms.lease_ms, ("", b"", b""), terms.order
+            self._name, terms.prefetch, BYTES_MAX, terms.lease_ms, ("", b"", b""), terms.order
         )
         return Consumer(self._session, ticket, stream)
 
@@ -84,7 +90,14 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Message:
-        """Return the next publication; raises as that of a consumer."""
+        """Waits for the next publication and returns it, leased.
+
+        Raises:
+            StopAsyncIteration: The subscription was cancelled, or the client was closed.
+            MessageDamaged: The record of the publication cannot be read. You may continue with the
+                next one.
+            RequestError: The queue manager ended the subscription, or refused to open it.
+        """
         while not self._is_over:
             consumer = await self._opened()
             opening = self._opening
@@ -94,7 +107,7 @@ class Subscription:
                 is_new = not self._terms.subscription
                 if not is_new or error.code != ErrorCode.SUBSCRIPTION_UNKNOWN:
                     raise
-                if opening is not None:  # It ended with its connection: begin another.
+                if opening is not None:  # It ended with its connection: start another one.
                     self._ended(opening)
         raise StopAsyncIteration
 
@@ -111,7 +124,7 @@ class Subscription:
         await self.cancel()
 
     async def cancel(self) -> None:
-        """Consume no more; one that is not durable ends, too, with what is not acknowledged."""
+        """Ends the iterator. A subscription that is not durable is deleted with its messages."""
         self._is_over = True
         opening, self._opening = self._opening, None
         if opening is None:
@@ -119,12 +132,12 @@ class Subscription:
         try:
             consumer = await asyncio.shield(opening)
         except RequestError:
-            return  # It never came about.
+            return  # It was never opened.
         await consumer.cancel()
         if not self._terms.subscription:
             try:
-                with suppress(ConnectionEnded):  # And it with that.
-                    await self._ask(m.Unsubscribe, self.name)
+                with suppress(ConnectionEnded):  # The subscription ended with it.
+                    await self._ask(m.Unsubscribe, self._name)
             except RequestError as error:
                 if error.code != ErrorCode.SUBSCRIPTION_UNKNOWN:  # Its connection was lost.
                     raise

@@ -1,10 +1,10 @@
-"""A unit of work for asyncio: what is put and acknowledged in it is done together, or not at all.
+"""A unit of work, for asyncio: puts and acknowledgements that take effect together.
 
     async with queue_manager.unit_of_work() as unit:
         order = await unit.get("ORDERS", wait_ms=1_000)
         await unit.put("INVOICES", invoice_of(order))
 
-Leaving the block commits, an exception that leaves it backs out.
+The end of the block commits the unit. An exception that leaves the block backs it out.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ from qmgr_client import destination
 from qmgr_client.aio.get import get_many, give_back, has_result
 from qmgr_client.aio.session import Session
 from qmgr_client.duration import Duration
+from qmgr_client.failure_reason import failure_reason
 from qmgr_client.message import Message, check_is_message, checked_messages
 from qmgr_client.outgoing import Outgoing, PutOptions, PutResult, each_outgoing, encode, outgoing_of
 from qmgr_client.sansio.puts import FRAME_BYTES
 from qmgr_client.sansio.units import Unit
 from qmgr_client.selection import SelectionOrUid, chosen
-from qmgr_client.why import why
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import Uid, own_bytes, too_large_text
@@ -35,10 +35,10 @@ BATCH_BYTES_MAX = 256 * 1024
 class UnitOfWork:
     """Puts and acknowledgements that are committed together, for ``async with``.
 
-    It belongs to one connection. If that is lost before its commit was sent, it is backed out, and
-    every further step raises UNIT_BACKED_OUT. A commit that was sent has its one answer, however
-    often the connection is lost. Steps may be under way at the same time; one that is cancelled may
-    be part of the unit, or not: back out then.
+    A unit belongs to one connection. If the connection is lost before the commit is sent, the unit
+    is backed out, and each further step raises UNIT_BACKED_OUT. Once the commit is sent, it has one
+    result, even if the connection is lost. Steps may run concurrently. If you cancel a step, it may
+    be part of the unit or not: back out the unit.
     """
 
     def __init__(self, session: Session) -> None:
@@ -47,7 +47,7 @@ class UnitOfWork:
 
     async def __aenter__(self) -> "UnitOfWork":
         if self._begun is not None:
-            raise RuntimeError("this unit of work was begun before: make another one")
+            raise RuntimeError("this unit of work was used before: make another one")
         core = self._session.core
         ticket = core.begin_unit()
         future = self._session.result(ticket)
@@ -77,46 +77,55 @@ class UnitOfWork:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the caller has ended it, or it was committed; not whether it was lost."""
+        """Whether the unit was committed or backed out by the caller. Not whether it was lost."""
         unit = self._unit
         return unit.error is not None and unit.error.code == ErrorCode.UNIT_UNKNOWN
 
     @property
     def is_lost(self) -> bool:
-        """Whether its connection was lost before its end."""
+        """Whether the connection was lost before the end of the unit."""
         return self._begun is not None and self._begun.is_lost
 
     @property
     def _unit(self) -> Unit:
         if self._begun is None:
-            text = "the unit of work is not begun: use it in an async with"
+            text = "the unit of work has not begun: use it in a with or async with block"
             raise RequestError(ErrorCode.UNIT_UNKNOWN, text)
         return self._begun
 
     @property
     def core_unit(self) -> Unit:
-        """What the core knows it by."""
+        """The state of the unit in the client core."""
         return self._unit
 
     # Steps
 
     async def put(self, queue: str, body: bytes, **options: Unpack[PutOptions]) -> PutResult:
-        """Put a message in the unit: nobody sees it before the commit.
+        """Puts a message in the unit. It can be got after the commit.
+
+        Args:
+            queue: As in :meth:`QueueManager.put`.
+            body: The content of the message.
+            options: As in :meth:`QueueManager.put`.
 
         Raises:
-            RequestError: it is refused, and not in the unit; the unit goes on. UNIT_BACKED_OUT,
-                UNIT_UNKNOWN: the unit is over.
+            RequestError: UNIT_BACKED_OUT or UNIT_UNKNOWN, the unit has ended. After any other
+                refusal, the message is not part of the unit, and the unit continues.
         """
         (result,) = await self.put_many(queue, [outgoing_of("put", body, options)])
         return result
 
     async def put_many(self, queue: str, items: Iterable[bytes | Outgoing]) -> list[PutResult]:
-        """Put bodies or whole messages; return what became of each, in their order.
+        """Puts several messages in the unit, and returns their results in order.
+
+        Args:
+            queue: As in :meth:`QueueManager.put`.
+            items: Bodies, or :class:`Outgoing` messages with options.
 
         Raises:
-            RequestError: the first refusal. Others of *items* may be in the unit by then: an error
-                that leaves the block backs them out; who goes on commits them. UNIT_BACKED_OUT,
-                UNIT_UNKNOWN: the unit is over.
+            RequestError: The first refusal. Other items may be part of the unit: an error that
+                leaves the block backs them out. If you catch the error and continue, they are
+                committed. UNIT_BACKED_OUT or UNIT_UNKNOWN, the unit has ended.
         """
         self._unit.check()
         destination.check(queue)
@@ -163,7 +172,22 @@ class UnitOfWork:
     async def get(
         self, queue: str, wait_ms: Duration = 0, **selection: Unpack[SelectionOrUid]
     ) -> Message | None:
-        """Return the next message, which the commit removes; None where none comes in *wait_ms*."""
+        """Gets the next message. The commit deletes it.
+
+        Args:
+            queue: The name of a queue or durable subscription.
+            wait_ms: How long to wait for a message, at most 7 days. 0 does not wait.
+            selection: At most one of ``where``, ``correlation_id``, ``group_id`` and ``uid``.
+
+        Returns:
+            The message, or None if none arrives within *wait_ms*.
+
+        Raises:
+            MessageDamaged: The record of the message cannot be read. It is leased, and not part of
+                the unit.
+            RequestError: UNIT_TOO_LARGE or LEASE_LOST, the message is not part of the unit; or for
+                example QUEUE_UNKNOWN.
+        """
         found = await self.get_many(queue, 1, wait_ms, **selection)
         return found[0] if found else None
 
@@ -174,18 +198,29 @@ class UnitOfWork:
         wait_ms: Duration = 0,
         **selection: Unpack[SelectionOrUid],
     ) -> list[Message]:
-        """Return up to *messages_max* messages, which the commit removes, as soon as there is one.
+        """Gets up to *messages_max* messages, as soon as there is one. The commit deletes them.
+
+        Args:
+            queue: The name of a queue or durable subscription.
+            messages_max: The most messages to return, at most 256.
+            wait_ms: How long to wait for the first message, at most 7 days. 0 does not wait.
+            selection: At most one of ``where``, ``correlation_id``, ``group_id`` and ``uid``.
+
+        Returns:
+            The messages, or an empty list if none arrives within *wait_ms*.
 
         Raises:
-            MessageDamaged: one cannot be read, and is leased; none is in the unit.
-            RequestError: UNIT_TOO_LARGE, or LEASE_LOST: none is in the unit.
+            MessageDamaged: The record of one message cannot be read. That message is leased, and
+                none is part of the unit.
+            RequestError: UNIT_TOO_LARGE or LEASE_LOST, no message is part of the unit; or for
+                example QUEUE_UNKNOWN.
         """
         session, unit = self._session, self._unit
         wanted = chosen(**selection)
         found = await get_many(session, queue, messages_max, wait_ms, 0, wanted, unit)
         refused: list[RequestError] = []
-        left: list[Message] = []
-        taken: list[Message] = []
+        outside: list[Message] = []
+        joined: list[Message] = []
         try:
             acks = [session.settle(message, m.ACK, unit=unit) for message in found]
         except RequestError:
@@ -194,48 +229,61 @@ class UnitOfWork:
         for message, ack in zip(found, acks, strict=True):
             try:
                 await ack
-                taken.append(message)
+                joined.append(message)
             except RequestError as error:
                 refused.append(error)
-                left.append(message)
-        give_back(session, left)
-        if refused and not taken:
+                outside.append(message)
+        give_back(session, outside)
+        if refused and not joined:
             raise refused[0]
-        return taken
+        return joined
 
     async def ack(self, message: Message) -> None:
-        """Have the commit remove a message that is under lease, from a consumer say.
+        """Acknowledges a leased message in the unit. The commit deletes it.
+
+        Use it for messages that were not got in the unit, for example those of a consumer.
 
         Raises:
-            RequestError: LEASE_LOST, another may have it by now: it is not in the unit.
+            LeaseLost: The lease has ended, and another consumer may have the message. It is not
+                part of the unit.
         """
         check_is_message("ack", message)
         await self._session.settle(message, m.ACK, unit=self._unit)
 
     async def ack_many(self, messages: Iterable[Message]) -> list[RequestError | None]:
-        """Do so with many; return why not for each that is not in the unit."""
+        """Acknowledges several leased messages in the unit. The commit deletes them.
+
+        Returns:
+            For each message None, or the RequestError with the reason why it is not part of the
+            unit.
+        """
         wanted = checked_messages("ack_many", messages)
         acks = [self._session.settle(message, m.ACK, unit=self._unit) for message in wanted]
         found = await asyncio.gather(*acks, return_exceptions=True)
         return [error if isinstance(error, RequestError) else None for error in found]
 
-    # Its end
+    # End
 
     async def commit(self) -> None:
-        """Have all of it done; return when it is on disk.
+        """Commits the unit and returns once it is on disk.
 
         Raises:
-            RequestError: UNIT_BACKED_OUT, nothing of it is done; STORE_FULL, it can be tried again.
-            UnknownOutcome: the queue manager cannot tell any more.
+            RequestError: UNIT_BACKED_OUT, none of its steps took effect; STORE_FULL, you may commit
+                again.
+            UnknownOutcome: The connection was lost, and the queue manager no longer knows the
+                result.
         """
         await self._session.commit(self._unit)
 
     async def backout(self, reason: str = "", text: str = "") -> None:
-        """Have nothing of it done: what was got comes back. Done already where it was lost.
+        """Backs out the unit: its messages return to their queues, and its puts are dropped.
+
+        Does nothing if the unit was lost with its connection.
 
         Args:
-            reason, text: why, in a word of at most 64 characters, and for people in at most 1,000;
-                kept in the notes of what was got.
+            reason: The reason, a word of at most 64 characters. Operators see it in the notes of
+                the messages that return.
+            text: A description, at most 1,000 characters.
         """
         unit = self._unit
         if unit.error is not None and unit.error.code == ErrorCode.UNIT_BACKED_OUT:
@@ -243,9 +291,9 @@ class UnitOfWork:
         await self._result(self._session.core.back_out(unit, reason, text))
 
     async def _undone(self, error: BaseException) -> None:
-        """Back out, if there is anything to, because of *error*, which matters more than ours."""
+        """Backs out because of *error*, which takes precedence over a refusal of the backout."""
         with suppress(RequestError):
-            await self.backout(*why(error))
+            await self.backout(*failure_reason(error))
 
     async def _result(self, ticket: int) -> Any:
         try:

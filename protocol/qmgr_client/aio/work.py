@@ -1,4 +1,4 @@
-"""Workers for asyncio: functions that are run for each message of a queue.
+"""Workers, for asyncio: functions that run for each message of a queue.
 
     @worker("ORDERS", concurrency=3)
     async def bill(message):
@@ -7,9 +7,9 @@
     async with connect("127.0.0.1:7470") as queue_manager:
         await queue_manager.work(bill)  # until SIGTERM, SIGINT or stop_work()
 
-Each message is settled as by :meth:`Work.processing`. If the connection is lost while a message is
-worked on, it is delivered again to the same client: the function is not run a second time for it,
-but settles it under its new lease.
+The end of the function settles the message, as the end of a ``processing`` block does. If the
+connection is lost while a function runs, its message is delivered again to the same client. The
+function does not run again for this message: its end settles the new lease.
 """
 
 import asyncio
@@ -20,38 +20,41 @@ from contextlib import nullcontext, suppress
 from typing import Any, TypeAlias, Unpack
 
 from qmgr_client.aio.consumer import Consumer
+from qmgr_client.aio.messaging import Messaging
 from qmgr_client.aio.processing import Processing
 from qmgr_client.aio.session import Session
 from qmgr_client.duration import Duration
 from qmgr_client.errors import MessageDamaged
-from qmgr_client.message import Message, check_is_message
+from qmgr_client.failure_reason import failure_reason
+from qmgr_client.message import Message
 from qmgr_client.queue_worker import Worker
+from qmgr_client.sansio.core import ClientCore
 from qmgr_client.sansio.settles import Terms
 from qmgr_client.selection import Selection
 from qmgr_client.stop_signals import first_signal
-from qmgr_client.why import why
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RequestError
 from qmgr_protocol.record import Uid
 
 Running: TypeAlias = Coroutine[Any, Any, object]
-PREFETCH_OF_EACH = 2  # messages for each that may be worked on: one there, one that comes next
+PREFETCH_OF_EACH = 2  # messages for each concurrent run: one to work on, and the next one
 logger = logging.getLogger("qmgr_client")
 
 
 def worker(
     queue: str, concurrency: int = 1, *, lease_ms: Duration = 0, **selection: Unpack[Selection]
 ) -> Callable[[Callable[[Message], Running]], Worker[Running]]:
-    """Make an async function of one message a worker of *queue*, for :meth:`Work.work`.
+    """Makes an async function of one message a worker of *queue*, for :meth:`QueueManager.work`.
 
     Args:
-        queue: whose messages it works on; a subscription, too.
-        concurrency: how many at a time.
-        lease_ms: as of consume.
-        selection: as of consume.
+        queue: The name of the queue or durable subscription.
+        concurrency: How many messages the worker processes at the same time.
+        lease_ms: How long each lease lasts. 0 uses the queue's ``lease_ms``. The client renews the
+            lease while the function runs.
+        selection: At most one of ``where``, ``correlation_id`` and ``group_id``.
 
     Raises:
-        TypeError: the function is not async, or does not take one message.
+        TypeError: The function is not async, or does not take exactly one message.
         ValueError: *concurrency* is below 1.
     """
 
@@ -64,50 +67,33 @@ def worker(
     return decorated
 
 
-class Work:
-    """What a client does with messages for its application: their processing, and workers."""
+class Work(Messaging):
+    """Runs workers."""
 
-    _session: Session
-
-    def __init__(self) -> None:
+    def __init__(self, core: ClientCore) -> None:
+        super().__init__(core)
         self._stops: set[asyncio.Event] = set()
 
-    def processing(self, message: Message) -> Processing:
-        """Return the work on *message*, for ``async with``, whose end settles it.
-
-        Its end acknowledges the message. An Exception releases it as failed, with its type as the
-        reason and its text, and goes on to the caller. Being cancelled, KeyboardInterrupt and
-        SystemExit return it at once, which counts as no failure. What the block settles itself, by
-        ack, release, reject or in a unit of work, stays as it is.
-
-        Raises:
-            RequestError: LEASE_LOST, at the end of the block: another may have the message by now,
-                so what was done may be done twice.
-        """
-        check_is_message("processing", message)
-        return Processing(self._session, message)
-
     async def work(self, *workers: Worker[Running], signals: bool = True) -> None:
-        """Run each worker for the messages of its queue, until it is to stop.
+        """Runs each worker for the messages of its queue, until it is stopped.
 
-        The leases of messages that are worked on are renewed, however long that takes.
+        The end of the function settles the message, as the end of a :meth:`processing` block does.
+        An exception releases the message as failed, and is logged as a warning of the logger
+        ``qmgr_client``. The client renews the leases of messages while a function works on them.
 
-        SIGTERM, SIGINT or :meth:`stop_work` stop it in good order: no message is taken any more,
-        those that are worked on are finished, the others go back, and this returns. So does
-        :meth:`QueueManager.close`, which waits for nothing that is worked on. A second signal does
-        as without this: SIGINT cancels, and what is worked on is returned.
-
-        An exception of a worker releases its message as failed, and is logged as a warning of
-        "qmgr_client", as is an ack that is refused.
+        SIGTERM, SIGINT and :meth:`stop_work` stop the workers gracefully: they finish the messages
+        that they work on, prefetched messages return to their queues, and this method returns.
+        :meth:`QueueManager.close` stops them, too, but does not wait for them. A second signal acts
+        as without workers: SIGINT cancels them, which returns their messages to the queues.
 
         Args:
-            workers: functions with :func:`worker`.
-            signals: False leaves signals alone, for a program that has its own way to stop. They
-                are left alone, too, where this does not run in the main thread.
+            workers: Functions decorated with :func:`worker`.
+            signals: False leaves signals to the program. Outside of the main thread, signals are
+                never handled.
 
         Raises:
-            RequestError: the queue manager ended a consumer; QUEUE_UNKNOWN, say. What is worked on
-                was finished.
+            RequestError: The queue manager ended a consumer, for example with QUEUE_UNKNOWN. The
+                workers have finished the messages that they worked on.
         """
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
         watching = first_signal(lambda: loop.call_soon_threadsafe(stop.set))
@@ -115,7 +101,7 @@ class Work:
             await self.work_until(stop, *workers)
 
     async def work_until(self, stop: asyncio.Event, *workers: Worker[Running]) -> None:
-        """Run *workers* as :meth:`work` does, until *stop* is set, whatever signals come."""
+        """Runs *workers* as :meth:`work` does, until *stop* is set. It does not handle signals."""
         shifts = [_Shift(self._session, self._consumer(each), each) for each in workers]
         tasks = [asyncio.create_task(run) for shift in shifts for run in shift.runs()]
         waiting = asyncio.create_task(stop.wait())
@@ -135,7 +121,7 @@ class Work:
             raise error
 
     def stop_work(self) -> None:
-        """Have :meth:`work` stop in good order, as SIGTERM does. From the loop's own thread."""
+        """Stops :meth:`work` gracefully, as SIGTERM does. Call it on the event loop."""
         for stop in self._stops:
             stop.set()
 
@@ -143,21 +129,9 @@ class Work:
         prefetch = PREFETCH_OF_EACH * each.concurrency
         return self.consume(each.queue, prefetch, each.lease_ms, auto_renew=True, **each.selection)
 
-    def consume(
-        self,
-        queue: str,
-        prefetch: int = 256,
-        lease_ms: Duration = 0,
-        *,
-        auto_renew: bool = False,
-        **selection: Unpack[Selection],
-    ) -> Consumer:
-        """Return an iterator over messages under lease; the client has it."""
-        raise NotImplementedError
-
 
 class _Shift:
-    """A worker at work. ``_in_hand`` has what it works on; a UID is there once."""
+    """A worker that is running. ``_in_hand`` has the messages that it works on, by UID."""
 
     def __init__(self, session: Session, consumer: Consumer, worker: Worker[Running]) -> None:
         self.consumer = consumer
@@ -166,7 +140,7 @@ class _Shift:
         self._in_hand: dict[Uid | None, Processing] = {}
 
     def runs(self) -> list[Coroutine[Any, Any, None]]:
-        """Return what is to run at the same time: each works on one message after the other."""
+        """Returns the coroutines to run concurrently. Each processes one message after another."""
         return [self._run() for _ in range(self._worker.concurrency)]
 
     async def _run(self) -> None:
@@ -187,22 +161,22 @@ class _Shift:
         try:
             async with processing:
                 await self._worker.function(message)
-        except Exception as error:  # The function's, or an ack that was refused.
+        except Exception as error:  # of the function, or a refusal of the ack
             self._log(message, error)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            self._log(message, error)  # Of something that the function waited for.
+            self._log(message, error)  # of a task that the function awaited
         finally:
             if self._in_hand.get(message.uid) is processing:
                 del self._in_hand[message.uid]
 
     async def _reject(self, damaged: MessageDamaged) -> None:
-        """Have a message that cannot be read be a dead letter: it would fail again."""
+        """Rejects a message that cannot be read. It would fail again."""
         self._log(damaged.message, damaged)
-        reason, text = why(damaged)
-        with suppress(RequestError):  # It comes again.
+        reason, text = failure_reason(damaged)
+        with suppress(RequestError):  # It is delivered again.
             await self._session.settle(damaged.message, m.REJECT, Terms(reason=reason, text=text))
 
     def _log(self, message: Message, error: BaseException) -> None:
@@ -217,7 +191,7 @@ class _Shift:
 
 
 async def _cancelled(tasks: "list[asyncio.Task[Any]]") -> None:
-    """Cancel those of *tasks* that are not over, and return when all of them are."""
+    """Cancels *tasks*, and returns when all of them have ended."""
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)

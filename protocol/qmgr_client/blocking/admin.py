@@ -1,28 +1,22 @@
-"""What operators ask of a queue manager, without async: ``client.admin``; see aio_admin."""
+# Generated from qmgr_client/aio/admin.py: do not edit.
+# To update: pytest tests/qmgr_client/blocking/test_generator.py --rewrite
 
-from collections.abc import Iterator, Sequence
+"""Administration of a queue manager, without asyncio: ``queue_manager.admin``.
+
+    queue_manager.admin.queue_create("ORDERS", depth_max=10_000)
+
+attributes.py defines the arguments of these methods, rows.py and manager_rows.py their results.
+"""
+
 from typing import Any, Unpack
 
-from qmgr_client.aio import admin as aio_admin
 from qmgr_client.attributes import QueueAttributes, TemplateAttributes
-from qmgr_client.blocking.bridge import Caller, pages
+from qmgr_client.blocking.groups_admin import GroupsAdmin
 from qmgr_client.blocking.history import History
-from qmgr_client.blocking.topics import TopicsAdmin
-from qmgr_client.groups.group_id import GroupId
-from qmgr_client.manager_rows import (
-    AllowedRow,
-    AsideRow,
-    ConnectionRow,
-    Disallowed,
-    LinkAltered,
-    LinkList,
-    LinkRow,
-    Status,
-)
+from qmgr_client.blocking.links_admin import LinksAdmin
+from qmgr_client.blocking.topics_admin import TopicsAdmin
+from qmgr_client.manager_rows import AsideRow, ConnectionRow, Status
 from qmgr_client.rows import (
-    GroupAltered,
-    GroupRow,
-    GroupShown,
     JobRow,
     QueueAltered,
     QueueEnsured,
@@ -34,46 +28,130 @@ from qmgr_client.rows import (
 )
 
 
-class Admin(History, TopicsAdmin):
-    """What an operator asks of a queue manager."""
-
-    def __init__(self, call: Caller, admin: aio_admin.Admin) -> None:
-        self._call = call
-        self._admin = admin
+class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
+    """The requests of operators, about queues, templates, jobs, links, topics and so on."""
 
     def queue_create(self, queue: str, **attributes: Unpack[QueueAttributes]) -> QueueRow:
-        """Define a queue, or QUEUE@MANAGER behind a link; the same again changes nothing."""
-        return self._call(self._admin.queue_create(queue, **attributes))
+        """Creates a queue and returns its row. Creating the same queue again changes nothing.
+
+        Args:
+            queue: The name of a local queue, or ``QUEUE@MANAGER`` for a queue behind a link.
+            attributes: The attributes of the queue. With ``alias_of``, the queue is an alias.
+
+        Raises:
+            RequestError: QUEUE_EXISTS, the queue exists with other attributes; VALUE_INVALID;
+                LINK_UNKNOWN; QUEUES_EXHAUSTED.
+        """
+        return self._call(self._aio.queue_create(queue, **attributes))
 
     def queue_alter(self, queue: str, **attributes: Unpack[QueueAttributes]) -> QueueAltered:
-        """Change attributes of a queue for good; see aio_admin."""
-        return self._call(self._admin.queue_alter(queue, **attributes))
+        """Changes attributes of a queue permanently. Other attributes keep their values.
+
+        Args:
+            queue: The name of the queue.
+            attributes: The new values. None restores the default, which comes from the template of
+                the queue or from the queue manager.
+
+        Returns:
+            The row of the queue. Its ``changed`` maps each attribute that changed to
+            [before, after].
+
+        Raises:
+            RequestError: QUEUE_UNKNOWN; VALUE_INVALID, a value is out of range, or this kind of
+                queue does not have the attribute. Then no attribute changes.
+        """
+        return self._call(self._aio.queue_alter(queue, **attributes))
 
     def queue_ensure(self, queue: str, **attributes: Unpack[QueueAttributes]) -> QueueEnsured:
-        """Create a queue with these attributes, or alter it if it exists; see aio_admin."""
-        return self._call(self._admin.queue_ensure(queue, **attributes))
+        """Creates a queue with these attributes, or alters the queue if it exists.
+
+        Applications can call it at each start, also several of them at the same time. Attributes
+        that you leave out keep their values.
+
+        Returns:
+            The row of the queue, with ``created`` and, as in :meth:`queue_alter`, ``changed``.
+
+        Raises:
+            RequestError: VALUE_INVALID, LINK_UNKNOWN, QUEUES_EXHAUSTED.
+        """
+        return self._call(self._aio.queue_ensure(queue, **attributes))
 
     def queue_delete(self, queue: str, *, purge: bool = False) -> Removed:
-        """Delete a queue, with *purge* also one that holds messages; tells how many."""
-        return self._call(self._admin.queue_delete(queue, purge=purge))
+        """Deletes a queue.
+
+        Args:
+            queue: The name of the queue.
+            purge: Whether to delete the queue even if it holds messages.
+
+        Returns:
+            The number of deleted messages, in ``messages``. None if the answer was lost with a
+            connection.
+
+        Raises:
+            RequestError: QUEUE_NOT_EMPTY, the queue holds messages and *purge* is false;
+                QUEUE_UNKNOWN; QUEUE_IS_SYSTEM.
+        """
+        return self._call(self._aio.queue_delete(queue, purge=purge))
 
     def queue_list(self) -> list[QueueRow]:
-        """Return the rows of all queues, in order of name."""
-        return self._call(self._admin.queue_list())
+        """Returns the rows of all queues, in the order of their names."""
+        return self._call(self._aio.queue_list())
 
     def queue_show(self, queue: str, origins_after: str = "") -> QueueRow:
-        """Return a queue's row, with a page of its origins; see aio_admin."""
-        return self._call(self._admin.queue_show(queue, origins_after))
+        """Returns the row of a queue, with a page of its origins.
+
+        Args:
+            queue: The name of the queue.
+            origins_after: Where the page of origins starts: the ``origins_next`` of the page
+                before, or empty for the first page.
+
+        Raises:
+            RequestError: QUEUE_UNKNOWN.
+        """
+        return self._call(self._aio.queue_show(queue, origins_after))
 
     def browse_arrivals(
-        self, queue: str, after: int = 0, messages_max: int = 1_000, bytes_max: int = 2**20
+        self, queue: str, after: int = 0, messages_max: int = 1000, bytes_max: int = 2**20
     ) -> dict[str, Any]:
-        """Return a page of a queue in the order of arrival, behind one; see aio_admin."""
-        return self._call(self._admin.browse_arrivals(queue, after, messages_max, bytes_max))
+        """Returns a page of a queue in the order of arrival, including delayed messages.
+
+        Use it to read a queue in several steps: each message that is still on the queue is returned
+        once. Nothing is leased.
+
+        Args:
+            queue: The name of the queue.
+            after: Return messages that arrived after this number. To return only messages that
+                arrive from now on, use the ``arrived`` of the queue's row.
+            messages_max: The most messages to return.
+            bytes_max: The most bytes to return.
+
+        Returns:
+            ``items``, encoded as in deliveries, and ``next``, where the next page starts, or None
+            after the last page.
+
+        Raises:
+            RequestError: QUEUE_UNKNOWN, QUEUE_IS_REMOTE.
+        """
+        return self._call(self._aio.browse_arrivals(queue, after, messages_max, bytes_max))
 
     def queue_purge(self, queue: str, where: str = "", messages_max: int = 0) -> Removed:
-        """Remove what is on a queue now and not leased; tells how many messages that were."""
-        return self._call(self._admin.queue_purge(queue, where, messages_max))
+        """Deletes the messages that are on a queue now and not leased.
+
+        A job deletes them. The call returns when the job has ended.
+
+        Args:
+            queue: The name of the queue.
+            where: A selector. Only messages that match it are deleted.
+            messages_max: The most messages to delete. 0 means unlimited.
+
+        Returns:
+            The number of deleted messages, in ``messages``.
+
+        Raises:
+            RequestError: QUEUE_UNKNOWN; SELECTOR_INVALID; JOBS_EXHAUSTED; CANCELLED, an
+                operator cancelled the job.
+        """
+        return self._call(self._aio.queue_purge(queue, where, messages_max))
 
     def queue_move(
         self,
@@ -86,177 +164,136 @@ class Admin(History, TopicsAdmin):
         copy: bool = False,
         retries_max: int = 3,
     ) -> JobRow:
-        """Have what is on a queue now and not leased moved; return the row of the job; see aio."""
-        moving = self._admin.queue_move(
-            queue,
-            target,
-            where=where,
-            messages_max=messages_max,
-            rate=rate,
-            copy=copy,
-            retries_max=retries_max,
-        )
-        return self._call(moving)
+        """Moves the messages that are on a queue now and not leased.
 
-    def job_list(self) -> list[JobRow]:
-        """Return the rows of all jobs, those that ended within the hour too."""
-        return self._call(self._admin.job_list())
-
-    def job_show(self, job: int) -> JobRow:
-        """Return a job's row."""
-        return self._call(self._admin.job_show(job))
-
-    def job_cancel(self, job: int) -> JobRow:
-        """End a job where it stands: what it did stays done. Returns its row."""
-        return self._call(self._admin.job_cancel(job))
-
-    def link_create(
-        self,
-        link: str,
-        addresses: list[str],
-        *,
-        stopped: bool = False,
-        connections: int = 1,
-        ordered: bool = False,
-        fetch: bool = False,
-        routes: Sequence[str] = (),
-        transit: bool = False,
-    ) -> LinkRow:
-        """Define a link to the queue manager of that name, and start it unless *stopped*."""
-        return self._call(
-            self._admin.link_create(
-                link,
-                addresses,
-                stopped=stopped,
-                connections=connections,
-                ordered=ordered,
-                fetch=fetch,
-                routes=routes,
-                transit=transit,
-            )
-        )
-
-    def link_alter(
-        self,
-        link: str,
-        addresses: list[str] | None = None,
-        *,
-        connections: int | None = None,
-        ordered: bool | None = None,
-        fetch: bool | None = None,
-        routes: Sequence[str] | None = None,
-        transit: bool | None = None,
-    ) -> LinkAltered:
-        """Give a link other attributes for good; what waits on it stays, and goes on so."""
-        return self._call(
-            self._admin.link_alter(
-                link,
-                addresses,
-                connections=connections,
-                ordered=ordered,
-                fetch=fetch,
-                routes=routes,
-                transit=transit,
-            )
-        )
-
-    def link_delete(self, link: str, *, purge: bool = False) -> Removed:
-        """Delete a link, with *purge* also one with messages waiting; tells how many."""
-        return self._call(self._admin.link_delete(link, purge=purge))
-
-    def link_list(self) -> LinkList:
-        """Return the rows of "links", and of the "inbound" ones that lead here."""
-        return self._call(self._admin.link_list())
-
-    def link_show(self, link: str) -> LinkRow:
-        """Return a link's row."""
-        return self._call(self._admin.link_show(link))
-
-    def link_start(self, link: str, *, accept: bool = False) -> LinkRow:
-        """Start a link that is stopped or was refused; see aio_admin for *accept*."""
-        return self._call(self._admin.link_start(link, accept=accept))
-
-    def link_stop(self, link: str) -> LinkRow:
-        """Stop a link until it is started again."""
-        return self._call(self._admin.link_stop(link))
-
-    def link_allow(self, manager: str, store_id: bytes = b"") -> AllowedRow:
-        """Lets a queue manager open links to this one; see aio_admin for *store_id*."""
-        return self._call(self._admin.link_allow(manager, store_id))
-
-    def link_disallow(self, manager: str) -> Disallowed:
-        """Ends that a queue manager may open links to this one; returns how many were closed."""
-        return self._call(self._admin.link_disallow(manager))
-
-    def template_set(self, pattern: str, **attributes: Unpack[TemplateAttributes]) -> TemplateSet:
-        """Define what all queues have whose names fit *pattern*; see aio_admin."""
-        return self._call(self._admin.template_set(pattern, **attributes))
-
-    def template_delete(self, pattern: str) -> TemplateDeleted:
-        """Delete a template; tells for how many queues it was in force."""
-        return self._call(self._admin.template_delete(pattern))
-
-    def template_list(self) -> list[TemplateRow]:
-        """Return the rows of all templates, in order of their patterns."""
-        return self._call(self._admin.template_list())
-
-    def groups(self, queue: str, incomplete: bool = False) -> Iterator[GroupRow]:
-        """Yield the rows of a queue's groups, with *incomplete* of those only; see aio_admin."""
-        return pages(self._call, self._admin.groups(queue, incomplete))
-
-    def show_group(self, queue: str, group_id: GroupId, number: int = 1) -> GroupShown:
-        """Return a group's row, with up to 1,000 of its messages from *number* on."""
-        return self._call(self._admin.show_group(queue, group_id, number))
-
-    def pause_group(self, queue: str, group_id: GroupId) -> GroupAltered:
-        """Have nothing of a group delivered until it is resumed. Returns its row."""
-        return self._call(self._admin.pause_group(queue, group_id))
-
-    def resume_group(self, queue: str, group_id: GroupId) -> GroupAltered:
-        """Have a group that is paused, or parked after a failure, delivered. Returns its row."""
-        return self._call(self._admin.resume_group(queue, group_id))
-
-    def skip_group(self, queue: str, group_id: GroupId, number: int = 0) -> GroupAltered:
-        """Give up what is due of a group, or all below *number*. Returns the group's row."""
-        return self._call(self._admin.skip_group(queue, group_id, number))
-
-    def reassign_group(self, queue: str, group_id: GroupId, connection: int = 0) -> GroupAltered:
-        """Take a group from its consumer, once what that was handed is settled; see aio_admin."""
-        return self._call(self._admin.reassign_group(queue, group_id, connection))
-
-    def close_group(self, queue: str, group_id: GroupId) -> GroupAltered:
-        """End a group with the highest number that is there. Returns its row."""
-        return self._call(self._admin.close_group(queue, group_id))
-
-    def status(self) -> Status:
-        """Return how the queue manager is."""
-        return self._call(self._admin.status())
-
-    def connection_list(self) -> list[ConnectionRow]:
-        """Return the rows of all open connections, in order of number."""
-        return self._call(self._admin.connection_list())
-
-    def connection_close(self, connection: int) -> ConnectionRow:
-        """Close another connection: its client is told to stay away. Returns its row."""
-        return self._call(self._admin.connection_close(connection))
-
-    def aside_list(self) -> list[AsideRow]:
-        """Return all items of what is set aside, in order of number."""
-        return self._call(self._admin.aside_list())
-
-    def aside_retry(self, number: int) -> AsideRow:
-        """Have the work of an item done again; returns the item, and when in ``retried``."""
-        return self._call(self._admin.aside_retry(number))
-
-    def aside_drop(self, number: int) -> AsideRow:
-        """Delete an item with the row or the job that it holds, for good; returns the item."""
-        return self._call(self._admin.aside_drop(number))
-
-    def snapshot(self, directory: str, rate_bytes: int = 0) -> dict[str, Any]:
-        """Write a snapshot to a new directory of the queue manager's host; return its manifest.
+        A job moves them. The call returns when the job has started.
 
         Args:
-            directory: an absolute path, or a URL.
-            rate_bytes: the most to write in a second; 0: as configured.
+            queue: The name of the queue.
+            target: The queue to move the messages to. Empty returns dead letters, each to the queue
+                that it came from.
+            where: A selector. Only messages that match it are moved.
+            messages_max: The most messages to move. 0 means unlimited.
+            rate: The most messages to move in a second. 0 means unlimited.
+            copy: Whether to put copies on the target and keep the messages.
+            retries_max: Dead letters that were returned this often already are not moved. With a
+                target, 0 moves dead letters as dead letters.
+
+        Returns:
+            The row of the job.
+
+        Raises:
+            RequestError: QUEUE_UNKNOWN, one of the two queues; SELECTOR_INVALID; JOBS_EXHAUSTED.
         """
-        return self._call(self._admin.snapshot(directory, rate_bytes))
+        return self._call(
+            self._aio.queue_move(
+                queue,
+                target,
+                where=where,
+                messages_max=messages_max,
+                rate=rate,
+                copy=copy,
+                retries_max=retries_max,
+            )
+        )
+
+    def job_list(self) -> list[JobRow]:
+        """Returns the rows of all jobs, including those that ended within the last hour."""
+        return self._call(self._aio.job_list())
+
+    def job_show(self, job: int) -> JobRow:
+        """Returns the row of a job.
+
+        Raises:
+            RequestError: JOB_UNKNOWN.
+        """
+        return self._call(self._aio.job_show(job))
+
+    def job_cancel(self, job: int) -> JobRow:
+        """Cancels a job and returns its row. The work that the job has done is not undone.
+
+        Raises:
+            RequestError: JOB_UNKNOWN; VALUE_INVALID, the queue manager itself needs the job.
+        """
+        return self._call(self._aio.job_cancel(job))
+
+    def template_set(self, pattern: str, **attributes: Unpack[TemplateAttributes]) -> TemplateSet:
+        """Defines attributes for all local queues whose names match a pattern.
+
+        Args:
+            pattern: A pattern such as ``APP.*``.
+            attributes: The attributes of the template. They replace all of its earlier attributes.
+
+        Returns:
+            The row of the template, with ``created`` and ``changed``, which maps each attribute
+            that changed to [before, after].
+
+        Raises:
+            RequestError: NAME_INVALID, the pattern is invalid; VALUE_INVALID;
+                TEMPLATES_EXHAUSTED.
+        """
+        return self._call(self._aio.template_set(pattern, **attributes))
+
+    def template_delete(self, pattern: str) -> TemplateDeleted:
+        """Deletes a template.
+
+        Returns:
+            The number of queues that used it, in ``queues``. None if the answer was lost with a
+            connection.
+
+        Raises:
+            RequestError: TEMPLATE_UNKNOWN.
+        """
+        return self._call(self._aio.template_delete(pattern))
+
+    def template_list(self) -> list[TemplateRow]:
+        """Returns the rows of all templates, in the order of their patterns."""
+        return self._call(self._aio.template_list())
+
+    def status(self) -> Status:
+        """Returns the status of the queue manager."""
+        return self._call(self._aio.status())
+
+    def connection_list(self) -> list[ConnectionRow]:
+        """Returns the rows of all open connections, in the order of their numbers."""
+        return self._call(self._aio.connection_list())
+
+    def connection_close(self, connection: int) -> ConnectionRow:
+        """Closes another connection and returns its row. Its client does not connect again.
+
+        Raises:
+            RequestError: CONNECTION_UNKNOWN; VALUE_INVALID, it is your own connection.
+        """
+        return self._call(self._aio.connection_close(connection))
+
+    def aside_list(self) -> list[AsideRow]:
+        """Returns all items that were set aside, in the order of their numbers."""
+        return self._call(self._aio.aside_list())
+
+    def aside_retry(self, number: int) -> AsideRow:
+        """Retries the work of an item that was set aside.
+
+        Returns:
+            The item. Its ``retried`` states when the work is done again.
+
+        Raises:
+            RequestError: ASIDE_UNKNOWN; VALUE_INVALID, the stored row no longer has a place.
+        """
+        return self._call(self._aio.aside_retry(number))
+
+    def aside_drop(self, number: int) -> AsideRow:
+        """Deletes an item that was set aside, with its row or job, and returns the item.
+
+        Raises:
+            RequestError: ASIDE_UNKNOWN; VALUE_INVALID, the item has nothing that may be deleted.
+        """
+        return self._call(self._aio.aside_drop(number))
+
+    def snapshot(self, directory: str, rate_bytes: int = 0) -> dict[str, Any]:
+        """Writes a snapshot and returns its manifest.
+
+        Args:
+            directory: A new directory: an absolute path on the host of the queue manager, or a URL.
+            rate_bytes: The most bytes to write in a second. 0 uses the configured rate.
+        """
+        return self._call(self._aio.snapshot(directory, rate_bytes))

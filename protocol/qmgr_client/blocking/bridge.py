@@ -1,31 +1,257 @@
-"""From the client's own thread back to the one that called: callbacks, and iterators of the caller.
+"""The bridge from threads to the asyncio client. Everything that only blocking calls need is here.
 
-    caller's thread   call(begin) ────────── runs ask 1 ── runs ask 2 ────────▶ result
-    client's thread         └──▶ begin(ask) ──▲──────────────▲── ... returns ──┘
+    caller's thread   call(coroutine) ──────── waits ────────▶ result
+    client's thread         └──▶ event loop runs the coroutine ──┘
 
-So they may call the client, and take their time, while heartbeats go out.
+The client's thread answers heartbeats while the application is busy. The classes of the other
+modules of this package forward each method to the asyncio class of the same name.
+
+Callbacks and iterators of the caller run on the caller's thread, so that they may call the client:
+
+    caller's thread   converse(begin) ──────── runs ask 1 ── runs ask 2 ───────▶ result
+    client's thread         └──▶ begin(ask) ──────▲──────────────▲── ... returns ──┘
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
+import os
+import threading
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+)
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
+from itertools import islice
 from queue import SimpleQueue
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from qmgr_client.errors import ConnectionEnded
+from qmgr_protocol.errors import ErrorCode, RequestError
 
 Value = TypeVar("Value")
+Inner = TypeVar("Inner")
+Outer = TypeVar("Outer")
 Ask: TypeAlias = Callable[..., Awaitable[Any]]
 PAGE = 100
 
 
 class Caller(Protocol):
-    """Has a call done on the client's own thread, and returns what it returns."""
+    """Runs a coroutine on the client's thread and returns its result."""
 
     def __call__(self, call: Coroutine[Any, Any, Value]) -> Value: ...
 
 
-def converse(call: Caller, begin: Callable[[Ask], Coroutine[Any, Any, Value]]) -> Value:
-    """Return what *begin* returns, which is given a function to ask the caller's thread by.
+class ClientThread:
+    """The thread of a client, and the event loop that it runs.
 
-    ``await ask(function, *args)`` has the function called there, and raises what it raises.
+    Invariant: the loop runs while ``_thread`` is set, and only the loop uses the asyncio client.
+    """
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._process = 0  # A fork has no copy of the thread.
+        self._is_closed = False  # by the application
+        self._closing = threading.Lock()  # One thread closes; the others wait for it.
+        self._gate = threading.Lock()  # Keeps calls from starting while the loop ends.
+
+    def start(self, opening: Coroutine[Any, Any, None]) -> None:
+        """Starts the thread and runs *opening* on it.
+
+        Raises:
+            RuntimeError: The thread runs already.
+        """
+        if self._thread is not None:
+            opening.close()
+            raise RuntimeError("the client is open already: open a client once, or connect another")
+        self._loop, self._process = asyncio.new_event_loop(), os.getpid()
+        # A daemon thread: an application that forgets to close the client can still end.
+        self._thread = threading.Thread(target=self._loop.run_forever, name="qmgr", daemon=True)
+        self._thread.start()
+        try:
+            self.call(opening)
+        except BaseException:
+            self._stop()
+            raise
+
+    def close(self, closing: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Runs *closing* on the thread and ends the thread. Does nothing if it does not run."""
+        if self._process != os.getpid():
+            return  # Never opened, or the connection belongs to the parent of this fork.
+        with self._closing:
+            if self._thread is None:
+                return
+            self._is_closed = True
+            try:
+                self.call(closing())
+            finally:
+                self._stop()
+
+    def _stop(self) -> None:
+        with self._gate:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        assert loop is not None
+        assert thread is not None
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        calls = asyncio.all_tasks(loop)
+        for call in calls:
+            call.cancel()  # Other threads would wait for these calls forever.
+        loop.run_until_complete(_ended(calls))
+        loop.close()
+
+    def call(self, call: Coroutine[Any, Any, Value]) -> Value:
+        """Runs *call* on the thread and returns its result.
+
+        Raises:
+            ConnectionEnded: The client is not open, or is closed while the call waits.
+            RuntimeError: The caller is the client's thread itself.
+        """
+        if self._process != os.getpid() and self._process:
+            call.close()
+            raise ConnectionEnded(
+                ErrorCode.CANCELLED,
+                "the client was opened in another process: connect again after a fork",
+            )
+        if threading.current_thread() is self._thread:
+            call.close()
+            raise RuntimeError(
+                "a callback of submit or ack_soon runs on the client's own thread, where no call "
+                "may wait: hand the result to another thread"
+            )
+        with self._gate:
+            if self._loop is None:
+                call.close()
+                text = "the client is not open: use it in a with block, or call open()"
+                text = "the client is not open: it was closed" if self._is_closed else text
+                raise ConnectionEnded(ErrorCode.CANCELLED, text)
+            future = asyncio.run_coroutine_threadsafe(call, self._loop)
+        try:
+            return future.result()
+        except CancelledError:
+            raise ConnectionEnded(
+                ErrorCode.CANCELLED, "the client was closed during the call"
+            ) from None
+        except BaseException:
+            future.cancel()  # Ctrl-C, for example: nobody waits for the result any more.
+            raise
+
+    def call_unless_closed(self, call: Coroutine[Any, Any, Value]) -> Value | None:
+        """Runs *call* and returns its result, or None if the application closed the client."""
+        try:
+            return self.call(call)
+        except ConnectionEnded:
+            if self._is_closed:
+                return None
+            raise
+
+    def make(self, factory: Callable[[], Value]) -> Value:
+        """Calls *factory* on the thread and returns its result."""
+
+        async def made() -> Value:
+            return factory()
+
+        return self.call(made())
+
+    def call_soon(self, function: Callable[[], None]) -> None:
+        """Calls *function* on the thread, without waiting for it. Does nothing after the end."""
+        loop = self._loop
+        if loop is not None:
+            with suppress(RuntimeError):  # The loop is closed.
+                loop.call_soon_threadsafe(function)
+
+
+class Bridge(Generic[Inner]):
+    """The base of the blocking classes. Each wraps the asyncio object of the same name."""
+
+    def __init__(self, thread: ClientThread, inner: Inner) -> None:
+        self._thread = thread
+        self._call: Caller = thread.call
+        self._aio = inner
+
+    def _leave(self, leaving: Coroutine[Any, Any, None], error: BaseException | None) -> None:
+        """Runs the end of a block. An *error* of the block itself takes precedence."""
+        try:
+            self._call(leaving)
+        except RequestError as refused:
+            if error is None:
+                raise
+            error.add_note(f"the end of the block failed, too: {refused}")
+
+
+def inner_of(outer: Bridge[Inner] | None) -> Inner | None:
+    """Returns the asyncio object behind *outer*, which is None if *outer* is None."""
+    return None if outer is None else outer._aio
+
+
+def next_of(thread: ClientThread, iterator: AsyncIterator[Value]) -> Value:
+    """Returns the next value of *iterator*.
+
+    Raises:
+        StopIteration: The iterator has ended, or the application closed the client.
+    """
+    found = thread.call_unless_closed(_next(iterator))
+    if found is None:
+        raise StopIteration
+    return found
+
+
+async def _next(iterator: AsyncIterator[Value]) -> Value | None:
+    return await anext(iterator, None)  # A future cannot carry StopAsyncIteration.
+
+
+def pages(call: Caller, found: AsyncGenerator[Value, None]) -> Iterator[Value]:
+    """Yields the values of *found*, which it fetches from the client's thread by the hundred."""
+
+    async def some() -> list[Value]:
+        values: list[Value] = []
+        async for value in found:
+            values.append(value)
+            if len(values) == PAGE:
+                break
+        return values
+
+    while values := call(some()):
+        yield from values
+
+
+async def handed_over(submitting: "Coroutine[Any, Any, asyncio.Future[Value]]") -> "Future[Value]":
+    """Returns a future for other threads that receives the result of the loop's own future."""
+    outer: Future[Value] = Future()
+
+    def hand_over(inner: "asyncio.Future[Value]") -> None:
+        if inner.cancelled() or not outer.set_running_or_notify_cancel():
+            outer.cancel()
+        elif (error := inner.exception()) is not None:
+            outer.set_exception(error)
+        else:
+            outer.set_result(inner.result())
+
+    (await submitting).add_done_callback(hand_over)
+    return outer
+
+
+def collected(items: Iterable[Value]) -> Iterable[Value]:
+    """Returns *items* as a list, so that its iterator runs on the caller's thread.
+
+    A tuple is returned as it is: a message is one, and the asyncio client refuses it with a hint.
+    """
+    if isinstance(items, bytes | bytearray | str | list | tuple) or not isinstance(items, Iterable):
+        return items
+    return list(items)
+
+
+def converse(call: Caller, begin: Callable[[Ask], Coroutine[Any, Any, Value]]) -> Value:
+    """Runs *begin* on the client's thread and returns its result.
+
+    Within *begin*, ``await ask(function, *args)`` calls *function* on the caller's thread, and
+    returns or raises what the function does.
     """
     asked: SimpleQueue[tuple[Callable[..., Any], Any, asyncio.Future[Any]] | None] = SimpleQueue()
 
@@ -45,35 +271,42 @@ def converse(call: Caller, begin: Callable[[Ask], Coroutine[Any, Any, Value]]) -
             function, args, answer = found
             try:
                 value = function(*args)
-            except Exception as error:  # It belongs to the task, which may clean up.
+            except Exception as error:  # Goes to the task, which may clean up.
                 call(_answered(answer, None, error))
             else:
                 call(_answered(answer, value, None))
-    except BaseException:  # Ctrl-C, say.
+    except BaseException:  # Ctrl-C, for example.
         call(_cancelled(task))
         raise
     return call(_result(task))
 
 
-def pages(call: Caller, found: AsyncGenerator[Value, None]) -> Iterator[Value]:
-    """Yield what *found* does on the client's thread, a hundred at a time."""
+async def asked_for(ask: Ask, items: Iterable[Value], batch: int) -> AsyncGenerator[Value, None]:
+    """Yields *items*, whose iterator runs on the caller's thread, *batch* items at a time."""
+    iterator = iter(items)
+    while some := await ask(lambda: list(islice(iterator, max(batch, 1)))):
+        for item in some:
+            yield item
 
-    async def some() -> list[Value]:
-        values: list[Value] = []
-        async for value in found:
-            values.append(value)
-            if len(values) == PAGE:
-                break
-        return values
 
-    while values := call(some()):
-        yield from values
+def asking(
+    ask: Ask, handler: Callable[[Value, Outer], object], wrap: Callable[[Inner], Outer]
+) -> Callable[[Value, Inner], Awaitable[None]]:
+    """Returns an async handler that calls *handler* on the caller's thread.
+
+    *wrap* makes the blocking object of the second argument from the asyncio one.
+    """
+
+    async def handle(value: Value, inner: Inner) -> None:
+        await ask(handler, value, wrap(inner))
+
+    return handle
 
 
 async def _answered(answer: "asyncio.Future[Any]", value: object, error: Exception | None) -> None:
     if answer.done():
         return  # The task was cancelled meanwhile.
-    if isinstance(error, StopIteration):  # No future can carry that.
+    if isinstance(error, StopIteration):  # A future cannot carry StopIteration.
         answer.set_exception(RuntimeError("a callback raised StopIteration"))
     elif error is not None:
         answer.set_exception(error)
@@ -88,3 +321,10 @@ async def _result(task: "asyncio.Task[Value]") -> Value:
 async def _cancelled(task: "asyncio.Task[Value]") -> None:
     task.cancel()
     await asyncio.wait([task])
+
+
+async def _ended(calls: set[asyncio.Task[Any]]) -> None:
+    """Returns once *calls* have ended, and so have those that ended while the loop stopped."""
+    if calls:
+        await asyncio.wait(calls)
+    await asyncio.sleep(0)

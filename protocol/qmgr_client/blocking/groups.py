@@ -1,164 +1,62 @@
-"""Message groups without async; aio_groups says more of each verb."""
+# Generated from qmgr_client/aio/groups.py: do not edit.
+# To update: pytest tests/qmgr_client/blocking/test_generator.py --rewrite
 
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator
-from itertools import islice
-from types import TracebackType
-from typing import Any, TypeAlias, TypeVar, Unpack
+"""Putting and getting message groups, without asyncio."""
 
-from qmgr_client import aio
-from qmgr_client.aio.group_run import BATCH_MESSAGES
-from qmgr_client.blocking.bridge import Ask, Caller, converse
+from collections.abc import Callable, Iterable
+from typing import Unpack
+
+from qmgr_client.aio.group_run import BATCH_MESSAGES, GroupGot, GroupPutDone
+from qmgr_client.blocking.bridge import asked_for, asking, converse
+from qmgr_client.blocking.group_put import GroupPut
+from qmgr_client.blocking.messaging import Messaging
+from qmgr_client.blocking.reader import GroupReader
 from qmgr_client.blocking.unit import UnitOfWork
 from qmgr_client.duration import Duration
 from qmgr_client.groups.group_id import GroupId
 from qmgr_client.message import Message
-from qmgr_client.outgoing import Group, Outgoing, PutOptions, PutResult, each_outgoing
+from qmgr_client.outgoing import Outgoing
 from qmgr_client.selection import SelectionOrUid
-from qmgr_protocol.errors import ErrorCode
-
-Value = TypeVar("Value")
-Handler: TypeAlias = Callable[[Message, UnitOfWork], object]
 
 
-class GroupPut:
-    """Puts messages of one group behind the other on a queue, for ``with``."""
-
-    def __init__(self, call: Caller, handle: aio.GroupPut) -> None:
-        self._call = call
-        self._handle = handle
-
-    def __enter__(self) -> "GroupPut":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    @property
-    def current(self) -> Group | None:
-        """The group that has not ended, and the number put last; None between groups."""
-        return self._handle.current
-
-    @property
-    def warning(self) -> ErrorCode | None:
-        """What the last call did that breaks a group, and was done all the same."""
-        return self._handle.warning
-
-    def put(
-        self,
-        body: bytes,
-        last: bool = False,
-        in_group: bool = True,
-        unit: UnitOfWork | None = None,
-        **options: Unpack[PutOptions],
-    ) -> PutResult:
-        """Put the next message of the group, or the first of a new one."""
-        return self._call(self._handle.put(body, last, in_group, _aio(unit), **options))
-
-    def put_many(
-        self, items: Iterable[bytes | Outgoing], last: bool = False, unit: UnitOfWork | None = None
-    ) -> list[PutResult]:
-        """Put bodies or whole messages one behind the other; with *last* the group ends then."""
-        return self._call(
-            self._handle.put_many(list(each_outgoing("put_many", items)), last, _aio(unit))
-        )
-
-    def put_physical(
-        self, body: bytes, unit: UnitOfWork | None = None, **options: Unpack[PutOptions]
-    ) -> PutResult:
-        """Put a message that says itself where it stands, by ``group=``, or is of no group."""
-        return self._call(self._handle.put_physical(body, _aio(unit), **options))
-
-    def close(self) -> None:
-        """End the handle; ``warning`` is INCOMPLETE_GROUP where a group has not ended."""
-        self._call(self._handle.close())
-
-
-class GroupReader:
-    """Gets messages in logical order from a queue, for ``with``."""
-
-    def __init__(self, call: Caller, reader: aio.GroupReader) -> None:
-        self._call = call
-        self._reader = reader
-
-    def __enter__(self) -> "GroupReader":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._call(self._reader.__aexit__(kind, error, traceback))
-
-    @property
-    def current(self) -> Group | None:
-        """The group that has not ended, and the number got last; None between groups."""
-        return self._reader.current
-
-    @property
-    def warning(self) -> ErrorCode | None:
-        """What the last call did that leaves a group, or reads it in another way than before."""
-        return self._reader.warning
-
-    def get(
-        self,
-        wait_ms: Duration = 0,
-        unit: UnitOfWork | None = None,
-        all_available: bool | None = None,
-        **selection: Unpack[SelectionOrUid],
-    ) -> Message | None:
-        """Return the next message of the group, or the first of another one, under lease."""
-        return self._call(self._reader.get(wait_ms, _aio(unit), all_available, **selection))
-
-    def get_physical(
-        self,
-        wait_ms: Duration = 0,
-        unit: UnitOfWork | None = None,
-        number: int = 0,
-        all_available: bool = False,
-        **selection: Unpack[SelectionOrUid],
-    ) -> Message | None:
-        """Return a message by selection alone, under lease; the reader is behind it then."""
-        getting = self._reader.get_physical(wait_ms, _aio(unit), number, all_available, **selection)
-        return self._call(getting)
-
-    def close(self) -> None:
-        """End it: the group that it is in is offered to others. What was got stays leased."""
-        self._call(self._reader.close())
-
-
-class Groups:
-    """What a queue manager does with groups."""
-
-    _manager: aio.QueueManager
+class Groups(Messaging):
+    """Puts and gets message groups."""
 
     def new_group_id(self) -> bytes:
-        """Return 24 bytes that no other group has, of whatever queue manager."""
-        return self._call(self._manager.new_group_id())
+        """Returns a new group id: 24 bytes that are unique across queue managers."""
+        return self._call(self._aio.new_group_id())
 
     def group(self, queue: str, *, group_id: GroupId | None = None) -> GroupPut:
-        """Return a handle that puts groups, for ``with``."""
+        """Returns a handle that puts groups, for ``with``.
 
-        async def made() -> aio.GroupPut:
-            return self._manager.group(queue, group_id=group_id)
+        Args:
+            queue: The name of a queue.
+            group_id: The id of the first group, 24 bytes or a text. Default: a new id. Later groups
+                always get new ids.
 
-        return GroupPut(self._call, self._call(made()))
+        Raises:
+            RequestError: VALUE_INVALID, *group_id* is not a group id.
+        """
+        return GroupPut(
+            self._thread, self._thread.make(lambda: self._aio.group(queue, group_id=group_id))
+        )
 
     def reader(
         self, queue: str, *, all_available: bool = False, lease_ms: Duration = 0
     ) -> GroupReader:
-        """Return a reader that gets groups one behind the other, for ``with``."""
+        """Returns a reader that gets one group after another, for ``with``.
 
-        async def made() -> aio.GroupReader:
-            return self._manager.reader(queue, all_available=all_available, lease_ms=lease_ms)
-
-        return GroupReader(self._call, self._call(made()))
+        Args:
+            queue: The name of a queue or durable subscription.
+            all_available: Whether to start a group only when all of its messages are on the queue.
+            lease_ms: How long each lease lasts. 0 uses the queue's ``lease_ms``.
+        """
+        return GroupReader(
+            self._thread,
+            self._thread.make(
+                lambda: self._aio.reader(queue, all_available=all_available, lease_ms=lease_ms)
+            ),
+        )
 
     def put_group(
         self,
@@ -170,30 +68,50 @@ class Groups:
         batch: int = BATCH_MESSAGES,
         resume_from: int | None = None,
         group_id: GroupId | None = None,
-    ) -> aio.GroupPutDone:
-        """Put *items* as one group over several units of work, or go on where that broke off.
+    ) -> GroupPutDone:
+        """Puts *items* as one group, in several units of work. Resumes after an interruption.
 
-        They are taken from their iterator on this thread, which may call the client.
+        Each unit also replaces a status message on *status_queue*. The last unit deletes it. After
+        an interruption, call the method again with the same queue, name and items: it puts the
+        missing messages, and none of them twice. If there is no status message, the call starts a
+        new group. A group that fits in one unit needs no status message.
+
+        Args:
+            queue: The name of the queue to put the group on.
+            items: Bodies, or :class:`Outgoing` messages with options.
+            status_queue: The name of the queue for the status message.
+            name: The name of the status message, 1 to 64 bytes. One call at a time may use it.
+            batch: The number of messages in a unit.
+            resume_from: The number in the group of the first of *items*, if you leave out items
+                that were put already. None: *items* has all messages.
+            group_id: The id of a new group, 24 bytes or a text. Default: a new id.
+
+        Returns:
+            The id of the group, and how many messages were put and skipped.
+
+        Raises:
+            RequestError: GROUP_UNKNOWN, *resume_from* is above 1 and there is no status message;
+                VALUE_INVALID, *items* start after the first missing message, or are fewer than the
+                messages that were put; LEASE_LOST, another call uses the same name. Messages of
+                earlier units stay put.
         """
-        iterator = iter(items)
-
-        async def begin(ask: Ask) -> aio.GroupPutDone:
-            return await self._manager.put_group(
+        return converse(
+            self._call,
+            lambda ask: self._aio.put_group(
                 queue,
-                _asked(ask, iterator, max(batch, 1)),
+                asked_for(ask, items, batch),
                 status_queue=status_queue,
                 name=name,
                 batch=batch,
                 resume_from=resume_from,
                 group_id=group_id,
-            )
-
-        return converse(self._call, begin)
+            ),
+        )
 
     def get_group(
         self,
         queue: str,
-        handler: Handler,
+        handler: Callable[[Message, UnitOfWork], object],
         *,
         status_queue: str,
         name: str,
@@ -201,42 +119,46 @@ class Groups:
         wait_ms: Duration = 0,
         all_available: bool = True,
         **selection: Unpack[SelectionOrUid],
-    ) -> aio.GroupGot | None:
-        """Have *handler* do one group over several units of work, or go on where that broke off.
+    ) -> GroupGot | None:
+        """Processes one group with *handler*, in several units of work. Resumes when called again.
 
-        ``handler(message, unit)`` is called on this thread, and may call the client.
+        The method calls ``handler(message, unit)`` for each message, in the order of the numbers.
+        Puts and gets of the handler in *unit* are committed with the message. A status message
+        records the progress, as in :meth:`put_group`.
+
+        An error of the handler backs out the unit and is raised. Call the method again to continue.
+        If a unit is lost with its connection, or by a restart of the queue manager, its messages
+        are processed again in a new unit, at most five times.
+
+        Args:
+            queue: The name of the queue to get the group from.
+            handler: The function that processes a message.
+            status_queue: The name of the queue for the status message.
+            name: The name of the status message, 1 to 64 bytes. One call at a time may use it.
+            batch: The number of messages in a unit.
+            wait_ms: How long to wait for each message.
+            all_available: Whether to start a group only when all of its messages are on the queue.
+            selection: Selects the first message of a group.
+
+        Returns:
+            The id of the group, and how many messages were processed and skipped. None if there is
+            no group within *wait_ms*.
+
+        Raises:
+            RequestError: LEASE_LOST, another call uses the same name, and the unit was backed out;
+                UNIT_BACKED_OUT, a unit took too long, or its connection was lost five times. Call
+                the method again.
         """
-
-        async def begin(ask: Ask) -> aio.GroupGot | None:
-            async def handle(message: Message, unit: aio.UnitOfWork) -> None:
-                await ask(handler, message, UnitOfWork.of(self._call, self._manager, unit))
-
-            return await self._manager.get_group(
+        return converse(
+            self._call,
+            lambda ask: self._aio.get_group(
                 queue,
-                handle,
+                asking(ask, handler, lambda unit: UnitOfWork(self._thread, unit)),
                 status_queue=status_queue,
                 name=name,
                 batch=batch,
                 wait_ms=wait_ms,
                 all_available=all_available,
                 **selection,
-            )
-
-        return converse(self._call, begin)
-
-    def _call(self, call: Coroutine[Any, Any, Value]) -> Value:
-        """Have *call* done on the loop's thread, and return what it returns."""
-        raise NotImplementedError
-
-
-def _aio(unit: UnitOfWork | None) -> aio.UnitOfWork | None:
-    return None if unit is None else unit.begun
-
-
-async def _asked(
-    ask: Ask, items: Iterator[bytes | Outgoing], batch: int
-) -> AsyncGenerator[bytes | Outgoing, None]:
-    """Yield *items*, which the caller's thread takes from their iterator, a batch at a time."""
-    while some := await ask(lambda: list(islice(items, batch))):
-        for item in some:
-            yield item
+            ),
+        )

@@ -1,35 +1,72 @@
-"""History without async; aio_history says more of each verb."""
+# Generated from qmgr_client/aio/history.py: do not edit.
+# To update: pytest tests/qmgr_client/blocking/test_generator.py --rewrite
+
+"""History, without asyncio: records of what happened to messages, and the cursors of exports.
+
+    for row in queue_manager.admin.history():
+        for section in row.sections:
+            ...
+
+manager_rows.py defines the results of these methods.
+"""
 
 from collections.abc import Iterator
 
 from qmgr_client.aio import admin as aio_admin
 from qmgr_client.aio.history import HistoryRow
-from qmgr_client.blocking.bridge import Caller, pages
+from qmgr_client.blocking.bridge import Bridge, pages
 from qmgr_client.manager_rows import CursorRow, HistoryPage, HistoryShown
 
 
-class History:
-    """What a queue manager does with history."""
-
-    _call: Caller
-    _admin: aio_admin.Admin
+class History(Bridge[aio_admin.Admin]):
+    """The requests of operators about history."""
 
     def history(self, after: int = 0, until: int = 0) -> Iterator[HistoryRow]:
-        """Yield the rows of history behind *after*, up to *until*, or to what there is now."""
-        return pages(self._call, self._admin.history(after, until))
+        """Yields rows of history in order.
+
+        Args:
+            after: Start after the row of this number. 0 starts with the oldest row.
+            until: Stop with the row of this number. 0 stops with the latest row.
+
+        Raises:
+            RequestError: HISTORY_DROPPED, the rows were deleted; HISTORY_AHEAD, they do not exist
+                yet.
+            HistoryMalformed: This version cannot read a row.
+        """
+        return pages(self._call, self._aio.history(after, until))
 
     def history_read(self, after: int = 0, until: int = 0, bytes_max: int = 2**20) -> HistoryPage:
-        """Return stored rows behind *after* up to *until*: one, or more within *bytes_max*."""
-        return self._call(self._admin.history_read(after, until, bytes_max))
+        """Returns a page of stored rows, from *after* to *until*.
+
+        Args:
+            after: Start after the row of this number.
+            until: Stop with the row of this number. 0 means unlimited.
+            bytes_max: The most bytes to return, unless a single row is longer.
+
+        Raises:
+            RequestError: HISTORY_DROPPED, the rows were deleted; HISTORY_AHEAD, they do not exist
+                yet.
+        """
+        return self._call(self._aio.history_read(after, until, bytes_max))
 
     def history_show(self) -> HistoryShown:
-        """Return where the journal stands, and its cursors."""
-        return self._call(self._admin.history_show())
+        """Returns the range of rows in the journal, and its cursors."""
+        return self._call(self._aio.history_show())
 
     def cursor_commit(self, cursor: str, position: int) -> CursorRow:
-        """Say that an export has all rows up to *position*; makes the cursor if there is none."""
-        return self._call(self._admin.cursor_commit(cursor, position))
+        """Moves the cursor of an export to *position*. Creates the cursor if it does not exist.
+
+        The queue manager may delete rows once all cursors have passed them.
+
+        Raises:
+            RequestError: HISTORY_DROPPED, HISTORY_AHEAD, CURSORS_EXHAUSTED, VALUE_INVALID.
+        """
+        return self._call(self._aio.cursor_commit(cursor, position))
 
     def cursor_delete(self, cursor: str) -> None:
-        """Forget a cursor: nothing is kept for it any more."""
-        self._call(self._admin.cursor_delete(cursor))
+        """Deletes a cursor. The queue manager no longer keeps rows for it.
+
+        Raises:
+            RequestError: CURSOR_UNKNOWN.
+        """
+        self._call(self._aio.cursor_delete(cursor))

@@ -1,30 +1,30 @@
-"""The work on one message without async; aio_processing says more."""
+# Generated from qmgr_client/aio/processing.py: do not edit.
+# To update: pytest tests/qmgr_client/blocking/test_generator.py --rewrite
+
+"""The work on one message, without asyncio. The end of its block settles the message.
+
+end of the block                               message
+without an exception                           acknowledged
+with an Exception                              released as failed, with the type as its reason
+cancellation, KeyboardInterrupt, SystemExit    returned, without counting a failure
+after the block has settled the message        left as it is
+"""
 
 from types import TracebackType
 
-from qmgr_client import aio
-from qmgr_client.aio.processing import Processing as AioProcessing
-from qmgr_client.blocking.bridge import Caller
+from qmgr_client.aio import processing as aio_processing
+from qmgr_client.blocking.bridge import Bridge
 from qmgr_client.message import Message
 
 
-class Processing:
-    """The work on a message, for ``with``, which settles it."""
+class Processing(Bridge[aio_processing.Processing]):
+    """The work on a message, for ``with``. The end of the block settles the message.
 
-    def __init__(self, call: Caller, manager: aio.QueueManager, message: Message) -> None:
-        self._call = call
-        self._manager = manager
-        self._message = message
-        self._processing: AioProcessing | None = None
+    Invariant: ``session.processing`` has the lease while the block runs and has not settled it.
+    """
 
     def __enter__(self) -> Message:
-        async def begun() -> AioProcessing:
-            processing = self._manager.processing(self._message)
-            await processing.__aenter__()
-            return processing
-
-        self._processing = self._call(begun())
-        return self._message
+        return self._call(self._aio.__aenter__())
 
     def __exit__(
         self,
@@ -32,12 +32,4 @@ class Processing:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        assert self._processing is not None
-        ending = self._processing.__aexit__(kind, error, traceback)
-        if error is None:
-            self._call(ending)
-            return
-        try:
-            self._call(ending)
-        except aio.RequestError as refused:  # What left the block matters more.
-            error.add_note(f"the message could not be given back: {refused}")
+        self._leave(self._aio.__aexit__(kind, error, traceback), error)

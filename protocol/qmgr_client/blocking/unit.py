@@ -1,44 +1,39 @@
-"""A unit of work without async; aio_unit says more of each verb.
+# Generated from qmgr_client/aio/unit.py: do not edit.
+# To update: pytest tests/qmgr_client/blocking/test_generator.py --rewrite
 
-with client.unit_of_work() as unit:
-    order = unit.get("ORDERS", wait_ms=1_000)
-    unit.put("INVOICES", invoice_of(order))
+"""A unit of work, without asyncio: puts and acknowledgements that take effect together.
+
+    with queue_manager.unit_of_work() as unit:
+        order = unit.get("ORDERS", wait_ms=1_000)
+        unit.put("INVOICES", invoice_of(order))
+
+The end of the block commits the unit. An exception that leaves the block backs it out.
 """
 
 from collections.abc import Iterable
-from contextlib import suppress
 from types import TracebackType
 from typing import Unpack
 
-from qmgr_client import aio
-from qmgr_client.blocking.bridge import Caller
+from qmgr_client.aio import unit as aio_unit
+from qmgr_client.blocking.bridge import Bridge, collected
 from qmgr_client.duration import Duration
-from qmgr_client.message import Message, checked_messages
-from qmgr_client.outgoing import Outgoing, PutOptions, PutResult, each_outgoing
+from qmgr_client.message import Message
+from qmgr_client.outgoing import Outgoing, PutOptions, PutResult
 from qmgr_client.selection import SelectionOrUid
-from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.errors import RequestError
 
 
-class UnitOfWork:
-    """Puts and acknowledgements that are committed together, for ``with``."""
+class UnitOfWork(Bridge[aio_unit.UnitOfWork]):
+    """Puts and acknowledgements that are committed together, for ``with``.
 
-    def __init__(self, call: Caller, manager: aio.QueueManager) -> None:
-        self._call = call
-        self._manager = manager
-        self._unit: aio.UnitOfWork | None = None
-
-    @classmethod
-    def of(cls, call: Caller, manager: aio.QueueManager, unit: aio.UnitOfWork) -> "UnitOfWork":
-        """Return one that is *unit*, which was begun elsewhere."""
-        self = cls(call, manager)
-        self._unit = unit
-        return self
+    A unit belongs to one connection. If the connection is lost before the commit is sent, the unit
+    is backed out, and each further step raises UNIT_BACKED_OUT. Once the commit is sent, it has one
+    result, even if the connection is lost. Steps may run concurrently. If Ctrl-C interrupts a step,
+    it may be part of the unit or not: back out the unit.
+    """
 
     def __enter__(self) -> "UnitOfWork":
-        async def begun() -> aio.UnitOfWork:
-            return await self._manager.unit_of_work().__aenter__()
-
-        self._unit = self._call(begun())
+        self._call(self._aio.__aenter__())
         return self
 
     def __exit__(
@@ -47,39 +42,66 @@ class UnitOfWork:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        ending = self.begun.__aexit__(kind, error, traceback)
-        if error is None:
-            self._call(ending)
-            return
-        with suppress(RequestError):  # What left the block matters more.
-            self._call(ending)
-
-    @property
-    def begun(self) -> aio.UnitOfWork:
-        """The unit of work on the client's own thread."""
-        if self._unit is None:
-            text = "the unit of work is not begun: use it in a with"
-            raise RequestError(ErrorCode.UNIT_UNKNOWN, text)
-        return self._unit
+        self._leave(self._aio.__aexit__(kind, error, traceback), error)
 
     @property
     def has_ended(self) -> bool:
-        """Whether the caller has ended it, or it was committed; not whether it was lost."""
-        return self.begun.has_ended
+        """Whether the unit was committed or backed out by the caller. Not whether it was lost."""
+        return self._aio.has_ended
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the connection was lost before the end of the unit."""
+        return self._aio.is_lost
 
     def put(self, queue: str, body: bytes, **options: Unpack[PutOptions]) -> PutResult:
-        """Put a message in the unit: nobody sees it before the commit."""
-        return self._call(self.begun.put(queue, body, **options))
+        """Puts a message in the unit. It can be got after the commit.
+
+        Args:
+            queue: As in :meth:`Client.put`.
+            body: The content of the message.
+            options: As in :meth:`Client.put`.
+
+        Raises:
+            RequestError: UNIT_BACKED_OUT or UNIT_UNKNOWN, the unit has ended. After any other
+                refusal, the message is not part of the unit, and the unit continues.
+        """
+        return self._call(self._aio.put(queue, body, **options))
 
     def put_many(self, queue: str, items: Iterable[bytes | Outgoing]) -> list[PutResult]:
-        """Put bodies or whole messages; return what became of each; raise the first refusal."""
-        return self._call(self.begun.put_many(queue, list(each_outgoing("put_many", items))))
+        """Puts several messages in the unit, and returns their results in order.
+
+        Args:
+            queue: As in :meth:`Client.put`.
+            items: Bodies, or :class:`Outgoing` messages with options.
+
+        Raises:
+            RequestError: The first refusal. Other items may be part of the unit: an error that
+                leaves the block backs them out. If you catch the error and continue, they are
+                committed. UNIT_BACKED_OUT or UNIT_UNKNOWN, the unit has ended.
+        """
+        return self._call(self._aio.put_many(queue, collected(items)))
 
     def get(
         self, queue: str, wait_ms: Duration = 0, **selection: Unpack[SelectionOrUid]
     ) -> Message | None:
-        """Return the next message, which the commit removes; None where none comes in *wait_ms*."""
-        return self._call(self.begun.get(queue, wait_ms, **selection))
+        """Gets the next message. The commit deletes it.
+
+        Args:
+            queue: The name of a queue or durable subscription.
+            wait_ms: How long to wait for a message, at most 7 days. 0 does not wait.
+            selection: At most one of ``where``, ``correlation_id``, ``group_id`` and ``uid``.
+
+        Returns:
+            The message, or None if none arrives within *wait_ms*.
+
+        Raises:
+            MessageDamaged: The record of the message cannot be read. It is leased, and not part of
+                the unit.
+            RequestError: UNIT_TOO_LARGE or LEASE_LOST, the message is not part of the unit; or for
+                example QUEUE_UNKNOWN.
+        """
+        return self._call(self._aio.get(queue, wait_ms, **selection))
 
     def get_many(
         self,
@@ -88,21 +110,64 @@ class UnitOfWork:
         wait_ms: Duration = 0,
         **selection: Unpack[SelectionOrUid],
     ) -> list[Message]:
-        """Return up to *messages_max* messages, which the commit removes, once there is one."""
-        return self._call(self.begun.get_many(queue, messages_max, wait_ms, **selection))
+        """Gets up to *messages_max* messages, as soon as there is one. The commit deletes them.
+
+        Args:
+            queue: The name of a queue or durable subscription.
+            messages_max: The most messages to return, at most 256.
+            wait_ms: How long to wait for the first message, at most 7 days. 0 does not wait.
+            selection: At most one of ``where``, ``correlation_id``, ``group_id`` and ``uid``.
+
+        Returns:
+            The messages, or an empty list if none arrives within *wait_ms*.
+
+        Raises:
+            MessageDamaged: The record of one message cannot be read. That message is leased, and
+                none is part of the unit.
+            RequestError: UNIT_TOO_LARGE or LEASE_LOST, no message is part of the unit; or for
+                example QUEUE_UNKNOWN.
+        """
+        return self._call(self._aio.get_many(queue, messages_max, wait_ms, **selection))
 
     def ack(self, message: Message) -> None:
-        """Have the commit remove a message that is under lease, from a consumer say."""
-        self._call(self.begun.ack(message))
+        """Acknowledges a leased message in the unit. The commit deletes it.
+
+        Use it for messages that were not got in the unit, for example those of a consumer.
+
+        Raises:
+            LeaseLost: The lease has ended, and another consumer may have the message. It is not
+                part of the unit.
+        """
+        self._call(self._aio.ack(message))
 
     def ack_many(self, messages: Iterable[Message]) -> list[RequestError | None]:
-        """Do so with many; return why not for each that is not in the unit."""
-        return self._call(self.begun.ack_many(checked_messages("ack_many", messages)))
+        """Acknowledges several leased messages in the unit. The commit deletes them.
+
+        Returns:
+            For each message None, or the RequestError with the reason why it is not part of the
+            unit.
+        """
+        return self._call(self._aio.ack_many(collected(messages)))
 
     def commit(self) -> None:
-        """Have all of it done; return when it is on disk."""
-        self._call(self.begun.commit())
+        """Commits the unit and returns once it is on disk.
+
+        Raises:
+            RequestError: UNIT_BACKED_OUT, none of its steps took effect; STORE_FULL, you may commit
+                again.
+            UnknownOutcome: The connection was lost, and the queue manager no longer knows the
+                result.
+        """
+        self._call(self._aio.commit())
 
     def backout(self, reason: str = "", text: str = "") -> None:
-        """Have nothing of it done: what was got comes back, and *reason* and *text* say why."""
-        self._call(self.begun.backout(reason, text))
+        """Backs out the unit: its messages return to their queues, and its puts are dropped.
+
+        Does nothing if the unit was lost with its connection.
+
+        Args:
+            reason: The reason, a word of at most 64 characters. Operators see it in the notes of
+                the messages that return.
+            text: A description, at most 1,000 characters.
+        """
+        self._call(self._aio.backout(reason, text))

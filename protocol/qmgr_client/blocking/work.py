@@ -1,41 +1,44 @@
-"""Workers without async: functions that are run in threads for each message of a queue.
+"""Workers without asyncio: functions that threads run for each message of a queue.
 
-    @worker("ORDERS", concurrency=3)
-    def bill(message):
-        queue_manager.put("BILLS", bill_of(message.body))
+@worker("ORDERS", concurrency=3)
+def bill(message):
+    queue_manager.put("BILLS", bill_of(message.body))
 
-    with connect("127.0.0.1:7470") as queue_manager:
-        queue_manager.work(bill)  # until SIGTERM, SIGINT or stop_work()
-
-aio_work says more of each verb.
+with connect("127.0.0.1:7470") as queue_manager:
+    queue_manager.work(bill)  # until SIGTERM, SIGINT or stop_work()
 """
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
-from typing import Any, TypeVar, Unpack
+from contextlib import nullcontext
+from typing import Unpack
 
-from qmgr_client import aio
 from qmgr_client.aio.work import Running
-from qmgr_client.blocking.processing import Processing
+from qmgr_client.blocking.messaging import Messaging
 from qmgr_client.duration import Duration
 from qmgr_client.message import Message
 from qmgr_client.queue_worker import Worker
 from qmgr_client.selection import Selection
 from qmgr_client.stop_signals import first_signal
 
-Value = TypeVar("Value")
-
 
 def worker(
     queue: str, concurrency: int = 1, *, lease_ms: Duration = 0, **selection: Unpack[Selection]
 ) -> Callable[[Callable[[Message], object]], Worker[object]]:
-    """Make a function of one message a worker of *queue*, for :meth:`Work.work`.
+    """Makes a function of one message a worker of *queue*, for :meth:`Client.work`.
 
-    Arguments and errors are those of :func:`qmgr_client.aio.worker`. It is called by *concurrency*
-    threads at a time.
+    Args:
+        queue: The name of the queue or durable subscription.
+        concurrency: How many threads run the function at the same time.
+        lease_ms: How long each lease lasts. 0 uses the queue's ``lease_ms``. The client renews
+            the lease while the function runs.
+        selection: At most one of ``where``, ``correlation_id`` and ``group_id``.
+
+    Raises:
+        TypeError: The function is async, or does not take exactly one message.
+        ValueError: *concurrency* is below 1.
     """
 
     def decorated(function: Callable[[Message], object]) -> Worker[object]:
@@ -46,46 +49,43 @@ def worker(
     return decorated
 
 
-class Work:
-    """What a client does with messages for its application: their processing, and workers."""
-
-    _manager: aio.QueueManager
-    _loop: asyncio.AbstractEventLoop | None
-
-    def processing(self, message: Message) -> Processing:
-        """Return the work on *message*, for ``with``, whose end settles it; see aio."""
-        return Processing(self._call, self._manager, message)
+class Work(Messaging):
+    """Runs workers."""
 
     def work(self, *workers: Worker[object], signals: bool = True) -> None:
-        """Run each worker for the messages of its queue, in threads, until it is to stop.
+        """Runs each worker in threads, for the messages of its queue, until it is stopped.
 
-        As that of aio. A second SIGINT raises KeyboardInterrupt: messages that are worked on are
-        returned, and this waits for their threads.
+        The end of the function settles the message, as the end of a :meth:`processing` block does.
+        An exception releases the message as failed, and is logged as a warning of the logger
+        ``qmgr_client``. The client renews the leases of messages while a function works on them.
+
+        SIGTERM, SIGINT and :meth:`stop_work` stop the workers gracefully: they finish the messages
+        that they work on, prefetched messages return to their queues, and this method returns.
+        :meth:`close` stops them, too, but does not wait for them. A second signal acts as without
+        workers: SIGINT raises KeyboardInterrupt, which returns the messages to their queues once
+        the threads have finished.
+
+        Args:
+            workers: Functions decorated with :func:`worker`.
+            signals: False leaves signals to the program. Outside of the main thread, signals are
+                never handled.
+
+        Raises:
+            RequestError: The queue manager ended a consumer, for example with QUEUE_UNKNOWN. The
+                workers have finished the messages that they worked on.
         """
         stop = asyncio.Event()
-        watching = first_signal(lambda: self._soon(stop.set))
+        watching = first_signal(lambda: self._thread.call_soon(stop.set))
         with (
             ThreadPoolExecutor(_threads(workers), "qmgr-worker") as pool,
             watching if signals else nullcontext(),
         ):
             running = [_in_threads(each, pool) for each in workers]
-            self._unless_closed(self._manager.work_until(stop, *running))
+            self._thread.call_unless_closed(self._aio.work_until(stop, *running))
 
     def stop_work(self) -> None:
-        """Have :meth:`work` stop in good order, as SIGTERM does. From any thread."""
-        self._soon(self._manager.stop_work)
-
-    def _soon(self, call: Callable[[], None]) -> None:
-        loop = self._loop
-        if loop is not None:
-            with suppress(RuntimeError):  # It is closed, and nothing works any more.
-                loop.call_soon_threadsafe(call)
-
-    def _call(self, call: Coroutine[Any, Any, Value]) -> Value:
-        raise NotImplementedError  # The client has it.
-
-    def _unless_closed(self, call: Coroutine[Any, Any, Value]) -> Value | None:
-        raise NotImplementedError
+        """Stops :meth:`work` gracefully, as SIGTERM does. You may call it from any thread."""
+        self._thread.call_soon(self._aio.stop_work)
 
 
 def _threads(workers: tuple[Worker[object], ...]) -> int:
@@ -93,16 +93,16 @@ def _threads(workers: tuple[Worker[object], ...]) -> int:
 
 
 def _in_threads(worker: Worker[object], pool: ThreadPoolExecutor) -> Worker[Running]:
-    """Return *worker* as one of aio, which has *pool* call its function."""
+    """Returns *worker* as a worker for asyncio that runs its function in a thread of *pool*."""
 
     def called(message: Message) -> None:
         try:
             worker.function(message)
         except Exception as error:
-            if not isinstance(error, StopIteration):  # No future can carry that.
+            if not isinstance(error, StopIteration):  # A future cannot carry StopIteration.
                 raise
             raise RuntimeError("the worker raised StopIteration") from error
-        except BaseException as error:  # SystemExit, say: it would end the client's own thread.
+        except BaseException as error:  # SystemExit, for example, would end the client's thread.
             raise RuntimeError(f"the worker raised {type(error).__name__}: {error}") from error
 
     async def running(message: Message) -> None:

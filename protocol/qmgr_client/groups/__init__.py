@@ -1,1 +1,1 @@
-"""Message groups, as a client puts and gets them."""
+"""The rules and values of message groups, for clients."""

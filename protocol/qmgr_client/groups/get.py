@@ -1,7 +1,7 @@
-"""What a reader of groups allows: the part of the table of PROTOCOL.md that a client decides.
+"""The rules of a reader of groups: the part of the table in PROTOCOL.md that a client decides.
 
-The queue manager keeps which message is next. The reader knows which group it is in, and whether
-that is read in units of work.
+The queue manager knows which message is next. The reader knows its current group, and whether it
+reads the group in units of work.
 """
 
 from qmgr_client.groups.place import Place, Places
@@ -19,32 +19,32 @@ class GroupGetState:
 
     @property
     def current(self) -> Group | None:
-        """The group that has not ended, and the number that was got last."""
+        """The current group, with the number that was got last."""
         self._places.look()
         place = self._places.place
         return Group(place.group_id, place.number) if place.group_id else None
 
     def logical(self, unit: Unit | None) -> None:
-        """Begin a get in logical order, in *unit* or in none.
+        """Starts a get in logical order, in *unit* or without one.
 
         Raises:
             RequestError: INCONSISTENT_UNIT.
         """
         current = self._begin()
-        if current is not None and not self._places.place.is_as(unit):
-            so = "outside of units of work" if unit is not None else "in units of work"
-            text = f"group {current.id.hex()} is read {so} so far: go on with it so"
+        if current is not None and not self._places.place.is_consistent(unit):
+            before = "without units of work" if unit is not None else "in units of work"
+            text = f"group {current.id.hex()} was read {before} so far: continue in the same way"
             raise RequestError(ErrorCode.INCONSISTENT_UNIT, text)
 
     def physical(self) -> None:
-        """Begin a get in physical order."""
+        """Starts a get in physical order."""
         self._begin()
 
     def got(self, group: Group | None, unit: Unit | None, *, logical: bool) -> None:
-        """Take the message that a get brought, of *group* or of none: the reader is there now."""
+        """Moves the reader to the message that a get returned, of *group* or without a group."""
         current, place = self.current, self._places.place
         if not logical and current is not None:
-            if group is not None and group.id == current.id and not place.is_as(unit):
+            if group is not None and group.id == current.id and not place.is_consistent(unit):
                 self.warning = ErrorCode.INCONSISTENT_UNIT
             elif place.was_logical:
                 self.warning = ErrorCode.INCOMPLETE_GROUP
@@ -58,5 +58,5 @@ class GroupGetState:
         return current
 
     def lost(self) -> None:
-        """Take note that the connection is gone, and with it the reader's group."""
+        """Forgets the current group, which is lost with the connection."""
         self._places.lose()

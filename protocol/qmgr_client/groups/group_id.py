@@ -1,4 +1,4 @@
-"""The id of a group as callers give it: 24 bytes, or a text as ``qmctl`` takes it."""
+"""Group ids: 24 bytes, or a text as in ``qmctl``."""
 
 from typing import TypeAlias
 
@@ -8,17 +8,16 @@ from qmgr_protocol.record import GROUP_ID_BYTES
 
 GroupId: TypeAlias = bytes | str
 
-SHOWN_MAX = 80  # characters of what is refused
+SHOWN_MAX = 80  # characters of an invalid id in errors
 
 
 def encoded(group_id: GroupId) -> bytes:
-    """Return the 24 bytes that *group_id* is.
+    """Returns the 24 bytes of *group_id*.
 
-    A text has zero bytes behind it, up to 24; one of 48 hexadecimal digits is the bytes that they
-    are.
+    A text is padded with zero bytes. A text of 48 hexadecimal digits is decoded instead.
 
     Raises:
-        RequestError: VALUE_INVALID.
+        RequestError: VALUE_INVALID, *group_id* is not a group id.
     """
     if type(group_id) is bytes and len(group_id) == GROUP_ID_BYTES:
         return group_id
@@ -26,10 +25,10 @@ def encoded(group_id: GroupId) -> bytes:
         try:
             return parsed(group_id)
         except ValueError as error:
-            why = str(error)
+            problem = str(error)
     elif isinstance(group_id, bytes):
-        why = f"{len(group_id)} bytes, not {GROUP_ID_BYTES}: give a text where that is what it is"
+        problem = f"{len(group_id)} bytes, not {GROUP_ID_BYTES}: to use a text, pass a str"
     else:
-        why = f"of type {type(group_id).__name__}: give {GROUP_ID_BYTES} bytes, or a text"
-    text = f"the group id {repr(group_id)[:SHOWN_MAX]} is {why}"
+        problem = f"of type {type(group_id).__name__}: pass {GROUP_ID_BYTES} bytes, or a text"
+    text = f"the group id {repr(group_id)[:SHOWN_MAX]} is {problem}"
     raise RequestError(ErrorCode.VALUE_INVALID, text)

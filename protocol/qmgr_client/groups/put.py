@@ -1,7 +1,7 @@
-"""What a handle that puts groups allows, and where each put leads: the table of PROTOCOL.md.
+"""The rules of a handle that puts groups: the table in PROTOCOL.md.
 
-In logical order the handle numbers, and refuses what would break its group. In physical order its
-caller numbers, and is warned.
+In logical order, the handle numbers messages, and refuses puts that would break its group. In
+physical order, the caller numbers messages, and such puts cause a warning.
 """
 
 from qmgr_client.groups.place import Place, Places
@@ -12,7 +12,7 @@ from qmgr_protocol.record import GROUP_NUMBER_MAX, number_invalid
 
 
 class GroupPutState:
-    """The state of one handle. Each put says what it is, and is told its group, or refused."""
+    """The state of one handle."""
 
     def __init__(self) -> None:
         self.warning: ErrorCode | None = None  # of the last call
@@ -20,13 +20,13 @@ class GroupPutState:
 
     @property
     def current(self) -> Group | None:
-        """The group that has not ended, and the number that was put last."""
+        """The current group, with the number that was put last."""
         self._places.look()
         place = self._places.place
         return Group(place.group_id, place.number) if place.group_id else None
 
     def alone(self) -> None:
-        """Put a message of no group, in logical order.
+        """Starts the put of a message without a group, in logical order.
 
         Raises:
             RequestError: INCOMPLETE_GROUP.
@@ -34,8 +34,8 @@ class GroupPutState:
         current = self._begin()
         if current is not None:
             text = (
-                f"group {current.id.hex()} has not ended, its number {current.number} was the "
-                "last put: end it with last=True, or put this without the handle"
+                f"group {current.id.hex()} has not ended, its latest number is {current.number}: "
+                "end it with last=True, or put this message without the handle"
             )
             raise RequestError(ErrorCode.INCOMPLETE_GROUP, text)
 
@@ -48,9 +48,9 @@ class GroupPutState:
         persistent: bool,
         is_further: bool = False,
     ) -> Group:
-        """Return what the next message of the group carries; *new_id* where one begins.
+        """Returns the group field of the next message. A new group gets *new_id*.
 
-        A *further* one is put together with the one before, and refused with it.
+        A message that *is_further* is put together with the one before, and refused with it.
 
         Raises:
             RequestError: INCONSISTENT_PERSISTENCE, INCONSISTENT_UNIT, GROUP_NUMBER_INVALID.
@@ -58,8 +58,8 @@ class GroupPutState:
         current = self.current if is_further else self._begin()
         place = self._places.place
         if current is not None:
-            if why := _inconsistent(place, unit, persistent=persistent):
-                raise RequestError(*why)
+            if refusal := _inconsistent(place, unit, persistent=persistent):
+                raise RequestError(*refusal)
             if current.number == GROUP_NUMBER_MAX:
                 raise number_invalid(current.number + 1)
         group = Group(place.group_id or new_id, place.number + 1, last)
@@ -67,23 +67,23 @@ class GroupPutState:
         return group
 
     def physical(self, group: Group | None, unit: Unit | None, *, persistent: bool) -> None:
-        """Put a message that says its *group* itself, or is of none: the handle is there now."""
+        """Moves the handle to a message with its own *group*, or without a group."""
         current, place = self._begin(), self._places.place
         if current is not None:
             same = group is not None and group.id == current.id
-            if same and (why := _inconsistent(place, unit, persistent=persistent)):
-                self.warning = why[0]
+            if same and (refusal := _inconsistent(place, unit, persistent=persistent)):
+                self.warning = refusal[0]
             elif place.was_logical:
                 self.warning = ErrorCode.INCOMPLETE_GROUP
         self._go(group, unit, logical=False, persistent=persistent)
 
     def refused(self) -> None:
-        """Take the refusal of the last put, and what was put with it: the handle is before it."""
+        """Moves the handle back. The last put, and those made together with it, were refused."""
         self.warning = None
         self._places.move_back()
 
     def close(self) -> None:
-        """End the handle; ``warning`` tells of a group that has not ended."""
+        """Closes the handle. ``warning`` reports a group that has not ended."""
         self.warning = None if self.current is None else ErrorCode.INCOMPLETE_GROUP
 
     def _begin(self) -> Group | None:
@@ -102,13 +102,14 @@ class GroupPutState:
 def _inconsistent(
     place: Place, unit: Unit | None, *, persistent: bool
 ) -> tuple[ErrorCode, str] | None:
-    """Return how a message does not fit those of its group before it."""
+    """Returns why a message is inconsistent with the earlier ones of its group, or None."""
     group = f"group {place.group_id.hex()}"
     if place.persistent != persistent:
-        so = "persistent" if place.persistent else "not persistent"
-        text = f"{group} is {so} so far: put all of it with the same persistent="
+        before = "persistent" if place.persistent else "not persistent"
+        text = f"{group} is {before} so far: use the same persistent= for all of its messages"
         return ErrorCode.INCONSISTENT_PERSISTENCE, text
-    if not place.is_as(unit):
-        so = "outside of units of work" if place.unit is None else "in units of work"
-        return ErrorCode.INCONSISTENT_UNIT, f"{group} is put {so} so far: go on with it so"
+    if not place.is_consistent(unit):
+        before = "without units of work" if place.unit is None else "in units of work"
+        text = f"{group} was put {before} so far: continue in the same way"
+        return ErrorCode.INCONSISTENT_UNIT, text
     return None

@@ -1,8 +1,8 @@
-"""The status message of a group that is put or read over several units of work.
+"""The status message of a group that is put or processed in several units of work.
 
-Each unit replaces it, the last one removes it: so it says what is committed, and no more. It is of
-one *run*: of what is done (put or get), the queue and the name. Its correlation id is the name, as
-operators look for it; what it says tells it from the status of another run of that name.
+Each unit replaces the status, and the last unit removes it. So it records exactly what is
+committed. It belongs to one *run*: the verb (put or get), the queue and the name. Its correlation
+id is the name, so that operators can find it. Its body identifies the run.
 """
 
 import hashlib
@@ -17,11 +17,11 @@ from qmgr_protocol.record import CORRELATION_MAX_BYTES, GROUP_ID_BYTES, GROUP_NU
 
 CONTENT_TYPE = "application/json"
 CLAIM_ORIGIN = "group.status"
-SHOWN_MAX = 80  # characters of a name that is refused
+SHOWN_MAX = 80  # characters of an invalid name in errors
 
 
 class Run(NamedTuple):
-    """What puts or reads a group."""
+    """The call that puts or processes a group."""
 
     verb: str  # put_group or get_group
     queue: str
@@ -35,43 +35,43 @@ class Run(NamedTuple):
         """The correlation id of its status.
 
         Raises:
-            RequestError: VALUE_INVALID.
+            RequestError: VALUE_INVALID, the name is empty, too long, or not a str.
         """
         key = self.name.encode(errors="replace") if isinstance(self.name, str) else b""
         if not 0 < len(key) <= CORRELATION_MAX_BYTES:
-            said = repr(self.name)[:SHOWN_MAX]
-            text = f"the name {said} of a status is not 1 to {CORRELATION_MAX_BYTES} bytes of text"
+            name = repr(self.name)[:SHOWN_MAX]
+            text = f"the name {name} of a status is not 1 to {CORRELATION_MAX_BYTES} bytes of text"
             raise RequestError(ErrorCode.VALUE_INVALID, text)
         return key
 
     @property
     def claim(self) -> Uid:
-        """The UID of its first status: of two that begin at once, one is refused."""
+        """The UID of its first status. If two runs start at once, one of them is refused."""
         digest = hashlib.sha256(repr(tuple(self)).encode(errors="replace")).digest()
         return Uid(CLAIM_ORIGIN, int.from_bytes(digest[:8], "big") >> 1)
 
 
 class GroupStatus(NamedTuple):
-    """How far a group has come."""
+    """The progress of a group."""
 
     group_id: bytes
-    number: int  # of the last message that is done
+    number: int  # of the last committed message
 
     def __str__(self) -> str:
         return f"group {shown(self.group_id)}, done up to number {self.number}"
 
 
 def outgoing(run: Run, status: GroupStatus) -> Outgoing:
-    """Return the status message."""
+    """Returns the status message of a run."""
     value = run._asdict() | {"group": status.group_id.hex(), "number": status.number}
     return Outgoing(json.dumps(value).encode(), correlation_id=run.key, content_type=CONTENT_TYPE)
 
 
 def read(message: Message) -> tuple[Run, GroupStatus]:
-    """Return what a status message says.
+    """Returns the run and the progress in a status message.
 
     Raises:
-        RequestError: VALUE_INVALID, it is none.
+        RequestError: VALUE_INVALID, the message is not a status.
     """
     try:
         value = json.loads(message.body)
@@ -82,8 +82,8 @@ def read(message: Message) -> tuple[Run, GroupStatus]:
         sound = False
     if not sound or len(status.group_id) != GROUP_ID_BYTES:
         text = (
-            f"the message {message.uid} on {message.queue} is no status of a group: give the "
-            "status a queue, or a name, of its own"
+            f"the message {message.uid} on {message.queue} is not the status of a group: use "
+            "another status queue, or another name"
         )
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     return run, status

@@ -1,4 +1,4 @@
-"""What the queue manager answers, handed to whom it concerns. Late answers concern nobody."""
+"""The answers of the queue manager, and what handles each of them. Late answers are dropped."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,12 +13,12 @@ from qmgr_protocol.errors import RequestError
 
 
 class Answers:
-    """Routes answers by their ids, which :class:`Agenda` gave out."""
+    """Routes answers by their ids, which :class:`SendOrder` assigned."""
 
     def __init__(
         self, puts: Puts, settles: Settles, requests: Requests, consumers: Consumers
     ) -> None:
-        self.home = NOWHERE  # that of the connection
+        self.home = NOWHERE  # of the connection
         self._name = ""
         self._puts = puts
         self._settles = settles
@@ -34,7 +34,7 @@ class Answers:
         }
 
     def welcomed(self, welcome: m.Welcome) -> None:
-        """Take note of whose answers come now."""
+        """Records which queue manager the next answers come from."""
         self._name = welcome.name
         self.home = Home(welcome.store_id, welcome.boot)
 
@@ -47,8 +47,8 @@ class Answers:
     def _on_deliver(self, answer: m.Deliver, now_ms: int) -> None:
         give_back, queue_id = self._settles.give_back, answer.queue_id
         if answer.request_id in self._consumers.open:
-            for handle, taken in self._consumers.delivered(answer, now_ms):
-                give_back(queue_id, handle, taken)
+            for handle, group_return in self._consumers.delivered(answer, now_ms):
+                give_back(queue_id, handle, group_return)
         elif answer.request_id in self._requests.open:
             for handle in self._requests.delivered(answer, self.home):
                 give_back(queue_id, handle)

@@ -1,4 +1,4 @@
-"""The consumers of a client, over its connections; consumer.py says how one works."""
+"""All consumers of a client, across its connections. consumer.py explains a single one."""
 
 from collections import deque
 from typing import Any
@@ -6,9 +6,10 @@ from typing import Any
 from qmgr_client import message as messages
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.message import Home, Message
+from qmgr_client.sansio.active_leases import START_AFTER_MS
 from qmgr_client.sansio.consumer import Consumer, Held, Identity, Lapsed, identity_of
 from qmgr_client.sansio.events import ConsumerEnded, Delivered, Events
-from qmgr_client.sansio.taken_back import TakenBack, comes_back, member_of
+from qmgr_client.sansio.group_returns import GroupReturn, member_of, returns_message
 from qmgr_client.sansio.units import Unit
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
@@ -21,8 +22,8 @@ _OPENED = row(U32, U64)
 class Consumers:
     """All consumers that have not ended.
 
-    Invariant: ``open`` has those with a request id on this connection, the others are in
-    ``_waiting``; ``_touched`` has those whose free credit may have grown, ``_working`` those whose
+    Invariant: ``open`` has the consumers with a request id on this connection, and ``_waiting`` the
+    others. ``_touched`` has those whose free credit may have grown. ``_working`` has those whose
     application may hold messages.
     """
 
@@ -34,28 +35,29 @@ class Consumers:
         self._touched: dict[int, Consumer] = {}
         self._working: dict[int, Consumer] = {}
         self._lapsed: list[Lapsed] = []
-        # What the application had when the connection was lost: whose, under which handle.
-        self._in_hand: dict[Identity, tuple[int, bytes]] = {}
+        # The messages that the application held when the connection was lost: ticket and handle.
+        self._held_before_loss: dict[Identity, tuple[int, bytes]] = {}
         self._opening = 0
         self.starts_now = False  # whether leases are to start at once
+        self.start_due_ms: int | None = None  # when leases are to start next
 
     @property
     def opening(self) -> int:
-        """How many requests to open one wait for an answer."""
+        """The number of requests to open a consumer that wait for an answer."""
         return self._opening
 
     def add(self, consumer: Consumer) -> None:
-        """Take in a consumer, to be opened when that may be."""
+        """Queues a consumer to be opened."""
         consumer.lapsed = self._lapsed
         self._all[consumer.ticket] = consumer
         self._waiting.append(consumer)
 
     def has_next(self) -> bool:
-        """Return whether one waits to be opened."""
+        """Returns whether a consumer waits to be opened."""
         return bool(self._waiting)
 
     def take(self, request_id: int) -> m.Consume:
-        """Return the request that opens the next one, with all the credit that is free."""
+        """Returns the request that opens the next consumer, with all of its free credit."""
         consumer = self._waiting.popleft()
         consumer.request_id = request_id
         self.open[request_id] = consumer
@@ -73,58 +75,58 @@ class Consumers:
         )
 
     def take_credit(self, now_ms: int) -> m.Credit | None:
-        """Return credit for a consumer that has half of its own free."""
+        """Returns credit for a consumer that has half of its credit free."""
         while self._touched:
             _, consumer = self._touched.popitem()
             if not consumer.is_open or consumer.is_cancelled:
                 continue
             count, size = consumer.free
-            if count >= consumer.ahead.half:
-                consumer.ahead.half_taken(now_ms)
+            if count >= consumer.read_ahead.half:
+                consumer.read_ahead.half_taken(now_ms)
                 if not consumer.free[0]:
-                    continue  # It has enough ahead, for one that is so slow.
+                    continue  # It has prefetched enough for its speed.
             elif count and consumer.is_waiting and not consumer.credit_messages:
-                pass  # The application settles late, and wants the rest of its prefetch.
+                pass  # The application settles late, and needs the rest of its prefetch.
             elif size < max(consumer.bytes_max // 2, 1):
                 continue
             return m.Credit(consumer.request_id, *consumer.grant())
         return None
 
     def opened(self, request_id: int, value: Any) -> None:
-        """Take the answer to an opening.
+        """Handles the answer to the opening of a consumer.
 
         Raises:
-            FieldInvalid: the peer broke the protocol.
+            FieldInvalid: The queue manager broke the protocol.
         """
-        if why := _OPENED(value):
-            raise FieldInvalid("Ok", "value", why)
+        if complaint := _OPENED(value):
+            raise FieldInvalid("Ok", "value", complaint)
         consumer = self.open[request_id]
         self._opening -= 1
         consumer.is_open = True
         consumer.granted(value[1])
         self._touched[consumer.ticket] = consumer
 
-    def delivered(self, answer: m.Deliver, now_ms: int) -> list[tuple[bytes, TakenBack | None]]:
-        """Take messages; return the handles of those that nobody wants any more.
+    def delivered(self, answer: m.Deliver, now_ms: int) -> list[tuple[bytes, GroupReturn | None]]:
+        """Buffers messages. Returns the handles of unwanted ones, which are to be returned unread.
 
-        And of each what is to be told when it has gone back.
+        The GroupReturn of a handle, if any, is answered when the message has been returned.
         """
         consumer = self.open[answer.request_id]
-        unwanted: list[tuple[bytes, TakenBack | None]] = []
+        unwanted: list[tuple[bytes, GroupReturn | None]] = []
         until_ms = now_ms + consumer.lease_ms
         for item in answer.items:
             size = messages.record_bytes(item)
             consumer.credit_messages -= 1
             consumer.credit_bytes -= size
             handle = item[: m.HANDLE.size]
-            if self._in_hand and self._goes_on(answer.queue_id, item, size, now_ms):
+            if self._held_before_loss and self._replaces_lease(answer.queue_id, item, size, now_ms):
                 self._touched[consumer.ticket] = consumer
                 continue
             member = member_of(item) if consumer.is_ordered else None
             if consumer.is_cancelled:
                 unwanted.append((handle, None))
-            elif member is not None and consumer.taken_back.takes(*member):
-                unwanted.append((handle, consumer.taken_back.add(*member)))
+            elif member is not None and consumer.group_returns.drops(*member):
+                unwanted.append((handle, consumer.group_returns.add(*member)))
             else:
                 consumer.held[handle] = Held(size, until_ms)
                 consumer.held_bytes += size
@@ -135,20 +137,20 @@ class Consumers:
             self._events.append(Delivered(consumer.ticket))
         return unwanted
 
-    def _goes_on(self, queue_id: int, item: bytes, size: int, now_ms: int) -> bool:
-        """Return whether the application has this message already, now under this new lease."""
-        ticket, handle = self._in_hand.pop(identity_of(queue_id, item), (0, b""))
+    def _replaces_lease(self, queue_id: int, item: bytes, size: int, now_ms: int) -> bool:
+        """Returns whether the application holds this message, and records its new lease."""
+        ticket, handle = self._held_before_loss.pop(identity_of(queue_id, item), (0, b""))
         owner = self._all.get(ticket)
         if owner is None or owner.is_cancelled or handle not in owner.handed:
             return False
         held = Held(size, now_ms + owner.lease_ms)
-        owner.go_on(handle, queue_id, item, held, now_ms)
+        owner.lease_again(handle, queue_id, item, held, now_ms)
         self.starts_now = True
         self._working[ticket] = owner
         return True
 
     def start_next(self, ticket: int, now_ms: int) -> bool:
-        """Have the lease of a consumer's next message start if it is time for one to start."""
+        """Starts the lease of a consumer's next message, if one is to start early now."""
         consumer = self._all.get(ticket)
         if consumer is None or not consumer.start_next(now_ms):
             return False
@@ -156,7 +158,7 @@ class Consumers:
         return True
 
     def next_message(self, ticket: int, home: Home, now_ms: int) -> Message | None:
-        """Return the next message for the application, or None where nothing is buffered."""
+        """Returns the next message for the application, or None if nothing is buffered."""
         consumer = self._all.get(ticket)
         if consumer is None:
             return None
@@ -176,7 +178,9 @@ class Consumers:
             self._working[ticket] = consumer
             consumer.is_waiting = False
             consumer.hand_over(queue_id, item, held.until_ms, now_ms)
-            if len(consumer.buffer) + consumer.credit_messages <= consumer.ahead.half:
+            if self.start_due_ms is None and consumer.active.has_fresh:
+                self.start_due_ms = now_ms + START_AFTER_MS
+            if len(consumer.buffer) + consumer.credit_messages <= consumer.read_ahead.half:
                 self._touched[ticket] = consumer
             return messages.decode(item, consumer.queue, queue_id, home, ticket)
         if not consumer.is_waiting:
@@ -185,13 +189,13 @@ class Consumers:
         return None
 
     def _holder(self, ticket: int) -> Consumer | None:
-        """Return a consumer, which may have ended, as long as its application may hold messages."""
+        """Returns a consumer. It may have ended while its application still holds messages."""
         return self._all.get(ticket) or self._working.get(ticket)
 
-    def settled(self, message: Message, action: int, unit: Unit | None) -> TakenBack | None:
-        """Free the credit of a message that the application is settling, perhaps in a unit.
+    def settled(self, message: Message, action: int, unit: Unit | None) -> GroupReturn | None:
+        """Frees the credit of a message that the application settles, perhaps in a unit.
 
-        Return what is to be told when that is answered, where it takes others back.
+        If later messages of its group return with it, returns the GroupReturn to be answered.
         """
         consumer = self._holder(message.consumer)
         if consumer is None:
@@ -203,52 +207,49 @@ class Consumers:
         group_id, number, _ = message.group
         if unit is not None:
             unit.members.append((consumer.ticket, group_id, number))
-        if not comes_back(action):
+        if not returns_message(action):
             return None
         self._touched[consumer.ticket] = consumer
-        return consumer.take_back(group_id, number)
+        return consumer.return_group(group_id, number)
 
     def handle_of(self, message: Message) -> bytes:
-        """Return the handle that holds now for *message*: that of its latest lease."""
+        """Returns the handle of the latest lease of *message*."""
         consumer = self._holder(message.consumer)
         return message.handle if consumer is None else consumer.handle_of(message.handle)
 
     def undone(self, unit: Unit) -> None:
-        """Take note that what *unit* had acknowledged comes back."""
+        """Records that the messages that *unit* acknowledged return to their queues."""
         for ticket, group_id, number in unit.members:
             consumer = self._all.get(ticket)
             if consumer is not None:
-                taken = consumer.take_back(group_id, number)
-                unit.taken_back += [] if taken is None else [taken]
+                found = consumer.return_group(group_id, number)
+                unit.group_returns += [] if found is None else [found]
                 self._touched[ticket] = consumer
 
     def renewed(self, ticket: int, handle: bytes, lease_ms: int, now_ms: int) -> None:
-        """Count on a message for longer: its lease is being renewed."""
+        """Extends the lease of a message, which is being renewed."""
         consumer = self._holder(ticket)
         if consumer is not None:
-            consumer.in_work.renewed(handle)
+            consumer.active.renewed(handle)
             consumer.renew(handle, lease_ms, now_ms)
 
     def renewals(self, now_ms: int) -> list[tuple[int, bytes]]:
-        """Return queue id and handle of each message whose lease starts, or goes on, now."""
+        """Returns queue id and handle of each message whose lease starts or is renewed now."""
         due = [found for x in self._working.values() for found in x.renewals(now_ms)]
-        self._working = {x.ticket: x for x in self._working.values() if x.in_work}
+        self._working = {x.ticket: x for x in self._working.values() if x.active}
+        has_fresh = any(x.active.has_fresh for x in self._working.values())
+        self.start_due_ms = now_ms + START_AFTER_MS if has_fresh else None
         return due
 
     def take_lapsed(self) -> list[Lapsed]:
-        """Return what is to go back unread, once."""
+        """Returns the messages whose leases ended unread, and forgets them."""
         found = self._lapsed[:]
         self._lapsed.clear()
         return found
 
     @property
-    def has_fresh(self) -> bool:
-        """Whether leases are to be started soon."""
-        return any(consumer.in_work.has_fresh for consumer in self._working.values())
-
-    @property
     def has_lapsed(self) -> bool:
-        """Whether anything is to go back unread."""
+        """Whether the lease of any message ended unread."""
         return bool(self._lapsed)
 
     @property
@@ -258,18 +259,21 @@ class Consumers:
 
     @property
     def renewal_ms(self) -> int:
-        """How often leases that go on by themselves are to be looked after; 0: there is none."""
+        """How often to check the leases that are renewed automatically; 0 if there are none."""
         return min((x.lease_ms // 4 for x in self._working.values() if x.auto_renew), default=0)
 
     def expire(self, now_ms: int) -> None:
-        """Free the credit of messages whose lease is over: the queue manager has them back."""
+        """Frees the credit of messages whose leases have ended. The queue manager has them back."""
         for ticket, consumer in self._all.items():
             if consumer.held and consumer.expire(now_ms):
                 self._touched[ticket] = consumer
 
     def cancel(self, ticket: int) -> tuple[m.Cancel | None, list[tuple[int, bytes]]]:
-        """End a consumer; return what tells the queue manager, and queue id and handle of what the
-        application was not handed."""
+        """Ends a consumer.
+
+        Returns the message that cancels it, and queue id and handle of each message that the
+        application did not take.
+        """
         consumer = self._all.get(ticket)
         if consumer is None or consumer.is_cancelled:
             return None, []
@@ -284,7 +288,7 @@ class Consumers:
         return None, unread
 
     def ended(self, request_id: int, error: RequestError) -> None:
-        """Take the end of a consumer, or the refusal to open it."""
+        """Handles the end of a consumer, or the refusal to open it."""
         consumer = self.open.pop(request_id)
         self._opening -= not consumer.is_open
         consumer.is_open = False
@@ -297,8 +301,8 @@ class Consumers:
         self._events.append(ConsumerEnded(consumer.ticket, error))
 
     def lost(self) -> None:
-        """Drop what was not handed out, and have all be opened again: rule 2."""
-        self._in_hand = {
+        """Drops what was not handed out, and queues all consumers to be opened again: rule 2."""
+        self._held_before_loss = {
             identity: (consumer.ticket, handle)
             for consumer in self._all.values()
             for handle, identity in consumer.handed.items()
@@ -307,8 +311,8 @@ class Consumers:
             for _, item in consumer.buffer:
                 consumer.let_go(item[: m.HANDLE.size])
             consumer.buffer.clear()
-            consumer.in_work.clear()
-            consumer.taken_back.clear()
+            consumer.active.clear()
+            consumer.group_returns.clear()
             consumer.request_id = consumer.credit_messages = consumer.credit_bytes = 0
             consumer.is_open = False
             if consumer.is_cancelled:
@@ -320,9 +324,10 @@ class Consumers:
         self._working.clear()
         self._lapsed.clear()
         self._opening = 0
+        self.start_due_ms = None
 
     def fail(self, error: ConnectionEnded) -> None:
-        """End every consumer with *error*."""
+        """Ends every consumer with *error*."""
         for consumer in list(self._all.values()):
             self._end(consumer, None if consumer.is_cancelled else error)
         self.open.clear()
@@ -331,10 +336,10 @@ class Consumers:
 
 
 def check_credit(prefetch: int, bytes_max: int) -> None:
-    """Refuse what would never let a message come.
+    """Checks that a consumer could receive a message.
 
     Raises:
-        RequestError: VALUE_INVALID.
+        RequestError: VALUE_INVALID, *prefetch* or *bytes_max* is 0.
     """
     if not prefetch or not bytes_max:
         text = f"prefetch and bytes_max are {prefetch} and {bytes_max}, at least 1"

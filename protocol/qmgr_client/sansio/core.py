@@ -4,9 +4,9 @@
                           results ◀──events──┘ ▲
                                                └─receive── bytes from the socket
 
-Deterministic: it reads no clock, rolls no die and waits for nothing. Times are milliseconds of any
-clock that never goes back. A shell calls :meth:`events` and :meth:`data_to_send` after whatever
-else it called.
+The core is deterministic: it reads no clock, uses no randomness and never waits. Times are
+milliseconds of any clock that never goes back. A shell calls :meth:`events` and
+:meth:`data_to_send` after each other call.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,14 +14,15 @@ from typing import Any
 
 from qmgr_client.errors import GOODBYE, ConnectionEnded
 from qmgr_client.message import Message
-from qmgr_client.sansio.agenda import Agenda
 from qmgr_client.sansio.answers import Answers
 from qmgr_client.sansio.consumer import Consumer
 from qmgr_client.sansio.consumers import ANY, Consumers, check_credit
 from qmgr_client.sansio.events import Disconnected, Events, Failed, Ready
 from qmgr_client.sansio.puts import Put, Puts
 from qmgr_client.sansio.requests import Request, Requests, check
+from qmgr_client.sansio.send_order import SendOrder
 from qmgr_client.sansio.settles import PLAIN, Settle, Settles, Terms
+from qmgr_client.sansio.tick_times import TickTimes
 from qmgr_client.sansio.unanswered import Unanswered
 from qmgr_client.sansio.units import Unit, Units
 from qmgr_protocol import messages as m
@@ -31,17 +32,19 @@ from qmgr_protocol.record import Uid
 from qmgr_protocol.states import Side, State
 
 SOFTWARE = "qmgr_client/0.1.0"
-FRAME_MAX_BYTES = 64 * 1024 * 1024  # a full credit of bytes and the largest message come in one
-SEND_BYTES = 256 * 1024  # data_to_send returns when it has about as much
-BYTES_MAX = 16 * 1024 * 1024  # credit of a consumer, unless it says so itself
+FRAME_MAX_BYTES = (
+    64 * 1024 * 1024
+)  # A frame may carry a full credit of bytes, or the largest message.
+SEND_BYTES = 256 * 1024  # data_to_send returns about as much at a time.
+BYTES_MAX = 16 * 1024 * 1024  # the default credit of a consumer
 
 
 class ClientCore:
     """A client of one queue manager, over any number of connections, one at a time.
 
-    Invariant: each ticket that was given out has one result: what a connection takes down with it
-    is sent again or, where that cannot be, ends with an error. Once ``failed`` is set nothing is
-    open, and everything asked for raises it.
+    Invariant: each ticket gets one result. After the loss of a connection, a request is sent again,
+    or ends with an error if it cannot be. Once ``failed`` is set, nothing is open, and every
+    request raises that ConnectionEnded.
     """
 
     def __init__(
@@ -54,18 +57,18 @@ class ClientCore:
         software: str = SOFTWARE,
         frame_max_bytes: int = FRAME_MAX_BYTES,
     ) -> None:
-        """Make a client that is not connected yet.
+        """Initializes a client that is not connected.
 
         Args:
-            name: what the queue manager shows for this client.
+            name: The name that the queue manager shows for this client.
             producer_id: 16 bytes that no other live client uses.
-            instance: a random number, below 2**63: if another client does use them, it tells whose
-                puts are whose.
-            coalesce: whether what waits together is sent together; else one put a frame.
-            frame_max_bytes: the longest frame that is taken in.
+            instance: A random number below 2**63. It distinguishes the puts of two clients that
+                use the same *producer_id* by mistake.
+            coalesce: Whether puts that wait together are sent in one frame.
+            frame_max_bytes: The longest frame that the client accepts.
         """
         assert len(producer_id) == 16, f"a producer id has 16 bytes, not {len(producer_id)}"
-        self.welcome = m.Welcome(m.VERSION, "", b"", 0)  # Its defaults, until one has come.
+        self.welcome = m.Welcome(m.VERSION, "", b"", 0)  # the defaults, until one arrives
         self.failed: ConnectionEnded | None = None
         self._hello = m.Hello(
             m.MAGIC,
@@ -78,18 +81,24 @@ class ClientCore:
         )
         self._events: Events = []
         self._connection: Connection | None = None
-        self._control: list[bytes] = []  # goes out before all else
+        self._control: list[bytes] = []  # sent before all else
         self._last_ticket = 0
         self._units = Units(self._events)
         self._puts = Puts(producer_id, instance, self._events, self._units, coalesce=coalesce)
         self._settles = Settles(self._events, self._units, coalesce=coalesce)
         self._requests = Requests(self._events, self._units)
-        self.consumers = Consumers(self._events)
+        self._consumers = Consumers(self._events)
+        self._tick_times = TickTimes(self._consumers)
         self._unanswered = Unanswered(self._settles)
-        self._agenda = Agenda(
-            self._puts, self._settles, self._requests, self.consumers, self._unanswered, self._units
+        self._send_order = SendOrder(
+            self._puts,
+            self._settles,
+            self._requests,
+            self._consumers,
+            self._unanswered,
+            self._units,
         )
-        self._answers = Answers(self._puts, self._settles, self._requests, self.consumers)
+        self._answers = Answers(self._puts, self._settles, self._requests, self._consumers)
         self._handlers: dict[type[Any], Callable[[Any, int], None]] = {
             **self._answers.handlers,
             m.Ping: self._on_ping,
@@ -99,32 +108,36 @@ class ClientCore:
 
     @property
     def is_open(self) -> bool:
-        """Whether a connection stands and has been welcomed."""
+        """Whether there is a connection that the queue manager has welcomed."""
         return self._connection is not None and self._connection.state is State.OPEN
 
     @property
+    def has_credit(self) -> bool:
+        """Whether there may be credit to send."""
+        return self._consumers.has_credit
+
+    @property
     def can_put(self) -> bool:
-        """Whether less than a window of puts waits to be sent: callers wait until then."""
+        """Whether less than a window of puts waits to be sent. Otherwise callers wait."""
         return self._puts.has_room(self.welcome)
 
     @property
     def outstanding(self) -> int:
-        """How many puts, settles and commits have no result yet."""
+        """The number of puts, settles and commits without a result."""
         return len(self._puts) + len(self._settles) + self._units.committing
 
     def events(self) -> Events:
-        """Return what has happened since the last call."""
+        """Returns the events since the last call."""
         found = self._events[:]
         self._events.clear()
         return found
 
-    # What callers ask for
+    # Requests of callers
 
     def put(self, queue: str, record: bytes, uid: Uid | None = None) -> int:
-        """Take in a put; PutDone has its result. *uid* is what the caller stamped, if it did.
+        """Queues a put and returns its ticket. PutDone has its result.
 
-        Raises:
-            ConnectionEnded: this client is done.
+        *uid* is the UID in *record*, if the caller chose one.
         """
         ticket = self._ticket()
         self._puts.add(Put(ticket, queue, record, uid))
@@ -133,45 +146,43 @@ class ClientCore:
     def settle(
         self, message: Message, action: int, terms: Terms = PLAIN, unit: Unit | None = None
     ) -> int:
-        """Take in the end of a lease (messages.ACK and so on); Settled has its result.
+        """Queues the end of a lease and returns its ticket. Settled has its result.
 
-        An ack may be part of a *unit* of work.
+        *action* is one of the protocol, such as messages.ACK. An ack may be part of a *unit*.
 
         Raises:
-            RequestError: VALUE_INVALID, terms that the protocol does not allow; UNIT_BACKED_OUT,
-                UNIT_UNKNOWN: the unit is over.
-            ConnectionEnded: this client is done.
+            RequestError: VALUE_INVALID, the protocol does not allow the *terms*; UNIT_BACKED_OUT
+                or UNIT_UNKNOWN, the unit has ended.
         """
         if terms is not PLAIN:
             check(m.Settle, (action, 0, b"", 0, *terms), self.welcome.frame_max_bytes)
         if unit is not None:
             unit.check()
         ticket = self._ticket()
-        lease = message.home, message.queue_id, self.consumers.handle_of(message)
-        taken = self.consumers.settled(message, action, unit)
-        self._settles.add(Settle(ticket, action, *lease, terms, unit, taken))
+        lease = message.home, message.queue_id, self.handle_of(message)
+        group_return = self._consumers.settled(message, action, unit)
+        self._settles.add(Settle(ticket, action, *lease, terms, unit, group_return))
         return ticket
 
     def renew(self, message: Message, lease_ms: int, now_ms: int) -> int:
-        """Take in the renewal of a lease; Settled has its result. Raises as :meth:`settle`."""
+        """Queues the renewal of a lease. Settled has its result. Raises as :meth:`settle`."""
         terms = Terms(lease_ms=lease_ms)
         check(m.Settle, (m.RENEW, 0, b"", 0, *terms), self.welcome.frame_max_bytes)
         ticket = self._ticket()
-        handle = self.consumers.handle_of(message)
-        self.consumers.renewed(message.consumer, handle, lease_ms, now_ms)
+        handle = self.handle_of(message)
+        self._consumers.renewed(message.consumer, handle, lease_ms, now_ms)
         lease = message.home, message.queue_id, handle
         self._settles.add(Settle(ticket, m.RENEW, *lease, terms))
         return ticket
 
     def request(self, now_ms: int, kind: type[Any], *fields: Any, unit: Unit | None = None) -> int:
-        """Take in a request: a class of messages, and its fields behind the request id.
+        """Queues a request of *kind*, with the *fields* that follow the request id.
 
-        RequestDone or RequestFailed has its result. One for a *unit* of work ends with that.
+        RequestDone or RequestFailed has its result. A request for a *unit* of work ends with it.
 
         Raises:
-            RequestError: VALUE_INVALID, a field that the protocol does not allow; UNIT_BACKED_OUT,
-                UNIT_UNKNOWN: the unit is over.
-            ConnectionEnded: this client is done.
+            RequestError: VALUE_INVALID, the protocol does not allow a field; UNIT_BACKED_OUT or
+                UNIT_UNKNOWN, the unit has ended.
         """
         message = check(kind, fields, self.welcome.frame_max_bytes)
         if unit is not None:
@@ -181,28 +192,27 @@ class ClientCore:
         self._requests.add(Request(ticket, message, now_ms + wait_ms, unit=unit))
         return ticket
 
+    def handle_of(self, message: Message) -> bytes:
+        """Returns the handle of the latest lease of *message*."""
+        return self._consumers.handle_of(message)
+
     # Units of work
 
     def begin_unit(self) -> int:
-        """Begin a unit of work; RequestDone has it, a :class:`Unit`.
-
-        Raises:
-            ConnectionEnded: this client is done.
-        """
+        """Begins a unit of work. RequestDone has the :class:`Unit`."""
         ticket = self._ticket()
         unit = self._units.begin()
         self._requests.add(Request(ticket, m.UnitBegin(1, unit.number), 0, unit=unit))
         return ticket
 
     def unit_put(self, unit: Unit, queue: str, outgoing: Sequence[tuple[bytes, Uid | None]]) -> int:
-        """Put records in a unit, each with the UID that the caller stamped, if it did.
+        """Puts records in a unit, each with its UID if the caller chose one.
 
-        RequestDone has what became of each: a PutResult, or a RequestError.
+        RequestDone has a PutResult or a RequestError for each record.
 
         Raises:
-            RequestError: UNIT_BACKED_OUT, UNIT_UNKNOWN: it is over; VALUE_INVALID, all are more
-                than a frame takes.
-            ConnectionEnded: this client is done.
+            RequestError: UNIT_BACKED_OUT or UNIT_UNKNOWN, the unit has ended; VALUE_INVALID, the
+                records together exceed a frame.
         """
         records = [record for record, _ in outgoing]
         message = check(m.UnitPut, (unit.number, queue, records), self.welcome.frame_max_bytes)
@@ -214,30 +224,28 @@ class ClientCore:
         return ticket
 
     def commit(self, unit: Unit) -> int:
-        """Have a unit committed once all its steps are answered; PutDone has its result.
+        """Commits a unit once all its steps are answered. PutDone has its result.
 
         Raises:
-            RequestError: UNIT_BACKED_OUT, UNIT_UNKNOWN: it is over.
-            ConnectionEnded: this client is done.
+            RequestError: UNIT_BACKED_OUT or UNIT_UNKNOWN, the unit has ended.
         """
         ticket = self._ticket()
         self._units.commit(unit, ticket)
-        self._agenda.number_commits()
+        self._send_order.number_commits()
         return ticket
 
     def back_out(self, unit: Unit, reason: str = "", text: str = "") -> int:
-        """Have a unit backed out; RequestDone has its result. Raises as :meth:`commit`.
+        """Backs out a unit. RequestDone has its result. Raises as :meth:`commit`.
 
-        Args:
-            reason, text: why, in a word of at most 64 characters, and for people in at most 1,000.
+        *reason* has at most 64 characters, *text* at most 1,000.
         """
         unit.check()
         self._requests.back_out(ticket := self._ticket(), unit, reason, text)
-        self.consumers.undone(unit)
+        self._consumers.undone(unit)
         return ticket
 
     def abandon(self, ticket: int) -> None:
-        """Drop a request without a result; what a get still brings is given back."""
+        """Drops a request. The messages that a dropped get still brings are returned unread."""
         cancel = self._requests.abandon(ticket)
         if cancel is not None:
             self._unanswered.add(cancel)
@@ -253,62 +261,64 @@ class ClientCore:
         *,
         auto_renew: bool = False,
     ) -> int:
-        """Take in a consumer; Delivered says that it has messages, ConsumerEnded that it is over.
+        """Opens a consumer. Delivered reports new messages, ConsumerEnded its end.
 
         Raises:
-            RequestError: VALUE_INVALID, a field that the protocol does not allow.
-            ConnectionEnded: this client is done.
+            RequestError: VALUE_INVALID, the protocol does not allow a field.
         """
         fields = (queue, prefetch, bytes_max, lease_ms, *selection, *groups)
         check(m.Consume, fields, self.welcome.frame_max_bytes)
         check_credit(prefetch, bytes_max)
         ticket = self._ticket()
-        self.consumers.add(Consumer(ticket, *fields[:4], selection, groups, auto_renew))
+        self._consumers.add(Consumer(ticket, *fields[:4], selection, groups, auto_renew))
         return ticket
 
     def next_message(self, ticket: int, now_ms: int) -> Message | None:
-        """Return the next message of a consumer, or None where none has come."""
+        """Returns the next message of a consumer, or None if it has none."""
         self.start_next(ticket, now_ms)
-        return self.consumers.next_message(ticket, self._answers.home, now_ms)
+        return self._consumers.next_message(ticket, self._answers.home, now_ms)
 
     def start_next(self, ticket: int, now_ms: int) -> bool:
-        """Start the lease of a consumer's next message if none started for a while.
+        """Starts the lease of a consumer's next message, if no lease has started for a while.
 
-        Return whether it does: that is to be sent before the application has the message.
+        If it returns true, send the data before the application gets the message.
         """
-        is_due = self.consumers.start_next(ticket, now_ms)
+        is_due = self._consumers.start_next(ticket, now_ms)
         if is_due:
-            self.renew_leases(now_ms)
+            self._renew_leases(now_ms)
         return is_due
 
-    def renew_leases(self, now_ms: int) -> None:
-        """Start the leases of what the application took, and renew those that go on."""
-        self.consumers.starts_now = False
+    def _renew_leases(self, now_ms: int) -> None:
+        """Starts the leases of messages that the application took, and renews leases."""
+        self._consumers.starts_now = False
         if self.is_open:
-            for queue_id, handle in self.consumers.renewals(now_ms):
+            for queue_id, handle in self._consumers.renewals(now_ms):
                 self._settles.renew(queue_id, handle)
+        else:
+            self._consumers.start_due_ms = None
+        self._tick_times.leases_started(self.welcome.heartbeat_ms, now_ms)
 
     def cancel(self, ticket: int) -> None:
-        """End a consumer; what it was not handed yet goes back unread."""
-        cancel, unread = self.consumers.cancel(ticket)
+        """Ends a consumer. The messages that it has not handed out are returned unread."""
+        cancel, unread = self._consumers.cancel(ticket)
         for queue_id, handle in unread:
             self._settles.give_back(queue_id, handle)
         if cancel is not None:
             self._unanswered.add(cancel)
 
     def renew_producer(self, producer_id: bytes) -> None:
-        """Go on with puts under a new producer id, after ProducerLost."""
+        """Continues with puts under a new producer id, after ProducerLost."""
         self._puts.renew(producer_id)
 
     def end(self, error: ConnectionEnded) -> None:
-        """End everything that is open with *error*, for good."""
+        """Ends the client: everything that is open ends with *error*."""
         if self.failed is not None:
             return
         self.failed = error
         self._puts.fail(error)
         self._settles.fail(error)
         self._requests.fail(error)
-        self.consumers.fail(error)
+        self._consumers.fail(error)
         self._units.fail(error)
         self._events.append(Failed(error))
 
@@ -321,7 +331,7 @@ class ClientCore:
     # The connection
 
     def connected(self, now_ms: int) -> None:
-        """Begin on a new connection."""
+        """Starts on a new connection."""
         assert self._connection is None, "the last connection was not reported lost"
         if self.failed is not None:
             raise self.failed
@@ -329,7 +339,7 @@ class ClientCore:
         self._send_now(self._hello)
 
     def connection_lost(self) -> None:
-        """Let go of the connection; what it had under way is sent again on the next one."""
+        """Forgets the connection. The requests in flight are sent again on the next one."""
         if self._connection is None:
             return
         self._connection = None
@@ -338,31 +348,43 @@ class ClientCore:
         self._settles.lost()
         self._puts.lost()
         self._requests.lost()
-        self.consumers.lost()
+        self._consumers.lost()
         self._unanswered.lost()
 
     def receive(self, data: bytes, now_ms: int) -> None:
-        """Take what the queue manager sent."""
+        """Handles *data* from the queue manager."""
         connection = self._connection
         if connection is None or self.failed is not None:
             return
         try:
             for message, _ in connection.receive(data, now_ms):
                 handler = self._handlers.get(type(message))
-                if handler is not None:  # Pongs, and what a newer queue manager may say.
+                if handler is not None:  # A pong, or a message of a newer queue manager.
                     handler(message, now_ms)
         except RemoteProtocolError as error:
             self._broken(error)
         else:
             if connection.error is not None:
                 self._broken(connection.error)
-            elif self.consumers.starts_now:
-                self.renew_leases(now_ms)
+            elif self._consumers.starts_now:
+                self._renew_leases(now_ms)
+
+    @property
+    def next_due_ms(self) -> int:
+        """The time at which to call :meth:`tick` next, by the clock of ``now_ms``."""
+        return self._tick_times.next_due_ms
+
+    def tick(self, now_ms: int) -> None:
+        """Does what is due: sends heartbeats, starts and renews leases, ends what has expired."""
+        if self._tick_times.ticked(self.welcome.heartbeat_ms, now_ms):
+            self.poll(now_ms)
+        else:
+            self._renew_leases(now_ms)
 
     def poll(self, now_ms: int) -> None:
-        """Do what time asks for: heartbeats, and the end of leases and of a silent connection."""
-        self.consumers.expire(now_ms)
-        self.renew_leases(now_ms)
+        """Sends heartbeats and renewals, and ends leases and a silent connection."""
+        self._consumers.expire(now_ms)
+        self._renew_leases(now_ms)
         connection = self._connection
         if connection is None or connection.is_closed:
             return
@@ -377,16 +399,16 @@ class ClientCore:
                 self._control.append(ping)
 
     def data_to_send(self, now_ms: int) -> bytes:
-        """Return bytes for the queue manager, or nothing where none are due.
+        """Returns bytes for the queue manager, or nothing if there are none.
 
-        About SEND_BYTES at a time: ask again until there is nothing, or the socket is full.
+        Returns about SEND_BYTES at a time. Call it until it returns nothing, or the socket is full.
         """
         parts, size = self._control[:], 0
         self._control.clear()
         connection = self._connection
         if connection is not None and connection.state is State.OPEN and self.failed is None:
-            agenda, limits = self._agenda, self.welcome
-            while size < SEND_BYTES and (message := agenda.next(limits, now_ms)) is not None:
+            order, limits = self._send_order, self.welcome
+            while size < SEND_BYTES and (message := order.next(limits, now_ms)) is not None:
                 data = connection.send(message)
                 parts.append(data)
                 size += len(data)
@@ -398,17 +420,18 @@ class ClientCore:
             self._control.append(connection.send(message))
 
     def _broken(self, error: RemoteProtocolError) -> None:
-        """Say what the queue manager did wrong. It would do so again: no reconnect."""
-        what = (
+        """Ends the client. The queue manager would break the protocol again after a reconnect."""
+        failure = (
             "the queue manager broke the protocol" if self.is_open else "no queue manager answers"
         )
         self._send_now(m.Goaway(error.code, str(error)[:1_000]))
-        self.end(ConnectionEnded(error.code, f"{what}: {error}"))
+        self.end(ConnectionEnded(error.code, f"{failure}: {error}"))
 
-    # What the queue manager says
+    # Messages of the queue manager
 
     def _on_welcome(self, welcome: m.Welcome, now_ms: int) -> None:
         self.welcome = welcome
+        self._tick_times.restart(welcome.heartbeat_ms, now_ms)
         self._hello = self._hello._replace(session=welcome.session)  # to resume it
         self._answers.welcomed(welcome)
         self._settles.came_to(self._answers.home)

@@ -1,4 +1,4 @@
-"""What the core has to tell its shell. A ticket names what the shell asked for."""
+"""The events that the core reports to its shell. A ticket identifies the shell's request."""
 
 from typing import Any, NamedTuple, TypeAlias
 
@@ -29,7 +29,7 @@ class Settled(NamedTuple):
 
 
 class RequestDone(NamedTuple):
-    """The value of a request: a list of messages for a get, else as PROTOCOL.md says."""
+    """The value of a request: a list of messages for a get, otherwise as in PROTOCOL.md."""
 
     ticket: int
     value: Any
@@ -43,29 +43,29 @@ class RequestFailed(NamedTuple):
 
 
 class Delivered(NamedTuple):
-    """A consumer has messages to take."""
+    """A consumer has new messages."""
 
     ticket: int
 
 
 class ConsumerEnded(NamedTuple):
-    """Nothing more comes to a consumer: it was cancelled, or *error* says why."""
+    """A consumer has ended. *error* has the reason, or is None if it was cancelled."""
 
     ticket: int
     error: RequestError | None
 
 
 class ProducerLost(NamedTuple):
-    """The queue manager cannot go on with the producer: puts wait until the shell names a new one.
+    """The queue manager cannot continue the producer. Puts wait until the shell names a new one.
 
-    What had been sent and not answered has failed with an unknown outcome.
+    Puts that were sent and not answered have failed with an unknown outcome.
     """
 
     error: RequestError
 
 
 class Disconnected(NamedTuple):
-    """This connection is over: close it, and dial again, not before the wait."""
+    """The connection has ended. Close it, wait for *retry_after_ms*, and connect again."""
 
     code: int
     text: str
@@ -73,7 +73,7 @@ class Disconnected(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """This client is done: all that was open has failed with *error*. Close the connection."""
+    """The client has ended. All that was open has failed with *error*. Close the connection."""
 
     error: ConnectionEnded
 

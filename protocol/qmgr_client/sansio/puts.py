@@ -1,19 +1,19 @@
-"""The sending end of a producer's stream: numbers puts, sends them again, has one result for each.
+"""The sending end of a producer's stream. It numbers puts, repeats them, and gives each one result.
 
     waiting ──take──▶ sent, with an id ──Committed──▶ one PutDone
                           ▲    │
                           │    └──connection lost──▶ ProducerOpen(resume) is answered with the
-                          │                          ids that are held: these are done
-                          └──again, same ids──────── and the rest goes out anew
+                          │                          ids that are stored: these are done
+                          └──same ids, repeated───── and the rest is sent again
 
-1. An id is given when a put is sent for the first time. So ids have no holes, and what was never
-   sent is known not to be stored.
-2. Ids are resolved by the commit id, by a refusal, or by the answer to a resume; whichever comes
-   first takes the put out of ``_sent``, and nothing else does. Hence one result.
-3. The commit of a unit of work has an id among them, and goes the same way; but one that was not
-   sent before its connection was lost is refused: its unit is gone.
-4. Where the queue manager no longer knows the stream, what was sent has an unknown outcome. Its ids
-   must not be used again, so the stream ends with them; the shell names the next producer.
+1. A put gets its id when it is sent for the first time. So ids have no gaps, and a put that was
+   never sent is known not to be stored.
+2. A put is resolved by the commit id, by a refusal, or by the answer to a resume. The first of
+   these removes the put from ``_sent``, and nothing else does. Hence it has one result.
+3. The commit of a unit of work gets an id and is sent in the same way. But if it was not sent
+   before its connection was lost, it is refused, as its unit is lost.
+4. If the queue manager no longer knows the stream, the puts that were sent have an unknown outcome.
+   Their ids must not be used again. So the stream ends, and the shell names the next producer.
 """
 
 from collections import deque
@@ -30,9 +30,9 @@ from qmgr_protocol.record import Uid, own_bytes, too_large_text
 
 BATCH_MESSAGES_MAX = 1_000
 BATCH_BYTES_MAX = 256 * 1024
-FRAME_BYTES = 192  # at most what a put takes beside its record, alone in its frame
-HELD_MAX = 20_000  # ids that a stream may hold above a gap, and refusals that it may tell
-ELEMENT_BYTES = 5  # the same for each further put of a frame
+FRAME_BYTES = 192  # the most that a put adds to its record, alone in a frame
+HELD_MAX = 20_000  # ids above a gap, or refusals, in one answer
+ELEMENT_BYTES = 5  # the same for each further put in a frame
 
 _OPENED = row(integer(1, ID_END - 1), U64, array(HELD_MAX, U64))
 _REFUSALS = array(HELD_MAX, row(U64, U32, text(4096)))
@@ -45,14 +45,14 @@ class Put(NamedTuple):
     ticket: int
     queue: str
     record: bytes
-    uid: Uid | None  # what the caller gave
+    uid: Uid | None  # which the caller chose
 
 
 class Puts:
-    """All puts without a result.
+    """All puts that have no result yet.
 
-    Invariant: ``_sent`` is in the order of its ids, all in (commit id, next id); those that this
-    connection has not carried yet are in ``_again``.
+    Invariant: ``_sent`` is in the order of its ids, which are all in (commit id, next id).
+    ``_resend`` has the ids that are still to be repeated on this connection.
     """
 
     def __init__(
@@ -66,24 +66,24 @@ class Puts:
         self._waiting: deque[Put | Commit] = deque()
         self._waiting_bytes = 0
         self._sent: dict[int, Put | Commit] = {}
-        self._again: deque[int] = deque()
-        self._stream = 0  # its number on this connection, once it is open
+        self._resend: deque[int] = deque()
+        self._stream = 0  # the number of the stream on this connection, once open
         self._open_id = 0  # the request that opens it
         self._was_open = False
         self._commit_id = 0
         self._next_id = 1
-        self._foreign: frozenset[int] = frozenset()  # ids that an earlier process used up
+        self._used_ids: frozenset[int] = frozenset()  # ids that an earlier process used
         self._resent_to = 0
         self._flight_bytes = 0  # sent on this connection and not answered
 
     def __len__(self) -> int:
-        """Return how many puts have no result yet."""
+        """Returns the number of puts without a result."""
         return len(self._waiting) + len(self._sent)
 
     @property
     def is_recovering(self) -> bool:
-        """Whether puts of an earlier connection are still to be sent."""
-        return bool(self._again or (self._sent and not self._stream))
+        """Whether puts of an earlier connection are still to be repeated."""
+        return bool(self._resend or (self._sent and not self._stream))
 
     @property
     def open_id(self) -> int:
@@ -91,78 +91,81 @@ class Puts:
         return self._open_id
 
     def has_room(self, limits: m.Welcome) -> bool:
-        """Return whether less than a window waits to be sent."""
+        """Returns whether less than a window waits to be sent."""
         return (
             len(self._waiting) < limits.put_window_messages
             and self._waiting_bytes < limits.put_window_bytes
         )
 
     def add(self, put: Put | Commit) -> None:
-        """Take in a put, or the commit of a unit, to be sent when the window lets it."""
+        """Queues a put, or the commit of a unit, until the window has room for it."""
         self._waiting.append(put)
         self._waiting_bytes += len(put.record)
 
     def wants_open(self) -> bool:
-        """Return whether the stream is to be opened: a put needs it, and it is not."""
+        """Returns whether a put needs the stream to be opened."""
         if self._stream or self._open_id or not self._producer_id:
             return False
         return bool(self._waiting or self._sent)
 
     def open(self, request_id: int) -> m.ProducerOpen:
-        """Return the request that opens the stream."""
+        """Returns the request that opens the stream."""
         self._open_id = request_id
         return m.ProducerOpen(request_id, self._producer_id, self._was_open, self._instance)
 
     def opened(self, value: Any, origin: str) -> None:
-        """Take what the queue manager holds of the stream; *origin* is its name.
+        """Handles what the queue manager stores of the stream. *origin* is its name, for UIDs.
 
         Raises:
-            FieldInvalid, CommitOutOfRange: the peer broke the protocol.
+            FieldInvalid, CommitOutOfRange: The queue manager broke the protocol.
         """
         self._open_id = 0
-        if why := _OPENED(value):
-            raise FieldInvalid("Ok", "value", why)
-        stream, commit_id, ahead = value[:3]
+        if complaint := _OPENED(value):
+            raise FieldInvalid("Ok", "value", complaint)
+        stream, commit_id, above_gap = value[:3]
         refusals = value[3] if len(value) > 3 else []
         stamps = value[4] if len(value) > 4 else []
-        if why := _REFUSALS(refusals) or _STAMPS(stamps):
-            raise FieldInvalid("Ok", "value", why)
+        if complaint := _REFUSALS(refusals) or _STAMPS(stamps):
+            raise FieldInvalid("Ok", "value", complaint)
         if not self._was_open:
             self._was_open = True
             self._commit_id, self._next_id = commit_id, commit_id + 1
             self._resent_to = commit_id
-            self._foreign = frozenset(ahead)
-        elif not self._resume(commit_id, frozenset(ahead), refusals, stamps, origin):
+            self._used_ids = frozenset(above_gap)
+        elif not self._resume(commit_id, frozenset(above_gap), refusals, stamps, origin):
             return
         self._stream = stream
 
     def _resume(
         self,
         commit_id: int,
-        ahead: frozenset[int],
+        above_gap: frozenset[int],
         refusals: list[list[Any]],
         stamps: list[list[int]],
         origin: str,
     ) -> bool:
-        """Resolve what is held there; return whether the stream can go on."""
-        highest = max(ahead, default=commit_id)
+        """Resolves the puts that are stored. Returns whether the stream can continue."""
+        highest = max(above_gap, default=commit_id)
         if max(highest, commit_id) >= self._next_id:
             raise CommitOutOfRange(max(highest, commit_id), self._next_id)
         if commit_id < self._commit_id:
-            text_ = f"the stream is at {commit_id}, it was at {self._commit_id}: an older state"
+            text_ = (
+                f"the queue manager has an older state of the stream: it is at {commit_id}, "
+                f"and was at {self._commit_id}"
+            )
             self._lose(RequestError(ErrorCode.PRODUCER_UNKNOWN, text_))
             return False
-        for seq_id, code, why in (refusal[:3] for refusal in refusals):
-            self._resolve(seq_id, RequestError(code, why))
-        for seq_id in [i for i in self._sent if i <= commit_id or i in ahead]:
+        for seq_id, code, reason in (refusal[:3] for refusal in refusals):
+            self._resolve(seq_id, RequestError(code, reason))
+        for seq_id in [i for i in self._sent if i <= commit_id or i in above_gap]:
             times = (run[1] + seq_id - run[0] for run in stamps if 0 <= seq_id - run[0] < run[2])
             self._store(seq_id, next((Uid(origin, time) for time in times), None))
         self._commit_id = commit_id
-        self._again = deque(self._sent)
+        self._resend = deque(self._sent)
         return True
 
     def refused(self, error: RequestError) -> None:
-        """Take a refusal to open the stream."""
+        """Handles the refusal to open the stream."""
         self._open_id = 0
         if self._was_open:
             self._lose(error)
@@ -172,23 +175,23 @@ class Puts:
             self._done(put, error)
 
     def _lose(self, error: RequestError) -> None:
-        """Give up the stream: rule 4."""
+        """Ends the stream: rule 4."""
         unknown = UnknownOutcome(error.code, error.text)
         for put in self._sent.values():
             self._done(put, unknown)
         self._sent.clear()
-        self._again.clear()
+        self._resend.clear()
         self._producer_id, self._was_open = b"", False
         self._events.append(ProducerLost(error))
 
     def renew(self, producer_id: bytes) -> None:
-        """Go on under a new producer id, after ProducerLost."""
+        """Continues under a new producer id, after ProducerLost."""
         self._producer_id = producer_id
 
     def take(self, limits: m.Welcome) -> m.Put | m.UnitCommit | None:
-        """Return the next frame: puts with consecutive ids for one queue, or the commit of a unit.
+        """Returns the next frame that fits the window, or None.
 
-        Both within the window.
+        A frame has puts with consecutive ids for one queue, or the commit of a unit.
         """
         if not self._stream:
             return None
@@ -219,29 +222,29 @@ class Puts:
         return m.Put(self._stream, first_id, self._commit_id, queue, records)
 
     def _peek(self, limits: m.Welcome) -> tuple[int, Put | Commit] | None:
-        """Return the next put to send, with its id; refuse those that no frame can carry."""
-        while self._again:
-            seq_id = self._again[0]
+        """Returns the next put to send, with its id. Refuses puts that exceed a frame."""
+        while self._resend:
+            seq_id = self._resend[0]
             if put := self._sent.get(seq_id):
                 return seq_id, put
-            self._again.popleft()
+            self._resend.popleft()
         limit = min(limits.message_max_bytes, limits.frame_max_bytes - FRAME_BYTES)
         while self._waiting:
             put = self._waiting[0]
             if own_bytes(put.record) <= limit:
-                while self._next_id in self._foreign:
+                while self._next_id in self._used_ids:
                     self._next_id += 1
                 return self._next_id, put
             self._waiting.popleft()
             self._waiting_bytes -= len(put.record)
-            why = too_large_text(own_bytes(put.record), limit)
-            error = RequestError(ErrorCode.MESSAGE_TOO_LARGE, why)
+            text_ = too_large_text(own_bytes(put.record), limit)
+            error = RequestError(ErrorCode.MESSAGE_TOO_LARGE, text_)
             self._done(put, error)
         return None
 
     def _pop(self, seq_id: int, put: Put | Commit) -> None:
-        if self._again:
-            self._again.popleft()
+        if self._resend:
+            self._resend.popleft()
             return
         self._waiting.popleft()
         self._waiting_bytes -= len(put.record)
@@ -249,18 +252,18 @@ class Puts:
         self._next_id = seq_id + 1
 
     def committed(self, answer: m.Committed, origin: str) -> None:
-        """Take the queue manager's answer; *origin* is its name, which stamps carry.
+        """Handles the queue manager's answer. *origin* is its name, for UIDs.
 
         Raises:
-            CommitOutOfRange: it speaks of an id that was never sent.
+            CommitOutOfRange: The answer contains an id that was never sent.
         """
         if answer.stream != self._stream:
             return
         highest = max([answer.commit_id, *(run[0] + run[2] - 1 for run in answer.stamped)])
         if highest >= self._next_id:
             raise CommitOutOfRange(highest, self._next_id)
-        for seq_id, code, why in (refusal[:3] for refusal in answer.refused):
-            self._resolve(seq_id, RequestError(code, why))
+        for seq_id, code, reason in (refusal[:3] for refusal in answer.refused):
+            self._resolve(seq_id, RequestError(code, reason))
         matched = self._matched(answer.matched) if answer.matched else {}
         for first_id, timestamp, count in (run[:3] for run in answer.stamped):
             for seq_id in range(max(first_id, self._commit_id + 1), first_id + count):
@@ -272,7 +275,7 @@ class Puts:
         self._commit_id = max(self._commit_id, answer.commit_id)
 
     def _matched(self, runs: list[list[int]]) -> dict[int, int]:
-        """Return how many subscriptions each publication fits, of those without an answer yet."""
+        """Returns the number of matching subscriptions of each unanswered publication."""
         return {
             seq_id: subscriptions
             for first_id, count, subscriptions in (run[:3] for run in runs)
@@ -299,7 +302,7 @@ class Puts:
         self._events.append(PutDone(put.ticket, result))
 
     def lost(self) -> None:
-        """Take note that the connection is gone, and with it the stream's number: rule 3."""
+        """Forgets the stream's number, which is lost with the connection: rule 3."""
         if any(type(put) is Commit for put in self._waiting):
             waiting, self._waiting = self._waiting, deque()
             for put in waiting:
@@ -308,18 +311,18 @@ class Puts:
                 else:
                     self._waiting.append(put)
         self._stream = self._open_id = 0
-        self._again.clear()
+        self._resend.clear()
         self._resent_to = self._next_id - 1
         self._flight_bytes = 0
 
     def fail(self, error: ConnectionEnded) -> None:
-        """End every put with *error*; what was sent may have been stored all the same."""
+        """Ends every put with *error*. Puts that were sent may still have been stored."""
         sent = error.once_sent()
         for put in self._sent.values():
             self._done(put, sent)
         for put in self._waiting:
             self._done(put, error)
         self._sent.clear()
-        self._again.clear()
+        self._resend.clear()
         self._waiting.clear()
         self._waiting_bytes = 0

@@ -1,6 +1,6 @@
-"""Requests with one answer each: gets, browses, administration. Sent again after a reconnect.
+"""Requests with one answer each: gets, browses, administration. They are repeated on a reconnect.
 
-But not those that belong to a unit of work: its connection is lost, and the unit with it.
+Requests of a unit of work are not repeated: the unit is lost with its connection.
 """
 
 from collections import deque
@@ -19,7 +19,7 @@ from qmgr_protocol.frame import encode
 from qmgr_protocol.layout import parse, to_array
 from qmgr_protocol.record import Uid
 
-# What a deletion is answered that had been done before its answer was lost.
+# The results of deletions that succeeded before their answers were lost.
 _GONE: dict[type[Any], tuple[ErrorCode, dict[str, None]]] = {
     m.QueueDelete: (ErrorCode.QUEUE_UNKNOWN, {"messages": None}),
     m.LinkDelete: (ErrorCode.LINK_UNKNOWN, {"messages": None}),
@@ -27,33 +27,33 @@ _GONE: dict[type[Any], tuple[ErrorCode, dict[str, None]]] = {
     m.Unsubscribe: (ErrorCode.SUBSCRIPTION_UNKNOWN, {"messages": None}),
     m.TopicDelete: (ErrorCode.TOPIC_UNKNOWN, {}),
 }
-_ABANDONED = RequestError(ErrorCode.CANCELLED, "given up by the caller")
+_ABANDONED = RequestError(ErrorCode.CANCELLED, "abandoned by the caller")
 
 
 @dataclass(slots=True)
 class Request:
-    """A request without an answer."""
+    """A request that has no answer yet."""
 
     ticket: int
-    message: m.Message  # Its request id is set anew by each connection.
-    deadline_ms: int  # of a get's wait
+    message: m.Message  # Each connection sets its own request id.
+    deadline_ms: int  # when the wait of a get ends
     was_lost: bool = False  # with a connection, after it was sent
-    is_abandoned: bool = False  # by the caller, who wants no answer any more
-    unit: Unit | None = None  # that it is for
-    uids: Sequence[Uid | None] = ()  # what the caller gave, of a UnitPut
+    is_abandoned: bool = False  # by the caller, who no longer wants an answer
+    unit: Unit | None = None  # which the request is part of
+    uids: Sequence[Uid | None] = ()  # those that the caller chose, of a UnitPut
 
     @property
     def is_step(self) -> bool:
-        """Whether the commit of its unit waits for it."""
+        """Whether the commit of its unit waits for this request."""
         return type(self.message) is m.UnitPut
 
     @property
     def is_get(self) -> bool:
-        """Whether it brings messages."""
+        """Whether the request is a get."""
         return type(self.message) is m.Get
 
     def under(self, request_id: int, now_ms: int) -> m.Message:
-        """Return the message to send; a get waits for what is left of its time."""
+        """Returns the message to send. A get waits only for the rest of its time."""
         if not self.is_get:
             return self.message._replace(request_id=request_id)
         wait_ms = min(max(self.deadline_ms - now_ms, 0), self.message.wait_ms)
@@ -61,10 +61,10 @@ class Request:
 
 
 def check(kind: type[Any], fields: tuple[Any, ...], bytes_max: int) -> m.Message:
-    """Return the message of *kind* with *fields* behind its request id.
+    """Returns the message of *kind*, with *fields* after its request id.
 
     Raises:
-        RequestError: VALUE_INVALID, the queue manager would close the connection at it.
+        RequestError: VALUE_INVALID, the queue manager would close the connection because of it.
     """
     try:
         message = kind(1, *fields)
@@ -80,10 +80,10 @@ def check(kind: type[Any], fields: tuple[Any, ...], bytes_max: int) -> m.Message
 
 
 class Requests:
-    """All requests without an answer.
+    """All requests that have no answer yet.
 
-    Invariant: each is in one of ``_waiting``, ``_gets`` and ``open``. Gets wait apart, as they may
-    not overtake the puts of an earlier connection.
+    Invariant: each is in one of ``_waiting``, ``_gets`` and ``open``. Gets wait separately, because
+    they must not overtake the repeated puts of an earlier connection.
     """
 
     def __init__(self, events: Events, units: Units) -> None:
@@ -94,28 +94,28 @@ class Requests:
         self._gets: deque[Request] = deque()
 
     def __len__(self) -> int:
-        """Return how many have no answer yet."""
+        """Returns the number of requests without an answer."""
         return len(self._waiting) + len(self._gets) + len(self.open)
 
     def add(self, request: Request) -> None:
-        """Take in a request, to be sent when the window lets it."""
+        """Queues a request until the window has room for it."""
         (self._gets if request.is_get else self._waiting).append(request)
 
     def has_next(self, *, gets: bool) -> bool:
-        """Return whether one waits to be sent; of *gets* only if they may be."""
+        """Returns whether a request waits to be sent. Gets count only if *gets* is true."""
         return bool(self._waiting or (gets and self._gets))
 
     def take(self, request_id: int, now_ms: int) -> m.Message:
-        """Return the next one, under *request_id*."""
+        """Returns the next request, with *request_id*."""
         request = (self._waiting or self._gets).popleft()
         self.open[request_id] = request
         return request.under(request_id, now_ms)
 
     def done(self, request_id: int, value: Any, origin: str) -> None:
-        """Take the value of a request; *origin* is the queue manager's name, which stamps carry.
+        """Handles the value of a request. *origin* is the name of the queue manager, for UIDs.
 
         Raises:
-            FieldInvalid: the peer broke the protocol.
+            FieldInvalid: The queue manager broke the protocol.
         """
         request = self.open[request_id]
         if request.unit is not None:
@@ -126,11 +126,11 @@ class Requests:
             self._events.append(RequestDone(request.ticket, value))
 
     def _done_in_unit(self, request: Request, unit: Unit, value: Any, origin: str) -> Any:
-        """Note what a unit holds now; return what the caller is told."""
+        """Updates the state of a unit, and returns the value for the caller."""
         kind = type(request.message)
         if kind is m.UnitBegin:
             unit.is_begun = True
-            if request.is_abandoned:  # Nobody will ever commit it.
+            if request.is_abandoned:  # Nobody will commit it.
                 self.back_out(0, unit, is_wanted=False)
             return unit
         if kind is m.UnitPut:
@@ -138,21 +138,21 @@ class Requests:
             unit.puts += sum(1 for result in results if isinstance(result, PutResult))
             self._units.answered(unit)
             return results
-        for taken in unit.taken_back if kind is m.UnitBackout else ():
-            taken.is_over = True
+        for group_return in unit.group_returns if kind is m.UnitBackout else ():
+            group_return.is_answered = True
         return value
 
     def back_out(
         self, ticket: int, unit: Unit, reason: str = "", text: str = "", *, is_wanted: bool = True
     ) -> None:
-        """Take in the end of a unit, which is over for its caller from now on."""
+        """Queues the backout of a unit, and ends the unit for its caller."""
         request = Request(ticket, m.UnitBackout(1, unit.number, reason, text), 0, unit=unit)
         request.is_abandoned = not is_wanted
         self._units.end(unit, over(unit))
         self._waiting.append(request)
 
     def delivered(self, answer: m.Deliver, home: Home) -> list[bytes]:
-        """Take the messages of a get; return the handles of those that nobody wants any more."""
+        """Handles the messages of a get. Returns their handles if the get was abandoned."""
         request = self.open.pop(answer.request_id)
         if request.is_abandoned:
             return [item[: m.HANDLE.size] for item in answer.items]
@@ -162,7 +162,7 @@ class Requests:
         return []
 
     def failed(self, request_id: int, error: RequestError) -> None:
-        """Take the refusal of a request."""
+        """Handles the refusal of a request."""
         request = self.open.pop(request_id)
         self._refused_in_unit(request, error)
         if request.is_abandoned:
@@ -182,11 +182,11 @@ class Requests:
             self._units.end(request.unit, error)
 
     def abandon(self, ticket: int) -> m.Cancel | None:
-        """Drop a request; return what ends it at the queue manager, where that is possible."""
+        """Drops a request. Returns the message that cancels it, if it can be cancelled."""
         for waiting in (self._waiting, self._gets):
             for request in waiting:
                 if request.ticket == ticket and type(request.message) is m.UnitBackout:
-                    request.is_abandoned = True  # Whoever waits for it or not: it is to be done.
+                    request.is_abandoned = True  # It is sent even if nobody waits for it.
                     return None
                 if request.ticket == ticket:
                     waiting.remove(request)
@@ -199,7 +199,7 @@ class Requests:
         return None
 
     def lost(self) -> None:
-        """Have what was sent go out again, in its order, on the next connection."""
+        """Queues the requests that were sent again, in order, for the next connection."""
         again = [request for request in self.open.values() if not request.is_abandoned]
         for request in reversed(again):
             request.was_lost = True
@@ -212,7 +212,7 @@ class Requests:
         self._gets = deque(filter(self._outlives_connection, self._gets))
 
     def _outlives_connection(self, request: Request) -> bool:
-        """Return whether a request is to be sent on the next connection; end it if not."""
+        """Returns whether to send a request on the next connection. Ends it if not."""
         unit = request.unit
         if unit is None or (type(request.message) is m.UnitBegin and not request.is_abandoned):
             return True
@@ -227,7 +227,7 @@ class Requests:
         return False
 
     def fail(self, error: ConnectionEnded) -> None:
-        """End every request with *error*."""
+        """Ends every request with *error*."""
         sent = error.once_sent()
         for request in self.open.values():
             if not request.is_abandoned:

@@ -1,12 +1,12 @@
-"""Ends of leases: grouped into frames, answered cumulatively, sent again after a reconnect.
+"""Ends of leases. They are grouped into frames, answered cumulatively, and repeated on a reconnect.
 
     waiting ──take──▶ sent under a settle id ──Settled(id)──▶ one result for each handle
        ▲                  │
        └─connection lost──┘
 
-Sending one again is harmless: what was settled or is gone counts as settled, and what another holds
-is refused (LEASE_LOST), as it would have been the first time. But what is part of a unit of work,
-and a renewal, is for its connection alone, and ends with it.
+Repeating a settle is safe. A message that was settled or deleted counts as settled. If another
+consumer has leased the message, the settle is refused with LEASE_LOST, as it would have been the
+first time. A renewal, or a settle in a unit of work, ends with its connection.
 """
 
 from collections import deque
@@ -15,17 +15,17 @@ from typing import NamedTuple
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.message import NOWHERE, Home
 from qmgr_client.sansio.events import Events, Settled
-from qmgr_client.sansio.taken_back import TakenBack
+from qmgr_client.sansio.group_returns import GroupReturn
 from qmgr_client.sansio.units import Unit, Units, backed_out
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.field import ID_END
 
-BATCH_HANDLES_MAX = 1_000  # A frame may carry more; its answer must list the exceptions of all.
+BATCH_HANDLES_MAX = 1_000  # A frame may carry more, but its answer must list all exceptions.
 
 
 class Terms(NamedTuple):
-    """How a lease is to end, beside what the action says; as in messages.Settle."""
+    """Details of how a lease ends, in addition to the action; as in messages.Settle."""
 
     delay_ms: int = m.DELAY_OF_QUEUE
     lease_ms: int = 0
@@ -37,27 +37,27 @@ PLAIN = Terms()
 
 
 class Settle(NamedTuple):
-    """The end of a lease, or its renewal, that has no result yet."""
+    """The end or the renewal of a lease that has no result yet."""
 
-    ticket: int  # 0 for what the core itself gives back: nobody wants to know
+    ticket: int  # 0 if the core itself returns the message: no caller waits
     action: int
     home: Home
     queue_id: int
     handle: bytes
     terms: Terms = PLAIN
-    unit: Unit | None = None  # that an ack is part of
-    taken: TakenBack | None = None  # to be told once it is answered
+    unit: Unit | None = None  # which an ack is part of
+    group_return: GroupReturn | None = None  # is answered with the settle
 
     @property
     def outlives_connection(self) -> bool:
-        """Whether it means anything on the next connection."""
+        """Whether it is repeated on the next connection."""
         return self.unit is None and self.action != m.RENEW
 
 
 class Settles:
-    """All settles without a result.
+    """All settles that have no result yet.
 
-    Invariant: ``_sent`` is in the order of its ids, which are this connection's.
+    Invariant: ``_sent`` is in the order of its ids, which belong to this connection.
     """
 
     def __init__(self, events: Events, units: Units, *, coalesce: bool) -> None:
@@ -68,25 +68,25 @@ class Settles:
         self._sent: dict[int, list[Settle]] = {}
         self._next_id = 1
         self.frames_sent = 0  # on this connection
-        self._again = 0  # how many of those waiting were sent on an earlier connection
+        self._resend_count = 0  # the number of waiting settles that an earlier connection sent
         self._home = NOWHERE
 
     def __len__(self) -> int:
-        """Return how many settles have no result yet."""
+        """Returns the number of settles without a result."""
         return len(self._waiting) + sum(map(len, self._sent.values()))
 
     @property
     def frames(self) -> int:
-        """How many frames of this connection wait for an answer."""
+        """The number of frames of this connection that wait for an answer."""
         return len(self._sent)
 
     @property
     def is_recovering(self) -> bool:
-        """Whether settles of an earlier connection are still to be sent."""
-        return self._again > 0
+        """Whether settles of an earlier connection are still to be repeated."""
+        return self._resend_count > 0
 
     def add(self, settle: Settle) -> None:
-        """Take in a settle, to be sent when the window lets it; refuse one of another store."""
+        """Queues a settle until the window has room for it. Refuses one for another store."""
         if self._home is not NOWHERE and not self._home.knows(settle.home):
             self._events.append(Settled(settle.ticket, refusal(ErrorCode.LEASE_LOST)))
             return
@@ -94,16 +94,20 @@ class Settles:
             settle.unit.stepped()
         self._waiting.append(settle)
 
-    def give_back(self, queue_id: int, handle: bytes, taken: TakenBack | None = None) -> None:
-        """Have a message go back that nobody has looked at."""
-        self._waiting.append(Settle(0, m.UNREAD, self._home, queue_id, handle, taken=taken))
+    def give_back(
+        self, queue_id: int, handle: bytes, group_return: GroupReturn | None = None
+    ) -> None:
+        """Returns a message to its queue unread."""
+        self._waiting.append(
+            Settle(0, m.UNREAD, self._home, queue_id, handle, group_return=group_return)
+        )
 
     def renew(self, queue_id: int, handle: bytes) -> None:
-        """Have a lease go on of which the application need not know."""
+        """Renews a lease on behalf of the client, without a result for the application."""
         self._waiting.append(Settle(0, m.RENEW, self._home, queue_id, handle))
 
     def take(self) -> m.Settle | None:
-        """Return the next frame: handles of one queue, for one action, in one way."""
+        """Returns the next frame: handles of one queue with the same action and terms."""
         waiting = self._waiting
         if not waiting or not self._renumber():
             return None
@@ -116,7 +120,7 @@ class Settles:
             if other.unit is not unit or other.terms != terms:
                 break
             batch.append(waiting.popleft())
-        self._again = max(self._again - len(batch), 0)
+        self._resend_count = max(self._resend_count - len(batch), 0)
         frame = self._frame(action, queue_id, batch)
         if unit is None and terms is PLAIN:
             return frame
@@ -130,7 +134,7 @@ class Settles:
         )
 
     def take_empty(self) -> m.Settle | None:
-        """Return a frame without handles: its answer tells what the queue manager has taken."""
+        """Returns a frame without handles. Its answer proves that earlier messages were handled."""
         return self._frame(m.ACK, 0, []) if self._renumber() else None
 
     def _frame(self, action: int, queue_id: int, batch: list[Settle]) -> m.Settle:
@@ -141,7 +145,7 @@ class Settles:
         return m.Settle(settle_id, action, queue_id, handles)
 
     def _renumber(self) -> bool:
-        """Return whether there is an id for a frame: they start anew when all is answered."""
+        """Returns whether there is an id for a frame. Ids restart at 1 when all are answered."""
         if self._next_id < ID_END:
             return True
         if not self._sent:
@@ -149,7 +153,7 @@ class Settles:
         return not self._sent
 
     def settled(self, answer: m.Settled) -> None:
-        """Take the answer to all frames up to an id."""
+        """Handles the answer to all frames up to an id."""
         codes = {(row[0], row[1]): row[2] for row in answer.exceptions}
         for settle_id in [i for i in self._sent if i <= answer.settle_id]:
             for index, settle in enumerate(self._sent.pop(settle_id)):
@@ -157,9 +161,9 @@ class Settles:
                 self._finish(settle, None if code is None else self._refusal(settle, code))
 
     def _refusal(self, settle: Settle, code: int) -> RequestError:
-        """Return what its caller is told: whose the message is, where this client knows."""
+        """Returns the error for the caller, which names the holder if this client knows it."""
         if code == ErrorCode.LEASE_LOST and self._units.holds(settle.queue_id, settle.handle):
-            text = "a unit of work holds this message: it ends when that commits or is backed out"
+            text = "an open unit of work acknowledged this message: commit it, or back it out"
             return RequestError(code, text)
         return refusal(code)
 
@@ -168,18 +172,18 @@ class Settles:
             if error is None:
                 settle.unit.gets.add((settle.queue_id, settle.handle))
             self._units.answered(settle.unit)
-        if settle.taken is not None:
-            settle.taken.is_over = True
+        if settle.group_return is not None:
+            settle.group_return.is_answered = True
         if settle.ticket:
             self._events.append(Settled(settle.ticket, error))
 
     def lost(self) -> None:
-        """Have what was sent go out again, first of all, on the next connection."""
+        """Queues the settles that were sent again, before all others, for the next connection."""
         sent = [settle for batch in self._sent.values() for settle in batch]
         waiting = [*sent, *self._waiting]
         self._waiting = deque(settle for settle in waiting if settle.outlives_connection)
         sent = [settle for settle in sent if settle.outlives_connection]
-        self._again += len(sent)
+        self._resend_count += len(sent)
         self._sent.clear()
         for settle in waiting:
             if settle.unit is not None:
@@ -190,18 +194,18 @@ class Settles:
         self.frames_sent = 0
 
     def came_to(self, home: Home) -> None:
-        """End what was leased from another store than the one now connected."""
+        """Ends the settles of leases from another store than the one that is connected now."""
         self._home = home
         foreign = [settle for settle in self._waiting if not home.knows(settle.home)]
         if not foreign:
             return
         self._waiting = deque(settle for settle in self._waiting if home.knows(settle.home))
-        self._again = min(self._again, len(self._waiting))
+        self._resend_count = min(self._resend_count, len(self._waiting))
         for settle in foreign:
             self._finish(settle, refusal(ErrorCode.LEASE_LOST))
 
     def fail(self, error: ConnectionEnded) -> None:
-        """End every settle with *error*."""
+        """Ends every settle with *error*."""
         sent = error.once_sent()
         for batch in self._sent.values():
             for settle in batch:
@@ -210,11 +214,11 @@ class Settles:
             self._finish(settle, error)
         self._sent.clear()
         self._waiting.clear()
-        self._again = 0
+        self._resend_count = 0
 
 
 def refusal(code: int) -> RequestError:
-    """Return what the caller of a settle is told for *code*."""
+    """Returns the error for the caller of a settle that was refused with *code*."""
     if code == ErrorCode.LEASE_LOST:
-        return RequestError(code, "the lease is over, and the message may be another's by now")
+        return RequestError(code, "the lease has ended, and another consumer may have the message")
     return RequestError(code, "the message could not be settled")

@@ -1,9 +1,10 @@
-"""Credits and cancels: they have no answer, yet the queue manager bounds how many may wait there.
+"""Credits and cancels, which have no answer, and how many of them may be on their way.
 
-It takes a connection's messages in their order. So a settle that is answered tells that all before
-it were taken. Where no settle is on its way behind the oldest of ours, an empty one is sent.
+The queue manager bounds how many of a connection's messages it buffers, and handles them in order.
+So the answer to a settle proves that the messages before it were handled. If no settle follows the
+oldest credit or cancel, the client sends an empty settle.
 
-    credit  credit  settle 8  credit ... Settled(8) ──▶ the first two were taken
+    credit  credit  settle 8  credit ... Settled(8) ──▶ the first two were handled
 """
 
 from collections import deque
@@ -13,9 +14,10 @@ from qmgr_protocol import messages as m
 
 
 class Unanswered:
-    """What has no answer and may not have been taken yet.
+    """The credits and cancels that the queue manager may not have handled yet.
 
-    Invariant: ``_sent`` has, for each, how many settle frames went before it; it never falls.
+    Invariant: ``_sent`` has, for each of them, how many settle frames were sent before it. These
+    numbers never fall.
     """
 
     def __init__(self, settles: Settles) -> None:
@@ -24,29 +26,29 @@ class Unanswered:
         self._sent: deque[int] = deque()
 
     def add(self, cancel: m.Cancel) -> None:
-        """Take in a cancel, to be sent when there is room."""
+        """Queues a cancel until there is room for it."""
         self._waiting.append(cancel)
 
     def has_room(self, window: int) -> bool:
-        """Return whether one more may be sent."""
+        """Returns whether one more may be sent."""
         answered = self._settles.frames_sent - self._settles.frames
         while self._sent and self._sent[0] < answered:
             self._sent.popleft()
         return len(self._sent) < window
 
     def wants_settle(self) -> bool:
-        """Return whether nothing on its way will tell that the oldest was taken."""
+        """Returns whether no settle in flight will prove that the oldest was handled."""
         return bool(self._sent) and self._sent[0] >= self._settles.frames_sent
 
     def note(self) -> None:
-        """Count one that is sent now."""
+        """Counts one that is sent now."""
         self._sent.append(self._settles.frames_sent)
 
     def take(self) -> m.Cancel | None:
-        """Return the next cancel."""
+        """Returns the next cancel, which the caller sends."""
         return self._waiting.popleft() if self._waiting else None
 
     def lost(self) -> None:
-        """Forget all: it concerned the connection that is gone."""
+        """Forgets all. They concerned the connection that is lost."""
         self._waiting.clear()
         self._sent.clear()

@@ -1,15 +1,14 @@
-"""Units of work: what each is known to hold, and what becomes of it.
+"""Units of work: their steps, and their ends.
 
     UnitBegin ──▶ open ──steps──▶ all answered ──UnitCommit──▶ done
                    │                                  │
-                   └── connection lost: backed out    └── connection lost: sent again, by puts.py
+                   └── connection lost: backed out    └── connection lost: repeated, by puts.py
 
-1. A step (a put, an ack) counts once the queue manager said that it is in the unit.
-2. A commit goes out when every step is answered, and says the counts. So it commits what its
-   caller was told, or nothing.
-3. A unit lives and dies with its connection. Once its commit was sent, only the answer to that
-   tells.
-4. A number is never used again: a commit that is sent again meets its own unit, or none.
+1. A step (a put, an ack) counts once the queue manager has confirmed that it is in the unit.
+2. A commit is sent when every step is answered, and carries the counts of steps. So it commits
+   exactly the steps that the caller knows of, or nothing.
+3. A unit ends with its connection. But once its commit was sent, only the answer decides.
+4. A number is never used again. So a repeated commit finds its own unit, or none.
 """
 
 from collections.abc import Sequence
@@ -18,20 +17,20 @@ from typing import Any, NamedTuple
 
 from qmgr_client.outgoing import PutResult
 from qmgr_client.sansio.events import Events, PutDone
-from qmgr_client.sansio.taken_back import TakenBack
+from qmgr_client.sansio.group_returns import GroupReturn
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError
 from qmgr_protocol.field import ID_END
 from qmgr_protocol.layout import check_reply
 from qmgr_protocol.record import Uid
 
-# The refusals of a commit that tell that its unit is gone.
+# These refusals of a commit mean that the unit no longer exists.
 _GONE = (ErrorCode.UNIT_BACKED_OUT, ErrorCode.UNIT_INCOMPLETE, ErrorCode.UNIT_UNKNOWN)
 
 
 @dataclass(slots=True, eq=False)
 class Unit:
-    """One unit of work. Invariant: ``error`` is None as long as it takes steps."""
+    """One unit of work. Invariant: ``error`` is None as long as the unit accepts steps."""
 
     number: int
     is_begun: bool = False  # on this connection
@@ -39,26 +38,26 @@ class Unit:
     gets: set[tuple[int, bytes]] = field(default_factory=set)  # queue id and handle
     pending: int = 0  # steps without an answer
     ticket: int = 0  # of the commit that waits for them
-    error: RequestError | None = None  # what whoever uses it is told
-    is_over: bool = False  # for good: done, undone, or nobody knows
+    error: RequestError | None = None  # raised by further use
+    is_over: bool = False  # committed, backed out, or unknown
     is_undone: bool = False
     is_lost: bool = False  # with its connection
-    members: list[tuple[int, bytes, int]] = field(default_factory=list)  # see consumers.py
-    taken_back: list[TakenBack] = field(default_factory=list)  # to be told when it is undone
+    members: list[tuple[int, bytes, int]] = field(default_factory=list)  # ticket, group id, number
+    group_returns: list[GroupReturn] = field(default_factory=list)  # answered with the backout
 
     def check(self) -> None:
-        """Raise what stands against another step: it is over, or its commit is under way."""
+        """Raises an error if the unit has ended, or is being committed."""
         if self.error is not None:
             raise self.error
 
     def stepped(self) -> None:
-        """Count a step that is asked for now."""
+        """Counts a step that is sent now."""
         self.check()
         self.pending += 1
 
 
 class Commit(NamedTuple):
-    """The commit of a unit, numbered among puts; what it has in common with one comes first."""
+    """The commit of a unit, numbered among puts. Its first fields are those of a put."""
 
     ticket: int
     queue: str
@@ -67,16 +66,16 @@ class Commit(NamedTuple):
     unit: Unit
 
     def under(self, stream: int, seq_id: int, seen: int) -> m.UnitCommit:
-        """Return the message that says it."""
+        """Returns the message to send."""
         unit = self.unit
         return m.UnitCommit(stream, seq_id, seen, unit.number, unit.puts, len(unit.gets))
 
 
 class Units:
-    """All units that are not over.
+    """All units that have not ended.
 
-    Invariant: those whose commit waits for steps have a ticket; the commits of others are in
-    ``ready``, or with the puts.
+    Invariant: a unit whose commit waits for steps has a ticket. Other commits are in ``ready``, or
+    among the puts.
     """
 
     def __init__(self, events: Events) -> None:
@@ -87,49 +86,49 @@ class Units:
 
     @property
     def committing(self) -> int:
-        """How many commits wait for steps."""
+        """The number of commits that wait for steps."""
         return sum(1 for unit in self._open.values() if unit.ticket) + len(self.ready)
 
     def take_ready(self) -> list[Commit]:
-        """Return the commits that are to be numbered now."""
+        """Returns the commits that are to be numbered now."""
         ready, self.ready = self.ready, []
         return ready
 
     def holds(self, queue_id: int, handle: bytes) -> bool:
-        """Return whether an open unit has got the message of that handle."""
+        """Returns whether an open unit acknowledged the message of *handle*."""
         return any((queue_id, handle) in unit.gets for unit in self._open.values())
 
     def begin(self) -> Unit:
-        """Return a new unit, under a number that none had."""
+        """Returns a new unit, with a new number."""
         self._last = self._last % (ID_END - 1) + 1
         unit = self._open[self._last] = Unit(self._last)
         return unit
 
     def answered(self, unit: Unit) -> None:
-        """Take the answer to a step; the commit goes out behind the last one."""
+        """Records the answer to a step. The commit is sent after the last answer."""
         unit.pending -= 1
-        self._commit_if_level(unit)
+        self._commit_if_answered(unit)
 
     def commit(self, unit: Unit, ticket: int) -> None:
-        """Have a unit committed once all its steps are answered.
+        """Commits a unit once all its steps are answered.
 
         Raises:
-            RequestError: it is over.
+            RequestError: The unit has ended.
         """
         unit.check()
         unit.ticket = ticket
         unit.error = RequestError(
             ErrorCode.UNIT_UNKNOWN, f"unit of work {unit.number} is being committed"
         )
-        self._commit_if_level(unit)
+        self._commit_if_answered(unit)
 
-    def _commit_if_level(self, unit: Unit) -> None:
+    def _commit_if_answered(self, unit: Unit) -> None:
         if unit.ticket and not unit.pending:
             self.ready.append(Commit(unit.ticket, "", b"", None, unit))
             unit.ticket = 0
 
     def committed(self, unit: Unit, result: PutResult | RequestError) -> None:
-        """Take what became of a commit. Where it does not say that the unit is gone, it is open."""
+        """Handles the result of a commit. Unless the refusal is in _GONE, the unit stays open."""
         if isinstance(result, PutResult) or result.error_class is ErrorClass.UNKNOWN_OUTCOME:
             self.end(unit, over(unit), undone=False)
         elif result.code in _GONE or unit.number not in self._open:
@@ -138,13 +137,13 @@ class Units:
             unit.error = None
 
     def end(self, unit: Unit, error: RequestError, *, undone: bool = True) -> None:
-        """Have a unit refuse further use with *error*."""
+        """Ends a unit. Further use raises *error*."""
         self._open.pop(unit.number, None)
         unit.error, unit.is_over, unit.is_undone = error, True, undone
         self._refuse_commit(unit, error)
 
     def lost(self) -> None:
-        """Take note that the connection is gone, and with it all units that were begun on it."""
+        """Ends all units that were begun on the connection, which is lost."""
         for commit in self.take_ready():
             self._events.append(PutDone(commit.ticket, backed_out(commit.unit)))
         for unit in [unit for unit in self._open.values() if unit.is_begun]:
@@ -152,7 +151,7 @@ class Units:
             self.end(unit, backed_out(unit))
 
     def fail(self, error: RequestError) -> None:
-        """End every unit with *error*."""
+        """Ends every unit with *error*."""
         self._events += [PutDone(commit.ticket, error) for commit in self.take_ready()]
         for unit in list(self._open.values()):
             self.end(unit, error)
@@ -164,10 +163,10 @@ class Units:
 
 
 def outcomes(value: Any, uids: Sequence[Uid | None], origin: str) -> list[PutResult | RequestError]:
-    """Return what became of each record of a UnitPut that is answered with *value*.
+    """Returns the result of each record of a UnitPut, from the *value* of its answer.
 
     Raises:
-        FieldInvalid: the peer broke the protocol.
+        FieldInvalid: The queue manager broke the protocol.
     """
     check_reply(m.UnitPut, value)
     refused, stamped = value[:2]
@@ -182,12 +181,12 @@ def outcomes(value: Any, uids: Sequence[Uid | None], origin: str) -> list[PutRes
 
 
 def backed_out(unit: Unit) -> RequestError:
-    """Return what is said of a unit of which nothing was done."""
-    text = f"unit of work {unit.number} was backed out: nothing of it is done"
+    """Returns the error of a unit that was backed out."""
+    text = f"unit of work {unit.number} was backed out: none of its steps took effect"
     return RequestError(ErrorCode.UNIT_BACKED_OUT, text)
 
 
 def over(unit: Unit) -> RequestError:
-    """Return what is said of a unit that its caller ended."""
-    text = f"unit of work {unit.number} is over: begin another one"
+    """Returns the error of a unit that its caller ended."""
+    text = f"unit of work {unit.number} has ended: begin another one"
     return RequestError(ErrorCode.UNIT_UNKNOWN, text)

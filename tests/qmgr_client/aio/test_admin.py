@@ -52,7 +52,7 @@ async def test_queue_is_browsed_in_the_order_of_arrival(tmp_path: Path) -> None:
         assert (await manager.admin.queue_show("A"))["arrived"] == 3
 
 
-async def test_alteration_tells_what_changed(tmp_path: Path) -> None:
+async def test_alteration_reports_changes(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("A", lease_ms=5_000)
         row = await manager.admin.queue_alter("A", lease_ms=None, depth_max=7, put_inhibit=True)
@@ -208,7 +208,7 @@ ROW = {"job": 7}
     ],
 )
 @pytest.mark.parametrize("is_blocking", [False, True])
-async def test_what_is_asked_of_jobs(
+async def test_requests_about_jobs(
     tmp_path: Path, verb: Any, asked: Any, answer: Any, value: Any, is_blocking: bool
 ) -> None:
     async with listening(tmp_path) as listener:

@@ -73,5 +73,5 @@ async def test_browse_goes_on_in_the_order_in_which_it_began(began: int, goes_on
 
 async def test_in_logical_order_it_goes_on_behind_no_member() -> None:
     after = decode(delivery(b"x", 7, group=(GROUP, 3, False)), "Q", 0)
-    with pytest.raises(RequestError, match="VALUE_INVALID: in logical order"):
+    with pytest.raises(RequestError, match="VALUE_INVALID: a browse in logical order"):
         _ = [x async for x in browse(Pages(), "Q", None, after, ANY, False, (m.LOGICAL, False))]

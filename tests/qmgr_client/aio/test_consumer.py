@@ -23,7 +23,7 @@ async def greeted(listener: Listener) -> Talk:
     return await listener.greet()
 
 
-async def test_damaged_message_is_told_and_the_next_one_comes(tmp_path: Path) -> None:
+async def test_damaged_message_raises_and_the_next_one_arrives(tmp_path: Path) -> None:
     async with listening(tmp_path) as listener:
         greeting = asyncio.create_task(greeted(listener))
         async with connect(listener.address) as manager:

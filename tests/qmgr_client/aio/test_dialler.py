@@ -40,7 +40,7 @@ from tests.qmgr_client.listener import listening
         (socket.gaierror(-2, "Name or service not known"), "not known", "name right"),
     ],
 )
-def test_failure_says_why_and_what_to_try(error: OSError, why: str, hint: str) -> None:
+def test_failure_has_a_reason_and_a_hint(error: OSError, why: str, hint: str) -> None:
     found = explained(error)
     assert why in found[0]
     assert hint in found[1]
@@ -58,7 +58,7 @@ async def test_pause_doubles_up_to_a_limit_and_jitters() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "billing"])
-async def test_client_says_who_it_is(name: str, tmp_path: Path) -> None:
+async def test_client_sends_its_name(name: str, tmp_path: Path) -> None:
     shown = name or client_name()
     async with listening(tmp_path) as listener:
         manager = connect(listener.address, name=name)
@@ -69,14 +69,14 @@ async def test_client_says_who_it_is(name: str, tmp_path: Path) -> None:
         await asyncio.wait([opening])
 
 
-async def test_who_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:
+async def test_peer_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:
     async with listening(tmp_path) as listener:
         with pytest.raises(ConnectFailed, match=r"no answer within \d+ ms; is it reachable"):
             async with connect(listener.address, wait_ms=60):
                 pass
 
 
-async def test_who_hangs_up_is_named(tmp_path: Path) -> None:
+async def test_peer_that_hangs_up_has_a_hint(tmp_path: Path) -> None:
     async with listening(tmp_path) as listener:
 
         async def hang_up() -> None:
@@ -107,7 +107,7 @@ async def test_queue_manager_without_room_is_known_as_one(tmp_path: Path) -> Non
     server.close()
 
 
-async def test_who_speaks_something_else_is_left_for_good(tmp_path: Path) -> None:
+async def test_peer_with_another_protocol_is_not_dialled_again(tmp_path: Path) -> None:
     async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         await reader.read()
@@ -160,7 +160,7 @@ async def test_lost_connection_is_given_up_after_a_while(tmp_path: Path) -> None
         await manager.close()
 
 
-async def test_host_that_can_have_no_name_is_told() -> None:
+async def test_invalid_host_name_is_reported() -> None:
     with pytest.raises(ConnectFailed, match="label empty") as failure:
         await connect("a..b:7470").open()
     assert failure.value.hint == "is the name right?"

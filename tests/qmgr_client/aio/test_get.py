@@ -50,7 +50,7 @@ def answers(talk: Talk, message: Any, answer: Any) -> None:
         ({"uid": UID}, "uid", encode_uid(UID)),
     ],
 )
-async def test_get_says_what_it_wants(
+async def test_get_sends_its_arguments(
     tmp_path: Path, selection: Any, field: str, value: Any
 ) -> None:
     get = await heard_of(tmp_path, m.Get, lambda manager: manager.get("Q", **selection))
@@ -61,7 +61,7 @@ async def browsed(manager: QueueManager, **options: Any) -> list[bytes]:
     return [message.body async for message in manager.browse("Q", **options)]
 
 
-async def test_browse_says_what_it_wants(tmp_path: Path) -> None:
+async def test_browse_sends_its_arguments(tmp_path: Path) -> None:
     browse = await heard_of(
         tmp_path,
         m.Browse,
@@ -84,7 +84,7 @@ async def test_browse_goes_on_behind_a_page_that_is_empty(tmp_path: Path) -> Non
             assert (page.after, page.messages_max) == ([4, 30], 4)
 
 
-async def test_consumer_says_what_it_wants(tmp_path: Path) -> None:
+async def test_consumer_sends_its_arguments(tmp_path: Path) -> None:
     async with listening(tmp_path) as listener:
         greeting = asyncio.create_task(listener.greet())
         async with connect(listener.address) as manager:
@@ -109,7 +109,9 @@ async def test_consumer_says_what_it_wants(tmp_path: Path) -> None:
         (lambda x: x.renew(MESSAGE, 60_000), (m.RENEW, -1, 60_000, "", "")),
     ],
 )
-async def test_end_of_a_lease_says_how(tmp_path: Path, verb: Any, expected: tuple[Any]) -> None:
+async def test_end_of_a_lease_sends_its_terms(
+    tmp_path: Path, verb: Any, expected: tuple[Any]
+) -> None:
     settle = await heard_of(tmp_path, m.Settle, verb)
     assert (settle.action, *settle[5:]) == expected
     assert settle.handles == MESSAGE.handle
@@ -124,7 +126,7 @@ async def test_time_to_try_again_becomes_a_delay(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"delay_ms": 1, "retry_at": datetime.now(UTC)}, "both given"),
+        ({"delay_ms": 1, "retry_at": datetime.now(UTC)}, "both set"),
         ({"retry_at": datetime(2026, 1, 1)}, "no time zone"),
         ({"delay_ms": -2}, "delay_ms"),
         ({"reason": "x" * 65}, "reason"),

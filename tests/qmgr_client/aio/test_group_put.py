@@ -48,7 +48,7 @@ async def test_group_of_ones_own_id(tmp_path: Path) -> None:
         async with manager.group("OUT", group_id="ac" * 24) as group:
             await group.put(b"c", last=True)
         assert ids(keeper) == [77, 1, int("ac" * 24, 16)]
-        with pytest.raises(RequestError, match="b'short' is 5 bytes, not 24: give a text"):
+        with pytest.raises(RequestError, match="b'short' is 5 bytes, not 24: to use a text"):
             manager.group("OUT", group_id=b"short")
 
 
@@ -79,7 +79,7 @@ async def test_put_that_is_refused_uses_up_no_number(tmp_path: Path) -> None:
         assert put(keeper) == [(1, False), (2, False), (3, True)]
 
 
-async def test_what_breaks_a_group_is_not_put(tmp_path: Path) -> None:
+async def test_put_that_would_break_a_group_is_refused(tmp_path: Path) -> None:
     """E15, E16, E17: 2241, 2185 and 2245 fail in logical order."""
     async with working(tmp_path) as (manager, keeper, _):
         async with manager.group("OUT") as group:
@@ -156,17 +156,17 @@ async def test_plain_put_does_not_touch_a_handle(tmp_path: Path) -> None:
         assert put(keeper) == [(1, False), (9, False), 0, (2, True)]
 
 
-async def test_handle_says_the_group_itself(tmp_path: Path) -> None:
+async def test_handle_sets_the_group_itself(tmp_path: Path) -> None:
     async with working(tmp_path) as (manager, _, _):
         group = manager.group("OUT")
         for in_group in (True, False):
             with pytest.raises(RequestError, match="use put_physical"):
                 await group.put(b"x", in_group=in_group, group=Group(b"g" * 24, 1))
-        with pytest.raises(RequestError, match="is not an id of 24 bytes"):
+        with pytest.raises(RequestError, match=r"is not \(id, number, last\): a group id"):
             await group.put_physical(b"x", group=(1, 2, 3, 4))  # type: ignore[arg-type]
 
 
-async def test_closed_handle_says_so(tmp_path: Path) -> None:
+async def test_closed_handle_raises(tmp_path: Path) -> None:
     async with working(tmp_path) as (manager, _, _):
         group = manager.group("OUT")
         await group.close()

@@ -27,7 +27,7 @@ RUN: Any = {"status_queue": "STATUS", "name": "load"}
 
 
 class Killed(Exception):
-    """What ends a run in the middle."""
+    """An interruption of a run."""
 
 
 def items(count: int, killed_at: int = 0) -> Iterator[bytes]:
@@ -117,8 +117,8 @@ async def test_whole_messages_keep_what_they_say(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"batch": 0}, "a batch is 0 messages"),
-        ({"resume_from": 2}, "GROUP_UNKNOWN: put_group 'load' on OUT: no group is half put"),
+        ({"batch": 0}, "batch is 0: it must be at least 1"),
+        ({"resume_from": 2}, "GROUP_UNKNOWN: put_group 'load' on OUT: there is no group to resume"),
         ({"resume_from": 0}, "resume_from is 0"),
         ({"items": []}, "there are no messages to put"),
         ({"name": ""}, "is not 1 to 64 bytes"),
@@ -137,9 +137,11 @@ async def test_items_that_do_not_fit_what_is_put_are_refused(tmp_path: Path) -> 
     async with working(tmp_path) as (manager, keeper, _):
         with pytest.raises(Killed):
             await manager.put_group("OUT", items(8, 6), batch=2, **RUN)
-        with pytest.raises(RequestError, match="number 5 is missing, and what is given"):
+        with pytest.raises(RequestError, match="number 5 is missing, but the items start at"):
             await manager.put_group("OUT", items(8), resume_from=6, **RUN)
-        with pytest.raises(RequestError, match="'load' on OUT: 4 messages are put, and no more"):
+        with pytest.raises(
+            RequestError, match="'load' on OUT: 4 messages are put already: pass the rest"
+        ):
             await manager.put_group("OUT", items(4), **RUN)
         assert len(put(keeper)) == 4
 
@@ -153,7 +155,7 @@ async def test_status_of_another_run_ends_this_one(tmp_path: Path) -> None:
                     assert await manager.put_group("OUT", items(6), batch=2, **RUN)
                 yield item
 
-        why = "LEASE_LOST: put_group 'load' on OUT: another call took its status off STATUS"
+        why = "LEASE_LOST: put_group 'load' on OUT: another call has taken its status from STATUS"
         with pytest.raises(RequestError, match=why):
             await manager.put_group("OUT", raced(), batch=2, **RUN)
         assert put(keeper) == whole(6)
@@ -279,7 +281,7 @@ async def test_group_of_which_the_next_is_late_is_left_half_read(tmp_path: Path)
 
 
 @pytest.mark.parametrize("due", [0, 6])
-async def test_group_that_somebody_else_read_on_is_told(tmp_path: Path, due: int) -> None:
+async def test_group_that_another_consumer_read_on_is_reported(tmp_path: Path, due: int) -> None:
     """Else its status would keep this reader from all other groups for ever."""
     async with working(tmp_path) as (manager, keeper, _):
         await fill(manager, keeper, 5)
@@ -287,7 +289,7 @@ async def test_group_that_somebody_else_read_on_is_told(tmp_path: Path, due: int
         await manager.get_group("IN", Work(), batch=2, all_available=False, **RUN)
         keeper.next_due = due
         with pytest.raises(
-            RequestError, match=r"read by somebody else: .*: qmctl get STATUS --uid"
+            RequestError, match=r"another consumer has got number 5 .*: qmctl get STATUS --uid"
         ):
             await manager.get_group("IN", Work(), batch=2, **RUN)
 

@@ -1,4 +1,4 @@
-"""Whose a group is that is put or read over several units of work, against a real daemon."""
+"""Runs that compete for a group, against a real daemon."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -21,7 +21,7 @@ LOAD = Run("put_group", "Q", "load")
 
 
 class Killed(Exception):
-    """What ends a run in the middle."""
+    """An interruption of a run."""
 
 
 @asynccontextmanager
@@ -55,7 +55,7 @@ async def depth(manager: QueueManager, queue: str) -> int:
 
 @pytest.mark.parametrize("units", [1, 2, 3])
 async def test_one_of_two_puts_that_found_no_status_goes_on(tmp_path: Path, units: int) -> None:
-    """E25: the other is refused in its first unit, however far the one has come; 10 are there."""
+    """E25: the other one is refused in its first unit. Each message is put once."""
     async with two(tmp_path) as (one, other):
         has_found, is_ahead, is_refused = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
@@ -75,8 +75,8 @@ async def test_one_of_two_puts_that_found_no_status_goes_on(tmp_path: Path, unit
 
         running = asyncio.create_task(one.put_group("Q", ahead(), **RUN))
         why = (
-            "LEASE_LOST: put_group 'load' on Q: another call has begun it, and got to group .*, "
-            f"done up to number {2 * units}, by its status .* on STATUS: .* call again"
+            r"LEASE_LOST: put_group 'load' on Q: another call has started it \(status .* STATUS: "
+            rf"group .*, done up to number {2 * units}\): .* call again"
         )
         with pytest.raises(RequestError, match=why):
             await other.put_group("Q", behind(), **RUN)
@@ -86,8 +86,8 @@ async def test_one_of_two_puts_that_found_no_status_goes_on(tmp_path: Path, unit
         assert await depth(one, "STATUS") == 0
 
 
-async def test_put_that_is_taken_over_is_told_so(tmp_path: Path) -> None:
-    """E25: who starts later goes on with the group, and nothing of it is put twice."""
+async def test_put_that_another_call_continues_raises(tmp_path: Path) -> None:
+    """E25: the later call continues the group, and puts no message twice."""
     async with two(tmp_path) as (one, other):
 
         async def slow() -> AsyncIterator[bytes]:
@@ -97,7 +97,7 @@ async def test_put_that_is_taken_over_is_told_so(tmp_path: Path) -> None:
                     assert (done.put, done.skipped) == (6, 4)
                 yield item
 
-        why = "LEASE_LOST: put_group 'load' on Q: another call took its status off STATUS and goes"
+        why = "LEASE_LOST: put_group 'load' on Q: another call has taken its status from STATUS"
         with pytest.raises(RequestError, match=why):
             await one.put_group("Q", slow(), **RUN)
         assert await bodies(one, "Q") == list(items(10))
@@ -179,14 +179,14 @@ async def test_first_unit_of_a_dead_connection_is_waited_for(tmp_path: Path) -> 
         assert await depth(one, "STATUS") == 0
 
 
-async def test_first_unit_that_does_not_end_is_told(
+async def test_first_unit_that_does_not_end_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(aio_group_status, "WAIT_MS", aio_group_status.PAUSE_MS)
     async with two(tmp_path) as (one, other):
         async with one.unit_of_work() as unit:
             await RunStatus(one, "STATUS", LOAD).replace(unit, GroupStatus(A, 2))
-            why = "LEASE_LOST: put_group 'load' on Q: another call has just begun it"
+            why = "LEASE_LOST: put_group 'load' on Q: another call has just started it"
             with pytest.raises(RequestError, match=why):
                 await other.put_group("Q", items(5), **RUN)
         assert await depth(one, "Q") == 0
@@ -196,7 +196,7 @@ async def test_queue_that_remembers_uids_is_refused(tmp_path: Path) -> None:
     """At once, not when the name is used again."""
     async with two(tmp_path) as (one, _):
         await one.admin.queue_alter("STATUS", dedup_retention_ms=60_000)
-        why = r"STATUS is no queue for .*: qmctl queue alter STATUS --dedup-retention 0"
+        why = r"STATUS cannot hold the status of .*: qmctl queue alter STATUS --dedup-retention 0"
         with pytest.raises(RequestError, match=why) as caught:
             await one.put_group("Q", items(5), **RUN)
         assert caught.value.code == ErrorCode.VALUE_INVALID
@@ -205,7 +205,7 @@ async def test_queue_that_remembers_uids_is_refused(tmp_path: Path) -> None:
         assert (await one.put_group("Q", items(5), **RUN)).put == 5
 
 
-async def test_name_that_is_remembered_still_is_told(
+async def test_name_that_is_still_remembered_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(aio_group_status, "WAIT_MS", aio_group_status.PAUSE_MS)
@@ -216,19 +216,23 @@ async def test_name_that_is_remembered_still_is_told(
         assert message is not None
         await one.ack(message)
         await one.admin.queue_alter("STATUS", dedup_retention_ms=0)
-        with pytest.raises(RequestError, match=r"VALUE_INVALID.*, and nobody sees it: UIDs that"):
+        with pytest.raises(
+            RequestError, match=r"VALUE_INVALID.*, but there is no such status: the queue"
+        ):
             await one.put_group("Q", items(5), **RUN)
         assert await depth(one, "Q") == 0
 
 
-async def test_two_statuses_are_told_with_the_commands_that_remove_them(tmp_path: Path) -> None:
+async def test_two_statuses_are_reported_with_the_commands_that_remove_them(tmp_path: Path) -> None:
     async with two(tmp_path) as (one, other):
         for number in (2, 4):  # No run puts two.
             async with one.unit_of_work() as unit:
                 await RunStatus(one, "STATUS", LOAD)._put(unit, GroupStatus(A, number), None)
-        with pytest.raises(RequestError, match="STATUS has 2 statuses of put_group 'load'") as told:
+        with pytest.raises(
+            RequestError, match="STATUS has 2 statuses of put_group 'load'"
+        ) as caught:
             await other.put_group("Q", items(5), **RUN)
         uids = [message.uid async for message in one.browse("STATUS")]
         for uid, number in zip(uids, (2, 4), strict=True):
             status = f"done up to number {number} (qmctl get STATUS --uid {uid})"
-            assert status in told.value.text
+            assert status in caught.value.text

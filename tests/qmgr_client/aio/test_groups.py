@@ -34,7 +34,7 @@ async def test_order_that_is_none_is_refused(tmp_path: Path) -> None:
             _ = [x async for x in manager.browse("IN", order="pinned")]  # type: ignore[arg-type]
 
 
-async def test_consumer_says_its_order(tmp_path: Path) -> None:
+async def test_consumer_sends_its_order(tmp_path: Path) -> None:
     async with working(tmp_path) as (manager, keeper, _):
         manager.consume("IN", groups="pinned", all_available=True)
         await manager.get("IN")  # Behind it on the same connection.

@@ -1,4 +1,4 @@
-"""What operators ask about message groups."""
+"""Administration of message groups."""
 
 from pathlib import Path
 

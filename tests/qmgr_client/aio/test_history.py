@@ -26,8 +26,8 @@ async def test_history_is_read_row_by_row(manager: QueueManager) -> None:
     await manager.ack(found)
     rows = [row async for row in manager.admin.history()]
     assert [row.seq for row in rows] == list(range(1, len(rows) + 1))
-    told = [(section.kind, section.messages) for row in rows for section in row.sections]
-    assert told == [*[(history.PUT, 1)] * 5, (history.DELIVERED, 1), (history.SETTLED, 1)]
+    sections = [(section.kind, section.messages) for row in rows for section in row.sections]
+    assert sections == [*[(history.PUT, 1)] * 5, (history.DELIVERED, 1), (history.SETTLED, 1)]
     assert [row.seq async for row in manager.admin.history(2, 4)] == [3, 4]
     assert (await manager.admin.history_read(0, 0, 1))["rows"] == [[1, rows[0].data]]
 

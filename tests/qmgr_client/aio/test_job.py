@@ -36,7 +36,7 @@ async def test_job_is_asked_for_until_it_is_over(states: Sequence[str]) -> None:
     assert list(answers) == []
 
 
-async def test_job_that_nobody_knows_any_more_is_told() -> None:
+async def test_job_that_is_forgotten_raises() -> None:
     async def ask(kind: type[Any], job: int) -> JobRow:
         raise RequestError(ErrorCode.JOB_UNKNOWN, "there is no job 7")
 

@@ -1,4 +1,4 @@
-"""What operators ask about links."""
+"""Administration of links."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What becomes of a message whose block ends in one way or another, at a real daemon."""
+"""The end of a block settles its message, at a real daemon."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -105,7 +105,7 @@ async def test_cancelled_work_waits_for_nothing(tmp_path: Path) -> None:
             talk.say(m.Settled(settle.settle_id))
 
 
-async def test_what_is_settled_inside_stays_as_it_is(manager: QueueManager) -> None:
+async def test_settle_inside_the_block_is_kept(manager: QueueManager) -> None:
     await manager.put("Q", b"rejected")
     async with manager.processing(await got(manager)) as message:
         await manager.reject(message, "BAD")
@@ -134,7 +134,7 @@ async def test_settle_that_is_refused_inside_leaves_the_message_to_the_block(
     assert await depth(manager) == 0
 
 
-async def test_lost_lease_is_told(manager: QueueManager, tmp_path: Path) -> None:
+async def test_lost_lease_raises(manager: QueueManager, tmp_path: Path) -> None:
     await manager.put("Q", b"x")
     async with connect(f"unix:{tmp_path}/qmgrd.sock") as other:
         message = await manager.get("Q", lease_ms=20)

@@ -28,7 +28,7 @@ def asked(keeper: Keeper) -> list[tuple[int, bool, int, int]]:
     return [(x.order, x.all_available, x.number, x.reader) for x in keeper.gets]
 
 
-async def test_reader_says_its_number_and_closes(tmp_path: Path) -> None:
+async def test_reader_sends_its_number_and_closes(tmp_path: Path) -> None:
     async with working(tmp_path) as (manager, keeper, _):
         await fill(manager, keeper)
         async with manager.reader("IN", lease_ms=5_000) as reader:
@@ -124,7 +124,7 @@ async def test_message_that_cannot_join_the_unit_is_given_back(tmp_path: Path) -
 
 
 async def test_connection_that_is_lost_ends_the_current_group(tmp_path: Path) -> None:
-    """What is left is offered to it as to anybody, whatever units it was read in."""
+    """The rest of the group is offered to any reader, also if it was read in units of work."""
     async with working(tmp_path) as (manager, keeper, listener):
         await fill(manager, keeper)
         async with manager.reader("IN") as reader:
@@ -151,7 +151,7 @@ async def test_get_that_is_given_up_leaves_the_reader_free(tmp_path: Path) -> No
             assert await reader.get() is not None
 
 
-async def test_closed_reader_says_so(tmp_path: Path) -> None:
+async def test_closed_reader_raises(tmp_path: Path) -> None:
     async with working(tmp_path) as (manager, _, _):
         reader = manager.reader("IN")
         await reader.close()

@@ -103,10 +103,11 @@ async def test_request_expires_with_its_timeout(
 
 async def test_late_and_second_replies_reach_no_other_request(address: str) -> None:
     async with connect(address) as manager:
-        with pytest.raises(RequestTimeout):
-            await manager.request("ASKED", b"late", 30, expiry_ms=0)
-        late = await manager.get("ASKED")
+        waiting = asyncio.create_task(manager.request("ASKED", b"late", 1_000, expiry_ms=0))
+        late = await manager.get("ASKED", wait_ms=5_000)
         assert late is not None
+        with pytest.raises(RequestTimeout):
+            await waiting
         asking = asyncio.create_task(manager.request("ASKED", b"x"))
         message = await manager.get("ASKED", wait_ms=5_000)
         assert message is not None
@@ -128,7 +129,7 @@ async def test_reply_to_a_client_that_is_gone_reaches_nobody(address: str) -> No
         assert (await worker.reply(message, b"y")).subscriptions == 0
 
 
-async def test_refused_request_is_told_at_once(address: str) -> None:
+async def test_refused_request_raises_at_once(address: str) -> None:
     async with connect(address) as manager:
         with pytest.raises(RequestError) as caught:
             await manager.request("NONE", b"x", 600_000)
@@ -138,7 +139,9 @@ async def test_refused_request_is_told_at_once(address: str) -> None:
 @pytest.mark.parametrize(
     "options", [{"timeout_ms": 0}, {"timeout_ms": 1.5}, {"reply_to": "Q"}, {"correlation_id": b"c"}]
 )
-async def test_what_no_request_has_is_refused(address: str, options: dict[str, Any]) -> None:
+async def test_invalid_options_of_a_request_are_refused(
+    address: str, options: dict[str, Any]
+) -> None:
     async with connect(address) as manager:
         with pytest.raises(RequestError) as caught:
             await manager.request("ASKED", b"x", **options)

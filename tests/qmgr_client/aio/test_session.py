@@ -49,7 +49,7 @@ async def test_full_socket_holds_puts_back_and_loses_none(tmp_path: Path) -> Non
 
 
 async def test_silent_queue_manager_is_left_and_dialled_again(tmp_path: Path) -> None:
-    async with listening(tmp_path, heartbeat_ms=10, liveness_ms=40) as listener:
+    async with listening(tmp_path, heartbeat_ms=100, liveness_ms=1_000) as listener:
         greeting = asyncio.create_task(listener.greet())
         async with connect(listener.address) as manager:
             silent = await greeting
@@ -63,14 +63,14 @@ async def test_silent_queue_manager_is_left_and_dialled_again(tmp_path: Path) ->
 
 
 async def test_loop_that_was_held_up_reads_before_it_judges(tmp_path: Path) -> None:
-    async with listening(tmp_path, heartbeat_ms=20, liveness_ms=100) as listener:
+    async with listening(tmp_path, heartbeat_ms=100, liveness_ms=800) as listener:
         greeting = asyncio.create_task(listener.greet())
         async with connect(listener.address) as manager:
             talk = await greeting
             asking = asyncio.create_task(manager.admin.status())
             request = await talk.hear(m.Status)
             talk.say(m.Ok(request.request_id, {}))
-            time.sleep(0.2)  # The application computes; the answer waits in the socket.
+            time.sleep(1.0)  # The application computes; the answer waits in the socket.
             assert not await asking
             talk.say(m.Pong())
             asking = asyncio.create_task(manager.admin.status())
@@ -89,7 +89,7 @@ async def test_goodbye_with_a_wait_is_heeded(tmp_path: Path) -> None:
             began = time.monotonic()
             talk.say(m.Goaway(ErrorCode.SHUTTING_DOWN, "stops", 300))
             talk = await listener.greet()
-            assert time.monotonic() - began >= 0.3
+            assert time.monotonic() - began > 0.25, "at most 0.1 s without the wait"
             request = await talk.hear(m.Status)
             talk.say(m.Ok(request.request_id, {}))
             assert not await asking

@@ -1,4 +1,4 @@
-"""How messages that were got end, and what a caller's mistakes are told."""
+"""Settling leased messages, and the errors for mistakes of the caller."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -12,18 +12,18 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from tests.qmgr_client.served import serve
 
 MISTAKES: list[tuple[Callable[[QueueManager], Awaitable[Any]], str]] = [
-    (lambda q: q.ack(None), "ack needs a message that was got, not NoneType: get returns None if"),  # type: ignore[arg-type]
-    (lambda q: q.ack_soon("x"), "ack_soon needs a message that was got, not str"),  # type: ignore[arg-type]
-    (lambda q: q.release(b"x"), "release needs a message that was got, not bytes"),  # type: ignore[arg-type]
-    (lambda q: q.reject(7), "reject needs a message that was got, not int"),  # type: ignore[arg-type]
-    (lambda q: q.renew([]), "renew needs a message that was got, not list"),  # type: ignore[arg-type]
+    (lambda q: q.ack(None), "ack needs a message, not NoneType: get returns None if"),  # type: ignore[arg-type]
+    (lambda q: q.ack_soon("x"), "ack_soon needs a message, not str"),  # type: ignore[arg-type]
+    (lambda q: q.release(b"x"), "release needs a message, not bytes"),  # type: ignore[arg-type]
+    (lambda q: q.reject(7), "reject needs a message, not int"),  # type: ignore[arg-type]
+    (lambda q: q.renew([]), "renew needs a message, not list"),  # type: ignore[arg-type]
     (lambda q: q.ack_many(None), "ack_many needs a list of messages, not NoneType"),  # type: ignore[arg-type]
-    (lambda q: q.ack_many([None]), "ack_many needs a message that was got, not NoneType"),  # type: ignore[list-item]
+    (lambda q: q.ack_many([None]), "ack_many needs a message, not NoneType"),  # type: ignore[list-item]
 ]
 
 
 @pytest.mark.parametrize(("mistake", "why"), MISTAKES)
-async def test_what_is_no_message_is_refused(
+async def test_value_that_is_not_a_message_is_refused(
     tmp_path: Path, mistake: Callable[[QueueManager], Awaitable[Any]], why: str
 ) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
@@ -58,7 +58,7 @@ async def test_message_goes_back_and_ends(tmp_path: Path) -> None:
             await manager.release(message)
         message = await manager.get("Q")
         assert message is not None
-        with pytest.raises(RequestError, match="delay_ms and retry_at are both given"):
+        with pytest.raises(RequestError, match="delay_ms and retry_at are both set"):
             await manager.release(message, 5, retry_at=datetime.now(UTC) + timedelta(hours=1))
         await manager.renew(message, timedelta(minutes=1))
         assert await manager.ack_many([message]) == [None]

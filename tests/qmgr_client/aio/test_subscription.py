@@ -57,7 +57,7 @@ def greeting(listener: Listener) -> "asyncio.Task[Talk]":
     return asyncio.create_task(listener.greet())
 
 
-async def test_subscription_asks_for_what_it_was_told(tmp_path: Path) -> None:
+async def test_subscription_sends_its_arguments(tmp_path: Path) -> None:
     async with listening(tmp_path) as listener:
         greeted = greeting(listener)
         async with connect(listener.address) as manager:
@@ -160,7 +160,7 @@ async def test_durable_one_that_somebody_ended_is_not_made_again(tmp_path: Path)
             assert caught.value.code == ErrorCode.SUBSCRIPTION_UNKNOWN
 
 
-async def test_refusal_is_raised_and_the_next_try_asks_anew(tmp_path: Path) -> None:
+async def test_refusal_is_raised_and_the_next_try_asks_again(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.subscription_create("flights/#", "B:late")
         subscription = manager.subscribe("ships/#", "B:late")
@@ -218,7 +218,7 @@ async def test_it_may_be_opened_again(tmp_path: Path) -> None:
         assert len(set(found)) == 2
 
 
-async def test_who_gives_up_waiting_leaves_one_subscription(tmp_path: Path) -> None:
+async def test_cancelled_wait_leaves_one_subscription(tmp_path: Path) -> None:
     async with listening(tmp_path) as listener:
         greeted = greeting(listener)
         async with connect(listener.address) as manager:

@@ -77,13 +77,13 @@ async def test_caller_may_end_it(tmp_path: Path) -> None:
         assert len(keeper.committed) == 1
 
 
-async def test_unit_that_is_not_begun_says_so(tmp_path: Path) -> None:
+async def test_unit_that_is_not_begun_raises(tmp_path: Path) -> None:
     async with working(tmp_path) as (manager, _, _):
-        with pytest.raises(RequestError, match="use it in an async with"):
+        with pytest.raises(RequestError, match="use it in a with or async with block"):
             await manager.unit_of_work().put("OUT", b"x")
 
 
-async def test_refused_put_is_told_and_the_others_are_committed(tmp_path: Path) -> None:
+async def test_refused_put_raises_and_the_others_are_committed(tmp_path: Path) -> None:
     async with working(tmp_path) as (manager, keeper, _):
         keeper.refuse[b"bad"] = ErrorCode.QUEUE_FULL
         async with manager.unit_of_work() as unit:
@@ -116,7 +116,7 @@ async def test_refusal_of_one_of_many_backs_the_block_out(
         assert keeper.ready == {"IN": [b"1", b"2", b"3"]}
 
 
-async def test_who_goes_on_after_a_refusal_commits_what_was_taken(tmp_path: Path) -> None:
+async def test_caller_that_continues_after_a_refusal_commits_the_rest(tmp_path: Path) -> None:
     async with working(tmp_path) as (manager, keeper, _):
         keeper.refuse[b"bad"] = ErrorCode.QUEUE_FULL
         async with manager.unit_of_work() as unit:

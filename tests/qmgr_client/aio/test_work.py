@@ -64,7 +64,7 @@ async def counted(manager: QueueManager, queue: str = "Q") -> tuple[int, int]:
     return row["depth"], row["leased"]
 
 
-async def test_worker_has_as_many_at_a_time_as_it_says(manager: QueueManager) -> None:
+async def test_worker_processes_as_many_at_a_time_as_its_concurrency(manager: QueueManager) -> None:
     hands = Hands()
 
     @worker("Q", concurrency=3)
@@ -101,7 +101,7 @@ async def test_stop_finishes_what_is_worked_on_and_gives_the_rest_back(
         manager.stop_work()
     else:
         os.kill(os.getpid(), stop)
-    while (await counted(manager))[1] > 2:  # What was prefetched goes back at once.
+    while (await counted(manager))[1] > 2:  # Prefetched messages return to the queue at once.
         assert not working.done()
     hands.may_end.set()
     await working
@@ -286,14 +286,14 @@ async def test_lease_is_kept_for_as_long_as_the_work_takes(manager: QueueManager
     """Nobody else is handed a message whose lease would have ended twice."""
     hands = Hands()
 
-    @worker("Q", lease_ms=600)
+    @worker("Q", lease_ms=1_200)
     async def bill(message: Message) -> None:
         await hands(message)
 
     await manager.put("Q", b"x")
     working = asyncio.create_task(manager.work(bill))
     await hands.have(begun=1)
-    assert await manager.get("Q", wait_ms=1_500) is None
+    assert await manager.get("Q", wait_ms=2_600) is None
     hands.may_end.set()
     manager.stop_work()
     await working

@@ -1,6 +1,5 @@
 """The verbs of administration without async, against a real daemon in a thread."""
 
-import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,12 +13,6 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from tests.qmgr_client.served import Server
 
 VERBS = [name for name in dir(aio_admin.Admin) if not name.startswith("_")]
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_verb_is_that_of_the_asyncio_client(verb: str) -> None:
-    ours, theirs = (inspect.signature(getattr(kind, verb)) for kind in (Admin, aio_admin.Admin))
-    assert list(ours.parameters.values()) == list(theirs.parameters.values())
 
 
 def test_shells_offer_the_same() -> None:

@@ -7,7 +7,17 @@ from typing import Any, TypeVar
 
 import pytest
 
-from qmgr_client.blocking.bridge import PAGE, Ask, Caller, converse, pages
+from qmgr_client.blocking.bridge import (
+    PAGE,
+    Ask,
+    Caller,
+    ClientThread,
+    asked_for,
+    collected,
+    converse,
+    pages,
+)
+from qmgr_client.errors import ConnectionEnded
 
 Value = TypeVar("Value")
 
@@ -60,7 +70,7 @@ def test_error_of_a_function_comes_by_way_of_the_task(call: Caller) -> None:
     assert seen == ["cleaned up"]
 
 
-def test_end_of_an_iterator_is_told_as_an_error(call: Caller) -> None:
+def test_end_of_an_iterator_becomes_an_error(call: Caller) -> None:
     async def begin(ask: Ask) -> None:
         await ask(lambda: next(iter([])))
 
@@ -92,3 +102,73 @@ def test_pages_are_all_there(call: Caller, count: int) -> None:
             yield number
 
     assert list(pages(call, numbers())) == list(range(count))
+
+
+def test_items_are_collected_on_the_callers_thread() -> None:
+    here = threading.current_thread()
+
+    def items() -> Iterator[bytes]:
+        assert threading.current_thread() is here
+        yield b"x"
+
+    assert collected(items()) == [b"x"]
+    assert collected({b"x": 1}.keys()) == [b"x"]
+
+
+@pytest.mark.parametrize("items", [b"body", "text", [b"x"], (b"x",), 7, None])
+def test_lists_and_invalid_items_are_passed_on(items: Any) -> None:
+    """The asyncio client refuses those that are invalid, with a hint."""
+    assert collected(items) is items
+
+
+def test_items_of_a_conversation_are_taken_a_batch_at_a_time(call: Caller) -> None:
+    taken: list[int] = []
+
+    def items() -> Iterator[int]:
+        for number in range(5):
+            taken.append(number)
+            yield number
+
+    async def begin(ask: Ask) -> list[tuple[int, int]]:
+        return [(number, len(taken)) async for number in asked_for(ask, items(), 2)]
+
+    assert converse(call, begin) == [(0, 2), (1, 2), (2, 4), (3, 4), (4, 5)]
+
+
+def test_thread_starts_once_and_ends() -> None:
+    async def nothing() -> None:
+        pass
+
+    thread = ClientThread()
+    thread.close(nothing)
+    thread.start(nothing())
+    with pytest.raises(RuntimeError, match="is open already"):
+        thread.start(nothing())
+    before = threading.active_count()
+    thread.close(nothing)
+    assert threading.active_count() == before - 1
+    with pytest.raises(ConnectionEnded, match="it was closed"):
+        thread.call(nothing())
+    assert thread.call_unless_closed(nothing()) is None
+    thread.call_soon(lambda: None)
+
+
+def test_call_during_the_end_of_the_thread_raises() -> None:
+    async def forever() -> None:
+        waiting.set()
+        await asyncio.Event().wait()
+
+    async def nothing() -> None:
+        pass
+
+    def wait() -> None:
+        with pytest.raises(ConnectionEnded, match="closed during the call"):
+            thread.call(forever())
+        ended.set()
+
+    thread, waiting, ended = ClientThread(), threading.Event(), threading.Event()
+    thread.start(nothing())
+    threading.Thread(target=wait).start()
+    assert waiting.wait(30)
+    thread.close(nothing)
+    assert ended.wait(30)

@@ -1,17 +1,12 @@
-"""Groups without async: the verbs are those of aio, and callbacks may call the client."""
+"""Groups without async: callbacks run on the thread of the caller, and may call the client."""
 
-import inspect
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from qmgr_client.aio import group_put as aio_group_put
-from qmgr_client.aio import groups as aio_groups
-from qmgr_client.aio import reader as aio_reader
 from qmgr_client.blocking import Client, Group, GroupGot, Message, RequestError, UnitOfWork, connect
-from qmgr_client.blocking.groups import GroupPut, GroupReader, Groups
 from qmgr_protocol.errors import ErrorCode
 from tests.qmgr_client.blocking.test_unit import Kept
 from tests.qmgr_client.keeper import Keeper
@@ -23,26 +18,6 @@ A = b"a" * 24
 def working(tmp_path: Path) -> Iterator[tuple[Client, Keeper]]:
     with Kept(tmp_path) as far, connect(far.address) as client:
         yield client, far.keeper
-
-
-def verbs() -> Iterator[tuple[type, type, str]]:
-    for ours, theirs in (
-        (GroupPut, aio_group_put.GroupPut),
-        (GroupReader, aio_reader.GroupReader),
-        (Groups, aio_groups.Groups),
-    ):
-        for name in vars(theirs):
-            if not name.startswith("_") and name not in ("unit_of_work", "browse"):
-                yield ours, theirs, name
-
-
-@pytest.mark.parametrize(("ours", "theirs", "name"), list(verbs()))
-def test_verb_is_that_of_the_asyncio_client(ours: type, theirs: type, name: str) -> None:
-    assert name in vars(ours)
-    if not isinstance(vars(ours)[name], property):
-        found = (inspect.signature(getattr(kind, name)).parameters for kind in (ours, theirs))
-        mine, wanted = ({key: x.default for key, x in some.items()} for some in found)
-        assert mine == wanted
 
 
 def test_handles(working: tuple[Client, Keeper]) -> None:
@@ -103,5 +78,5 @@ def test_items_that_fail_end_the_run(working: tuple[Client, Keeper]) -> None:
     client, _ = working
     with pytest.raises(ZeroDivisionError):
         client.put_group("IN", (b"%d" % (1 // n) for n in (1, 0)), status_queue="S", name="x")
-    with pytest.raises(RequestError, match="a batch is 0 messages"):
+    with pytest.raises(RequestError, match="batch is 0: it must be at least 1"):
         client.put_group("IN", [b"1"], status_queue="S", name="x", batch=0)

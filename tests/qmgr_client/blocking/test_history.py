@@ -1,24 +1,9 @@
 """History without async, against a real daemon in a thread."""
 
-import inspect
 from pathlib import Path
 
-import pytest
-
-from qmgr_client.aio import history as aio_history
 from qmgr_client.blocking import connect
-from qmgr_client.blocking.history import History
 from tests.qmgr_client.served import Server
-
-VERBS = [name for name in vars(aio_history.History) if not name.startswith("_")]
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_verb_is_that_of_the_asyncio_client(verb: str) -> None:
-    ours, theirs = (
-        inspect.signature(getattr(kind, verb)) for kind in (History, aio_history.History)
-    )
-    assert list(ours.parameters.values()) == list(theirs.parameters.values())
 
 
 def test_rows_come_to_a_loop_and_cursors_hold_them(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What becomes of a message whose block ends in one way or another, without async."""
+"""The end of a block settles its message, without asyncio."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,14 +50,14 @@ def test_ctrl_c_gives_the_message_back_and_is_no_failure(client: Client) -> None
     assert got(client).failed == 0
 
 
-def test_what_is_settled_inside_stays_as_it_is(client: Client) -> None:
+def test_settle_inside_the_block_is_kept(client: Client) -> None:
     client.put("Q", b"x")
     with client.processing(got(client)) as message:
         client.release(message, failed=False)
     assert client.admin.queue_show("Q")["depth"] == 1
 
 
-def test_lost_lease_is_told(client: Client) -> None:
+def test_lost_lease_raises(client: Client) -> None:
     client.put("Q", b"x")
     message = got(client, lease_ms=20)
     with pytest.raises(RequestError) as caught, client.processing(message):
@@ -77,6 +77,6 @@ def test_error_of_the_work_comes_before_that_of_a_closed_client(client: Client) 
     with pytest.raises(LookupError) as caught:
         work()
     assert caught.value.__notes__ == [
-        "the message could not be given back: CANCELLED: the client is not open: it was closed"
+        "the end of the block failed, too: CANCELLED: the client is not open: it was closed"
     ]
     assert not isinstance(caught.value, ConnectionEnded)

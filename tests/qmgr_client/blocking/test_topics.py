@@ -1,45 +1,14 @@
 """Topics without async, against a real daemon in a thread."""
 
-import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from qmgr_client.aio import subscription as aio_subscription
-from qmgr_client.aio import topics as aio_topics
-from qmgr_client.blocking import Client, Outgoing, RequestError, Subscription, connect
-from qmgr_client.blocking.topics import Topics, TopicsAdmin
+from qmgr_client.blocking import Client, Outgoing, RequestError, connect
 from qmgr_client.rows import JobRow
 from qmgr_protocol.errors import ErrorCode
 from tests.qmgr_client.served import Server
-
-VERBS = [
-    name
-    for name in vars(aio_topics.Topics)
-    if not name.startswith("_") and name != "put_many"  # The client has that.
-]
-
-
-ADMIN = [name for name in vars(aio_topics.TopicsAdmin) if not name.startswith("_")]
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_verb_is_that_of_the_asyncio_client(verb: str) -> None:
-    ours, theirs = (inspect.signature(getattr(kind, verb)) for kind in (Topics, aio_topics.Topics))
-    assert list(ours.parameters.values()) == list(theirs.parameters.values())
-
-
-@pytest.mark.parametrize("verb", ADMIN)
-def test_verb_of_operators_is_that_of_the_asyncio_client(verb: str) -> None:
-    kinds = TopicsAdmin, aio_topics.TopicsAdmin
-    ours, theirs = (inspect.signature(getattr(kind, verb)) for kind in kinds)
-    assert list(ours.parameters.values()) == list(theirs.parameters.values())
-
-
-def test_subscription_has_the_verbs_of_that_of_asyncio() -> None:
-    theirs = {name for name in vars(aio_subscription.Subscription) if not name.startswith("_")}
-    assert {name for name in vars(Subscription) if not name.startswith("_")} == theirs | {"name"}
 
 
 @pytest.fixture
@@ -89,7 +58,7 @@ def finished(client: Client, row: JobRow) -> JobRow:
     return row
 
 
-def test_what_operators_ask(client: Client) -> None:
+def test_administration_of_topics(client: Client) -> None:
     """C14, C24."""
     assert client.admin.topic_set("a", redelivery_limit=0)["redelivery_limit"] == 0
     client.admin.subscription_create("a/#", "B:s")

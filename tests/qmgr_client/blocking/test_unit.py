@@ -110,8 +110,8 @@ def test_caller_may_end_it(working: tuple[Client, Keeper]) -> None:
     assert caught.value.code == ErrorCode.UNIT_UNKNOWN
 
 
-def test_unit_that_is_not_begun_says_so(working: tuple[Client, Keeper]) -> None:
-    with pytest.raises(RequestError, match=r"UNIT_UNKNOWN: .* not begun: use it in a with$"):
+def test_unit_that_is_not_begun_raises(working: tuple[Client, Keeper]) -> None:
+    with pytest.raises(RequestError, match=r"UNIT_UNKNOWN: .* not begun: use it in a with"):
         working[0].unit_of_work().put("OUT", b"x")
 
 

@@ -22,7 +22,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
         yield client
 
 
-def test_worker_has_as_many_at_a_time_as_it_says(client: Client) -> None:
+def test_worker_processes_as_many_at_a_time_as_its_concurrency(client: Client) -> None:
     """Each waits for the others: with fewer threads none would go on."""
     meeting = threading.Barrier(3, timeout=30)
     done: list[bytes] = []
@@ -71,10 +71,10 @@ def exiting() -> None:
         (exiting, "the worker raised SystemExit: over"),
     ],
 )
-def test_failure_is_logged_and_told(
+def test_failure_is_logged_and_recorded(
     client: Client, caplog: pytest.LogCaptureFixture, fail: Callable[[], object], text: str
 ) -> None:
-    """Whatever a function raises, the client's own thread goes on."""
+    """The client's thread survives any exception of a function."""
 
     @worker("Q")
     def bill(message: Message) -> None:

@@ -1,4 +1,4 @@
-"""What a reader knows, beside its conversations: tests/conversations/group_get."""
+"""The state of a reader, in addition to the conversations in tests/conversations/group_get."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_refusal_leaves_the_reader_where_it_is() -> None:
     state = GroupGetState()
     state.logical(None)
     state.got(Group(A, 1), None, logical=True)
-    with pytest.raises(RequestError, match="is read outside of units of work so far") as caught:
+    with pytest.raises(RequestError, match="was read without units of work so far") as caught:
         state.logical(Unit(1))
     assert caught.value.code == ErrorCode.INCONSISTENT_UNIT
     assert state.current == Group(A, 1)

@@ -1,4 +1,4 @@
-"""Where a handle stands: what units of work and refusals bring back, and what they leave."""
+"""The place of a handle: units of work and refusals restore it, or keep it."""
 
 from qmgr_client.groups.place import Place, Places
 from qmgr_client.sansio.units import Unit

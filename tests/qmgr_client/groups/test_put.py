@@ -1,4 +1,4 @@
-"""The handle that puts, beside its conversations: tests/conversations/group_put."""
+"""The handle that puts, in addition to the conversations in tests/conversations/group_put."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def test_warning_is_of_the_last_call() -> None:
     assert state.warning is None
 
 
-def test_other_way_of_the_same_group_is_what_a_warning_tells_first() -> None:
+def test_inconsistency_within_a_group_is_the_first_warning() -> None:
     """E16, E17."""
     state = GroupPutState()
     state.logical(A, None, last=False, persistent=True)

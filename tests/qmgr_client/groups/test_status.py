@@ -16,7 +16,7 @@ def message(body: bytes) -> Message:
     return Message(body, None, 4, b"k", {}, "STATUS", 0, 0, 0, 0, b"", 3, NOWHERE)
 
 
-def test_what_is_put_is_read() -> None:
+def test_status_that_is_put_can_be_read() -> None:
     """E25."""
     status = GroupStatus(GROUP, 999_999_999)
     outgoing = group_status.outgoing(RUN, status)
@@ -41,8 +41,8 @@ def test_what_is_put_is_read() -> None:
         b"\xff",
     ],
 )
-def test_what_is_no_status_is_refused(body: bytes) -> None:
-    with pytest.raises(RequestError, match="is no status of a group") as caught:
+def test_message_that_is_not_a_status_is_refused(body: bytes) -> None:
+    with pytest.raises(RequestError, match="is not the status of a group") as caught:
         group_status.read(message(body))
     assert caught.value.code == ErrorCode.VALUE_INVALID
 

@@ -18,7 +18,7 @@ def test_answers_are_routed_by_their_numbers() -> None:
     assert pair.done[put].code == 605
 
 
-def test_what_nobody_wants_any_more_goes_back_unread() -> None:
+def test_unwanted_message_is_returned_unread() -> None:
     pair = Scripted().connect()
     ticket = pair.core.consume("Q", 8)
     consume = pair.hear(m.Consume)

@@ -1,7 +1,7 @@
 """One consumer: what it may be granted, and how it buffers. The rest is in test_consumers.py."""
 
-from qmgr_client.sansio.ahead import FIRST
 from qmgr_client.sansio.consumer import Consumer, Held, place_of
+from qmgr_client.sansio.read_ahead import FIRST_MESSAGES
 from qmgr_protocol import messages as m
 from tests.qmgr_client.scripted import delivery
 
@@ -12,16 +12,16 @@ def consumer(prefetch: int = 100) -> Consumer:
 
 def test_free_is_what_neither_prefetch_nor_the_pace_forbids() -> None:
     found = consumer()
-    assert found.free == (FIRST, 1_000)
+    assert found.free == (FIRST_MESSAGES, 1_000)
     found.buffer.extend((3, delivery(b"x", number)) for number in (1, 2))
-    assert found.free[0] == FIRST - 2
+    assert found.free[0] == FIRST_MESSAGES - 2
     found.held = {bytes([number]): Held(10, 0) for number in range(97)}
     assert found.free[0] == 3
     found.is_idle = True
     assert found.free == (0, 0)
 
 
-def test_what_comes_again_stands_where_its_queue_has_it() -> None:
+def test_redelivered_message_keeps_its_place_in_the_queue() -> None:
     found = consumer()
     for arrival, priority in ((5, 7), (3, 4), (9, 4)):
         found.keep(3, delivery(b"x", arrival, priority=priority))

@@ -3,10 +3,10 @@
 import pytest
 
 from qmgr_client.message import Message
-from qmgr_client.sansio.ahead import FIRST
+from qmgr_client.sansio.active_leases import START_AFTER_MS, START_EARLY_EVERY_MS
 from qmgr_client.sansio.consumer import MARGIN_MS
 from qmgr_client.sansio.events import ConsumerEnded, Delivered
-from qmgr_client.sansio.in_work import AT_ONCE_EVERY_MS, START_AFTER_MS
+from qmgr_client.sansio.read_ahead import FIRST_MESSAGES
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from tests.qmgr_client.scripted import Scripted, delivery
@@ -57,7 +57,7 @@ class Consuming:
         pair.core.poll(pair.now_ms)
 
     def settles(self) -> list[m.Settle]:
-        """What was settled, without the renewals."""
+        """The settles, without the renewals."""
         return [x for x in self.pair.hear_all(m.Settle) if not is_renewal(x)]
 
     def renewed(self) -> list[int]:
@@ -77,7 +77,7 @@ def test_consumer_opens_with_all_its_credit() -> None:
 def test_messages_come_in_their_order() -> None:
     consuming = Consuming()
     consuming.deliver(3)
-    assert consuming.pair.told(Delivered).ticket == consuming.ticket
+    assert consuming.pair.latest(Delivered).ticket == consuming.ticket
     found = consuming.take(5)
     assert [message.uid.timestamp for message in found if message.uid] == [1, 2, 3]
     assert found[0].consumer == consuming.ticket
@@ -152,7 +152,7 @@ def test_consumer_is_opened_again_after_each_loss() -> None:
     assert len(consuming.take()) == 1
 
 
-def test_what_is_past_its_lease_or_nearly_so_is_not_handed_out() -> None:
+def test_message_whose_lease_is_nearly_over_is_not_handed_out() -> None:
     consuming = Consuming()
     consuming.deliver(8)
     consuming.pair.now_ms += LEASE_MS - MARGIN_MS
@@ -191,7 +191,7 @@ def test_one_lease_of_every_100_ms_starts_before_the_application_has_its_message
     consuming.deliver(4)
     consuming.ack(consuming.take(2))
     assert consuming.renewed() == [1]
-    consuming.wait(AT_ONCE_EVERY_MS)
+    consuming.wait(START_EARLY_EVERY_MS)
     assert consuming.renewed() == []
     consuming.ack(consuming.take(2))
     assert consuming.renewed() == [3]
@@ -208,7 +208,7 @@ def test_first_lease_of_each_connection_starts_before_the_application_has_its_me
     assert consuming.renewed() == [2]
 
 
-def test_what_is_not_handed_out_any_more_does_not_start() -> None:
+def test_lease_of_a_message_that_is_not_handed_out_does_not_start() -> None:
     consuming = Consuming()
     consuming.deliver(1)
     consuming.pair.now_ms += LEASE_MS - MARGIN_MS
@@ -221,7 +221,7 @@ def test_lease_starts_at_once_where_little_of_it_is_left() -> None:
     consuming.deliver(1)
     consuming.wait(LEASE_MS // 2 + 1)
     consuming.take(1)
-    consuming.pair.core.renew_leases(consuming.pair.now_ms)
+    consuming.pair.core.tick(consuming.pair.now_ms)
     assert consuming.renewed() == [1]
 
 
@@ -232,7 +232,7 @@ def test_lease_that_was_started_is_counted_on_in_full() -> None:
     (message,) = consuming.take(1)
     consuming.wait(0)
     consuming.wait(LEASE_MS - 1)
-    assert message.handle in next(iter(consuming.pair.core.consumers.open.values())).held
+    assert message.handle in next(iter(consuming.pair.core._consumers.open.values())).held
 
 
 def test_leases_go_on_by_themselves_until_settled() -> None:
@@ -256,7 +256,7 @@ def test_leases_go_on_by_themselves_until_settled() -> None:
 
 
 def test_leases_of_a_consumer_that_has_ended_go_on_until_settled() -> None:
-    """Who takes a message and leaves the loop works on it behind the end of its consumer."""
+    """The application may work on a message after the end of its consumer."""
     consuming = Consuming(auto_renew=True)
     consuming.deliver(2)
     first, second = consuming.take(2)
@@ -285,8 +285,8 @@ def test_application_that_takes_nothing_has_no_credit_until_it_asks() -> None:
 
 def test_more_comes_ahead_of_an_application_that_is_fast() -> None:
     consuming = Consuming(prefetch=256)
-    assert consuming.opening.messages == FIRST
-    granted = FIRST
+    assert consuming.opening.messages == FIRST_MESSAGES
+    granted = FIRST_MESSAGES
     for _ in range(8):
         consuming.deliver(granted)
         consuming.ack(consuming.take(granted))
@@ -302,9 +302,9 @@ def test_less_comes_ahead_of_an_application_that_is_slow() -> None:
         consuming.deliver(waiting)
         waiting = 0
         consuming.ack(consuming.take())
-        most.append(len(next(iter(consuming.pair.core.consumers.open.values())).buffer))
+        most.append(len(next(iter(consuming.pair.core._consumers.open.values())).buffer))
         consuming.wait(1_000)
-    assert max(most[:8]) < FIRST
+    assert max(most[:8]) < FIRST_MESSAGES
     assert max(most[12:]) <= 4
 
 
@@ -338,7 +338,7 @@ def test_cancel_gives_back_unread_what_was_not_handed_out() -> None:
     consuming.deliver(1)  # It was under way.
     assert consuming.pair.hear(m.Settle).handles == m.HANDLE.pack(4, 4, 104)
     consuming.pair.say(m.Ended(consuming.request_id, ErrorCode.CANCELLED, "cancelled"))
-    assert consuming.pair.told(ConsumerEnded) == ConsumerEnded(consuming.ticket, None)
+    assert consuming.pair.latest(ConsumerEnded) == ConsumerEnded(consuming.ticket, None)
     assert consuming.take() == []
 
 
@@ -367,14 +367,14 @@ def test_lost_connection_ends_a_cancelled_consumer() -> None:
     consuming.pair.core.cancel(consuming.ticket)
     consuming.pair.cut().connect()
     assert consuming.pair.pump() == []
-    assert consuming.pair.told(ConsumerEnded).error is None
+    assert consuming.pair.latest(ConsumerEnded).error is None
 
 
 def test_deleted_queue_ends_its_consumer() -> None:
     consuming = Consuming()
     text = "queue Q was deleted"
     consuming.pair.say(m.Ended(consuming.request_id, ErrorCode.QUEUE_DELETED, text))
-    error = consuming.pair.told(ConsumerEnded).error
+    error = consuming.pair.latest(ConsumerEnded).error
     assert error is not None
     assert error.code == ErrorCode.QUEUE_DELETED
 
@@ -414,12 +414,12 @@ def test_renewed_message_is_counted_on_for_longer() -> None:
     pair.now_ms += LEASE_MS - 1
     pair.core.renew(first, 0, pair.now_ms)
     pair.now_ms += 1
-    pair.say(m.Ping(0))  # It is there.
+    pair.say(m.Ping(0))  # The queue manager is alive.
     pair.core.poll(pair.now_ms)
-    (consumer,) = pair.core.consumers.open.values()
+    (consumer,) = pair.core._consumers.open.values()
     assert list(consumer.held) == [first.handle], "the other one's lease is over"
     pair.now_ms += LEASE_MS
-    pair.say(m.Ping(0))  # It is there.
+    pair.say(m.Ping(0))  # The queue manager is alive.
     pair.core.poll(pair.now_ms)
     assert not consumer.held
 
@@ -446,7 +446,7 @@ def test_credit_counts_records_and_not_what_comes_with_them() -> None:
     assert [credit.bytes for credit in consuming.pair.hear_all(m.Credit)] == [size]
 
 
-def test_selection_is_said_on_each_connection() -> None:
+def test_selection_is_sent_on_each_connection() -> None:
     pair = Scripted().connect()
     pair.core.consume("Q", 8, selection=("color = 'red'", b"", b""))
     assert pair.hear(m.Consume).where == "color = 'red'"
@@ -505,7 +505,7 @@ def test_members_behind_one_that_goes_back_are_dropped(action: int) -> None:
     assert consuming.numbers() == [7]
 
 
-def test_what_still_arrives_is_dropped_until_the_number_comes_again() -> None:
+def test_later_messages_are_dropped_until_the_number_arrives_again() -> None:
     consuming = Ordered()
     consuming.members(1, 2)
     first, second = consuming.take(2)
@@ -516,7 +516,7 @@ def test_what_still_arrives_is_dropped_until_the_number_comes_again() -> None:
     assert consuming.numbers() == [1, 3, 4]
 
 
-def test_what_still_arrives_is_dropped_until_the_settle_is_answered() -> None:
+def test_later_messages_are_dropped_until_the_settle_is_answered() -> None:
     consuming = Ordered()
     consuming.members(1, 2)
     (first,) = consuming.take()
@@ -527,8 +527,8 @@ def test_what_still_arrives_is_dropped_until_the_settle_is_answered() -> None:
     assert consuming.numbers() == [2, 3]
 
 
-def test_what_is_dropped_on_its_arrival_goes_back_unread() -> None:
-    """It may have been sent anew behind a reject: then nobody else would ever have it."""
+def test_dropped_message_is_returned_unread() -> None:
+    """It may have been sent again after a reject: then no other consumer would get it."""
     consuming = Ordered()
     consuming.members(1)
     (first,) = consuming.take()
@@ -538,7 +538,7 @@ def test_what_is_dropped_on_its_arrival_goes_back_unread() -> None:
     assert actions == [m.RENEW, m.REJECT, m.UNREAD]
 
 
-def test_what_goes_back_unread_takes_those_behind_it_along() -> None:
+def test_message_that_returns_unread_drops_the_later_ones_of_its_group() -> None:
     consuming = Ordered()
     consuming.members(1)
     (first,) = consuming.take()
@@ -552,7 +552,7 @@ def test_what_goes_back_unread_takes_those_behind_it_along() -> None:
     assert consuming.numbers() == [2, 3]
 
 
-def test_what_is_dropped_frees_its_credit() -> None:
+def test_dropped_message_frees_its_credit() -> None:
     consuming = Ordered()
     consuming.members(1, 2, 3, 4)
     (first,) = consuming.take()
@@ -561,7 +561,7 @@ def test_what_is_dropped_frees_its_credit() -> None:
     assert sum(consuming.credits()) == 6
 
 
-def test_what_came_again_stays_when_an_older_lease_is_given_back() -> None:
+def test_redelivered_message_stays_when_its_older_lease_is_released() -> None:
     consuming = Ordered()
     consuming.members(1, 2)
     (first,) = consuming.take()
@@ -690,7 +690,7 @@ def test_another_message_at_the_same_place_is_another_message() -> None:
     assert settle.handles == in_work.handle
 
 
-def test_what_was_settled_while_the_connection_was_lost_is_handed_out_if_it_comes_again() -> None:
+def test_message_settled_during_a_loss_is_handed_out_if_it_is_redelivered() -> None:
     consuming = Consuming()
     consuming.deliver(1)
     (in_work,) = consuming.take(1)
@@ -709,7 +709,7 @@ def test_application_that_settles_nothing_costs_bounded_memory(
     consuming = Consuming()
     consuming.deliver(8)
     consuming.take(8)
-    (consumer,) = consuming.pair.core.consumers.open.values()
+    (consumer,) = consuming.pair.core._consumers.open.values()
     assert len(consumer.handed) == 3
 
 
@@ -737,5 +737,5 @@ def test_renewal_by_the_application_is_not_shortened_by_its_start() -> None:
     consuming.wait(START_AFTER_MS)
     assert consuming.renewed() == []
     consuming.wait(2 * LEASE_MS)
-    (consumer,) = consuming.pair.core.consumers.open.values()
+    (consumer,) = consuming.pair.core._consumers.open.values()
     assert list(consumer.held) == [message.handle]

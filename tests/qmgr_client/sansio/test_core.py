@@ -1,19 +1,21 @@
 """The core: handshake, heartbeats, goodbyes, and what a client that is done says."""
 
 import ast
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 import qmgr_client.sansio.core
 from qmgr_client.errors import ConnectionEnded
+from qmgr_client.sansio.active_leases import START_AFTER_MS
 from qmgr_client.sansio.core import ClientCore
 from qmgr_client.sansio.events import Disconnected, Failed, Ready
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.states import Side
-from tests.qmgr_client.scripted import PRODUCER, Scripted
+from tests.qmgr_client.scripted import PRODUCER, Scripted, delivery
 
 SOURCES = Path(qmgr_client.sansio.core.__file__).parent
 
@@ -32,13 +34,13 @@ def test_hello_comes_first_and_nothing_before_the_welcome() -> None:
 def test_welcome_makes_it_ready() -> None:
     pair = Scripted().connect()
     assert pair.core.is_open
-    assert pair.told(Ready).welcome.name == "QM1"
+    assert pair.latest(Ready).welcome.name == "QM1"
 
 
 def test_each_connection_resumes_the_session_of_the_last_welcome() -> None:
     pair = Scripted().connect(session=b"first")
     assert pair.hello.session == b""
-    pair.cut().connect(session=b"second")  # Another one answers, or the store was made anew.
+    pair.cut().connect(session=b"second")  # Another queue manager answers, or it has a new store.
     assert pair.hello.session == b"first"
     pair.cut().connect()  # It is of an older version.
     assert pair.hello.session == b"second"
@@ -50,7 +52,7 @@ def test_session_that_another_connection_resumed_is_over() -> None:
     """It would fence the other one, and that one this, for ever."""
     pair = Scripted().connect()
     pair.say(m.Goaway(ErrorCode.SESSION_FENCED, "a newer connection has resumed this session"))
-    assert pair.told(Failed).error.code == ErrorCode.SESSION_FENCED
+    assert pair.latest(Failed).error.code == ErrorCode.SESSION_FENCED
 
 
 def test_bytes_come_one_by_one() -> None:
@@ -109,7 +111,7 @@ def test_goodbye_that_passes_has_the_shell_dial_again(code: int) -> None:
     ticket = pair.core.request(0, m.Status)
     pair.pump()
     pair.say(m.Goaway(code, "later", 700))
-    assert pair.told(Disconnected)[::2] == (code, 700)
+    assert pair.latest(Disconnected)[::2] == (code, 700)
     request = pair.cut().connect().hear(m.Status)
     pair.say(m.Ok(request.request_id, {}))
     assert pair.done[ticket] == {}
@@ -131,7 +133,7 @@ def test_goodbye_that_stays_ends_everything(code: int) -> None:
     tickets = [pair.core.request(0, m.Status), pair.put(), pair.core.consume("Q", 8)]
     pair.pump()
     pair.say(m.Goaway(code, "never"))
-    assert pair.told(Failed).error.code == code
+    assert pair.latest(Failed).error.code == code
     assert {pair.done[ticket].code for ticket in tickets} == {code}
     with pytest.raises(ConnectionEnded, match="never"):
         pair.put()
@@ -157,7 +159,7 @@ def test_garbage_ends_everything() -> None:
     pair = Scripted().connect()
     pair.core.receive(b"\x00\x00\x00\x02\xff\xff", pair.now_ms)
     assert pair.hear(m.Goaway).code == ErrorCode.FRAME_MALFORMED
-    assert "broke the protocol" in pair.told(Failed).error.text
+    assert "broke the protocol" in pair.latest(Failed).error.text
 
 
 def test_late_and_strange_answers_are_ignored() -> None:
@@ -217,9 +219,10 @@ def test_loss_without_a_connection_changes_nothing() -> None:
 
 
 def test_core_reads_no_clock_rolls_no_die_and_waits_for_nothing() -> None:
-    pure = ("core", "puts", "settles", "requests", "consumers", "unanswered", "message", "events")
-    for name in pure:
-        tree = ast.parse((SOURCES / f"{name}.py").read_text())
+    sources = [*SOURCES.glob("*.py"), SOURCES.parent / "message.py"]
+    assert len(sources) > 10
+    for source in sources:
+        tree = ast.parse(source.read_text())
         imported = {
             word.partition(".")[0]
             for node in ast.walk(tree)
@@ -231,4 +234,72 @@ def test_core_reads_no_clock_rolls_no_die_and_waits_for_nothing() -> None:
                 else []
             )
         }
-        assert not imported & {"asyncio", "os", "random", "socket", "threading", "time"}, name
+        assert not imported & {"asyncio", "os", "random", "socket", "threading", "time"}, source
+
+
+def ticked(pair: Scripted, now_ms: int) -> list[m.Message]:
+    """Tick the core at the times that it names, until *now_ms*; return what it sends."""
+    while (due_ms := pair.core.next_due_ms) <= now_ms:
+        assert due_ms > pair.now_ms, "it names a time that is over"
+        pair.now_ms = due_ms
+        pair.core.tick(due_ms)
+    pair.now_ms = now_ms
+    heard, pair.heard = pair.pump(), []
+    return heard
+
+
+def test_ticks_at_the_named_times_send_heartbeats_and_notice_silence() -> None:
+    pair = Scripted().connect(heartbeat_ms=1_000, liveness_ms=3_000)
+    start_ms = pair.now_ms
+    assert ticked(pair, start_ms + 900) == []
+    assert [type(x) for x in ticked(pair, start_ms + 1_400)] == [m.Ping]
+    ticked(pair, start_ms + 3_300)
+    assert pair.latest(Disconnected).code == ErrorCode.LIVENESS_EXPIRED
+
+
+def test_connection_does_not_expire_before_a_late_shell_has_read_it() -> None:
+    pair = Scripted().connect(heartbeat_ms=1_000, liveness_ms=3_000)
+    pair.now_ms += 10_000
+    pair.core.tick(pair.now_ms)
+    pair.say(m.Pong())  # It came while the shell was held up.
+    ticked(pair, pair.now_ms + 300)
+    assert pair.core.is_open
+
+
+def consuming(pair: Scripted, lease_ms: int, *, auto_renew: bool) -> int:
+    """Open a consumer that has two messages; return its ticket."""
+    ticket = pair.core.consume("Q", 10, auto_renew=auto_renew)
+    opening = pair.hear(m.Consume)
+    items = [delivery(b"x", arrival, 100 + arrival) for arrival in (1, 2)]
+    pair.say(m.Ok(opening.request_id, [3, lease_ms]), m.Deliver(opening.request_id, 3, items))
+    return ticket
+
+
+def renewals(messages: list[m.Message]) -> int:
+    return sum(isinstance(x, m.Settle) and x.action == m.RENEW for x in messages)
+
+
+def test_lease_of_what_the_application_keeps_starts_after_a_few_milliseconds() -> None:
+    pair = Scripted().connect()
+    ticket = consuming(pair, 30_000, auto_renew=False)
+    assert pair.core.next_message(ticket, pair.now_ms) is not None  # It starts early.
+    assert renewals(ticked(pair, pair.now_ms)) == 1
+    assert pair.core.next_message(ticket, pair.now_ms) is not None
+    assert renewals(ticked(pair, pair.now_ms + START_AFTER_MS - 1)) == 0
+    assert renewals(ticked(pair, pair.now_ms + 1)) == 1
+    assert renewals(ticked(pair, pair.now_ms + 29_000)) == 0
+
+
+def test_short_leases_are_renewed_in_time() -> None:
+    """Though nothing else happens, and heartbeats need a tick once a second."""
+    pair = Scripted().connect()
+    ticket = consuming(pair, 200, auto_renew=True)
+    assert pair.core.next_message(ticket, pair.now_ms) is not None
+    start_ms = pair.now_ms
+    times = [start_ms]
+    for now_ms in range(start_ms, start_ms + 2_000):
+        if renewals(ticked(pair, now_ms)):
+            times.append(now_ms)
+            pair.say(m.Settled(len(times) - 1, []), m.Pong())
+    assert len(times) > 10
+    assert all(after - before < 150 for before, after in pairwise(times))

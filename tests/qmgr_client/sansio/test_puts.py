@@ -192,7 +192,7 @@ def test_cut_after_a_refusal_whose_answer_is_lost() -> None:
     assert pair.hear(m.Put).first_id == 4
 
 
-def test_what_is_held_above_a_gap_is_not_sent_again() -> None:
+def test_put_stored_above_a_gap_is_not_repeated() -> None:
     pair = started()
     tickets = [pair.put() for _ in range(5)]
     pair.hear(m.Put)
@@ -265,7 +265,7 @@ def test_producer_that_is_not_known_any_more() -> None:
     assert pair.done[sent].error_class is ErrorClass.UNKNOWN_OUTCOME
     assert pair.done[sent].code == ErrorCode.PRODUCER_UNKNOWN
     assert waiting not in pair.done, "what was never sent cannot have been stored"
-    assert pair.told(ProducerLost)
+    assert pair.latest(ProducerLost)
     assert pair.hear_all(m.ProducerOpen) == []
     pair.core.renew_producer(b"q" * 16)
     request = pair.answer_open()
@@ -283,7 +283,7 @@ def test_stream_in_an_older_state_is_given_up() -> None:
     pair.say(m.Committed(7, 3, [], [[2, 600, 2]]))
     pair.cut().opened(2)
     assert pair.results()[-1].error_class is ErrorClass.UNKNOWN_OUTCOME  # type: ignore[union-attr]
-    assert pair.told(ProducerLost)
+    assert pair.latest(ProducerLost)
 
 
 def test_refusal_to_open_is_the_result_of_all_that_wait() -> None:
@@ -305,7 +305,7 @@ def test_answer_for_an_id_that_was_never_sent_breaks_the_protocol(answer: m.Comm
     ticket = pair.put()
     pair.hear(m.Put)
     pair.say(answer)
-    assert pair.told(Failed).error.code == ErrorCode.COMMIT_OUT_OF_RANGE
+    assert pair.latest(Failed).error.code == ErrorCode.COMMIT_OUT_OF_RANGE
     assert pair.hear(m.Goaway).code == ErrorCode.COMMIT_OUT_OF_RANGE
     assert pair.done[ticket].error_class is ErrorClass.UNKNOWN_OUTCOME
 
@@ -318,7 +318,7 @@ def test_malformed_answer_to_the_opening_breaks_the_protocol(value: object) -> N
     pair.put()
     request = pair.connect().hear(m.ProducerOpen)
     pair.say(m.Ok(request.request_id, value))
-    assert pair.told(Failed).error.code == ErrorCode.FIELD_INVALID
+    assert pair.latest(Failed).error.code == ErrorCode.FIELD_INVALID
 
 
 def test_resume_beyond_what_was_sent_breaks_the_protocol() -> None:
@@ -326,7 +326,7 @@ def test_resume_beyond_what_was_sent_breaks_the_protocol() -> None:
     pair.cut()
     pair.put()
     pair.opened(5)
-    assert pair.told(Failed).error.code == ErrorCode.COMMIT_OUT_OF_RANGE
+    assert pair.latest(Failed).error.code == ErrorCode.COMMIT_OUT_OF_RANGE
 
 
 def test_answers_of_other_streams_are_ignored() -> None:
@@ -348,7 +348,7 @@ def test_end_names_what_was_sent_and_what_was_not() -> None:
         pair.put()
 
 
-def test_publication_is_told_how_many_subscriptions_it_fits() -> None:
+def test_publication_reports_its_matching_subscriptions() -> None:
     """C4."""
     pair = started()
     tickets = [pair.put(b"%d" % i, "/flights/JFK") for i in range(4)]
@@ -366,7 +366,7 @@ def test_put_to_a_queue_fits_no_subscriptions_that_are_known() -> None:
     assert [pair.done[ticket].subscriptions for ticket in (to_queue, to_topic)] == [None, 7]
 
 
-def test_what_was_refused_fits_nothing_whatever_is_said() -> None:
+def test_refused_publication_matches_nothing() -> None:
     pair = started()
     tickets = [pair.put(b"%d" % i, "/flights") for i in range(3)]
     pair.hear(m.Put)
@@ -377,8 +377,8 @@ def test_what_was_refused_fits_nothing_whatever_is_said() -> None:
     assert second.code == ErrorCode.QUEUE_FULL
 
 
-def test_publication_above_a_gap_is_told_what_it_fits() -> None:
-    """What is stored above a gap has its answer at once, by its stamp."""
+def test_publication_above_a_gap_reports_its_matching_subscriptions() -> None:
+    """A put that is stored above a gap is answered at once, by its stamp."""
     pair = started()
     tickets = [pair.put(b"%d" % i, "/flights") for i in range(3)]
     pair.hear(m.Put)
@@ -389,7 +389,7 @@ def test_publication_above_a_gap_is_told_what_it_fits() -> None:
     assert pair.done[tickets[0]] == PutResult(Uid("QM1", 602), False, 4)
 
 
-def test_own_uid_of_a_publication_is_told_what_it_fits() -> None:
+def test_publication_with_its_own_uid_reports_its_matching_subscriptions() -> None:
     pair = started()
     uid = Uid("ELSEWHERE", 12)
     ticket = pair.core.put("/flights", records.encode(records.Fields(b"x", uid=uid)), uid)
@@ -398,8 +398,8 @@ def test_own_uid_of_a_publication_is_told_what_it_fits() -> None:
     assert pair.done[ticket] == PutResult(uid, False, 3)
 
 
-def test_what_fits_is_not_known_where_its_answer_was_lost() -> None:
-    """It is told once: that a put is held already says nothing of it."""
+def test_matching_subscriptions_are_unknown_if_the_answer_was_lost() -> None:
+    """The number is reported once: an answer that the put is stored already does not have it."""
     pair = started()
     stored, lost = pair.put(b"stored", "/flights"), pair.put(b"lost", "/flights")
     pair.hear(m.Put)

@@ -124,7 +124,7 @@ def test_acks_go_before_puts_and_puts_before_what_brings_messages() -> None:
     assert kinds == [m.Settle, m.Status, m.Put, m.Get, m.Consume]
 
 
-def test_what_another_store_leased_is_not_settled_here() -> None:
+def test_lease_of_another_store_is_not_settled() -> None:
     pair = Scripted().connect()
     first, second = ack(pair, 1, 2)
     pair.hear(m.Settle)
@@ -136,7 +136,7 @@ def test_what_another_store_leased_is_not_settled_here() -> None:
     assert pair.done[late].code == ErrorCode.LEASE_LOST
 
 
-def test_what_a_later_boot_leased_is_not_settled_in_an_older_state() -> None:
+def test_lease_of_a_later_boot_is_not_settled_in_an_older_state() -> None:
     pair = Scripted().connect(boot=5)
     ticket = pair.core.settle(leased(home=Home(STORE, 5)), m.ACK)
     pair.cut().connect(boot=3)
@@ -163,7 +163,7 @@ def test_end_names_what_was_sent_and_what_was_not() -> None:
         ack(pair, 3)
 
 
-def test_ids_start_anew_when_they_are_used_up_and_all_is_answered() -> None:
+def test_ids_restart_when_they_are_used_up_and_all_are_answered() -> None:
     pair = Scripted(coalesce=False).connect()
     settles: Settles = pair.core._settles
     settles._next_id = ID_END - 1
@@ -176,7 +176,7 @@ def test_ids_start_anew_when_they_are_used_up_and_all_is_answered() -> None:
     assert pair.done[second] is None
 
 
-def test_terms_of_a_release_are_said_and_kept_apart() -> None:
+def test_terms_of_a_release_are_sent_in_separate_frames() -> None:
     pair = Scripted().connect()
     terms = Terms(5_000, 0, "BUSY", "the printer is off")
     pair.core.settle(leased(1), m.RELEASE)

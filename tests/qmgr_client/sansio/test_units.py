@@ -68,7 +68,7 @@ def refused_with(code: int, ask: Any) -> None:
 
 
 @pytest.mark.parametrize("within", [False, True])
-def test_message_that_a_unit_has_got_is_said_to_be_in_it(within: bool) -> None:
+def test_settle_of_a_message_in_a_unit_names_the_unit(within: bool) -> None:
     working = Working()
     pair = working.pair
     working.ack(1)
@@ -79,9 +79,9 @@ def test_message_that_a_unit_has_got_is_said_to_be_in_it(within: bool) -> None:
     assert len(pair.hear_all(m.Settle)) == 2
     pair.say(m.Settled(3, [[2, 0, ErrorCode.LEASE_LOST], [3, 0, ErrorCode.LEASE_LOST]]))
     assert str(pair.done[again]) == (
-        "LEASE_LOST: a unit of work holds this message: it ends when that commits or is backed out"
+        "LEASE_LOST: an open unit of work acknowledged this message: commit it, or back it out"
     )
-    assert "another's" in str(pair.done[other])
+    assert "another consumer may have" in str(pair.done[other])
     assert (working.unit.error, len(working.unit.gets)) == (None, 1)
 
 
@@ -95,7 +95,7 @@ def test_message_of_a_unit_that_is_over_may_be_anothers() -> None:
     ticket = pair.core.settle(leased(1), m.ACK)
     pair.hear(m.Settle)
     pair.say(m.Settled(2, [[2, 0, ErrorCode.LEASE_LOST]]))
-    assert "another's" in str(pair.done[ticket])
+    assert "another consumer may have" in str(pair.done[ticket])
 
 
 def test_unit_is_committed_with_what_it_is_known_to_hold() -> None:
@@ -170,8 +170,8 @@ def test_commits_and_puts_are_numbered_together() -> None:
     ticket = working.commit()
     after = pair.put(b"after")
     pair.answer_open()
-    said = [message for message in pair.pump() if type(message) in (m.Put, m.UnitCommit)]
-    ids = [getattr(message, "seq_id", 0) or message.first_id for message in said]
+    sent = [message for message in pair.pump() if type(message) in (m.Put, m.UnitCommit)]
+    ids = [getattr(message, "seq_id", 0) or message.first_id for message in sent]
     assert sorted(ids) == [1, 2, 3]
     assert ids == sorted(ids)
     pair.say(m.Committed(7, 3))
@@ -303,7 +303,7 @@ def test_backout_is_done_when_the_connection_is_lost() -> None:
     assert not working.pair.hear_all(m.UnitBackout)
 
 
-def test_backout_that_nobody_waits_for_is_said_all_the_same() -> None:
+def test_backout_that_nobody_waits_for_is_still_sent() -> None:
     working = Working()
     working.pair.core.abandon(working.pair.core.back_out(working.unit))
     assert working.pair.hear(m.UnitBackout).unit == working.unit.number
@@ -404,7 +404,7 @@ def test_answer_of_another_form_ends_the_connection(value: Any) -> None:
     working = Working()
     ticket = working.put()
     working.pair.say(m.Ok(working.pair.hear(m.UnitPut).request_id, value))
-    assert "UnitPut" in working.pair.told(Failed).error.text
+    assert "UnitPut" in working.pair.latest(Failed).error.text
     assert ticket in working.pair.done
 
 

@@ -2,19 +2,19 @@
 
 import pytest
 
-from qmgr_client.sansio.in_work import START_AFTER_MS, InWork
+from qmgr_client.sansio.active_leases import START_AFTER_MS, ActiveLeases
 
 LEASE_MS = 30_000
 
 
 @pytest.fixture
-def work() -> InWork:
-    found = InWork(auto_renew=True)
+def work() -> ActiveLeases:
+    found = ActiveLeases(auto_renew=True)
     found.handed_over(b"a", 3, LEASE_MS, LEASE_MS, 0)
     return found
 
 
-def test_lease_starts_once_and_goes_on(work: InWork) -> None:
+def test_lease_starts_once_and_goes_on(work: ActiveLeases) -> None:
     assert work.has_fresh
     assert work.start(START_AFTER_MS - 1) == []
     assert work.start(START_AFTER_MS) == [(3, b"a")]
@@ -23,21 +23,21 @@ def test_lease_starts_once_and_goes_on(work: InWork) -> None:
     assert work.started() == [(3, b"a")]
 
 
-def test_what_does_not_go_on_by_itself_is_forgotten_once_started() -> None:
-    work = InWork(auto_renew=False)
+def test_lease_without_auto_renew_is_forgotten_once_started() -> None:
+    work = ActiveLeases(auto_renew=False)
     work.handed_over(b"a", 3, LEASE_MS, LEASE_MS, 0)
     assert work.start(START_AFTER_MS) == [(3, b"a")]
     assert work.started() == []
 
 
 @pytest.mark.parametrize("lease_ms", [1_000, LEASE_MS])
-def test_what_has_little_time_left_starts_at_once(lease_ms: int) -> None:
-    work = InWork(auto_renew=False)
+def test_lease_with_little_time_left_starts_at_once(lease_ms: int) -> None:
+    work = ActiveLeases(auto_renew=False)
     work.handed_over(b"a", 3, lease_ms, lease_ms, lease_ms // 2 + 1)
     assert work.start(lease_ms // 2 + 1) == [(3, b"a")]
 
 
-def test_settled_is_not_renewed(work: InWork) -> None:
+def test_settled_is_not_renewed(work: ActiveLeases) -> None:
     work.forget(b"a")
     assert work.start(START_AFTER_MS) == []
     work.handed_over(b"b", 3, LEASE_MS, LEASE_MS, 0)
@@ -46,7 +46,7 @@ def test_settled_is_not_renewed(work: InWork) -> None:
     assert work.started() == []
 
 
-def test_lost_connection_ends_all(work: InWork) -> None:
+def test_lost_connection_ends_all(work: ActiveLeases) -> None:
     work.handed_over(b"b", 3, LEASE_MS, LEASE_MS, 0)
     work.start(START_AFTER_MS)
     work.handed_over(b"c", 3, LEASE_MS, LEASE_MS, 0)

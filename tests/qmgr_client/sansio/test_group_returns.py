@@ -1,10 +1,10 @@
-"""What a consumer in order drops when a message of its group comes back."""
+"""The messages that an ordered consumer drops after one of their group returned."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qmgr_client.sansio.taken_back import TakenBacks, comes_back, member_of
+from qmgr_client.sansio.group_returns import GroupReturns, member_of, returns_message
 from qmgr_protocol import messages as m
 from tests.qmgr_client.scripted import delivery
 
@@ -13,7 +13,7 @@ A, B = b"a" * 24, b"b" * 24
 
 @given(st.binary(max_size=64), st.booleans(), st.integers(1, 999_999_999))
 def test_member_is_read_without_decoding(correlation_id: bytes, last: bool, number: int) -> None:
-    """E1: group id and number stand behind the correlation id."""
+    """E1: group id and number follow the correlation id."""
     item = delivery(correlation_id=correlation_id, group=(A, number, last))
     assert member_of(item) == (A, number)
     assert member_of(delivery(correlation_id=correlation_id)) is None
@@ -36,44 +36,44 @@ def test_item_that_is_cut_has_no_member(size: int) -> None:
     ],
 )
 def test_message_comes_back_or_is_done(action: int, does: bool) -> None:
-    assert comes_back(action) is does
+    assert returns_message(action) is does
 
 
-def test_what_is_behind_is_taken_until_the_number_comes_again() -> None:
-    backs = TakenBacks()
+def test_later_messages_are_dropped_until_the_number_comes_again() -> None:
+    backs = GroupReturns()
     backs.add(A, 3)
-    assert backs.takes(A, 4)
-    assert not backs.takes(B, 4)
-    assert backs.takes(A, 5)
-    assert not backs.takes(A, 3)
-    assert not backs.takes(A, 4)
+    assert backs.drops(A, 4)
+    assert not backs.drops(B, 4)
+    assert backs.drops(A, 5)
+    assert not backs.drops(A, 3)
+    assert not backs.drops(A, 4)
 
 
-def test_what_is_behind_is_taken_until_the_settle_is_answered() -> None:
-    backs = TakenBacks()
+def test_later_messages_are_dropped_until_the_settle_has_its_answer() -> None:
+    backs = GroupReturns()
     taken = backs.add(A, 3)
-    assert backs.takes(A, 4)
-    taken.is_over = True
-    assert not backs.takes(A, 5)
+    assert backs.drops(A, 4)
+    taken.is_answered = True
+    assert not backs.drops(A, 5)
 
 
 def test_lower_number_ends_all_that_are_behind_it() -> None:
-    backs = TakenBacks()
+    backs = GroupReturns()
     backs.add(A, 3)
     backs.add(A, 6)
-    assert not backs.takes(A, 2)
-    assert not backs.takes(A, 4)
+    assert not backs.drops(A, 2)
+    assert not backs.drops(A, 4)
 
 
 def test_connection_takes_all_with_it() -> None:
-    backs = TakenBacks()
+    backs = GroupReturns()
     backs.add(A, 3)
     backs.clear()
-    assert not backs.takes(A, 4)
+    assert not backs.drops(A, 4)
 
 
 def test_groups_of_which_nothing_comes_any_more_are_forgotten() -> None:
-    backs = TakenBacks()
+    backs = GroupReturns()
     for number in range(3_000):
-        backs.add(number.to_bytes(24, "big"), 1).is_over = True
+        backs.add(number.to_bytes(24, "big"), 1).is_answered = True
     assert len(backs._by_group) <= 1_001

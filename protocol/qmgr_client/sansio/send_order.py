@@ -1,7 +1,7 @@
-"""What a client says next: of all that waits, in the order that loses and doubles nothing.
+"""The order in which a client sends what waits, so that a reconnect loses and repeats nothing.
 
-A connection after the first one goes: hello, settles sent before, then the producer and the puts
-sent before, and only then what brings messages here: gets, consumers, credit.
+After a reconnect, the client first repeats the settles of the last connection. It then resumes the
+producer and repeats its puts. Only then does it request messages: gets, consumers, credit.
 """
 
 from qmgr_client.sansio.consumers import Consumers
@@ -14,8 +14,8 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.field import ID_END
 
 
-class Agenda:
-    """Picks from all that waits to be sent, within the windows of the connection."""
+class SendOrder:
+    """Picks the next message to send, within the windows of the connection."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Agenda:
         self._last_id = 0
 
     def next(self, limits: m.Welcome, now_ms: int) -> m.Message | None:
-        """Return the next message to send, in the order that the top of this file names."""
+        """Returns the next message to send, or None."""
         puts, settles, requests = self._puts, self._settles, self._requests
         if self._consumers.has_lapsed:
             self._give_back_lapsed()
@@ -43,7 +43,7 @@ class Agenda:
         used = len(requests.open) + settles.frames + self._consumers.opening + bool(puts.open_id)
         if used < window and (settle := settles.take()) is not None:
             return settle
-        # Gets may wait for long: they leave a part of the window to other requests, and these a
+        # Gets may wait for long. They leave a part of the window to other requests, which leave a
         # part to settles.
         has_slot = used < max(window - window // 8, 1)
         may_wait = used < max(window - window // 4, 1)
@@ -54,26 +54,26 @@ class Agenda:
                 return puts.open(self._request_id())
         elif (put := puts.take(limits)) is not None:
             return put
-        is_level = not (puts.is_recovering or settles.is_recovering)
-        if has_slot and requests.has_next(gets=is_level and may_wait):
+        is_recovered = not (puts.is_recovering or settles.is_recovering)
+        if has_slot and requests.has_next(gets=is_recovered and may_wait):
             return requests.take(self._request_id(), now_ms)
-        if not is_level:
+        if not is_recovered:
             return None
         if has_slot and self._consumers.has_next():
             return self._consumers.take(self._request_id())
         return self._next_unanswered(window, now_ms, has_slot=used < window)
 
     def _give_back_lapsed(self) -> None:
-        for queue_id, handle, taken in self._consumers.take_lapsed():
-            self._settles.give_back(queue_id, handle, taken)
+        for queue_id, handle, group_return in self._consumers.take_lapsed():
+            self._settles.give_back(queue_id, handle, group_return)
 
     def number_commits(self) -> None:
-        """Have the commits of units that are level go out among the puts, behind those so far."""
+        """Queues the commits of units whose steps are all answered, behind the puts so far."""
         for commit in self._units.take_ready():
             self._puts.add(commit)
 
     def _next_unanswered(self, window: int, now_ms: int, *, has_slot: bool) -> m.Message | None:
-        """Return the next credit or cancel, or what tells that there is room for one."""
+        """Returns the next credit or cancel, or an empty settle that makes room for one."""
         unanswered = self._unanswered
         if not unanswered.has_room(window):
             wanted = has_slot and unanswered.wants_settle()
@@ -84,9 +84,9 @@ class Agenda:
         return found
 
     def _request_id(self) -> int:
-        """Return an id that nothing open on this connection has."""
+        """Returns an id that no open request on this connection has."""
         while True:
             self._last_id = self._last_id % (ID_END - 1) + 1
-            taken = self._last_id in self._requests.open or self._last_id in self._consumers.open
-            if not taken and self._last_id != self._puts.open_id:
+            is_used = self._last_id in self._requests.open or self._last_id in self._consumers.open
+            if not is_used and self._last_id != self._puts.open_id:
                 return self._last_id

@@ -1,0 +1,111 @@
+# Generated from qmgr_client/aio/group_put.py: do not edit.
+# To update: pytest tests/qmgr_client/blocking/test_generator.py --rewrite
+
+"""A handle that puts groups, without asyncio. It numbers messages and keeps each group consistent.
+
+with queue_manager.group("ORDERS") as group:
+    group.put(b"head")
+    group.put(b"line")
+    group.put(b"foot", last=True)
+"""
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Unpack
+
+from qmgr_client.aio import group_put as aio_group_put
+from qmgr_client.blocking.bridge import Bridge, collected, inner_of
+from qmgr_client.blocking.unit import UnitOfWork
+from qmgr_client.outgoing import Group, Outgoing, PutOptions, PutResult
+from qmgr_protocol.errors import ErrorCode
+
+
+class GroupPut(Bridge[aio_group_put.GroupPut]):
+    """Puts the messages of one group after another on a queue, for ``with``.
+
+    A group is current from its first message to its last. The next put then starts a new group. A
+    put that is refused, or backed out with its unit of work, uses no number. If Ctrl-C interrupts a
+    put, the message may still be stored, and its number counts as used. Concurrent calls wait for
+    each other.
+    """
+
+    @property
+    def current(self) -> Group | None:
+        """The current group, with the number that was put last. None between groups."""
+        return self._aio.current
+
+    @property
+    def warning(self) -> ErrorCode | None:
+        """The inconsistency that the last call caused in a group, or None."""
+        return self._aio.warning
+
+    def put(
+        self,
+        body: bytes,
+        last: bool = False,
+        in_group: bool = True,
+        unit: UnitOfWork | None = None,
+        **options: Unpack[PutOptions],
+    ) -> PutResult:
+        """Puts the next message of the current group, or the first of a new group.
+
+        Args:
+            body: The content of the message.
+            last: Whether the group ends with this message.
+            in_group: False puts a message without a group. This is allowed only between groups.
+            unit: The unit of work to put the message in.
+            options: As in :meth:`Client.put`, except ``group``.
+
+        Raises:
+            RequestError: The queue manager refused the put; or INCOMPLETE_GROUP,
+                INCONSISTENT_PERSISTENCE, INCONSISTENT_UNIT or GROUP_NUMBER_INVALID, and nothing was
+                sent.
+        """
+        return self._call(self._aio.put(body, last, in_group, inner_of(unit), **options))
+
+    def put_many(
+        self, items: Iterable[bytes | Outgoing], last: bool = False, unit: UnitOfWork | None = None
+    ) -> list[PutResult]:
+        """Puts several messages of the current group, in order.
+
+        Args:
+            items: Bodies, or :class:`Outgoing` messages with options.
+            last: Whether the group ends with the last of them.
+            unit: The unit of work to put the messages in.
+
+        Raises:
+            RequestError: The first refusal. Messages before it are put. In a *unit*, later messages
+                may be put, too: let the error leave the block of the unit to back them out.
+        """
+        return self._call(self._aio.put_many(collected(items), last, inner_of(unit)))
+
+    def put_physical(
+        self, body: bytes, unit: UnitOfWork | None = None, **options: Unpack[PutOptions]
+    ) -> PutResult:
+        """Puts a message with its own ``group``, or without a group.
+
+        The handle continues after this message. Use it to resume a group. If the message leaves
+        the current group incomplete, ``warning`` is INCOMPLETE_GROUP. If the message continues the
+        group in another way than before, it is INCONSISTENT_PERSISTENCE or INCONSISTENT_UNIT.
+
+        Args:
+            body: The content of the message.
+            unit: The unit of work to put the message in.
+            options: As in :meth:`Client.put`.
+        """
+        return self._call(self._aio.put_physical(body, inner_of(unit), **options))
+
+    def close(self) -> None:
+        """Closes the handle. If a group has not ended, ``warning`` is INCOMPLETE_GROUP."""
+        self._call(self._aio.close())
+
+    def __enter__(self) -> "GroupPut":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

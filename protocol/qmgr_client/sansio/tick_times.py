@@ -1,0 +1,49 @@
+"""The times at which a shell has to tick the client core."""
+
+from qmgr_client.sansio.consumers import Consumers
+
+POLL_MIN_MS, POLL_MAX_MS = 10, 1_000
+
+
+class TickTimes:
+    """When to poll the connection, and when to start leases.
+
+    A poll sends heartbeats and renewals, and ends what has expired.
+    """
+
+    def __init__(self, consumers: Consumers) -> None:
+        self._consumers = consumers
+        self._poll_due_ms = 0
+
+    @property
+    def next_due_ms(self) -> int:
+        """The time of the next tick."""
+        start_due_ms = self._consumers.start_due_ms
+        return self._poll_due_ms if start_due_ms is None else min(self._poll_due_ms, start_due_ms)
+
+    def restart(self, heartbeat_ms: int, now_ms: int) -> None:
+        """Schedules the first poll of a new connection."""
+        self._poll_due_ms = now_ms + self._period_ms(heartbeat_ms)
+
+    def leases_started(self, heartbeat_ms: int, now_ms: int) -> None:
+        """Brings the next poll forward, if it were too late to renew a lease that has started."""
+        self._poll_due_ms = min(self._poll_due_ms, now_ms + self._period_ms(heartbeat_ms))
+
+    def ticked(self, heartbeat_ms: int, now_ms: int) -> bool:
+        """Schedules the next tick, and returns whether to poll now.
+
+        A shell that was held up for more than a period may have bytes that it has not read. It
+        reads them before the next poll, so that the connection does not expire unread.
+        """
+        if now_ms < self._poll_due_ms:
+            return False
+        period_ms = self._period_ms(heartbeat_ms)
+        is_late = now_ms - self._poll_due_ms > period_ms
+        self._poll_due_ms = now_ms + period_ms
+        return not is_late
+
+    def _period_ms(self, heartbeat_ms: int) -> int:
+        """Returns how often to poll."""
+        period_ms = min(max(heartbeat_ms // 4, 1), POLL_MAX_MS)
+        renewal_ms = self._consumers.renewal_ms
+        return min(period_ms, max(renewal_ms, POLL_MIN_MS)) if renewal_ms else period_ms
