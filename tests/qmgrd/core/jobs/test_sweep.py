@@ -1,4 +1,4 @@
-"""What is due: expiry, delays, forgotten UIDs, messages lost in a restart."""
+"""The sweep: expiry, delays, forgotten UIDs, messages lost in a restart."""
 
 import json
 import struct
