@@ -1,4 +1,4 @@
-"""Records of every kind, to be put: plain ones, those that need care, those that are refused."""
+"""Records of every kind for puts: plain ones, those that need checks, and invalid ones."""
 
 from hypothesis import strategies as st
 

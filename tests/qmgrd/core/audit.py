@@ -1,4 +1,4 @@
-"""Holds what a manager stores and remembers against each other: raises where they disagree."""
+"""Checks a manager's memory against its store; raises if they disagree."""
 
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import index, keys
@@ -20,7 +20,7 @@ def audit(manager: Manager) -> None:
 
 
 def _audit_units(manager: Manager) -> None:
-    """What queues hold for units of work is what these hold; nobody else has a part in it."""
+    """Checks that queues hold for units of work exactly what the units hold."""
     broker = manager.turns.broker
     units = [unit for session in broker.sessions.values() for unit in session.units.values()]
     lessees = {id(lessee) for unit in units for lessee in unit.lessees.values()}
@@ -82,7 +82,7 @@ def _audit_queue(rows: dict[bytes, bytes], queue: Queue, now_ms: int) -> set[byt
     known = Counters.decode(sealed.unseal(key, rows[key]))
     known.delivered = counters.delivered  # A delivery writes nothing,
     known.maybe_before = counters.maybe_before  # nor does a start,
-    known.next_arrival = counters.next_arrival  # nor what a unit of work keeps a place for.
+    known.next_arrival = counters.next_arrival  # nor does a put held by a unit of work.
     assert known == counters
     return bodies
 
@@ -93,7 +93,7 @@ def _lane(rows: dict[bytes, bytes], queue: Queue, lane: int) -> dict[bytes, byte
 
 
 def _living(rows: dict[bytes, bytes], queue: Queue, lane: int) -> dict[bytes, bytes]:
-    """What a lane holds, but for what is gone with a restart and not swept yet."""
+    """Returns the entries of a lane, except those lost in a restart and not swept yet."""
     return {
         key: value
         for key, value in _lane(rows, queue, lane).items()
@@ -102,7 +102,7 @@ def _living(rows: dict[bytes, bytes], queue: Queue, lane: int) -> dict[bytes, by
 
 
 def _audit_rows(rows: dict[bytes, bytes], queue: Queue) -> None:
-    """Each row that leads to a message belongs to one, and each message has all of its own."""
+    """Each row that leads to a message belongs to one, and each message has all its rows."""
     expected: set[bytes] = set()
     for lane in (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED, keys.LANE_PARKED):
         for key, value in _lane(rows, queue, lane).items():
@@ -128,7 +128,7 @@ def _audit_rows(rows: dict[bytes, bytes], queue: Queue) -> None:
             if rows.get(index_key, b"\xff")[0] == keys.LANE_REMEMBERED:
                 found.discard(index_key)
         elif keys.DUE.unpack(key)[2:4] == (queue.id, keys.LANE_GROUP):
-            continue  # It is looked at then, whether it is there or not.
+            continue  # The sweep looks at it then, whether the message still exists or not.
         elif keys.DUE.unpack(key)[2] == queue.id:
             found.add(key)
     assert found == expected, f"{len(found - expected)} too many, {len(expected - found)} missing"
@@ -152,14 +152,14 @@ def _audit_leases(
     now_ms: int,
 ) -> None:
     for arrival, lease in queue.leases.items():
-        assert (lease.priority, arrival) in places, "a lease of a message that is not there"
+        assert (lease.priority, arrival) in places, "a lease of a message that does not exist"
         assert lease.lessee.leases[arrival] is lease
     for (priority, arrival), entry in places.items():
         if 0 < entry.expires_ms <= now_ms:
-            continue  # It is stepped over until it is swept.
+            continue  # It is skipped until it is swept.
         is_grouped = (priority, arrival) in grouped
         heads = queue.positions.grouped if is_grouped else queue.positions.ready
         stuck = arrival < heads[priority] and arrival not in queue.leases
         if is_grouped and stuck:
-            continue  # Of a group that is stopped: those in physical order look anew later.
-        assert not stuck, f"message {arrival} lies before the position, leased to nobody"
+            continue  # Members of a stopped group: readers in physical order look at them later.
+        assert not stuck, f"message {arrival} is before the position, and not leased"

@@ -1,4 +1,4 @@
-"""Holds what a queue stores and remembers of its groups against its messages."""
+"""Checks the stored rows and the memory of a queue's groups against its messages."""
 
 from collections import Counter
 from itertools import pairwise
@@ -17,7 +17,7 @@ Rows = dict[bytes, bytes]
 def audit_groups(rows: Rows, queue: Queue) -> None:
     """Checks the groups of a queue between two turns."""
     members = _members(rows, queue)
-    assert members == indexed(rows, queue.id), "the index is not what is there"
+    assert members == indexed(rows, queue.id), "the index differs from the members"
     known = _known(rows, queue)
     chained, listed = (_turns(rows, queue, x) for x in (keys.SPACE_CHAIN, keys.SPACE_COMPLETE))
     for group_id in {member.group_id for member in members} | set(known):
@@ -33,9 +33,9 @@ def audit_groups(rows: Rows, queue: Queue) -> None:
 
 
 def _members(rows: Rows, queue: Queue) -> dict[Member, bytes]:
-    """Returns the members that lie on the queue, and where.
+    """Returns the members on the queue, and their keys.
 
-    What is delayed and in the index of no group is a message of no group.
+    A delayed message in the index of no group belongs to no group.
     """
     found: dict[Member, bytes] = {}
     by_index = indexed(rows, queue.id)
@@ -54,7 +54,7 @@ def _members(rows: Rows, queue: Queue) -> dict[Member, bytes]:
 
 
 def indexed(rows: Rows, queue_id: int) -> dict[Member, bytes]:
-    """Returns where the index says that members are."""
+    """Returns the members by the index, and their keys."""
     found: dict[Member, bytes] = {}
     prefix = keys.of_queue(keys.SPACE_GROUP, queue_id)
     for key, value in rows.items():
@@ -140,7 +140,7 @@ def _audit_holds(queue: Queue, members: dict[Member, bytes]) -> None:
 
 
 def _audit_positions(rows: Rows, queue: Queue, known: dict[bytes, GroupRow]) -> None:
-    """No group lies before the position that nobody holds, and anybody could begin."""
+    """Checks that no group that anybody could begin precedes the position for free groups."""
     groups, by_index = queue.groups, indexed(rows, queue.id)
     for group_id, row in known.items():
         if not row.place or group_id in groups.holds.by_group or group_id in groups.holds.strays:
@@ -148,12 +148,12 @@ def _audit_positions(rows: Rows, queue: Queue, known: dict[bytes, GroupRow]) -> 
         rank, arrival = keys.PLACE.unpack(row.place)
         position = by_index[Member(group_id, row.due)]
         due = entries.decode(rows[keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position])
-        # What may be over, and is not removed yet, is stepped over; so is what is somebody's.
+        # Groups that may be over and are not removed yet are skipped, and so are held ones.
         if due.expires_ms or queue.is_lost(due, arrival) or groups.holds.is_assigned(group_id):
             continue
         head = groups.heads[keys.PRIORITY_TOP - rank]
         assert arrival >= head or group_id in groups._touched or row.changed_ms == 0, (
-            f"group {group_id!r} at {arrival} lies before {head}, and nobody holds it"
+            f"group {group_id!r} at {arrival} is before {head}, and nobody holds it"
         )
         if row.is_rest_ready and not groups.sweeps:
             assert arrival >= groups.rest_heads[keys.PRIORITY_TOP - rank]

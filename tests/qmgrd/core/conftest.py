@@ -14,13 +14,13 @@ from tests.qmgrd.core.harness import AnyStore, Client, Manager
 
 @pytest.fixture(params=["memory", "lmdb"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> AnyStore:
-    """An empty store of each kind, for what depends on it."""
+    """An empty store of each kind, for tests that depend on the kind."""
     return MemoryStore() if request.param == "memory" else LmdbStore(tmp_path, 1 << 30)
 
 
 @pytest.fixture
 def manager(request: pytest.FixtureRequest) -> Iterator[Manager]:
-    """A manager with an empty queue Q: in memory, or where a test asks for ``store``, on that."""
+    """A manager with an empty queue Q: on ``store`` if the test asks for that, else in memory."""
     asked = "store" in request.fixturenames
     manager = Manager(request.getfixturevalue("store") if asked else None)
     yield manager

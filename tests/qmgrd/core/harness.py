@@ -1,7 +1,8 @@
-"""A queue manager and those who talk to it: the real protocol and the real core, without sockets.
+"""A queue manager and its clients: the real protocol and the real core, without sockets.
 
-A Manager holds the core and a store; its clocks stand still until told. A Client is a connection:
-`ask` returns what answers a request, `say` what came in one turn; `put`, `get`, `ack` do the rest.
+A Manager has the core and a store; its clocks only move when a test moves them. A Client is a
+connection: `ask` returns the answer to a request, `say` what came in one turn; `put`, `get` and
+`ack` do the rest.
 """
 
 from collections.abc import Callable
@@ -38,7 +39,7 @@ AnyStore = MemoryStore | LmdbStore
 
 
 class Delivery(NamedTuple):
-    """One message as it was handed out."""
+    """One delivered message."""
 
     queue_id: int
     priority: int
@@ -49,7 +50,7 @@ class Delivery(NamedTuple):
     state: int
     put_us: int
     record: bytes
-    tail: bytes = b""  # the time it has left, its note
+    tail: bytes = b""  # its remaining lifetime and its note
 
     @property
     def body(self) -> bytes:
@@ -75,7 +76,7 @@ class Refused(NamedTuple):
 
 
 class Manager:
-    """A queue manager whose clocks stand still until they are told."""
+    """A queue manager whose clocks only move when a test moves them."""
 
     def __init__(
         self,
@@ -99,10 +100,10 @@ class Manager:
     starts = 0
 
     def start(self) -> None:
-        """Come up from what is stored."""
+        """Starts from the store."""
         self.clients: dict[int, Client] = {}
         self.starts += 1
-        # What is random: the id of a new store, the salt of any other start.
+        # The random bytes: the id of a new store, the salt of any other start.
         chance = STORE_ID if self.starts == 1 else self.starts.to_bytes(16, "big")
         secret = SECRET if self.starts == 1 else bytes(32)  # Only the first start needs one.
         self.turns = Turns(
@@ -138,7 +139,7 @@ class Manager:
         self.wall_us += ms * 1000
 
     def turn(self, ms: int = 0) -> Outcome:
-        """Lets *ms* pass and run one turn."""
+        """Lets *ms* pass and runs one turn."""
         self.advance(ms)
         self.last = self.turns.run(self.now())
         for number, message in self.last.sends:
@@ -159,11 +160,11 @@ class Manager:
         raise AssertionError("it never comes to rest")
 
     def crash(self, away_ms: int = 0) -> None:
-        """Lose the memory, and all connections with it, and come up again."""
+        """Loses the memory and all connections, and starts again."""
         self._reopen(away_ms)
 
     def restart(self, away_ms: int = 0) -> None:
-        """Stops in good order and come up again."""
+        """Stops cleanly and starts again."""
         self.rest()
         for outcome in self.turns.stop(self.now()):
             self.last = outcome
@@ -224,7 +225,7 @@ class Manager:
 
 
 class Client:
-    """One connection to a manager. ``received`` is what came and nobody asked for yet."""
+    """One connection to a manager. ``received`` is what came and was not asked for yet."""
 
     def __init__(self, manager: Manager, peer: Peer) -> None:
         self.manager = manager
@@ -244,7 +245,7 @@ class Client:
             self.write(self._wire.send(message))
 
     def write(self, data: bytes) -> None:
-        """Sends bytes, sound or not."""
+        """Sends bytes, valid or not."""
         try:
             self.read(self.peer.receive(data, self.manager.mono_ms))
         except RemoteProtocolError as error:
@@ -261,7 +262,7 @@ class Client:
         assert self._wire.error is None, self._wire.error
 
     def hang_up(self, goaway: m.Goaway | None = None) -> None:
-        """Lose the connection, from either end; the manager learns of it in its next turn."""
+        """Loses the connection, from either end; the manager notices it in its next turn."""
         if goaway is not None:
             self.read(self.peer.encode(goaway))
         if self.manager.clients.pop(self.peer.number, None) is not None:
@@ -270,7 +271,7 @@ class Client:
     # -- conversation
 
     def say(self, *messages: m.Message) -> list[m.Message]:
-        """Sends, run one turn, and return what came."""
+        """Sends, runs one turn, and returns what came."""
         self.send(*messages)
         self.manager.turn()
         return self.hear()
@@ -330,7 +331,7 @@ class Client:
         assert not refused, refused
 
     def put_records(self, queue: str, *batch: bytes) -> list[Refused]:
-        """Puts records and return which of them were refused."""
+        """Puts records and returns which of them were refused."""
         if self._producer is None:
             self._producer = self.producer()
         return self._producer.put(queue, *batch)
@@ -338,7 +339,7 @@ class Client:
     def get(
         self, queue: str, count: int = 1, *, lease_ms: int = 0, bytes_max: int = 1 << 30
     ) -> list[Delivery]:
-        """Leases what is there now, up to *count*."""
+        """Leases what is available now, up to *count*."""
         request_id = self.next_id()
         self.send(m.Get(request_id, queue, count, 0, lease_ms, bytes_max))
         answer = self._wait(
@@ -351,7 +352,7 @@ class Client:
     def consume(
         self, queue: str, messages: int = 10_000, bytes_: int = 1 << 40, lease_ms: int = 0
     ) -> int:
-        """Opens a consumer and return its request id."""
+        """Opens a consumer and returns its request id."""
         request_id = self.next_id()
         self.send(m.Consume(request_id, queue, messages, bytes_, lease_ms))
         self.answer(request_id)
@@ -362,11 +363,11 @@ class Client:
         return [x for message in self.hear() if type(message) is m.Deliver for x in items(message)]
 
     def ack(self, *deliveries: Delivery) -> list[int]:
-        """Acknowledge; return the codes of what could not be."""
+        """Acknowledges; returns the codes of what failed."""
         return self.settle(m.ACK, *deliveries)
 
     def release(self, *deliveries: Delivery) -> list[int]:
-        """Gives back; returns the codes of what could not be."""
+        """Releases; returns the codes of what failed."""
         return self.settle(m.RELEASE, *deliveries)
 
     def settle(self, action: int, *deliveries: Delivery) -> list[int]:
@@ -382,7 +383,7 @@ class Client:
         return [delivery(0, item) for item in value["items"]]
 
     def bodies(self, queue: str) -> list[bytes]:
-        """Returns what lies on a queue, in order."""
+        """Returns the bodies of the messages on a queue, in order."""
         return [found.body for found in self.browse(queue)]
 
     def show(self, queue: str) -> dict[str, Any]:
@@ -406,7 +407,7 @@ class Producer:
         return self.put_again(first_id, queue, *batch)
 
     def put_again(self, first_id: int, queue: str, *batch: bytes) -> list[Refused]:
-        """Puts records under given ids, with one frame for as many as the wire takes."""
+        """Puts records under given ids, in one frame if the protocol allows it."""
         refused: list[Refused] = []
         for start in range(0, len(batch), 1000):
             part = list(batch[start : start + 1000])
@@ -426,7 +427,7 @@ def numbers(session_id: bytes = b"one session's id") -> LeaseNumbers:
 
 
 def lessee(queue: Queue, lease_ms: int = 1_000) -> Lessee:
-    """Returns who leases of *queue*, in a test without a connection."""
+    """Returns a lessee of *queue*, for a test without a connection."""
     return Lessee(queue, numbers(), "", lease_ms)
 
 

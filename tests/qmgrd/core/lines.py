@@ -20,7 +20,7 @@ class Line:
         self.lines = lines
         self.dial = dial
         self.number = number
-        self.sent: list[m.Message] = []  # by the link, since it was asked last
+        self.sent: list[m.Message] = []  # by the link, since the last look
         self.taken = 0
         self.goaway: m.Goaway | None = None
         manager = lines.manager
@@ -50,7 +50,7 @@ class Line:
         life: bytes = b"",
         **welcome: Any,
     ) -> m.LinkOpen:
-        """Says welcome, and what is held of the stream."""
+        """Says welcome, and reports what is held of the stream."""
         self.say(m.Welcome(1, "NYC", b"N" * 16, 1, **welcome))
         (opening,) = self.sent
         self.sent.clear()
@@ -59,7 +59,7 @@ class Line:
         return opening
 
     def ids(self) -> list[int]:
-        """Takes the ids that came since last time."""
+        """Returns and removes the ids that came since the last call."""
         puts = [x for x in self.sent if type(x) is m.Put]
         self.sent = [x for x in self.sent if type(x) is not m.Put]
         found = [put.first_id + i for put in puts for i in range(len(put.records))]
@@ -67,7 +67,7 @@ class Line:
         return found
 
     def commit(self, commit_id: int, *held: list[int]) -> None:
-        """Tells what is stored, and that all that was looked at here is taken."""
+        """Reports what is stored, and that everything sent here was received."""
         self.say(m.Committed(1, commit_id, held=list(held), taken=self.taken))
 
     def hang_up(self) -> None:
@@ -105,7 +105,7 @@ class Lines:
         self.take(self.manager.turn(ms))
 
     def take(self, outcome: Outcome) -> None:
-        """Have everybody hear what a turn sends."""
+        """Delivers what a turn sends to the connections."""
         self.dials += [effect for effect in outcome.effects if isinstance(effect, Dial)]
         for line in self.lines:
             line.sent += [x for number, x in outcome.sends if number == line.number]

@@ -11,7 +11,7 @@ class NaiveQueue:
         self.comparisons = 0
 
     def put(self, uid: bytes) -> bool:
-        """Append *uid*; return False where it is there already."""
+        """Appends *uid*; returns False if it exists already."""
         try:
             self.comparisons += self.uids.index(uid) + 1
         except ValueError:

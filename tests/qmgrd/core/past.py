@@ -1,4 +1,4 @@
-"""What a manager's history says, and what it says is there."""
+"""A manager's history, event by event, and the messages that must exist according to it."""
 
 from typing import Any, NamedTuple
 
@@ -40,7 +40,7 @@ class Told(NamedTuple):
 
 
 def tell(seq: int, data: bytes) -> list[Told]:
-    """Returns what a row says, event by event."""
+    """Returns the events of a row."""
     found = []
     for section in history.decode(data).sections:
         columns = [history.values(column, section.messages) for column in section[8:]]
@@ -70,7 +70,7 @@ def tell(seq: int, data: bytes) -> list[Told]:
 
 
 def history_of(manager: Manager, app: Client | None = None) -> list[Told]:
-    """Returns all that *manager* tells, asked over the protocol."""
+    """Returns the whole history of *manager*, read over the protocol."""
     app = app or manager.connect("historian")
     found: list[Told] = []
     after = app.ask(m.HistoryShow)["first"] - 1
@@ -87,10 +87,10 @@ def brief(manager: Manager, queue: str = "Q") -> list[tuple[str, int]]:
 
 
 def replay(told: list[Told]) -> set[tuple[int, int]]:
-    """Returns queue id and arrival of each message that is there by what is told.
+    """Returns queue id and arrival of each message that exists according to the events.
 
     Raises:
-        AssertionError: one comes twice, or goes that never came.
+        AssertionError: a message comes twice, or leaves without having come.
     """
     there: set[tuple[int, int]] = set()
     kinds = {history.EVENTS[kind]: kind for kind in COMES | GOES}
@@ -104,12 +104,12 @@ def replay(told: list[Told]) -> set[tuple[int, int]]:
             assert place in there, f"{one} goes, and never came"
             there.discard(place)
         else:
-            assert place in there, f"{one} is told of what is not there"
+            assert place in there, f"{one}: its message does not exist"
     return there
 
 
 def stored(manager: Manager, *queues: str) -> set[tuple[int, int]]:
-    """Returns queue id and arrival of each message that *queues* have, wherever it lies."""
+    """Returns queue id and arrival of each stored message of *queues*, in any lane."""
     found: set[tuple[int, int]] = set()
     for name in queues:
         queue_id = manager.queue(name).id
@@ -119,5 +119,5 @@ def stored(manager: Manager, *queues: str) -> set[tuple[int, int]]:
 
 
 def rows_stored(manager: Manager) -> list[Any]:
-    """Returns the numbers of the rows that are stored."""
+    """Returns the numbers of the stored rows."""
     return [int.from_bytes(key[1:], "big") for key, _ in manager.scan(keys.SPACE_HISTORY)]

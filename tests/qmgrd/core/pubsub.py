@@ -1,7 +1,7 @@
 """A queue manager with topics, as its applications and operators see it.
 
-`Hub.subscribe` returns the name of a subscription, `publish` how many subscriptions each message
-fits, `fail` has a subscriber give back what it gets. `sound` raises where the store is not.
+`Hub.subscribe` returns the name of a subscription, `publish` how many subscriptions match each
+message. `fail` makes a subscriber return what it gets. `sound` raises if the store has a fault.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ def faults(manager: Manager) -> list[str]:
 
 
 class Hub:
-    """A manager, and a client ``app`` that is all of its applications unless told otherwise."""
+    """A manager, and a client ``app`` that plays all of its applications by default."""
 
     def __init__(self, store: AnyStore | None = None, /, **sections: Any) -> None:
         self.manager = Manager(store, **sections)
@@ -38,17 +38,17 @@ class Hub:
         self._published = 0
 
     def crash(self) -> None:
-        """Lose the memory and come up again."""
+        """Loses the memory and starts again."""
         self.manager.crash()
         self._connect()
 
     def restart(self, away_ms: int = 0) -> None:
-        """Stops in good order and come up again."""
+        """Stops cleanly and starts again."""
         self.manager.restart(away_ms)
         self._connect()
 
     def _connect(self) -> None:
-        # A name of its own: its producer is a new one.
+        # A new name, so its producer is a new one.
         self.app = self.manager.connect("app")
 
     def subscribe(
@@ -66,7 +66,7 @@ class Hub:
         return str(row["subscription"])
 
     def publish(self, topic: str, *bodies: bytes, retain: bool = False, **fields: Any) -> None:
-        """Publishes to *topic*; none of it is refused."""
+        """Publishes to *topic*; nothing is refused."""
         fields["flags"] = fields.get("flags", 0) | retain * records.FLAG_RETAINED
         refused = self.app.put_records(f"/{topic}", *(record(x, **fields) for x in bodies))
         assert not refused, refused
@@ -91,7 +91,7 @@ class Hub:
         return [one.body for one in found]
 
     def fail(self, name: str, times: int = 1) -> int:
-        """Have a subscriber give back all that it gets, so many times; return what it was given."""
+        """Lets a subscriber return all that it gets, *times* times; returns how many messages."""
         given = 0
         for _ in range(times):
             found = self.get(name)
@@ -103,7 +103,7 @@ class Hub:
         return given
 
     def park(self, *names: str) -> None:
-        """Have each of these fail until all it has is parked."""
+        """Fails for each of these until all their messages are parked."""
         for name in names:
             assert self.fail(name, 1_000), f"{name} has nothing"
 
@@ -128,7 +128,7 @@ class Hub:
         rate: int = 0,
         messages_max: int = 0,
     ) -> dict[str, Any]:
-        """Republishes, to the end; returns how the job ended."""
+        """Republishes until the job ends; returns how it ended."""
         job = self.app.ask(m.Republish, drop, uid, where, list(subscriptions), rate, messages_max)
         self.manager.rest()
         row: dict[str, Any] = self.app.ask(m.JobShow, job["job"])
@@ -140,11 +140,11 @@ class Hub:
 
     @property
     def stored(self) -> int:
-        """How many publications are stored."""
+        """Returns how many publications are stored."""
         return self.manager.queue(PUBLICATIONS).counters.depth
 
     def holders(self) -> dict[int, int]:
-        """Returns how many hold each publication, by arrival."""
+        """Returns the number of holders of each publication, by arrival."""
         found = self.manager.scan(keys.SPACE_HOLDERS)
         return {
             int.from_bytes(key[1:], "big"): int.from_bytes(rows.unseal(key, row), "big")
@@ -152,12 +152,12 @@ class Hub:
         }
 
     def sound(self) -> None:
-        """Raises where something is wrong with the store."""
+        """Raises if the store has a fault."""
         self.manager.rest()
         assert faults(self.manager) == []
 
     def empty(self) -> None:
-        """Raises where anything is left of publications."""
+        """Raises if anything is left of publications."""
         self.sound()
         assert self.stored == 0
         assert self.holders() == {}
@@ -168,19 +168,19 @@ class Hub:
 
 
 def topic_of(delivery: Delivery) -> str:
-    """Returns the topic that a delivery was published to; nothing of what was not."""
+    """Returns the topic that a delivery was published to; "" if it was not published."""
     if not delivery.state & m.STATE_TOPIC:
         return ""
     return delivery.tail[1 : 1 + delivery.tail[0]].decode()
 
 
 def is_republished(delivery: Delivery) -> bool:
-    """Returns whether a delivery was sent once more."""
+    """Returns whether a delivery was republished."""
     return bool(delivery.state & m.STATE_REPUBLISHED)
 
 
 def rot(hub: Hub, arrival: int, *, whole: bool = False) -> None:
-    """Have a bit of a stored publication be another; or all of it be nothing that can be read."""
+    """Changes a bit of a stored publication; or makes all of it unreadable."""
     tx = hub.manager.store.begin()
     key = keys.publication(arrival)
     value = bytearray(tx.get(key))

@@ -1,16 +1,17 @@
-"""A replay of history, transaction by transaction: what it says is there is what is stored.
+"""A replay of history, transaction by transaction: the messages it reports are those stored.
 
-It reads the rows that a store changed, in the instant that is durable. For queues with accounts:
+It reads the rows that a transaction changed, when that is durable. For queues with accounts:
 
-    accounts_are_true      what came and went by the history came and went in the store, just then
-    accounts_are_possible  each event is one that can happen to a message in that state
-    accounts_agree         UID, size, priority and counts of a message are those of before
+    accounts_are_true      events of arrival and departure match the changes of the store
+    accounts_are_possible  each event can happen to a message in that state
+    accounts_agree         UID, size, priority and counts of a message equal those before
     accounts_are_wanted    no other queue has any
-    rows_are_in_line       rows are numbered without a gap, and leave at the front
-    rows_are_kept          until all cursors have passed them, but for those that count as dropped
+    rows_are_in_line       rows are numbered without a gap, and are deleted at the front
+    rows_are_kept          until all cursors have passed them, except those that count as dropped
 
-Where accounts are turned on or off, or rows went before they could be read, it begins anew with
-what is stored. A crash ends leases, and forgets deliveries that were not stored yet: nothing else.
+If accounts are turned on or off, or rows were deleted before they were read, the replay begins
+again with what is stored. A crash ends leases and forgets deliveries that were not stored, and
+nothing else.
 """
 
 from collections import defaultdict
@@ -53,7 +54,7 @@ class Known(NamedTuple):
 
 
 class Stay:
-    """A message that is on a queue by what the history says; None is not known."""
+    """A message that is on a queue according to the history; None means unknown."""
 
     __slots__ = ("counts", "is_leased", "outlived", "priority", "size", "uid", "was_handed")
 
@@ -67,7 +68,7 @@ class Stay:
 
 
 class Replay:
-    """The history of one store. Invariant: ``there`` is what accounts say is on their queues."""
+    """The history of one store. Invariant: ``there`` is what accounts report on their queues."""
 
     def __init__(self, name: str, config: Config) -> None:
         self.name = name
@@ -77,16 +78,16 @@ class Replay:
         self.there: dict[Place, Stay] = {}
         self.ever: set[str] = set()  # UIDs that were put here
         self.transferred: list[tuple[str, str]] = []  # peer and UID, not looked at yet
-        self.rows: dict[int, bytes] = {}  # all there ever were, by their numbers
+        self.rows: dict[int, bytes] = {}  # all that ever existed, by their numbers
         self.cursors: dict[str, dict[str, int]] = {}
         self.first = self.next = 1
         self.dropped = self.size = 0
-        self.is_whole = True  # All that ever came to any queue is told.
+        self.is_whole = True  # The history covers all that ever came to any queue.
         self.may_alter = False  # Accounts may be turned off just before a queue is deleted.
         self.events = 0
 
     def durable(self, changes: list[Change], stored: Any) -> None:
-        """Judge a transaction that left *stored*, a sorted mapping of all rows."""
+        """Judges a transaction that left *stored*, a sorted mapping of all rows."""
         new: list[tuple[int, bytes]] = []
         gone: list[int] = []
         anew: set[int] = set()
@@ -105,7 +106,7 @@ class Replay:
             elif space == keys.SPACE_JOB and change.new is not None:
                 self._job(change, anew)
         if self._in_line(sorted(new), sorted(gone), stored):
-            anew |= self.queues.keys()  # Some rows nobody has seen.
+            anew |= self.queues.keys()  # Nobody has read some rows.
         told = [one for seq, data in sorted(new) for one in tell(seq, data)]
         self._judge(told, messages, anew)
         for queue_id in anew:
@@ -116,11 +117,11 @@ class Replay:
         if change.new is None:
             gone += [seq] if change.old is not None else []
             return
-        require(change.old is None, "rows_are_in_line", f"{self.name}: row {seq} is written anew")
+        require(change.old is None, "rows_are_in_line", f"{self.name}: row {seq} is written again")
         new.append((seq, rows.unseal(change.key, change.new)))
 
     def _in_line(self, new: list[tuple[int, bytes]], gone: list[int], stored: Any) -> bool:
-        """Holds the rows to their line; returns whether some came and went at once."""
+        """Checks the numbers of the rows; returns whether some came and left at once."""
         state = stored.get(keys.HISTORY)
         if state is None:
             require(not new, "rows_are_in_line", f"{self.name}: rows, and nothing that says so")
@@ -173,7 +174,7 @@ class Replay:
         self.queues[new["queue_id"]] = Known(name, new["kind"], accounts, row=new)
         self.is_whole = self.is_whole and accounts
         if old is not None and (old == new or old.get("accounting") != new.get("accounting")):
-            anew.add(new["queue_id"])  # It may have been otherwise in between.
+            anew.add(new["queue_id"])  # It may have changed and changed back in between.
 
     def _is_kept(self, name: str, row: dict[str, Any]) -> bool:
         found = self.templates.of(name) if row["kind"] == "local" else None
@@ -182,7 +183,7 @@ class Replay:
         return is_on
 
     def _templates(self, changes: list[Change], anew: set[int]) -> None:
-        """Follow the templates: any of them may say which local queues keep accounts."""
+        """Follows the templates: any of them may decide which local queues keep accounts."""
         for change in changes:
             if not change.key.startswith(keys.SPACE_TEMPLATE):
                 continue
@@ -258,14 +259,14 @@ class Replay:
                 _moved(before[place], after[place], kinds[place], fact)
 
     def _note(self, one: Told, kind: int) -> None:
-        """Keeps in mind what is held against the histories of others."""
+        """Remembers what is checked against the histories of others."""
         if kind in COMES:
             self.ever.add(one.message_id)
         elif kind == history.TRANSFERRED:
             self.transferred.append((one.peer, one.message_id))
 
     def _happened(self, one: Told, kind: int, place: Place, lanes: dict[Place, int]) -> None:
-        """Judge one event by what is known of its message, and go on from it."""
+        """Judges one event by what is known of its message, and updates that."""
         fact = f"{self.name}: {one}"
         if kind in COMES:
             is_published = self.queues[place[0]].kind == "publications"
@@ -277,7 +278,7 @@ class Replay:
             lanes[place] = keys.LANE_DELAYED  # Perhaps: a unit's delay may be over at its commit.
             return
         stay = self.there.get(place)
-        require(stay is not None, "accounts_are_true", f"is not there, {fact}")
+        require(stay is not None, "accounts_are_true", f"does not exist, {fact}")
         assert stay is not None
         _agrees(stay, one, kind, fact)
         self._is_possible(stay, one, kind, lanes.get(place), fact)
@@ -313,7 +314,7 @@ class Replay:
         require(can, "accounts_are_possible", fact)
 
     def stopped(self, *, clean: bool) -> None:
-        """Takes note that the process is gone."""
+        """Records that the process has ended."""
         for place, stay in self.there.items():
             fact = f"{self.name}: {place} was handed out as it stopped in good order"
             is_open = stay.is_leased and not self.queues[place[0]].is_deleted
@@ -322,7 +323,7 @@ class Replay:
             stay.outlived = True
 
     def put_back(self, stored: Any) -> None:
-        """Begins anew: the store is an older one."""
+        """Begins again, as the store is an older one."""
         self.queues.clear()
         self.there.clear()
         self.is_whole = False
@@ -346,7 +347,7 @@ class Replay:
         self.is_whole = False
 
     def look(self, journal: Journal, queues: Iterable[Queue]) -> None:
-        """Holds what is handed out, by the history and what waits to be stored, against leases."""
+        """Checks deliveries, by the history and what is not stored yet, against leases."""
         handed = defaultdict[int, set[int]](set)
         for row in history.encode(0, 0, journal._pending):
             for one in tell(0, row):
@@ -373,13 +374,13 @@ class Replay:
 
 
 def _moved(before: int, after: int, kinds: set[int], fact: str) -> None:
-    """Holds what is told of a message against the lanes where it was and is."""
+    """Checks an event against the lanes where its message was and is."""
     wanted = _BY_LANE.get(after, _FROM_LANE.get(before))
     require(wanted is None or wanted in kinds, "accounts_are_true", fact)
 
 
 def _agrees(stay: Stay, one: Told, kind: int, fact: str) -> None:
-    """Holds what is told of a message against what was told before."""
+    """Checks an event against earlier events of its message."""
     is_rotten = kind == history.DAMAGED or one.size is None
     for before, now in ((stay.uid, one.message_id), (stay.size, one.size)):
         same = None in (before, now) or before == now or is_rotten

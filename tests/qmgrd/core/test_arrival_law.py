@@ -1,4 +1,4 @@
-"""Who goes on behind `arrived` meets each message of a queue once, whatever happens meanwhile."""
+"""A reader that continues after `arrived` meets each message of a queue exactly once."""
 
 import random
 from collections.abc import Callable
@@ -12,18 +12,18 @@ from qmgr_protocol import record as records
 from tests.qmgrd.core.harness import Client, Delivery, Manager, delivery
 from tests.qmgrd.core.unit_of_work import UnitOfWork, settle
 
-UNITS_MAX = 3  # that are open at a time
+UNITS_MAX = 3  # open at a time
 
 
 class Follower:
-    """Reads a queue as it comes. Invariant: up to ``at`` it needs to look at nothing any more."""
+    """Reads a queue in order of arrival. Invariant: nothing up to ``at`` has to be read again."""
 
     def __init__(self) -> None:
         self.at = 0
         self.seen: list[bytes] = []
 
     def follow(self, app: Client, count: int) -> None:
-        """Reads up to where all have come that will, in pages of *count*."""
+        """Reads as far as all arrivals are known, in pages of *count*."""
         until = app.show("Q")["arrived"]
         assert until >= self.at
         place: list[int] | None = [0, self.at, 0, m.ARRIVAL]
@@ -39,7 +39,7 @@ class Follower:
 
 
 class World:
-    """A queue, a client that does anything to it, and who follows."""
+    """A queue, a client that does anything to it, and a follower."""
 
     def __init__(self, seed: int) -> None:
         self.manager = Manager()
@@ -57,7 +57,7 @@ class World:
         return [b"%d" % (self.count - i) for i in range(count)]
 
     def put(self) -> None:
-        """Puts some, perhaps with a delay, perhaps in a unit of work."""
+        """Puts some messages, perhaps with a delay, perhaps in a unit of work."""
         fields: dict[str, int] = {"priority": self.random.randint(0, 9)}
         if not self.random.randrange(3):
             fields |= {"flags": records.FLAG_DELAYED, "delay_ms": self.random.randint(1, 9_000)}
@@ -72,7 +72,7 @@ class World:
         self.app.put("Q", body, group=(b"%024d" % self.random.randint(0, 2), self.count, False))
 
     def begin(self) -> None:
-        """Begins a unit, or end one that is open."""
+        """Begins a unit, or ends one that is open."""
         if len(self.open) < UNITS_MAX and self.random.randrange(2):
             self.units += 1
             self.open.append(UnitOfWork(self.app, self.units))
@@ -81,7 +81,7 @@ class World:
             self.random.choice([unit.commit, unit.backout])()
 
     def get(self) -> None:
-        """Gets some, and end their leases in any way."""
+        """Gets some messages, and ends their leases in any way."""
         found = self.app.get("Q", self.random.randint(1, 5))
         if not found:
             return
@@ -97,16 +97,16 @@ class World:
         self.manager.rest()
 
     def end(self) -> None:
-        """Ends the queue manager, and the unit with it, and begin anew."""
+        """Ends the queue manager, and the unit with it, and starts again."""
         self.random.choice([self.manager.crash, self.manager.restart])()
         self.app, self.open = self.manager.connect("app"), []
 
     def follow(self) -> None:
-        """Reads on."""
+        """Continues reading."""
         self.follower.follow(self.app, self.random.randint(1, 5))
 
     def there(self) -> list[Delivery]:
-        """Returns all that can be got or is delayed."""
+        """Returns all messages that are available or delayed."""
         found = []
         for is_delayed in (False, True):
             ask = m.Browse(0, "Q", None, 10_000, 1 << 30, delayed=is_delayed)
@@ -159,7 +159,7 @@ def test_unit_of_work_keeps_its_places(app: Client, ends: str) -> None:
 
 
 def test_places_of_a_unit_that_was_backed_out_stay_empty_after_a_crash(app: Client) -> None:
-    """Who follows was told that nothing comes there any more."""
+    """The follower has passed these places, so nothing may arrive there."""
     unit = UnitOfWork(app)
     unit.put("Q", b"one", b"two")
     unit.backout()

@@ -1,4 +1,4 @@
-"""The queue manager as a whole: who may talk, when puts stop."""
+"""The queue manager as a whole: which requests it accepts, and when puts stop."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from qmgr_protocol.frame import encode
 from qmgrd.core.context.context import Dial
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
 
-# -- the handshake's other end
+# -- after the handshake
 
 
 def test_hello_is_answered_with_who_and_what(manager: Manager) -> None:
@@ -165,7 +165,7 @@ def test_puts_stop_where_the_disk_is_nearly_full() -> None:
 
 
 def test_some_of_the_disk_is_kept_whatever_is_configured() -> None:
-    """An ack takes pages, too: a disk that is really full could never be emptied."""
+    """An ack needs pages, too: a disk that is completely full could never be emptied."""
     manager, app = small(free_disk_min_bytes=0)
     app.put("Q", b"1")
     manager.store.disk_free_bytes = 0
@@ -174,7 +174,7 @@ def test_some_of_the_disk_is_kept_whatever_is_configured() -> None:
 
 
 def test_what_is_free_in_the_store_needs_no_disk() -> None:
-    """LMDB's file never shrinks: else puts stayed refused for good, though all was drained."""
+    """LMDB's file never shrinks: otherwise puts stayed refused after all was consumed."""
     manager, app = small()
     manager.store.disk_free_bytes, manager.store.file_free_bytes = 24, LEAST_BYTES - 24
     app.put("Q", b"1")
@@ -197,7 +197,7 @@ def test_what_a_snapshot_holds_counts_as_used() -> None:
 
 
 def test_refusal_for_want_of_space_may_be_tried_again() -> None:
-    """Under a new id: the old one is answered as the first time."""
+    """With a new id: the old id gets the same answer as the first time."""
     manager, app = small()
     producer = app.producer(b"P" * 16)
     manager.store.disk_free_bytes = 0
@@ -209,7 +209,7 @@ def test_refusal_for_want_of_space_may_be_tried_again() -> None:
 
 
 def test_one_turn_does_not_put_far_beyond_the_mark() -> None:
-    """What fits is known at the turn's start; what the turn itself adds counts too."""
+    """The room is known at the turn's start; what the turn itself adds counts, too."""
     manager, app = small()
     manager.store.map_bytes = 1 << 20
     producer = app.producer()
@@ -255,7 +255,7 @@ def test_limits_come_from_the_configuration() -> None:
 
 
 def test_turn_compiles_few_long_selectors(app: Client) -> None:
-    """Each is another one, so each is compiled: for as many rows as that takes time."""
+    """Each selector is new, so each is compiled, and counts as many rows as that takes time."""
     requests = 100
     for number in range(requests):
         where = f"priority = {number} OR h IN ({','.join(map(str, range(250)))})"

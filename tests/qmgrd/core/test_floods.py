@@ -1,7 +1,7 @@
-"""Kilobytes stall nobody: floods of requests that were expensive, next to a client that puts.
+"""Floods of kilobytes stall nobody: requests that were once expensive, next to a client that puts.
 
-Each flood took 5 to 50 s in a single turn once. Where a limit of time is checked it is generous, as
-machines that run tests are busy; a request that loops over everything again exceeds it by far.
+Each flood once took 5 to 50 s in a single turn. The limits of time are generous, as machines that
+run tests are busy; a request that loops over everything again exceeds them by far.
 """
 
 import gc
@@ -31,7 +31,7 @@ class Flooded:
         self.answers = 0
 
     def make(self, *requests: m.Message) -> None:
-        """Sends requests and forget the answers."""
+        """Sends requests and ignores the answers."""
         self.flood.send(*requests)
         self.manager.rest()
         self.flood.hear()
@@ -69,7 +69,7 @@ def flooded() -> Iterator[Flooded]:
     found.make(*(m.QueueCreate(n + 1, f"Q{n:05}") for n in range(QUEUES - 1)))
     found.make(*(m.TopicSet(n + 1, f"t/{n}", {"republish": "schedule"}) for n in range(TOPICS)))
     gc.collect()
-    gc.freeze()  # As the daemon does: collections of all that lives would count as turns.
+    gc.freeze()  # As the daemon does: otherwise collections of all objects would count as turns.
     yield found
     gc.unfreeze()
 
@@ -101,7 +101,7 @@ def hostile_filters() -> Iterator[str]:
 
 
 def test_hostile_filters_stall_nobody() -> None:
-    """16,384 subscriptions to filters of x and +, then publications of topics that were new."""
+    """16,384 subscriptions to filters of x and +, then publications to new topics."""
     flooded = Flooded()
     requests = [m.Subscribe(n, name, f"S:{n}") for n, name in enumerate(hostile_filters(), 1)]
     answers = flooded.run(*requests)

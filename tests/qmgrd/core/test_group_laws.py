@@ -20,7 +20,7 @@ Place = tuple[str, int]
 
 
 class Groups(RuleBasedStateMachine):
-    """Plain sets beside a queue manager: what was put, who has what in hands, what is consumed.
+    """Plain sets next to a queue manager: messages put, messages held by readers, and consumed.
 
     Each reader is a consumer in logical or pinned order. The laws are in :meth:`_delivered`.
     """
@@ -33,7 +33,7 @@ class Groups(RuleBasedStateMachine):
         self.there: dict[Place, bool] = {}  # on the queue, by group and number; whether delayed
         self.consumed: set[Place] = set()
         self.lasts: dict[str, int] = {}
-        self.out: dict[Place, tuple[int, Delivery]] = {}  # in whose hands, since when it is known
+        self.out: dict[Place, tuple[int, Delivery]] = {}  # reader, and the delivery
         self.readers: dict[int, tuple[Client, int, int]] = {}  # connection, request, order
         self.count = 0
 
@@ -62,7 +62,7 @@ class Groups(RuleBasedStateMachine):
     @rule(letter=st.sampled_from(LETTERS), data=st.data())
     @precondition(lambda self: self.there)
     def put_twice(self, letter: str, data: st.DataObject) -> None:
-        """What is there, or is gone while its group goes on, is refused (D7)."""
+        """A number that exists, or has left while its group goes on, is refused (D7)."""
         known = sorted(x for x in self.there if x[0] == letter)
         if known:
             letter, number = data.draw(st.sampled_from(known))
@@ -121,7 +121,7 @@ class Groups(RuleBasedStateMachine):
     @rule(data=st.data())
     @precondition(lambda self: self.readers)
     def cancel(self, data: st.DataObject) -> None:
-        """It gets no more; what it has in hand it settles, and nobody else has it meanwhile."""
+        """It gets no more. It settles what it holds, and nobody else gets that meanwhile."""
         reader = self._reader(data)
         client, request_id, _ = self.readers[reader]
         client.send(m.Cancel(request_id))
@@ -142,7 +142,7 @@ class Groups(RuleBasedStateMachine):
     def wait(self, ms: int) -> None:
         self.manager.advance(ms)
         if ms == LEASE_MS:
-            self.out.clear()  # All leases are over: they come back in one turn, in order.
+            self.out.clear()  # All leases have ended: they return in one turn, in order.
         self.there = dict.fromkeys(self.there, False) if ms >= 5_000 else self.there
         self.manager.turn()
         self._hear()
@@ -192,7 +192,7 @@ class Groups(RuleBasedStateMachine):
         self.out[place] = reader, delivery
 
     def _has_ended(self, letter: str) -> bool:
-        """Returns whether all of a group is consumed or in somebody's hands."""
+        """Returns whether all of a group is consumed or held by readers."""
         last = self.lasts.get(letter)
         known = {n for x, n in self.consumed | set(self.out) if x == letter}
         return last is not None and known >= set(range(1, last + 1))
@@ -203,11 +203,11 @@ class Groups(RuleBasedStateMachine):
         letter = place[0]
         last = self.lasts.get(letter)
         if last and {n for x, n in self.consumed if x == letter} >= set(range(1, last + 1)):
-            del self.lasts[letter]  # It is over: the next of that id is another group.
+            del self.lasts[letter]  # It is over: the next one with that id is another group.
             self.consumed = {x for x in self.consumed if x[0] != letter}
 
     def _take_back(self, place: Place) -> list[tuple[int, Delivery]]:
-        """What is behind one that came back comes back, too; return that."""
+        """Returns what follows a returned member, which returns, too."""
         letter, number = place
         behind = [x for x in self.out if x[0] == letter and x[1] > number]
         return [self.out.pop(x) for x in behind]
@@ -219,7 +219,7 @@ class Groups(RuleBasedStateMachine):
         assert set(self.manager.queue("Q").leases) == in_hands
 
     def teardown(self) -> None:
-        """Complete groups never wait: who asks for all is handed all of each, in order."""
+        """Complete groups never wait: a reader of complete groups gets all of each, in order."""
         self._begin_all_anew()
         reader = self.manager.connect("last")
         request_id = reader.next_id()

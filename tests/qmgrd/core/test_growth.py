@@ -1,4 +1,4 @@
-"""What each operation may add to the store, and that a full one survives each of them."""
+"""The rows that each operation may add to the store; a full store survives all operations."""
 
 import shutil
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from tests.qmgrd.core.unit_of_work import UnitOfWork
 
 MAP_BYTES = 16 << 20  # the smallest map that is shown to survive everything
 ATTEMPTS = 5_000
-OPERATIONS = 100  # of a kind that rewrites its rows: no number of them fills the store
+OPERATIONS = 100  # of a kind that rewrites its rows: any number of them must not fill the store
 PEER = b"P" * 16
 
 
@@ -42,7 +42,7 @@ class Small:
         self.is_closed = False
 
     def prepare(self) -> None:
-        """Fills it nearly."""
+        """Fills the store nearly."""
         app = self.manager.connect()
         prepare(app.ask)
         assert app.put_records("GROUPED", grouped(1)) == []
@@ -93,7 +93,7 @@ class Small:
         return None
 
     def ask_everything(self) -> None:
-        """Makes each request that there is: it is answered, refused, or ends its connection."""
+        """Makes each possible request: it is answered, refused, or ends its connection."""
         for message in MESSAGES.values():
             if type(message) in GROWTH:
                 role = "queue-manager" if RIGHTS[type(message)] is Right.LINK else "client"
@@ -101,7 +101,7 @@ class Small:
         self.manager.rest()
 
     def drain(self) -> None:
-        """Consumes all that is there."""
+        """Consumes everything."""
         app = self.manager.connect()
         while found := app.get("Q", 1_000):
             assert app.ack(*found) == []
@@ -126,7 +126,7 @@ def small(nearly_full: Path, tmp_path: Path) -> Iterator[Small]:
 
 
 def survives(small: Small) -> None:
-    """Checks that a store that is full serves everybody, and can be emptied and used again."""
+    """Checks that a full store serves every request, and can be emptied and used again."""
     small.ask_everything()
     small.manager.crash()
     small.drain()

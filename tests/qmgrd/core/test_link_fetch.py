@@ -1,4 +1,4 @@
-"""Who dials and who sends are independent: a link over connections that its peer dialled (G10)."""
+"""Dialling and sending are independent: a link over connections that its peer dialled (G10)."""
 
 from typing import Any
 

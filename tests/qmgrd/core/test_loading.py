@@ -1,4 +1,4 @@
-"""What a start reads: one definition that makes no sense is set aside, all else is there."""
+"""Starts: a definition that makes no sense is set aside, and everything else is loaded."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def app() -> Client:
 
 
 def change(app: Client, key: bytes, **changes: Any) -> Client:
-    """Changes a stored row, start again, and return a new client."""
+    """Changes a stored row, starts again, and returns a new client."""
     tx = app.manager.store.begin()
     row = unpack(rows.find(tx, key) or b"")
     rows.put(tx, key, pack(row | changes))
@@ -46,7 +46,7 @@ def test_queue_is_set_aside_and_comes_back_with_its_messages(app: Client) -> Non
     item = app.manager.turns.broker.context.aside.items[1]
     assert item.why == "ValueError: depth_max is 'many', not an integer from -1 to 9007199254740992"
     assert app.ask(m.AsideRetry, 1)["retried"] == "read at the next start"
-    app.manager.crash()  # It makes no more sense than before.
+    app.manager.crash()  # It still makes no sense.
     app = app.manager.connect()
     assert aside(app) == ["the definition of queue A"]
     app.ask(m.AsideRetry, 1)

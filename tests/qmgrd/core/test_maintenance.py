@@ -1,4 +1,4 @@
-"""A start for an operator: nothing is done but what is asked."""
+"""A start for maintenance: the daemon only does what it is asked to."""
 
 from qmgr_protocol import messages as m
 from qmgrd.core.turn import Turns

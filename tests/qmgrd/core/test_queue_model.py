@@ -1,4 +1,4 @@
-"""Anything that may happen to a queue, against a model that is a plain list."""
+"""Anything that may happen to a queue, compared with a model that is a plain list."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -32,25 +32,25 @@ class Message:
 
 @dataclass
 class Model:
-    """What should be there."""
+    """The expected state."""
 
     manager: Manager
     clients: list[Client] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
-    # Every one ever had, and by which session.
+    # Each delivery so far, with its session.
     handles: list[tuple[Delivery, int]] = field(default_factory=list)
     sessions: list[int] = field(default_factory=lambda: [0, 1])  # of the clients
     next_session: int = 2
     arrivals: int = 0
 
     def connect(self, number: int) -> None:
-        """Connect both; bits of *number* say which of them resumes its session."""
+        """Connects both; bits of *number* say which of them resumes its session."""
         old, self.clients = self.clients, []
         for who in range(2):
             self.clients.append(self.dial(who, old[who].session if old else b"", number >> who))
 
     def dial(self, who: int, session: bytes, number: int) -> Client:
-        """Connect a client that resumes its session if *number* is odd."""
+        """Connects a client that resumes its session if *number* is odd."""
         if number % 2:
             return self.manager.connect(f"c{who}", session=session)
         self.sessions[who], self.next_session = self.next_session, self.next_session + 1
@@ -141,7 +141,7 @@ class Model:
                 self.come_back(message, failed=True)
 
     def hang_up(self, number: int) -> None:
-        """Lose a connection, or leave that to the next one, which resumes the session."""
+        """Loses a connection, or leaves that to the next one, which resumes the session."""
         who, session = number % 2, self.sessions[number % 2]
         old, is_resumed = self.clients[who], number // 2 % 2
         if number % 3 or not is_resumed:
@@ -176,7 +176,7 @@ class Model:
         self.connect(number)
 
     def drain(self) -> None:
-        """Whatever was leased comes back, and nothing is stuck."""
+        """All leased messages return, and nothing is stuck."""
         self.wait(2 * LEASE_MS - 1)
         expected = [x.body for x in self.ready()]
         found: list[Delivery] = []

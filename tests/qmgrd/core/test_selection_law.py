@@ -1,4 +1,4 @@
-"""What an index answers is what a look at each message answers: by each operator that asks it."""
+"""An index gives the same answers as a look at each message."""
 
 from typing import Any
 
@@ -15,11 +15,11 @@ CORRELATIONS = ("", "c", "cc", "C", "cé", "c\0", "it's", "\U0001f6eb", "c" * 64
 ORIGINS = ("O", "O1", "P.Q")
 TIMESTAMPS = st.sampled_from((1, 2, 2**63 - 1))
 
-Case = tuple[dict[str, Any], list[str]]  # what an index is asked, and selectors that ask the same
+Case = tuple[dict[str, Any], list[str]]  # a question to an index, and selectors that ask the same
 
 
 def equal(name: str, text: str) -> list[str]:
-    """Selectors of the messages whose *name* is *text*."""
+    """Returns selectors of the messages whose *name* is *text*."""
     quoted = "'" + text.replace("'", "''") + "'"
     return [
         f"{name} = {quoted}",
@@ -72,7 +72,7 @@ puts = st.fixed_dictionaries(
 
 
 def filled(fields: list[dict[str, Any]], held: int) -> Client:
-    """A queue of some messages, of which some are leased and some are over."""
+    """Returns a client of a queue with some messages, some leased and some expired."""
     app = Manager().connect()
     app.ask(m.QueueCreate, "Q")
     for number, each in enumerate(fields):
@@ -106,7 +106,7 @@ def test_consumers_are_sent_alike_by_index_and_selector(
     where = data.draw(st.sampled_from(wheres))
     bodies = []
     for way in (by_index, {"where": where}):
-        if "uid" in way:  # A consumer cannot name one message by an index.
+        if "uid" in way:  # A consumer cannot select one message by an index.
             way = {"where": wheres[0]}
         app = Manager().connect()
         app.ask(m.QueueCreate, "Q")

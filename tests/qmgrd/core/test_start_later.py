@@ -1,4 +1,4 @@
-"""Leases of consumers that start later: nobody has seen the message before the first renewal."""
+"""Leases that start later: until the first renewal, the application has not seen the message."""
 
 import pytest
 
@@ -14,7 +14,7 @@ CONSUMER = 900
 
 
 def consuming(app: Client, *bodies: bytes, order: int = m.PHYSICAL) -> list[Delivery]:
-    """Puts *bodies*, and have a worker be sent them, who is to say when each lease starts."""
+    """Puts *bodies* and sends them to a consumer that reports when each lease starts."""
     if bodies:
         app.put("Q", *bodies)
     app.send(m.Consume(CONSUMER, "Q", 100, 1 << 20, LEASE_MS, order=order, start_later=True))
@@ -92,11 +92,11 @@ def test_what_was_not_started_is_part_of_a_unit(app: Client, worker: Client) -> 
     app.manager.turn(2 * LEASE_MS)
     worker.hang_up()
     app.manager.rest()
-    assert counts(app) == [(1, 1), (0, 0)]  # The one was backed out, nobody saw the other.
+    assert counts(app) == [(1, 1), (0, 0)]  # One was backed out, nobody saw the other.
 
 
 def test_members_of_a_group_that_nobody_saw_come_back_uncounted() -> None:
-    """The last one first: else the first would take the others back as delivered."""
+    """The last one first: otherwise the first would return the others as delivered."""
     player = GroupPlayer()
     player("put A1 A2 A3!")
     worker = player.operator.manager.connect("worker")

@@ -1,8 +1,8 @@
-"""What holds of topics whatever happens: nothing is left, and the store is sound at any stop.
+"""Laws of topics: whatever happens, nothing is left over, and the store is sound at any stop.
 
-Everything at random, a turn or less at a time: publications with times, groups, ids of their own,
-kept by their topics or by nobody over a restart; subscriptions of all kinds that come, fail and
-end; jobs, units of work, crashes. A failure prints its seed as the parameter of the test.
+Everything is random, a turn or less at a time: publications with times, groups and their own ids,
+retained or not persistent; subscriptions of all kinds that come, fail and end; jobs, units of work,
+crashes. A failure prints its seed as the parameter of the test.
 """
 
 import random
@@ -26,7 +26,7 @@ ENDS = (m.ACK, m.RELEASE, m.RELEASE, m.RETURN, m.REJECT, m.UNREAD)
 
 
 class World:
-    """A hub, and what its applications hold of it."""
+    """A hub, and what its applications have of it."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -46,7 +46,7 @@ class World:
         return self.chance.choice(self.names)
 
     def later(self, kind: Callable[..., m.Message], *fields: Any) -> None:
-        """Asks something of which the answer is not waited for."""
+        """Sends a request without waiting for the answer."""
         self.hub.app.send(kind(self.hub.app.next_id(), *fields))
 
     def subscribe(self) -> None:
@@ -156,7 +156,7 @@ class World:
             self.unit,
         ]
         act = self.chance.choice(often + seldom) if self.names else self.subscribe
-        with suppress(RequestError):  # What was meant is gone meanwhile.
+        with suppress(RequestError):  # The subscription may have ended meanwhile.
             act()
         self.hub.app.delivered()
         if self.often(0.2):

@@ -30,7 +30,7 @@ ID = b"P" * 16
 
 
 def test_nothing_leaves_before_it_is_durable(manager: Manager, app: Client) -> None:
-    """What the commit has not returned for, nobody hears of."""
+    """Nothing is sent before the commit has returned."""
     producer = app.producer()
     heard: list[object] = []
     manager.store.before_commit = lambda: heard.extend(app.received)
@@ -109,7 +109,7 @@ class TearingStore(MemoryStore):
 
 
 def test_turn_torn_at_any_write_admits_no_duplicate_A16() -> None:
-    """A16: between entry, UID index, table of origins, counters, producer row: wherever."""
+    """A16: anywhere between entry, UID index, table of origins, counters and producer row."""
     for writes in range(100):
         store = TearingStore()
         manager = Manager(store)
@@ -170,7 +170,7 @@ def test_bug_undoes_the_turn_and_names_the_connection(manager: Manager, app: Cli
 def test_turn_that_fails_leaves_nothing_for_the_collector(
     manager: Manager, app: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What yields the arrivals reads the clock as it ends: not at some time, but in its turn."""
+    """The generator of arrivals reads the clock when it ends: it must end within its turn."""
     intake, yielding = manager.turns.intake, list[Any]()
     take = intake.take
 
@@ -220,7 +220,7 @@ def test_full_store_undoes_the_turn_and_names_nobody(tmp_path: Path) -> None:
 
 def test_start_on_a_full_store_says_so(tmp_path: Path) -> None:
     manager = Manager(LmdbStore(tmp_path, 1 << 20))
-    pin = manager.store.pin()  # Nothing that is freed can be used again.
+    pin = manager.store.pin()  # Freed pages cannot be used again.
     with suppress(lmdb.MapFullError, StoreFailed):
         for number in range(1_000):
             manager.store.begin().put(b"f%d" % number, bytes(3_000))
@@ -360,7 +360,7 @@ def test_rest_of_a_turn_is_not_charged_to_its_last_connection(
 
 
 def test_everything_has_a_slice_of_turns_whose_time_arrivals_use_up() -> None:
-    """A job, leases that come back, a publication, a consumer: each goes on in each turn."""
+    """A job, returned leases, a publication, a consumer: each continues in each turn."""
     clock = Ticking()
     manager = Manager(limits={"turn_ms": 1}, clock_ns=clock)
     flood, quiet, lost = (manager.connect(name) for name in ("flood", "quiet", "lost"))
@@ -385,7 +385,7 @@ def test_everything_has_a_slice_of_turns_whose_time_arrivals_use_up() -> None:
 
 
 def saturated() -> tuple[Manager, Client, Client]:
-    """A manager, a loud client that puts more than a turn takes, and a quiet one."""
+    """Returns a manager, a loud client that puts more than a turn can apply, and a quiet one."""
     manager = Manager(limits={"turn_rows": 100})
     loud, quiet = manager.connect("loud"), manager.connect("quiet")
     quiet.ask(m.QueueCreate, "Q")
@@ -414,11 +414,11 @@ def test_jobs_go_on_while_puts_fill_every_turn() -> None:
     assert manager.turns.broker.jobs.running == {}
 
 
-# -- the same again
+# -- determinism
 
 
 def converse(manager: Manager, seed: int) -> None:
-    """A day's work: the same for the same seed."""
+    """Runs a long conversation that depends on the seed only."""
     rng = random.Random(seed)
     clients = [manager.connect(f"c{i}") for i in range(3)]
     for queue in ("Q", "R"):
@@ -480,7 +480,7 @@ class CountingStore(MemoryStore):
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_start_reads_as_much_at_any_depth(clean: bool) -> None:
-    """No scan at start: 10 messages or 10,000, clean or not, leased or not."""
+    """A start does no scan: 10 messages or 10,000, clean or not, leased or not."""
     costs = []
     for depth in (10, 10_000):
         manager = Manager(CountingStore())

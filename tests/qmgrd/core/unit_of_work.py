@@ -31,7 +31,7 @@ class UnitOfWork:
         assert not self.put_records(queue, *(record(body, **fields) for body in bodies))
 
     def take(self, *deliveries: Delivery) -> list[int]:
-        """Acknowledge as part of the unit; return the codes of what could not be."""
+        """Acknowledges within the unit; returns the codes of what failed."""
         codes = settle(self.client, m.ACK, *deliveries, unit=self.number)
         self.gets += len(deliveries) - len(codes)
         return codes
@@ -63,7 +63,7 @@ class UnitOfWork:
 
 
 def settle(client: Client, action: int, *deliveries: Delivery, **fields: Any) -> list[int]:
-    """Settles with all that a settle may say; returns the codes of what could not be done."""
+    """Settles with all fields of a settle; returns the codes of what failed."""
     settle_id = client.next_id()
     handles = b"".join(delivery.handle for delivery in deliveries)
     client.send(m.Settle(settle_id, action, deliveries[0].queue_id, handles, **fields))
@@ -77,7 +77,7 @@ def bodies(found: list[Delivery]) -> list[bytes]:
 
 
 def note_of(found: Delivery) -> dict[str, Any]:
-    """Returns the note that a delivery carries; an empty one where it has none."""
+    """Returns the note of a delivery; an empty one if it has none."""
     if not found.state & m.STATE_NOTED:
         return {}
     cut = m.REMAINING.size if found.state & m.STATE_EXPIRES else 0

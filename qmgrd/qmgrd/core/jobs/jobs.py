@@ -162,7 +162,8 @@ class Jobs:
         if job is None:
             raise RequestError(
                 ErrorCode.JOB_UNKNOWN,
-                f"job {job_id} does not exist, or is forgotten: jobs are kept for an hour after their end; "
+                f"job {job_id} does not exist, or is forgotten: "
+                f"the last {ENDED_MAX} that ended are kept for an hour; "
                 "see: qmctl job ls",
             )
         return job

@@ -1,4 +1,4 @@
-"""What a deleted queue left is removed over many turns, and across a restart."""
+"""The rows of a deleted queue are removed over many turns, and across a restart."""
 
 from itertools import pairwise
 from typing import Any

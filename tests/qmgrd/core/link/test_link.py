@@ -676,7 +676,7 @@ def alter(app: Client, nyc: Nyc, *addresses: str) -> list[m.Message]:
 
 
 def test_link_with_other_addresses_hangs_up_and_goes_on_there(app: Client, nyc: Nyc) -> None:
-    """What is in flight is sent again under its ids, as after any lost connection."""
+    """Puts in flight are sent again with their ids, as after any lost connection."""
     app.put("F@NYC", b"1", b"2", b"3")
     sent = nyc.up()
     nyc.say(m.Committed(nyc.stream, 1))

@@ -123,7 +123,7 @@ def test_peer_that_began_anew_is_told_by_any_path(lines: Lines) -> None:
     again = lines.answer()
     again.open(incarnation=2)
     assert two.goaway is not None
-    assert again.ids() == [1, 2, 3, 4], "what two had told as held is not held there"
+    assert again.ids() == [1, 2, 3, 4], "the ids that path two reported as held are not held there"
 
 
 def test_slow_path_is_given_less(lines: Lines) -> None:
@@ -237,7 +237,7 @@ def test_what_all_wait_for_goes_over_an_idle_path_too_once_it_is_late(lines: Lin
     two.commit(0, [5, 4])
     for _ in range(7):
         lines.turn(100)
-    assert m.CommitAsk(1) in one.sent, "it may have them, and not have told"
+    assert m.CommitAsk(1) in one.sent, "it may have them, and not have reported them"
     assert two.ids() == []
     for _ in range(7):
         lines.turn(100)

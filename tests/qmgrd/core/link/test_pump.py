@@ -38,7 +38,7 @@ def test_what_landed_since_the_cursor_went_back_is_sent_again_where_it_was_not_k
     assert (one.ids(), two.ids()) == ([1, 2, 3, 4], [5, 6, 7, 8])
     one.hang_up()
     two.say(m.Committed(1, 0, taken=4))
-    assert two.ids() == [1, 2, 3, 4, 5, 6, 7, 8], "all but the first had landed, and are not there"
+    assert two.ids() == [1, 2, 3, 4, 5, 6, 7, 8], "all but the first had landed, and do not exist"
 
 
 def test_late_put_goes_over_the_idle_path_not_over_its_own_again(lines: Lines) -> None:

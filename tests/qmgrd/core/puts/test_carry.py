@@ -35,7 +35,7 @@ def targets(hub: Hub) -> list[str]:
 
 
 def test_each_goes_on_once_to_its_topic(hub: Hub) -> None:
-    """Whatever its length, also with several proxies. None is kept here for a proxy."""
+    """Of any length, also with several proxies. None is kept here for a proxy."""
     hub.subscribe("t/a", ":some@NYC")
     hub.publish("t/a", b"1", b"2" * 5_000)
     hub.publish("t/b", b"3")

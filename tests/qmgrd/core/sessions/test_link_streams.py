@@ -215,7 +215,7 @@ def test_line_has_a_limit_of_its_own() -> None:
     assert len(app.bodies("Q")) > 1
 
 
-@pytest.fixture(params=[1, 1_000], ids=["told by count", "told by time"])
+@pytest.fixture(params=[1, 1_000], ids=["reported by count", "reported by time"])
 def lined_up(request: pytest.FixtureRequest) -> tuple[Client, Far]:
     """40 puts wait after a gap, at a queue manager whose turns are short."""
     manager = Manager(
