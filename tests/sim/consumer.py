@@ -232,8 +232,7 @@ class Consumer(Client):
                 known.deadline_ms = min(known.deadline_ms, sent_ms + self._renewed_ms(way))
 
     def _renewed_ms(self, way: Way) -> int:
-        """Returns the least duration of a renewed lease; 0 keeps the original, perhaps short one.
-        """
+        """Returns the least duration of a renewed lease; 0 keeps the original, perhaps short."""
         return way.lease_ms or min(LEASES_MS[0], self.habits.lease_ms)
 
     def _add_credit(self) -> None:
