@@ -62,7 +62,7 @@ async def test_message_of_the_largest_size_crosses_a_link_and_so_does_what_is_be
                 assert (len(first.body), second.body) == (len(longest(LIMIT_BYTES)), b"behind it")
 
 
-async def test_message_that_is_too_long_for_the_peer_holds_up_no_other(tmp_path: Path) -> None:
+async def test_message_too_long_for_the_peer_does_not_block_others(tmp_path: Path) -> None:
     with daemons(tmp_path, message_max_bytes="5 MiB") as (edge, hub):
         async with asyncio.timeout(PATIENCE_S):
             await define(edge, hub)

@@ -133,7 +133,7 @@ class App:
         self._begin()
 
     def hang_up(self) -> None:
-        """Close the connection; the client dials again."""
+        """Closes the connection; the client dials again."""
         if self.wire is not None:
             self.wire.close(self)
 

@@ -85,7 +85,7 @@ class Chance(Lab):
         """Performs the operators' work while everything comes to rest."""
 
     def is_quiet(self) -> bool:
-        """Return whether nothing is left to do."""
+        """Returns whether nothing is left to do."""
         asked = any(asker.todo for asker in self.askers.values())
         return not asked and all(client.done for client in [*self.clients, *self.exporters])
 
@@ -180,7 +180,7 @@ class Chance(Lab):
         require(node.idle_turns < IDLE_TURNS_MAX or not node.wanted, "nothing_spins", fact)
 
     def act(self) -> bool:
-        """Let some clients do something."""
+        """Lets some clients do something."""
         self.random.choice(self.clients).act()
         return True
 

@@ -90,7 +90,7 @@ class Client:
         self.disconnected()
 
     def send(self, message: m.Message) -> None:
-        """Send *message*."""
+        """Sends *message*."""
         if self.wire is not None and self.connection is not None and not self.closing:
             self.wire.send(self, self.connection.send(message))
 

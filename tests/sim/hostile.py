@@ -139,7 +139,7 @@ class Hostile:
         self._last_id += 1
         return self._last_id
 
-    # What it sends
+    # Its output
 
     def _hello(self) -> bytes:
         dice, self._claim = self._chances.random(), b""

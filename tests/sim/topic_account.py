@@ -327,7 +327,7 @@ class TopicAccount(Watch):
             odd = is_there or (missed and not sub.has_ended)
             require(not odd, "publication_is_kept", f"{fact}: {sub.name} lacks it")
 
-    # What leaves
+    # Departures
 
     def released(self, node: Node, outcome: Outcome) -> None:
         for note in outcome.notes:

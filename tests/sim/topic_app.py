@@ -314,7 +314,7 @@ class TopicApp:
             self._suffer(event)
 
     def _suffer(self, event: Any) -> None:
-        """Handles an event that is no result of a request."""
+        """Handles an event that is not the result of a request."""
         if isinstance(event, ProducerLost):
             excused = self.world.hits["wall jumps"]
             require(excused, "producer_is_known", f"{self.name}: {event.error}")
