@@ -46,7 +46,8 @@ class Application:
     async def ask(self, told: dict[str, Any], killed_at: int = 0) -> dict[str, Any] | None:
         """Sends an order; returns the result, or None if the program was killed first.
 
-        Args: killed_at: the item at which it is killed; 0 = not at all.
+        Args:
+            killed_at: the item at which it is killed; 0 = not at all.
         """
         await self.start()
         assert self._process is not None

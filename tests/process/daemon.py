@@ -198,14 +198,16 @@ class Wire:
     def next(self, kind: type[Any]) -> Any:
         """Returns the next message of a kind.
 
-        Raises: EOFError: the connection ended without one.
+        Raises:
+            EOFError: the connection ended without one.
         """
         return self._wait(lambda message: type(message) is kind)
 
     def ask(self, kind: Callable[..., m.Message], *fields: Any) -> Any:
         """Returns the result of a request.
 
-        Raises: RequestError: the daemon refused the request.
+        Raises:
+            RequestError: the daemon refused the request.
         """
         self._last_id += 1
         request_id = self._last_id

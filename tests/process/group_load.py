@@ -47,9 +47,10 @@ class GroupLoad:
     ) -> None:
         """Works on the daemon at *address*.
 
-        Args: stall_max_s: after so long without a message, the missing ones count as lost.
-        kill_every: an application is killed in every so many-th of its groups. command: the program
-        to run as an application.
+        Args:
+            stall_max_s: after so long without a message, the missing ones count as lost.
+            kill_every: an application is killed in every so many-th of its groups.
+            command: the program to run as an application.
         """
         self.stopping = asyncio.Event()
         self.lengths: dict[str, int] = {}
@@ -148,7 +149,8 @@ class GroupLoad:
     ) -> None:
         """Puts a group, with as many tries as it takes; the status message prevents duplicates.
 
-        Args: keeps_all: whether *app* keeps all items to the end, or discards committed ones.
+        Args:
+            keeps_all: whether *app* keeps all items to the end, or discards committed ones.
         """
         length = self._random.randint(2 * BATCH if is_killed else 1, LENGTH_MAX)
         killed_at = self._random.randint(1, length) if is_killed else 0

@@ -178,7 +178,8 @@ def may_end(case: Case, hit: Hit) -> set[str]:
 def run(case: Case, directory: Path, command: Sequence[str] = ()) -> Seen:
     """Runs a daemon with a fault in *directory*, which is empty; returns the end of the run.
 
-    Args: command: another daemon instead of qmgrd.
+    Args:
+        command: another daemon instead of qmgrd.
     """
     daemon, trace = Daemon(directory / "data", listen={"tcp": ["127.0.0.1:0"]}), directory / "trace"
     plain = list(command or daemon.command)

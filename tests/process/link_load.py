@@ -50,8 +50,9 @@ class LinkLoad:
     ) -> None:
         """Keeps all data in *directory*.
 
-        Args: program: the daemon that Python runs. stall_max_s: after so long without a message,
-        the missing ones count as lost.
+        Args:
+            program: the daemon that Python runs.
+            stall_max_s: after so long without a message, the missing ones count as lost.
         """
         self._rng = random.Random(seed)
         self.hub = Node("HUB", directory, SETTINGS, program)

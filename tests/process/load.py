@@ -44,10 +44,11 @@ class Load:
     ) -> None:
         """Puts to *put_to* at *source*, gets from *get_from* at *target*.
 
-        Args: sizes: of messages, in bytes; a run of up to *run_max* messages has the same size.
-        backlog_max: messages that may be put and not consumed. stall_max_s: after so long without a
-        message, the missing ones count as lost. is_empty: whether no more can come out;
-        unacknowledged messages may.
+        Args:
+            sizes: of messages, in bytes; a run of up to *run_max* messages has the same size.
+            backlog_max: messages that may be put and not consumed.
+            stall_max_s: after so long without a message, the missing ones count as lost.
+            is_empty: whether no more can come out; unacknowledged messages may.
         """
         self.ledger = Ledger()
         self.stopping = asyncio.Event()

@@ -35,7 +35,8 @@ class UnitLoad:
     def __init__(self, address: str, seed: int, *, stall_max_s: float = STALL_MAX_S) -> None:
         """Works on the daemon at *address*.
 
-        Args: stall_max_s: after so long without a message, the missing ones count as lost.
+        Args:
+            stall_max_s: after so long without a message, the missing ones count as lost.
         """
         self.ledger = UnitLedger()
         self.stopping = asyncio.Event()

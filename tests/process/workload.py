@@ -54,7 +54,8 @@ class Workload:
     def __init__(self, daemon: Daemon, seed: int = 0, *, fault_stays: bool = False) -> None:
         """Works on *daemon*; the seed chooses sizes and counts.
 
-        Args: fault_stays: whether a refused request may be refused again.
+        Args:
+            fault_stays: whether a refused request may be refused again.
         """
         self.daemon = daemon
         self._fault_stays = fault_stays
@@ -72,9 +73,11 @@ class Workload:
     def run(self, around_snapshot: Callable[[], Any] = nullcontext) -> None:
         """Does all of the work, or as much as it can until the daemon ends; then stops the daemon.
 
-        Args: around_snapshot: entered while a snapshot is made.
+        Args:
+            around_snapshot: entered while a snapshot is made.
 
-        Raises: Fault: the daemon does not answer.
+        Raises:
+            Fault: the daemon does not answer.
         """
         try:
             self._work(around_snapshot)
@@ -240,7 +243,8 @@ class Workload:
     def check(self) -> None:
         """Checks the store, starts the daemon once more, and balances the ledger.
 
-        Raises: Fault: something is lost, doubled or damaged.
+        Raises:
+            Fault: something is lost, doubled or damaged.
         """
         check_store(self.daemon.data_dir / "store" / "data.mdb")
         for directory, manifest in self.manifests.items():
@@ -286,7 +290,8 @@ def _number(data: bytes) -> int:
 def check_store(data: Path) -> None:
     """Verifies a closed data file: LMDB's structure, each row, each record.
 
-    Raises: Fault: the file is not sound.
+    Raises:
+        Fault: the file is not sound.
     """
     if not data.exists():
         return  # The first start did not get that far.

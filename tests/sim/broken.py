@@ -30,7 +30,8 @@ def broken_laws(turns_type: type[Turns] = Turns, first: int = 0) -> Iterator[str
 def assert_caught(laws: set[str], turns_type: type[Turns] = Turns, *, first: int = 0) -> None:
     """Asserts that some seed, starting at *first*, breaks one of *laws*.
 
-    Raises: AssertionError: none does.
+    Raises:
+        AssertionError: none does.
     """
     found = []
     for law in broken_laws(turns_type, first):

@@ -103,7 +103,8 @@ class Chance(Lab):
     def may_happen(self, strike: dict[str, Callable[..., bool]], faults: dict[str, float]) -> None:
         """Sets the steps to choose from: the regular ones and *faults*, with their rates.
 
-        Args: strike: what each fault does.
+        Args:
+            strike: what each fault does.
         """
         calm = {
             "deliver": self.deliver,

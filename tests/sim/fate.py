@@ -205,7 +205,9 @@ def wait_ms(
 ) -> int:
     """Returns the least time for which a returned message must stay unavailable.
 
-    Args: held: its state before. failed: whether its failures were raised.
+    Args:
+        held: its state before.
+        failed: whether its failures were raised.
     """
     queued = 0
     if failed:

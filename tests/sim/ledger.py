@@ -236,7 +236,8 @@ class Ledger:
     def of(self, record: bytes, where: str = "") -> Put:
         """Returns the put of *record*; also finds one that was damaged at *where*.
 
-        Raises: Violated: no put produced it.
+        Raises:
+            Violated: no put produced it.
         """
         body = record[body_at(record) :]
         fact = f"a record of {len(record)} bytes was never put"
@@ -256,7 +257,8 @@ class Ledger:
     def of_body(self, body: bytes) -> Put:
         """Returns the put of a delivered *body*.
 
-        Raises: Violated: no put produced it.
+        Raises:
+            Violated: no put produced it.
         """
         magic, serial = SERIAL.unpack_from(body)
         known = magic == MAGIC and serial < len(self.puts)

@@ -30,7 +30,8 @@ def law(seed: int, *, is_besieged: bool) -> str:
 def assert_found_by_hostile_clients_alone(*laws: str, first: int) -> None:
     """Asserts that a seed breaks one of *laws* with hostile clients, and none without them.
 
-    Args: first: the seed to begin with; it found the bug when the test was written.
+    Args:
+        first: the seed to begin with; it found the bug when the test was written.
     """
     for seed in range(first, first + SEEDS):
         if law(seed, is_besieged=True) in laws and not law(seed, is_besieged=False):

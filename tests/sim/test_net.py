@@ -40,7 +40,8 @@ def test_nets_of_all_kinds_occur() -> None:
 def assert_found(*laws: str, first: int = 0) -> None:
     """Asserts that some seed from *first* on breaks one of *laws*.
 
-    Raises: AssertionError: none does.
+    Raises:
+        AssertionError: none does.
     """
     found = []
     for seed in range(first, first + SEEDS):

@@ -238,7 +238,8 @@ class Act:
     async def _be_up(self) -> None:
         """Waits until the daemon accepts clients; starts it again if it ends before.
 
-        Raises: GivenUp: it does not stay up.
+        Raises:
+            GivenUp: it does not stay up.
         """
         up = asyncio.create_task(self._connect())
         try:

@@ -116,7 +116,9 @@ class Enemy:
     async def ask(self, kind: Any, *fields: Any) -> Any:
         """Returns the value of the Ok that answers a request.
 
-        Raises: RequestError: the request was refused. EOFError: the daemon closed the connection.
+        Raises:
+            RequestError: the request was refused.
+            EOFError: the daemon closed the connection.
         """
         request_id = self.id()
         await self.say(kind(request_id, *fields))

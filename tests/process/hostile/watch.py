@@ -33,7 +33,8 @@ class Watch:
     def __init__(self, windows: Windows | None = None) -> None:
         """Begins.
 
-        Args: windows: earlier measurements, which it extends.
+        Args:
+            windows: earlier measurements, which it extends.
         """
         self.windows: Windows = windows if windows is not None else {"calm": [], "attack": []}
         self.longest_ms, self.longest_what = 0.0, ""
