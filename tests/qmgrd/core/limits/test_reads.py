@@ -1,4 +1,4 @@
-"""What only reads: in step with the rights, which name every operation."""
+"""The list of read operations agrees with the table of rights, which names every operation."""
 
 from qmgr_protocol import messages as m
 from qmgrd.core.limits.reads import DROPPED, LONG, READS
@@ -10,11 +10,11 @@ def test_every_operation_that_shows_or_browses_is_a_read() -> None:
     assert shown == READS
 
 
-def test_long_answers_are_those_of_reads() -> None:
+def test_long_replies_are_those_of_reads() -> None:
     assert LONG < READS
 
 
-def test_nothing_that_writes_is_dropped() -> None:
+def test_writing_operations_are_never_dropped() -> None:
     kept = {m.Put, m.Settle, m.UnitPut, m.UnitCommit, m.UnitBackout, m.ProducerOpen, m.Subscribe}
     assert not DROPPED & kept
     may_be = {Right.SHOW, Right.BROWSE, Right.GET, Right.CONNECT}
