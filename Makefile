@@ -22,7 +22,7 @@ APT = if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	    done; \
 	else echo "setup: please install the Debian package $(firstword $(1))"; fi
 
-.PHONY: help setup test long check format docs demo roundtrip bench figures sim crash hostile stream snapshots inject fuzz soak mutate \
+.PHONY: help setup quick test long check format docs demo roundtrip bench figures sim crash hostile stream snapshots inject fuzz soak mutate \
     lock clean
 
 help: ## this list (FLIGHTS=0 means all flights)
@@ -55,6 +55,9 @@ $(STAMP): requirements.lock pyproject.toml
 
 test: setup ## run the whole test suite; ARGS="-k queue" selects tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q $(ARGS)
+
+quick: setup ## the unit tests of the core and the protocol, in less than a minute; ARGS=
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not long and not slow" tests/qmgrd/core tests/qmgr_protocol $(ARGS)
 
 long: setup ## run the tests that take a minute each: clusters, campaigns, benchmarks
 	$(BIN)/python -m pytest -q -m long $(ARGS)

@@ -34,8 +34,16 @@ CONTENTS = {
         "export",
     ],
     "Operate": ["operating", "configuration", "cli", "errors"],
-    "Trust": ["PROMISES", "benchmarks", "ledger"],
-    "Look inside": ["ARCHITECTURE", "adr/index", "protocol", "api/index", "changelog"],
+    "Trust": ["PROMISES", "behaviour", "not-built", "benchmarks", "ledger"],
+    "Look inside": [
+        "ARCHITECTURE",
+        "design",
+        "adr/index",
+        "protocol",
+        "api/index",
+        "STYLE",
+        "changelog",
+    ],
 }
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<to>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
 

@@ -1,4 +1,4 @@
-"""The house rules that a machine can check. STYLE gives the reasons."""
+"""The house rules that a machine can check. docs/STYLE.md gives the reasons."""
 
 import ast
 import re
@@ -11,7 +11,7 @@ import pytest
 REPO = Path(__file__).parent.parent
 ROOTS = ("qmgrd", "protocol", "config", "tools", "spark")
 SOURCES = sorted(path for root in ROOTS for path in (REPO / root).glob("*/**/*.py"))
-FUNCTION_LINES_MAX = 50  # without the docstring
+FUNCTION_STATEMENTS_MAX = 45  # without the docstring
 # A longer module may have two purposes. Do not split one only to stay below the limit.
 MODULE_LINES_MAX = 450
 PURE = ("qmgrd/qmgrd/core/", "protocol/qmgr_protocol/")
@@ -32,15 +32,10 @@ def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.module.partition(".")[0]
 
 
-def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Returns the number of lines of a function from `def` on, without its docstring."""
-    assert function.end_lineno is not None
-    lines = function.end_lineno - function.lineno + 1
-    if ast.get_docstring(function, clean=False) is None:
-        return lines
-    docstring = function.body[0]
-    assert docstring.end_lineno is not None
-    return lines - (docstring.end_lineno - docstring.lineno + 1)
+def statements(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Returns the number of statements in a function, however the formatter breaks its lines."""
+    count = sum(isinstance(node, ast.stmt) for node in ast.walk(function)) - 1
+    return count - (ast.get_docstring(function, clean=False) is not None)
 
 
 def complaints(name: str, text: str) -> Iterator[str]:
@@ -50,8 +45,8 @@ def complaints(name: str, text: str) -> Iterator[str]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
-        if (lines := body_lines(node)) > FUNCTION_LINES_MAX:
-            yield f"{name}:{node.lineno}: {node.name} has {lines} lines"
+        if (count := statements(node)) > FUNCTION_STATEMENTS_MAX:
+            yield f"{name}:{node.lineno}: {node.name} has {count} statements"
     if name.startswith(PURE):
         for line, imported in imports(tree):
             if imported in BANNED_IN_PURE:
@@ -133,7 +128,11 @@ def test_each_message_is_in_the_protocol() -> None:
         ),
         ("protocol/qmgr_protocol/frame.py", "import os.path\n", ":1: imports os"),
         ("tools/qmgr_tools/top/top.py", "x = 1\n" * 451, ": 451 lines"),
-        ("tools/qmgr_tools/top/top.py", "def f():\n" + "    x = 1\n" * 50, ":1: f has 51 lines"),
+        (
+            "tools/qmgr_tools/top/top.py",
+            "def f():\n" + "    x = 1\n" * 46,
+            ":1: f has 46 statements",
+        ),
     ],
 )
 def test_broken_rule_is_reported(name: str, text: str, complaint: str) -> None:
@@ -141,5 +140,5 @@ def test_broken_rule_is_reported(name: str, text: str, complaint: str) -> None:
 
 
 def test_docstring_does_not_count_as_body() -> None:
-    text = 'def f():\n    """\n' + "    Words.\n" * 60 + '    """\n' + "    x = 1\n" * 49
+    text = 'def f():\n    """\n' + "    Words.\n" * 60 + '    """\n' + "    x = 1\n" * 45
     assert list(complaints("tools/qmgr_tools/top/top.py", text)) == []

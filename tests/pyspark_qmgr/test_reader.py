@@ -1,4 +1,4 @@
-"""Spark's pitfalls, one by one, without Spark: ECOSYSTEM section 1."""
+"""Known pitfalls of Spark data sources, without Spark."""
 
 import gc
 import os

@@ -78,6 +78,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", REFUSED.values(), ids=REFUSED)
 def test_hostile_value_is_refused_quickly_and_without_memory(data: bytes) -> None:
     with pytest.raises(FrameMalformed):

@@ -29,7 +29,7 @@ against the stored messages. Exporters (exporter.py), which crash too, export so
 All time is simulated: nothing really waits. The store clock follows the simulated clock, and the
 wall clocks jump.
 
-The laws, by their numbers in RELIABILITY.md, section 8, where they have one:
+The laws, by their numbers in docs/behaviour.md if they have one:
 
     1  acked_is_durable, committed_is_held, settled_is_durable
     2  delivered_was_accepted, delivered_is_on_the_queue, damaged_is_not_delivered

@@ -1,4 +1,4 @@
-"""Each row of the crash matrix of a link, at either end, from many seeds (BEHAVIOUR 2.6, B16).
+"""Each row of the crash matrix of a link, from many seeds (docs/behaviour.md, B16).
 
 A seed chooses windows, paths and order, and random events before and after the crash. In the end,
 each message was consumed once, and the transmission queue is empty. ``python -m

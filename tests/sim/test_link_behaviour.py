@@ -1,4 +1,4 @@
-"""The requirements on a link (BEHAVIOUR.md, 7.2), end to end: two production cores and a wire.
+"""The behaviour of links, end to end (docs/behaviour.md, B): two production cores and a wire.
 
 tests/qmgrd/core tests each end alone. Here both ends are real, so they have to agree.
 """

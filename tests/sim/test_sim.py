@@ -109,7 +109,7 @@ def test_bytes_do_not_depend_on_the_hashes_of_the_process() -> None:
 
 
 def test_each_kind_of_fault_strikes_often_enough() -> None:
-    """RELIABILITY.md, section 8: in at least 1 % of the seeds. Here: in one of twelve."""
+    """Each kind of fault occurs in at least one of twelve seeds."""
     hit: set[str] = set()
     for seed in range(100, 112):
         world = world_of(seed, steps=1_000)

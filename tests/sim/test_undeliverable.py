@@ -1,4 +1,4 @@
-"""Messages that a link cannot deliver (BEHAVIOUR G8, G18), and the data sent along with a record.
+"""Messages that a link cannot deliver (G8, G18), and the data sent along with a record.
 
 Both ends are production cores. The test of the same name in tests/qmgrd/core/sessions covers the
 receiving end alone.

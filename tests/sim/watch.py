@@ -5,8 +5,7 @@
 
 They know the layout of the stored rows and the messages of the protocol, but nothing of the core's
 workings. view.py is their memory, fate.py judges why a message left its queue, and order.py judges
-the order of deliveries. The names of the laws are those of RELIABILITY.md, section 8, and some
-more.
+the order of deliveries. The docstring of the package lists the laws.
 """
 
 import re

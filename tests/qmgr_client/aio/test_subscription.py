@@ -178,7 +178,7 @@ async def names(manager: Any) -> list[str]:
 
 
 async def test_cancel_ends_one_that_is_not_durable_and_leaves_the_others(tmp_path: Path) -> None:
-    """C17."""
+    """C17, G26."""
     async with serve(tmp_path) as address, connect(address) as manager:
         async with manager.subscribe("a/#") as passing, manager.subscribe("a/#", "B:stays"):
             result = await manager.publish("a/b", b"x")

@@ -128,6 +128,7 @@ STEPS: list[Callable[[World], None]] = [
 ]
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(STEPS), min_size=30, max_size=60))
 def test_each_message_is_met_once(seed: int, steps: list[Callable[[World], None]]) -> None:
     world = World(seed)

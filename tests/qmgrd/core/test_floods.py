@@ -89,6 +89,7 @@ FLOODS: dict[str, list[m.Message]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FLOODS)
 def test_flood_stalls_nobody(flooded: Flooded, name: str) -> None:
     flooded.run(*FLOODS[name])

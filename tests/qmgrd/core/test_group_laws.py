@@ -1,7 +1,8 @@
-"""Any interleaving of putters and getters over many groups, with failures (BEHAVIOUR 7.4)."""
+"""Putters and getters of many groups, interleaved, with failures (docs/behaviour.md, E)."""
 
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -256,6 +257,7 @@ def _place(delivery: Delivery) -> Place:
     return group[0][:1].decode(), group[1]
 
 
+pytestmark = pytest.mark.slow
 TestGroups = Groups.TestCase
 TestGroups.settings = settings(
     max_examples=150,

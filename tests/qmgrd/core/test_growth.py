@@ -148,6 +148,7 @@ def in_order(kinds: AbstractSet[type[Any]]) -> list[type[Any]]:
     return sorted(kinds, key=name_of)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", in_order(FILLING), ids=name_of)
 def test_store_that_one_operation_fills_survives(kind: type[Any], small: Small) -> None:
     codes = small.fill(kind)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from tests.qmgrd.core.harness import Client, Delivery, Manager, record
 LEASE_MS = 1_000
 
 
+@pytest.mark.slow
 @dataclass
 class Message:
     arrival: int

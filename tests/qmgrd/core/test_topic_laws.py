@@ -163,6 +163,7 @@ class World:
             assert faults(self.hub.manager) == [], act.__name__
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(30))
 def test_store_is_sound_at_any_stop_and_nothing_is_left(seed: int) -> None:
     """C19, C23."""

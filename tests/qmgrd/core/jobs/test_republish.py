@@ -39,6 +39,7 @@ def delivered(hub: Hub) -> list[Delivery]:
     return hub.app.delivered()
 
 
+@pytest.mark.slow
 def test_copies_go_to_those_on_the_list_alone(hub: Hub) -> None:
     """C4, C9, C11, C12, C13: of a thousand subscribers three fail, and three have it again."""
     names = [f"S:{number}" for number in range(1_000)]

@@ -139,6 +139,7 @@ def lease_all(app: Client) -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("percent", "retention_ms"), [(80, 0), (95, 60_000)])
 def test_full_store_accepts_acks_at_random_places(
     tmp_path: Path, percent: int, retention_ms: int

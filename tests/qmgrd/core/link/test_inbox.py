@@ -1,4 +1,4 @@
-"""The receiving end of a link (BEHAVIOUR 7.2, one turn at a time; networks are in tests/sim)."""
+"""The receiving end of a link, one turn at a time (docs/behaviour.md, B)."""
 
 import json
 

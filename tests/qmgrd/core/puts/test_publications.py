@@ -127,6 +127,7 @@ class Chaos:
             del self.wants[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_each_has_each_once_whatever_happens_meanwhile(seed: int) -> None:
     """C19: crashes between turns; subscriptions come, end, get what is theirs once each."""

@@ -1,4 +1,4 @@
-"""Duplicate detection in constant time (BEHAVIOUR 7.1; IPCOM000015189D)."""
+"""Duplicate detection in constant time (docs/behaviour.md, A; IPCOM000015189D)."""
 
 import random
 from collections import Counter

@@ -557,6 +557,7 @@ steps = st.lists(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "ways",
     [

@@ -1,4 +1,4 @@
-"""Readers: in which group each is, and what becomes of it at its end (BEHAVIOUR 4.4)."""
+"""Readers: the group that each one reads, and its end (PROTOCOL.md, section Message groups)."""
 
 import pytest
 

@@ -33,6 +33,7 @@ PLANT_SEEDS = range(1, 25)  # among which each planted bug is found
 Patch = pytest.MonkeyPatch
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seed", [pytest.param(seed, marks=pytest.mark.long if seed > SHORT else ()) for seed in SEEDS]
 )

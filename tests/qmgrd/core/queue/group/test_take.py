@@ -167,7 +167,7 @@ def test_unread_release_by_a_consumer_of_groups_counts_no_delivery() -> None:
 
 
 def test_group_without_an_available_member_is_new_to_its_reader() -> None:
-    """D13: the reader learns that the group was with another one before."""
+    """The delivery is flagged: another reader had the first message of the group."""
     play = GroupPlayer()
     assert play("put A1") == "stored"
     assert play("other: get physical reader=0") == "has A1"
