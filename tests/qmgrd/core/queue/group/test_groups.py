@@ -114,7 +114,7 @@ def test_number_of_a_stored_member_is_taken(table: Table) -> None:
     table.check(3)
 
 
-def test_number_of_a_consumed_member_is_taken_but_not_of_an_expired_one(table: Table) -> None:
+def test_consumed_number_is_taken_but_expired_one_is_not(table: Table) -> None:
     """E35."""
     table.enter(1, 2, 3, 4)
     table.leave(1, 3)
