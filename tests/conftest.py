@@ -1,4 +1,4 @@
-"""What all tests share: both event loops, repeatable Hypothesis, --rewrite."""
+"""Settings for all tests: both event loops, repeatable Hypothesis, --rewrite."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -7,10 +7,10 @@ import pytest
 import uvloop
 from hypothesis import Phase, settings
 
-# "ci" tries the same examples at each run; `--hypothesis-profile explore` looks for new ones.
+# "ci" tries the same examples in each run; `--hypothesis-profile explore` tries new ones.
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("explore", max_examples=2_000, deadline=None)
-# "mutate" is content with any example that fails: `make mutate` only asks whether one does.
+# "mutate" stops at the first failing example: `make mutate` only needs to know that one exists.
 found_is_enough = (Phase.explicit, Phase.generate)
 settings.register_profile("mutate", derandomize=True, deadline=None, phases=found_is_enough)
 settings.load_profile("ci")
@@ -33,6 +33,7 @@ def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.Abstrac
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts the tests that need Spark first.
 
-    So one worker of pytest-xdist has them all, and they share a session: others steal from the end.
+    One worker of pytest-xdist then runs them all in one session, because other workers steal from
+    the end.
     """
     items.sort(key=lambda item: item.get_closest_marker("spark") is None)

@@ -1,9 +1,9 @@
-"""Finds phrases in our texts that docs/STYLE.md replaces by plainer ones.
+"""Finds phrases in our texts that docs/STYLE.md replaces with plainer ones.
 
     python -m tests.english [--count] [PATH ...]     without a path: in the whole repository
 
-It reads pages, and the comments, docstrings and other texts in code. It leaves out the pages that
-show such phrases as examples of what not to write.
+It reads pages, and the comments, docstrings and other texts in code. It skips the pages that show
+such phrases as bad examples.
 """
 
 import argparse
@@ -23,7 +23,7 @@ SUFFIXES = (".md", ".py", ".toml", ".txt", ".service")
 PATTERNS = {
     name: re.compile(pattern, re.IGNORECASE if name != "clause as subject" else 0)
     for name, pattern in {
-        # "What is answered is on disk." A question may begin so.
+        # "What is answered is on disk." A question may begin like that.
         "clause as subject": r"(?:^|(?<=[.;:] )|(?<=[.;:]  ))"
         r"(?:What|Who|Which|Whoever|Whatever|Whose|Whichever)\b(?![^.;:]*\?)(?=[^.;:]* )",
         "stands, lies": r"\b(?:stands?|stood|lies|lay)\b(?! for\b)",
@@ -45,7 +45,7 @@ PATTERNS = {
 
 
 class Hit(NamedTuple):
-    """A phrase, and where it is."""
+    """A phrase, and its location."""
 
     path: str
     line: int
@@ -54,7 +54,7 @@ class Hit(NamedTuple):
 
 
 def texts_of_code(source: str) -> Iterator[tuple[int, str]]:
-    """Yield each line of a comment or a string in *source*, with its number."""
+    """Yields each line of a comment or a string in *source*, with its number."""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string.lstrip("# ")
@@ -65,7 +65,7 @@ def texts_of_code(source: str) -> Iterator[tuple[int, str]]:
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield each line of prose in the file *path*, with its number."""
+    """Yields each line of prose in the file *path*, with its number."""
     content = path.read_text()
     if path.suffix == ".py":
         yield from texts_of_code(content)
@@ -78,7 +78,7 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def hits(path: Path) -> Iterator[Hit]:
-    """Yield the phrases in the file *path*."""
+    """Yields the phrases in the file *path*."""
     name = path.resolve().relative_to(REPO).as_posix()
     for number, line in texts(path):
         for what, pattern in PATTERNS.items():
@@ -87,7 +87,7 @@ def hits(path: Path) -> Iterator[Hit]:
 
 
 def files(names: list[str]) -> list[Path]:
-    """Return our files under *names*, or all of them."""
+    """Returns our files under *names*, or all of them."""
     listed = subprocess.run(
         ["git", "ls-files", "--", *names], cwd=REPO, capture_output=True, text=True, check=True
     ).stdout.splitlines()
@@ -99,7 +99,7 @@ def files(names: list[str]) -> list[Path]:
 
 
 def main() -> None:
-    """List the phrases, or count them."""
+    """Lists the phrases, or counts them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", action="store_true", help="only how often each pattern occurs")
     parser.add_argument("paths", nargs="*")

@@ -1,7 +1,7 @@
-"""Says what applications say of groups to a queue manager, and shows what they are answered.
+"""Plays the lines of applications that use groups to a queue manager, and shows its answers.
 
-A1 A2! m1 A3@9      members 1 and 2 of group A, of which 2 is the last; a message of no group;
-                    member 3 of priority 9
+A1 A2! m1 A3@9      members 1 and 2 of group A, of which 2 is the last; a message without a group;
+                    member 3 with priority 9
 """
 
 from typing import Any
@@ -15,12 +15,12 @@ Words = tuple[str, ...]
 
 
 def group_id(letter: str) -> bytes:
-    """Return the id of the group that is called so."""
+    """Returns the id of the group with that name."""
     return letter.encode().ljust(24, b"\0")
 
 
 def member(word: str) -> bytes:
-    """Return the record of a message that is written as *word*."""
+    """Returns the record of the message that *word* denotes."""
     name, _, priority = word.partition("@")
     body = name.rstrip("!~")
     fields: dict[str, Any] = {}
@@ -36,7 +36,7 @@ def member(word: str) -> bytes:
 class GroupPlayer:
     """A queue manager with queue Q, an operator, and applications by name.
 
-    What is behind the name of an application in a line is said by it; else app says it.
+    A line may begin with the name of the application that sends it; by default app sends it.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class GroupPlayer:
         self.operator.ask(m.QueueCreate, "Q", {"backout_threshold": 2})
         self._apps: dict[str, Client] = {}
         self._held: dict[str, Delivery] = {}  # by body
-        self._gets: dict[tuple[str, int], str] = {}  # what a request is called
+        self._gets: dict[tuple[str, int], str] = {}  # the name of each request
         self._units: dict[str, int] = {}
 
     def __call__(self, line: str) -> str:
@@ -63,7 +63,7 @@ class GroupPlayer:
         return "\n".join(x for x in said if x)
 
     def app(self, name: str) -> Client:
-        """Return the application of that name, which connects when it is first heard of."""
+        """Returns the application of that name; connects it at its first use."""
         if name not in self._apps:
             self._apps[name] = self.manager.connect(name)
         return self._apps[name]
@@ -91,7 +91,7 @@ class GroupPlayer:
         return "; ".join(f"{x.code.name}: {x.text}" for x in refused) or "stored"
 
     def _get(self, app: Client, *words: str) -> str:
-        """Words: physical, all, reader=1, wait=1000, count=2, group=A, number=3, body=A1, ..."""
+        """Gets: physical, all, reader=1, wait=1000, count=2, group=A, number=3, body=A1, ..."""
         given = _given(words)
         request_id = app.next_id()
         wait_ms = int(given.get("wait", 0))
@@ -120,7 +120,7 @@ class GroupPlayer:
         return f"has {self._take(items(answer) if type(answer) is m.Deliver else [])}"
 
     def _consume(self, app: Client, *words: str) -> str:
-        """Words: physical, logical or pinned, all, credit=2."""
+        """Consumes: physical, logical or pinned, all, credit=2."""
         given = _given(words)
         order = m.PINNED if "pinned" in given else m.LOGICAL
         order = m.PHYSICAL if "physical" in given else order

@@ -1,4 +1,4 @@
-"""Requests of each kind that may add rows to the store, one after the other."""
+"""Requests of each kind that may add rows to the store, in sequence."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,11 +11,8 @@ from qmgrd.core.growth import GROWING
 
 GROUP_ID = b"G" * 24
 SPARE = 40  # queues, links and subscriptions that may be deleted
-FILLING: frozenset[type[Any]] = GROWING | {
-    m.Put,
-    m.UnitCommit,
-    m.LinkOpen,
-}  # What a unit holds is not stored.
+# The contents of a unit are not stored before its commit.
+FILLING: frozenset[type[Any]] = GROWING | {m.Put, m.UnitCommit, m.LinkOpen}
 LIMITS = frozenset(
     {
         ErrorCode.STORE_FULL,
@@ -34,7 +31,7 @@ def _where(number: int) -> str:
     return f"colour = '{number:0400}'"
 
 
-# The fields of the request of that number, but for its id.
+# The fields of each request after its id, by the number of the request.
 REQUESTS: dict[type[Any], Callable[[int], tuple[Any, ...]]] = {
     m.ProducerOpen: lambda n: ((1 << 64 | n).to_bytes(16, "big"), False),
     m.GroupAlter: lambda n: ("GROUPED", GROUP_ID, "resume" if n % 2 else "pause"),
@@ -59,7 +56,7 @@ REQUESTS: dict[type[Any], Callable[[int], tuple[Any, ...]]] = {
 
 
 def prepare(ask: Callable[..., Any]) -> None:
-    """Define what the requests speak of."""
+    """Creates the objects that the requests need."""
     for name in ("Q", "GROUPED", "EMPTY", "OTHER", *(f"SPARE.{n}" for n in range(SPARE))):
         ask(m.QueueCreate, name)
     for name in ("LINK", *(f"SPARE{n}" for n in range(SPARE))):
@@ -69,12 +66,12 @@ def prepare(ask: Callable[..., Any]) -> None:
 
 
 def grouped(number: int) -> bytes:
-    """Return a member of the group."""
+    """Returns member *number* of the group."""
     return records.encode(Fields(b"", group=(GROUP_ID, number, False)))
 
 
 def heavy(number: int, size: int) -> bytes:
-    """Return a record to which as many rows lead as can be."""
+    """Returns a record with as many index rows as possible."""
     return records.encode(
         Fields(bytes(size), correlation_id=(number * 7919).to_bytes(40, "little"), expiry_ms=10**9)
     )

@@ -1,4 +1,4 @@
-"""A store in memory, for tests and the simulator: same interface, same order, faults on request."""
+"""A store in memory for tests and the simulator: same interface, same order, faults on demand."""
 
 from collections.abc import Callable, Iterator
 
@@ -10,9 +10,9 @@ from qmgrd.core.layout.kv import Space, StoreFailed
 class MemoryStore:
     """An ordered map whose write transaction can be undone.
 
-    Invariant: outside of a transaction ``rows`` is what a restart would find. ``before_commit`` and
-    ``after_commit`` are hooks for faults: what the first raises leaves the store as it was, what
-    the second raises comes when all is durable already.
+    Invariant: outside a transaction, ``rows`` has what a restart would find. ``before_commit`` and
+    ``after_commit`` are hooks for faults. An exception in the first leaves the store unchanged; in
+    the second, everything is already durable.
     """
 
     def __init__(self) -> None:
@@ -28,13 +28,13 @@ class MemoryStore:
         self._undo: dict[bytes, bytes | None] = {}
 
     def begin(self) -> "MemoryStore":
-        """Open the write transaction, which is the store itself."""
+        """Opens the write transaction, which is the store itself."""
         assert not self._undo, "a transaction is open"
         self.rows_used = 0
         return self
 
     def commit(self) -> None:
-        """Make the transaction durable."""
+        """Makes the transaction durable."""
         if self.before_commit is not None:
             self.before_commit()
         self.flushes += bool(self._undo)
@@ -43,7 +43,7 @@ class MemoryStore:
             self.after_commit()
 
     def abort(self) -> None:
-        """Put back what the transaction changed."""
+        """Undoes the changes of the transaction."""
         for key, value in self._undo.items():
             if value is None:
                 self.rows.pop(key, None)
@@ -52,11 +52,11 @@ class MemoryStore:
         self._undo = {}
 
     def failure(self, error: BaseException) -> StoreFailed | None:
-        """Return None: a store in memory is never full."""
+        """Returns None: a store in memory is never full."""
         return None
 
     def space(self) -> Space:
-        """Return sizes that a test may set."""
+        """Returns sizes that a test may set."""
         used = sum(map(len, self.rows.values())) if self.map_bytes < 1 << 40 else 0
         return Space(
             used + self.held_bytes,
@@ -67,28 +67,28 @@ class MemoryStore:
         )
 
     def get(self, key: bytes) -> bytes | None:
-        """Return the value of *key*, or None."""
+        """Returns the value of *key*, or None."""
         value: bytes | None = self.rows.get(key)
         return value
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Store *value* under *key*."""
+        """Stores *value* under *key*."""
         assert 0 < len(key) <= 511, f"key of {len(key)} bytes"
         self._undo.setdefault(key, self.rows.get(key))
         self.rows[key] = value
 
     def put_all(self, pairs: list[tuple[bytes, bytes]]) -> None:
-        """Store many."""
+        """Stores many values."""
         for key, value in pairs:
             self.put(key, value)
 
     def delete(self, key: bytes) -> None:
-        """Remove *key*, if it is there."""
+        """Removes *key*, if it exists."""
         if key in self.rows:
             self._undo.setdefault(key, self.rows[key])
             del self.rows[key]
 
     def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield pairs from *start* up to but not including *stop*."""
+        """Yields pairs from *start* up to but not including *stop*."""
         for key in self.rows.irange(start, stop, inclusive=(True, False)):
             yield key, self.rows[key]

@@ -1,8 +1,8 @@
-"""`python -m tests.mutate [window record keys queue put take]`: do the tests notice a changed line?
+"""Tests the tests: do they notice a changed line? `python -m tests.mutate [window record keys ...]`
 
-mutmut changes one operator, literal or argument of a module at a time; its tests must then fail.
-It works on functions: constants and properties are left to the tests of layouts. The packages lie
-under several source roots and it knows one: it is given a folder where they are side by side.
+mutmut changes one operator, literal or argument of a module at a time; the module's tests must then
+fail. It changes functions only: the layout tests cover constants and properties. mutmut supports
+only one source root, so it runs in a folder that has all packages next to each other.
 """
 
 import argparse
@@ -19,21 +19,21 @@ REPO = Path(__file__).parent.parent
 BUILD = REPO / "build/mutate"
 PACKAGES = ("qmgrd/qmgrd", "protocol/qmgr_protocol", "config/qmgr_config", "protocol/qmgr_client")
 SHARE_MIN = 0.85
-MEMORY_MAX_BYTES = 4 * 1024**3  # a loop without end is not to eat the machine
+MEMORY_MAX_BYTES = 4 * 1024**3  # stops an endless loop from using up the machine
 PYTEST = ["-p", "no:cacheprovider", "--timeout=30", "--hypothesis-profile=mutate"]
 CAUGHT = ("killed", "timeout", "segfault")
 CORE = "tests/qmgrd/core"
 
 
 class Module(NamedTuple):
-    """A source file, and the tests that answer for it."""
+    """A source file, and the tests that cover it."""
 
     path: str
     tests: tuple[str, ...]
 
     @property
     def package_path(self) -> str:
-        """Where it lies among the packages side by side."""
+        """The path in the folder with all packages."""
         return self.path.split("/", 1)[1]
 
 
@@ -60,7 +60,7 @@ MODULES = {
 
 
 def configuration(module: Module) -> str:
-    """Return the pyproject.toml for a run on *module*: ours, and what mutmut is to do."""
+    """Returns the pyproject.toml for a run on *module*: ours, with settings for mutmut."""
     ours = (REPO / "pyproject.toml").read_text()
     return f"""{ours}
 [tool.mutmut]
@@ -75,7 +75,7 @@ use_git_change_detection = false
 
 
 def lay_out(folder: Path, module: Module) -> None:
-    """Make *folder* anew: the packages side by side, the tests, the configuration."""
+    """Creates *folder* again: the packages next to each other, the tests, the configuration."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for path in (*PACKAGES, "tests"):
@@ -84,10 +84,10 @@ def lay_out(folder: Path, module: Module) -> None:
 
 
 def mutmut(folder: Path, *arguments: str) -> str:
-    """Run mutmut in *folder*; return what it wrote.
+    """Runs mutmut in *folder*; returns its output.
 
     Raises:
-        SystemExit: it failed; with what it wrote.
+        SystemExit: it failed; with its output.
     """
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     environment["PYTHONHASHSEED"] = "0"
@@ -106,7 +106,7 @@ def mutmut(folder: Path, *arguments: str) -> str:
 
 
 def verdicts(results: str) -> Iterator[tuple[str, str]]:
-    """The name of each mutant and what became of it, as `mutmut results` lists them."""
+    """Returns the name and the result of each mutant, from `mutmut results`."""
     for line in results.splitlines():
         name, colon, verdict = line.strip().rpartition(": ")
         if colon:
@@ -114,7 +114,7 @@ def verdicts(results: str) -> Iterator[tuple[str, str]]:
 
 
 def judge(name: str) -> bool:
-    """Run the mutants of one module, say how it went, and leave the survivors in build/mutate."""
+    """Runs the mutants of a module, prints the result, and leaves the survivors in build/mutate."""
     folder = BUILD / name
     lay_out(folder, MODULES[name])
     mutmut(folder, "run", "--max-children", "1")
@@ -133,7 +133,7 @@ def judge(name: str) -> bool:
 
 
 def main() -> int:
-    """Return 0 if each module keeps SHARE_MIN."""
+    """Runs all modules; returns 0 if each kills a share of at least SHARE_MIN."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutate", description=__doc__)
     parser.add_argument("modules", nargs="*", choices=[*MODULES, []], help="all, if none is named")
     names = parser.parse_args().modules or list(MODULES)

@@ -1,7 +1,7 @@
-"""Replays every conversation. After an intended change: pytest --rewrite, then read the diff.
+"""Replays all conversations. After an intended change: pytest --rewrite, then read the diff.
 
-A conversation is a text of blocks. Each says something, below comments if it likes, and under a
-line of dashes stands what is answered. The folder names who answers.
+A conversation is a text of blocks. A block has optional comments, then input lines, then a line of
+dashes and the answers. The name of the folder selects the player that answers.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,11 +18,11 @@ from tests.qmgrd.core.harness import Delivery, Manager, items, record
 from tests.topic_player import TopicPlayer
 
 HERE = Path(__file__).parent / "conversations"
-Player = Callable[[str], str]  # takes a line, returns the answer to it
+Player = Callable[[str], str]  # from an input line to its answer
 
 
 class WindowPlayer:
-    """Both ends of a stream, and what each has stored."""
+    """Both ends of a stream, and their stores."""
 
     def __init__(self) -> None:
         self.outbox = Outbox(window=4)
@@ -58,7 +58,7 @@ class WindowPlayer:
         return f"new {_ids(new)}"
 
     def _batch(self, first_id: int, count: int) -> str:
-        """A frame: checked as a whole before any of it is stored."""
+        """Receives a frame: it is checked completely before any of it is stored."""
         missing = self.inbox.missing(first_id, count)
         self.inbox.check(first_id + count - 1)
         if missing:
@@ -69,11 +69,11 @@ class WindowPlayer:
         return f"deletes {_ids(self.outbox.commit(commit_id))}"
 
     def _hello(self) -> str:
-        """A new connection: the receiver's commit id says where to go on."""
+        """Opens a new connection, which resumes at the receiver's commit id."""
         return f"deletes {_ids(self.outbox.resume(self.inbox.commit_id))}"
 
     def _restart(self) -> str:
-        """Both ends come up with what they had stored."""
+        """Restarts both ends from their stores."""
         sender, receiver = self.outbox, self.inbox
         self.outbox = Outbox(sender.window, sender.commit_id, sender.next_id)
         self.inbox = Inbox(receiver.window, receiver.commit_id, set(receiver.ahead))
@@ -91,7 +91,7 @@ class WindowPlayer:
 class QueuePlayer:
     """A queue manager with the queue Q, its operator, and an application that puts and gets.
 
-    An answer ends with what came to the application beside it.
+    An answer ends with the other messages that the application received.
     """
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class QueuePlayer:
         return " ".join(bodies) or "nothing"
 
     def _alter(self, *words: str) -> str:
-        """As attribute=value; nothing behind the sign is the default."""
+        """Alters attributes given as name=value; an empty value is the default."""
         pairs = (word.split("=") for word in words)
         values = {"true": True, "false": False, "": None}
         changes = {key: values[x] if x in values else int(x) for key, x in pairs}
@@ -178,7 +178,7 @@ PLAYERS: dict[str, Callable[[], Player]] = {
 
 
 def replay(text: str, player: Player) -> str:
-    """Return *text* with the answers that *player* gives."""
+    """Returns *text* with the answers of *player*."""
     blocks = []
     for block in text.strip().split("\n\n"):
         said = block.split("\n----")[0]
@@ -197,6 +197,6 @@ def test_conversation(path: Path, request: pytest.FixtureRequest) -> None:
     assert path.read_text() == text
 
 
-def test_conversation_that_goes_another_way_is_noticed() -> None:
+def test_conversation_with_another_answer_is_noticed() -> None:
     text = "put 1\n----\nfirst id 2\n"
     assert replay(text, WindowPlayer()) != text

@@ -1,4 +1,4 @@
-"""The Dockerfile and what it packs, as far as that can be told without a container engine."""
+"""Checks of the Dockerfile and its contents that need no container engine."""
 
 import fnmatch
 import json
@@ -21,14 +21,14 @@ ROOTS = ("qmgrd", "protocol", "config", "tools", "spark")
 
 
 def instructions() -> list[tuple[str, str]]:
-    """Each instruction with its arguments on one line."""
+    """Returns each instruction with its arguments on one line."""
     text = re.sub(r"(?m)^#.*\n", "", (REPO / "Dockerfile").read_text()).replace("\\\n", " ")
     lines = [line.split(maxsplit=1) for line in text.splitlines() if line.strip()]
     return [(name, " ".join(rest.split())) for name, rest in lines]
 
 
 def stages() -> list[list[tuple[str, str]]]:
-    """The instructions of each stage, FROM first."""
+    """Returns the instructions of each stage, FROM first."""
     found: list[list[tuple[str, str]]] = []
     for name, rest in instructions():
         if name == "FROM":
@@ -39,13 +39,13 @@ def stages() -> list[list[tuple[str, str]]]:
 
 
 def only(name: str) -> str:
-    """The arguments of the one such instruction of the last stage."""
+    """Returns the arguments of the only such instruction in the last stage."""
     (found,) = [rest for other, rest in stages()[-1] if other == name]
     return found
 
 
 def is_ignored(path: str) -> bool:
-    """Whether .dockerignore keeps a path of the context out: the last line that matches decides."""
+    """Returns whether .dockerignore excludes a path; the last matching line decides."""
     ignored = False
     for line in (REPO / ".dockerignore").read_text().splitlines():
         if not line or line.startswith("#"):
@@ -63,7 +63,7 @@ def _matches(path: str, pattern: str) -> bool:
     return path.count("/") == pattern.count("/") and fnmatch.fnmatch(path, pattern)
 
 
-def test_last_stage_has_what_the_first_built_at_the_same_path() -> None:
+def test_last_stage_copies_the_build_to_the_same_path() -> None:
     build, last = stages()
     assert build[0][1].endswith(" AS build")
     assert ("RUN", "python -m venv /opt/qmgrd") in build
@@ -71,7 +71,7 @@ def test_last_stage_has_what_the_first_built_at_the_same_path() -> None:
     assert not [rest for name, rest in last if name == "RUN" and "pip" in rest]
 
 
-def test_everything_that_is_copied_is_there_and_not_ignored() -> None:
+def test_all_copied_files_exist_and_are_not_ignored() -> None:
     copied = [
         source
         for name, rest in instructions()
@@ -84,15 +84,15 @@ def test_everything_that_is_copied_is_there_and_not_ignored() -> None:
         assert source == "." or not is_ignored(source)
 
 
-def test_context_is_what_the_package_is_made_of() -> None:
+def test_context_contains_only_the_sources_of_the_package() -> None:
     needed = ["pyproject.toml", "README.md", "LICENSE", "config/qmgrd.toml", "qmgrd/qmgrd/main.py"]
     assert [path for path in needed if is_ignored(path)] == []
     others = [".git", ".venv", "tests", "docs", "build", "qmgrd/qmgrd/__pycache__", "Dockerfile"]
     assert [path for path in others if not is_ignored(path)] == []
 
 
-def test_it_is_nobody_in_particular_who_runs_it() -> None:
-    """A number, for Kubernetes' runAsNonRoot; the directory of the volume belongs to it."""
+def test_image_runs_as_an_unprivileged_numeric_user() -> None:
+    """Kubernetes' runAsNonRoot requires a number. The user owns the directory of the volume."""
     user = only("USER")
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", user)
     made = only("RUN")
@@ -104,7 +104,7 @@ def test_it_is_nobody_in_particular_who_runs_it() -> None:
 
 def test_signals_reach_the_daemon() -> None:
     assert only("STOPSIGNAL") == "SIGTERM"
-    program, *arguments = json.loads(only("ENTRYPOINT"))  # No shell stands in between.
+    program, *arguments = json.loads(only("ENTRYPOINT"))  # There is no shell in between.
     assert program == "qmgrd"
     copied = only_copy_to(arguments[-1])
     config = load(REPO / copied)
@@ -121,7 +121,7 @@ def only_copy_to(target: str) -> str:
     return source
 
 
-def test_labels_are_those_of_the_package() -> None:
+def test_labels_match_the_package() -> None:
     labels = dict(
         part.split("=", 1) for part in shlex.split(only("LABEL")) if part.startswith("org.")
     )
@@ -131,7 +131,7 @@ def test_labels_are_those_of_the_package() -> None:
 
 
 @pytest.mark.process
-def test_health_check_finds_a_daemon_with_that_configuration(
+def test_health_check_finds_a_daemon_with_the_shipped_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program, *arguments = json.loads(only("HEALTHCHECK").partition("CMD ")[2])
@@ -151,7 +151,7 @@ def test_health_check_finds_a_daemon_with_that_configuration(
 
 
 def test_package_has_every_source_and_no_test(tmp_path: Path) -> None:
-    """What `pip install .` installs, which is not editable."""
+    """The package is built as for `pip install .`, not as an editable one."""
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path],
         cwd=REPO,

@@ -1,4 +1,4 @@
-"""The store in memory behaves as the one on disk, and its faults strike where they are told."""
+"""The store in memory behaves like the one on disk, and its faults occur where requested."""
 
 import tempfile
 from pathlib import Path
@@ -14,7 +14,7 @@ from qmgrd.store.lmdb_store import LmdbStore
 from tests.memory_store import MemoryStore
 
 ALL = (b"", b"\xff" * 600)
-# Few keys, so that they meet; some that start with others, and the longest there may be.
+# Few keys, so that they collide; some are prefixes of others, and one has the maximum length.
 KEYS = st.one_of(
     st.binary(min_size=1, max_size=2),
     st.sampled_from([b"\x10", b"\x10\x00", b"\x10\xff", b"\xff", b"k" * 511]),
@@ -23,7 +23,7 @@ VALUES = st.one_of(st.binary(max_size=5), st.sampled_from([b"v" * 2000, b"w" * 4
 
 
 class BothStores(RuleBasedStateMachine):
-    """Does the same to both stores and compares whatever can be seen."""
+    """Performs the same operations on both stores, and compares all visible results."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class BothStores(RuleBasedStateMachine):
     @precondition(lambda self: self.open)
     @rule(start=KEYS | st.just(b""), stop=KEYS | st.just(ALL[1]), count=st.integers(1, 9))
     def scan(self, start: bytes, stop: bytes, count: int) -> None:
-        """Also one that is not read to its end, and writes that follow it."""
+        """Scans, perhaps only in part, and perhaps with later writes during the scan."""
         in_memory, on_disk = (tx.scan(start, stop) for tx in self.open)
         for _ in range(count):
             assert next(in_memory, None) == next(on_disk, None)
@@ -115,7 +115,7 @@ def rows(store: MemoryStore) -> dict[bytes, bytes]:
     return dict(store.rows)
 
 
-def test_flushes_count_the_commits_that_had_something_to_write(store: MemoryStore) -> None:
+def test_flushes_count_the_commits_that_wrote_something(store: MemoryStore) -> None:
     assert store.flushes == 1
     store.begin().get(b"a")
     store.commit()
@@ -128,23 +128,23 @@ def test_flushes_count_the_commits_that_had_something_to_write(store: MemoryStor
 
 
 class PowerCut(Exception):
-    """A fault on request."""
+    """A fault on demand."""
 
 
 def strike() -> Any:
     raise PowerCut
 
 
-def test_fault_before_a_commit_leaves_what_was(store: MemoryStore) -> None:
+def test_fault_before_a_commit_leaves_the_store_unchanged(store: MemoryStore) -> None:
     store.before_commit = strike
     store.begin().put(b"a", b"2")
     with pytest.raises(PowerCut):
         store.commit()
-    store.abort()  # What a restart does first.
+    store.abort()  # A restart does this first.
     assert rows(store) == {b"a": b"1"}
 
 
-def test_fault_after_a_commit_leaves_what_was_written(store: MemoryStore) -> None:
+def test_fault_after_a_commit_leaves_the_changes(store: MemoryStore) -> None:
     store.after_commit = strike
     store.begin().put(b"a", b"2")
     with pytest.raises(PowerCut):
@@ -154,12 +154,12 @@ def test_fault_after_a_commit_leaves_what_was_written(store: MemoryStore) -> Non
 
 
 @pytest.mark.parametrize("key", [b"", b"k" * 512])
-def test_key_that_lmdb_would_not_take_is_a_bug(store: MemoryStore, key: bytes) -> None:
+def test_key_that_lmdb_would_refuse_is_a_bug(store: MemoryStore, key: bytes) -> None:
     with pytest.raises(AssertionError, match="key of"):
         store.begin().put(key, b"")
 
 
-def test_space_is_what_a_test_sets(store: MemoryStore) -> None:
+def test_space_is_set_by_a_test(store: MemoryStore) -> None:
     store.map_bytes, store.disk_free_bytes = 1000, 77
     store.held_bytes, store.file_free_bytes = 500, 3
     assert store.space() == Space(501, 1000, 77, held_bytes=500, file_free_bytes=3)

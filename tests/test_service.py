@@ -1,4 +1,4 @@
-"""config/qmgrd.service: that systemd takes it, and that it lets the daemon do its work."""
+"""config/qmgrd.service: systemd accepts it, and it permits all that the daemon needs."""
 
 import shutil
 import subprocess
@@ -16,7 +16,7 @@ UNIT = Path(__file__).parent.parent / "config" / "qmgrd.service"
 
 
 def settings() -> dict[str, list[str]]:
-    """Each key of the unit with its values; no section of it has a key of another."""
+    """Returns each key of the unit with its values; the keys of all sections are distinct."""
     found: dict[str, list[str]] = {}
     for line in UNIT.read_text().splitlines():
         key, equals, value = line.partition("=")
@@ -26,7 +26,7 @@ def settings() -> dict[str, list[str]]:
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")
-def test_systemd_takes_it(tmp_path: Path) -> None:
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     unit = tmp_path / UNIT.name
     unit.write_text(UNIT.read_text().replace("/opt/qmgrd/bin/qmgrd", sys.executable))
     found = subprocess.run(
@@ -36,8 +36,8 @@ def test_systemd_takes_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")
-def test_systemd_finds_little_exposed() -> None:
-    """2.0 of 10 is its limit of "OK"; most of the rest is that the daemon has sockets."""
+def test_systemd_rates_the_unit_as_little_exposed() -> None:
+    """Its limit for "OK" is 2.0 of 10. Most of the rest is because the daemon uses sockets."""
     subprocess.run(
         ["systemd-analyze", "security", "--offline=true", "--threshold=20", "--no-pager", UNIT],
         check=True,
@@ -53,10 +53,10 @@ def test_service_manager_waits_for_the_daemon_and_watches_it() -> None:
     environ = {"NOTIFY_SOCKET": "/none", "WATCHDOG_USEC": f"{watchdog_s}000000"}
     with closing(Notifier(environ)) as notifier:
         notifier.ready("", Config().limits.liveness_ms)
-    assert notifier.watchdog_ms == watchdog_s * 1000  # Long enough for the defaults as it is.
+    assert notifier.watchdog_ms == watchdog_s * 1000  # Long enough for the defaults.
 
 
-def test_directories_are_those_of_the_configuration() -> None:
+def test_directories_match_the_configuration() -> None:
     unit = settings()
     assert Path("/var/lib", *unit["StateDirectory"]) == Config().queue_manager.data_dir
     assert unit["RuntimeDirectory"] == ["qmgrd"]
@@ -64,7 +64,7 @@ def test_directories_are_those_of_the_configuration() -> None:
 
 
 def test_snapshot_may_lower_its_priority() -> None:
-    """os.nice fails without it, and each snapshot with it. The last line about a call counts."""
+    """Without it os.nice fails, and each snapshot with it. The last line about a call counts."""
     filters = settings()["SystemCallFilter"]
     assert filters.index("setpriority") > filters.index("~@privileged @resources")
 
@@ -74,5 +74,5 @@ def test_snapshot_may_lower_its_priority() -> None:
     sorted(x for x in UNIT.parent.glob("**/*.toml") if x.stem != "definitions"),
     ids=lambda path: path.name,
 )
-def test_configuration_that_is_shipped_is_sound(file: Path) -> None:
+def test_shipped_configuration_is_valid(file: Path) -> None:
     load(file)

@@ -1,4 +1,4 @@
-"""The house rules that a machine can hold us to. docs/STYLE.md gives the reasons."""
+"""The house rules that a machine can check. docs/STYLE.md gives the reasons."""
 
 import ast
 import re
@@ -12,9 +12,8 @@ REPO = Path(__file__).parent.parent
 ROOTS = ("qmgrd", "protocol", "config", "tools", "spark")
 SOURCES = sorted(path for root in ROOTS for path in (REPO / root).glob("*/**/*.py"))
 FUNCTION_STATEMENTS_MAX = 45  # without the docstring
-MODULE_LINES_MAX = (
-    450  # A longer one may have two senses; nobody splits a module only to stay below.
-)
+# A longer module may have two purposes. Do not split one only to stay below the limit.
+MODULE_LINES_MAX = 450
 TABLES = {"protocol/qmgr_protocol/messages.py"}  # one entry after the other, read one at a time
 PURE = ("qmgrd/qmgrd/core/", "protocol/qmgr_protocol/")
 BANNED_IN_PURE = {"asyncio", "lmdb", "os", "random", "socket", "threading", "time", "uvloop"}
@@ -37,7 +36,7 @@ def name_of(path: Path) -> str:
 
 
 def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """The line and the top-level package of each import, wherever in the module it stands."""
+    """Yields the line and the top-level package of each import, anywhere in the module."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name.partition(".")[0]) for alias in node.names)
@@ -79,7 +78,7 @@ def reach(imported: Mapping[str, Collection[str]], start: str) -> set[str]:
 
 
 def statements(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """The statements in a function, however the formatter breaks its lines."""
+    """Returns the number of statements in a function, however the formatter breaks its lines."""
     count = sum(isinstance(node, ast.stmt) for node in ast.walk(function)) - 1
     return count - (ast.get_docstring(function, clean=False) is not None)
 
@@ -127,7 +126,7 @@ def complaints(name: str, text: str) -> Iterator[str]:
     if name.startswith(PURE):
         for line, imported in imports(tree):
             if imported in BANNED_IN_PURE:
-                yield f"{name}:{line}: imports {imported}, and is to do no I/O and ask no clock"
+                yield f"{name}:{line}: imports {imported}, but must do no I/O and read no clock"
 
 
 def module_of(path: Path) -> str:
@@ -137,7 +136,7 @@ def module_of(path: Path) -> str:
 
 
 def own_test_of(path: Path) -> Path:
-    """tests/<package>/test_<name>.py: the source root is left out."""
+    """Returns tests/<package>/test_<name>.py, without the source root."""
     _, *packages, name = path.relative_to(REPO).parts
     return REPO.joinpath("tests", *packages, f"test_{name}")
 
@@ -158,7 +157,7 @@ def test_source_has_its_test_file(path: Path) -> None:
 
 @pytest.mark.parametrize("root", ROOTS)
 def test_source_root_holds_packages_only(root: str) -> None:
-    """A module there would be importable under its bare name, everywhere."""
+    """Such a module would be importable under its bare name everywhere."""
     assert [name_of(path) for path in (REPO / root).glob("*.py")] == []
 
 
@@ -242,7 +241,7 @@ def test_each_message_is_in_the_protocol() -> None:
         ),
     ],
 )
-def test_rule_is_broken(name: str, text: str, complaint: str) -> None:
+def test_broken_rule_is_reported(name: str, text: str, complaint: str) -> None:
     assert [line for line in complaints(name, text) if line.startswith(name + complaint)]
 
 

@@ -1,4 +1,4 @@
-"""The three wheels: each, in a fresh environment with what it requires, does what it is for."""
+"""The three wheels: each works in a fresh environment that has only its requirements."""
 
 import json
 import subprocess
@@ -63,7 +63,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def required(names: list[str], seen: set[str]) -> set[str]:
-    """Returns the distributions that *names* need, and those that these need, but for ours."""
+    """Returns the distributions that *names* need, directly or indirectly, without ours."""
     for text in names:
         requirement = Requirement(text)
         name = requirement.name.lower()
@@ -77,7 +77,7 @@ def required(names: list[str], seen: set[str]) -> set[str]:
 
 
 class Environment:
-    """A fresh virtual environment with some of our wheels and what they require."""
+    """A fresh virtual environment with some of our wheels and their requirements."""
 
     def __init__(self, folder: Path, wheels: list[Path]) -> None:
         venv.create(folder, with_pip=False)
@@ -106,14 +106,14 @@ class Environment:
         return [text for one in found for text in one.requires or ()]
 
     def _link(self, found: metadata.Distribution) -> None:
-        """Links what is installed here, as there may be no index to install it from."""
+        """Links an installed distribution, because there may be no index to install it from."""
         for top in {Path(str(file)).parts[0] for file in found.files or ()} - {"..", "__pycache__"}:
             link = self.site / top
             if not link.exists():
                 link.symlink_to(Path(str(found.locate_file(top))))
 
     def run(self, *arguments: str | Path) -> str:
-        """Runs a program of this environment; returns what it prints."""
+        """Runs a program of this environment; returns its output."""
         done = subprocess.run(
             arguments, capture_output=True, text=True, timeout=60, cwd=self.bin, env={"HOME": "/"}
         )

@@ -1,8 +1,8 @@
-"""Says what publishers, subscribers and operators say of topics, and shows what they are answered.
+"""Plays the lines of publishers, subscribers and operators, and shows the queue manager's answers.
 
-A word in front of a line, as in ``A: get``, is a subscriber, whose durable subscription to t/# has
-its name; ``~A: get`` is one whose subscription ends with its connection. Without one an operator
-or a publisher speaks.
+A name before a line, as in ``A: get``, is that of a subscriber, whose durable subscription to t/#
+has the same name. ``~A: get`` is a subscriber whose subscription ends with its connection. A line
+without a name is from an operator or a publisher.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ class TopicPlayer:
         self.operator = self.manager.connect("operator")
         self._apps: dict[str, Client] = {}
         self._names: dict[str, str] = {}  # of subscriptions, by subscriber
-        self._given: set[str] = set()  # names of those that were not durable
+        self._given: set[str] = set()  # names of non-durable subscriptions
         self._held: dict[tuple[str, str], Delivery] = {}
 
     def __call__(self, line: str) -> str:
@@ -71,7 +71,7 @@ class TopicPlayer:
         return f"the subscription ends, with {count} messages"
 
     def _publish(self, topic: str, *bodies: str) -> str:
-        """Words as key=value are given to the record."""
+        """Publishes. Words of the form key=value are options of the record."""
         given = dict(word.split("=") for word in bodies if "=" in word)
         fields: dict[str, Any] = {key: int(value) for key, value in given.items()}
         batch = [record(x.encode(), **fields) for x in bodies if "=" not in x]
@@ -99,7 +99,7 @@ class TopicPlayer:
         return "its connection is lost"
 
     def _parked(self) -> str:
-        """Return the republish queue: each publication, with its list."""
+        """Returns the republish queue: each publication, with its list."""
         lists: dict[str, list[str]] = {}
         for row in self.operator.ask(m.RepublishList)["parked"]:
             back = ", awaits return" if row["awaits_return"] else ""

@@ -1,18 +1,18 @@
-"""The examples of a page, as one shell session.
+"""Runs the examples of a page as one shell session, and compares what they print.
 
-A fenced block says what it is:
+The kind of a fenced block defines its role:
 
-    console   `$ command` lines, each with what it prints; nothing behind it: that is not shown
-    python    a program; what it prints stands in an `output` block behind it
+    console   `$ command` lines, each with its output; without output it is not compared
+    python    a program; an `output` block behind it has its output
     toml      a configuration
-    text      a drawing, a format: no example
+    text      a drawing or a format, not an example
 
 A block after `<!-- not run: why -->` is not run. All other blocks of a page run in their order, in
-one shell with a directory of its own for /tmp and free ports for 7470 and up. A line `...` stands
-for any lines; what differs from run to run (times, ids, sizes) is compared by its form.
+one shell, with a temporary directory for /tmp and free ports for 7470 and up. A line `...` stands
+for any lines. Values that differ between runs (times, ids, sizes) are compared by their form.
 
-Steps follow one another without a pause, as where a page is pasted: a command right behind the
-start of a daemon waits for it by itself, here for longer than 3 s: the machine may be busy.
+Steps follow each other without a pause, as when a page is pasted: a command right after the start
+of a daemon waits for the daemon. Here it waits longer than 3 s, because the machine may be busy.
 
 qmctl connects to 7470 by QMCTL_CONNECT, until the page has a context of its own.
 """
@@ -39,7 +39,7 @@ KINDS = ("console", "python", "output", "toml", "text")
 PORT = re.compile(r"(?<=127\.0\.0\.1:)74\d\d\b")
 WAITING = re.compile(r"^waiting up to \d+ s: .*\n", re.MULTILINE)  # on a busy machine
 MARK = "\x1e"
-TIMEOUT_S = 280  # A deadline, never a measure: Spark on a busy machine takes a minute.
+TIMEOUT_S = 280  # A deadline, not a measurement: Spark on a busy machine takes a minute.
 VOLATILE = [
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?"), "WHEN"),
     (re.compile(r"\b[0-9a-f]{8,}(-\d+)*\b"), "ID"),
@@ -52,12 +52,12 @@ VOLATILE = [
 
 
 class BadPage(AssertionError):
-    """A page that does not keep to the convention, or an example that does not do what it says."""
+    """The page breaks the convention, or an example does not do what the page shows."""
 
 
 @dataclass
 class Block:
-    """A fenced block and where it begins."""
+    """A fenced block, and the line where it begins."""
 
     kind: str
     text: str
@@ -67,7 +67,7 @@ class Block:
 
 @dataclass
 class Step:
-    """One command of the session, and what the page says that it prints (None: not shown)."""
+    """A command of the session, and its output on the page (None: not shown)."""
 
     line: int
     command: str
@@ -75,10 +75,10 @@ class Step:
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """Yield the blocks of a page.
+    """Yields the blocks of a page.
 
     Raises:
-        BadPage: one does not say what it is.
+        BadPage: a block has no kind.
     """
     comment = ""
     for token in MarkdownIt().enable("table").parse(text):
@@ -99,7 +99,7 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def steps(text: str, directory: Path) -> list[Step]:
-    """Return the session of a page; its programs are written to *directory*."""
+    """Returns the session of a page; writes its programs to *directory*."""
     found: list[Step] = []
     for block in blocks(text):
         if not block.is_run or block.kind == "text":
@@ -119,7 +119,7 @@ def steps(text: str, directory: Path) -> list[Step]:
 
 
 def console(block: Block) -> Iterator[Step]:
-    """Yield the commands of a console block."""
+    """Yields the commands of a console block."""
     step: Step | None = None
     for number, line in enumerate(block.text.splitlines(), block.line + 1):
         if line.startswith("$ "):
@@ -137,7 +137,7 @@ def console(block: Block) -> Iterator[Step]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listened on just now."""
+    """Returns ports that are currently free."""
     found: set[int] = set()
     while len(found) < count:
         found.add(free_port())
@@ -145,12 +145,12 @@ def free_ports(count: int) -> list[int]:
 
 
 def run(text: str) -> list[str]:
-    """Run the examples of a page; return what does not do as the page says."""
+    """Runs the examples of a page; returns the differences from the page."""
     return list(faults(*went(text)))
 
 
 def went(text: str) -> tuple[list[Step], list[str], list[int]]:
-    """Run the examples of a page; return its steps, what each printed, and its exit code."""
+    """Runs the examples of a page; returns its steps, the output of each, and the exit codes."""
     here = Path(tempfile.mkdtemp(prefix="qm"))
     try:
         session = steps(text, here)
@@ -164,7 +164,7 @@ def went(text: str) -> tuple[list[Step], list[str], list[int]]:
 
 
 def rewritten(text: str) -> str:
-    """Return the page with what its commands print now, where that differs."""
+    """Returns the page with the current output of its commands."""
     lines = text.splitlines(keepends=True)
     session, output, _ = went(text)
     for step, printed in reversed(list(zip(session, output, strict=True))):
@@ -177,7 +177,7 @@ def rewritten(text: str) -> str:
 
 
 def elided(printed: list[str], shown: list[str]) -> list[str]:
-    """Return what is printed with as much before and behind a `...` as the page showed."""
+    """Returns the output, shortened to the lines around each `...` that the page shows."""
     if "..." not in shown:
         return printed
     before, behind = shown.index("..."), shown[::-1].index("...")
@@ -191,13 +191,13 @@ def _offset(lines: list[str], number: int) -> int:
 
 
 def placed(text: str, here: Path, ports: dict[str, str]) -> str:
-    """Return *text* with this run's directory and ports in place of the page's."""
+    """Returns *text* with this run's directory and ports instead of the page's."""
     text = PORT.sub(lambda match: ports[match[0]], text)
     return re.sub(r"(?<![\w/])/tmp/(?!qm)", f"{here}/", text)
 
 
 def played(session: list[Step], here: Path, ports: dict[str, str]) -> tuple[list[str], list[int]]:
-    """Run the session on a terminal; return what each step printed, and its exit code."""
+    """Runs the session on a terminal; returns the output of each step, and the exit codes."""
     script = ["cd " + shlex.quote(str(here)), "trap 'kill $(jobs -p) 2> /dev/null; wait' EXIT"]
     for step in session:
         script.append(placed(step.command, here, ports))
@@ -226,7 +226,7 @@ def played(session: list[Step], here: Path, ports: dict[str, str]) -> tuple[list
 
 
 def on_terminal(command: list[str], environ: dict[str, str]) -> str:
-    """Run a command with a terminal for its output; return that."""
+    """Runs a command on a terminal; returns its output."""
     main, side = pty.openpty()
     with subprocess.Popen(
         ["timeout", str(TIMEOUT_S), *command],
@@ -237,7 +237,7 @@ def on_terminal(command: list[str], environ: dict[str, str]) -> str:
     ):
         os.close(side)
         printed = b""
-        with contextlib.suppress(OSError):  # EIO is the end of a terminal.
+        with contextlib.suppress(OSError):  # EIO marks the end of a terminal's output.
             while data := os.read(main, 1 << 16):
                 printed += data
     os.close(main)
@@ -245,7 +245,7 @@ def on_terminal(command: list[str], environ: dict[str, str]) -> str:
 
 
 def faults(session: list[Step], output: list[str], codes: list[int]) -> Iterator[str]:
-    """Yield where a step did not print or end as the page says."""
+    """Yields the steps whose output or exit code differs from the page."""
     for number, step in enumerate(session):
         if number >= len(output):
             yield f"line {step.line}: {step.command}: never ended"
@@ -258,7 +258,7 @@ def faults(session: list[Step], output: list[str], codes: list[int]) -> Iterator
 
 
 def matches(shown: str, printed: str) -> bool:
-    """Whether a text is what the page shows, but for what differs from run to run."""
+    """Returns whether an output matches the page, except for values that differ between runs."""
     printed = WAITING.sub("", printed)
     lines = [
         "(.*\n)?" if line.strip() == "..." else re.escape(formed(line)) + "\n"
@@ -269,7 +269,7 @@ def matches(shown: str, printed: str) -> bool:
 
 
 def formed(line: str) -> str:
-    """Return the form of a line."""
+    """Returns a line with placeholders for values that differ between runs."""
     for pattern, word in VOLATILE:
         line = pattern.sub(word, line)
     return line.strip()

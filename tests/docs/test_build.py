@@ -1,4 +1,4 @@
-"""The site: that its pages are all there, and that what is wrong with one is found."""
+"""The built site: all pages are present, and faults in a page are found."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import pytest
 from docs import build
 
 
-def test_link_leads_to_the_page_or_to_a_copy_of_the_file(tmp_path: Path) -> None:
+def test_link_points_to_the_page_or_to_a_copy_of_the_file(tmp_path: Path) -> None:
     text = "[a](../PROMISES.md#order) [b](../../config/qmgrd.toml) [c](../../tests) [d](no.md)"
     pages = {"docs/PROMISES.md": "PROMISES.md"}
     assert build.linked(text, "docs/adr/x.md", "adr/x.md", pages, tmp_path) == (
@@ -29,18 +29,18 @@ def test_link_leads_to_the_page_or_to_a_copy_of_the_file(tmp_path: Path) -> None
         ('<link href="//cdn.example/x.css">', "loads //cdn.example/x.css"),
     ],
 )
-def test_what_leads_nowhere_or_elsewhere_is_found(tmp_path: Path, body: str, fault: str) -> None:
+def test_broken_and_external_references_are_found(tmp_path: Path, body: str, fault: str) -> None:
     (tmp_path / "index.html").write_text(body)
     (tmp_path / "other.html").write_text('<p id="here">')
     assert list(build.faults(tmp_path)) == [f"index.html: {fault}"]
 
 
-def test_style_that_loads_from_elsewhere_is_found(tmp_path: Path) -> None:
+def test_style_that_loads_from_another_site_is_found(tmp_path: Path) -> None:
     (tmp_path / "a.css").write_text('@import url("https://fonts.example/a.css"); b { url(c.png) }')
     assert list(build.faults(tmp_path)) == ["a.css: loads https://fonts.example/a.css"]
 
 
-def test_what_is_right_is_no_fault(tmp_path: Path) -> None:
+def test_correct_page_has_no_faults(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text(
         '<a href="other.html#here"><a href="https://else.example/"><img src="data:image/png,x">'
     )
@@ -63,7 +63,7 @@ def test_each_page_of_the_contents_is_gathered(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.slow
 def test_site_is_built_without_a_fault(tmp_path: Path) -> None:
-    """Sphinx takes warnings for errors; a reference that leads nowhere is one."""
+    """Sphinx treats warnings as errors; a broken reference is a warning."""
     found = subprocess.run(
         [sys.executable, "-m", "docs.build", tmp_path],
         cwd=build.REPO,

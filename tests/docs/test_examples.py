@@ -1,4 +1,4 @@
-"""What the README and the pages show is what happens; and that a page could not go wrong unseen."""
+"""The README and the pages show real output, and a wrong page would be noticed."""
 
 from pathlib import Path
 
@@ -26,8 +26,8 @@ PAGES = sorted(
     ],
     ids=[page.relative_to(REPO).as_posix() for page in PAGES],
 )
-def test_page_shows_what_happens(page: Path, pytestconfig: pytest.Config) -> None:
-    """`--rewrite` has the page show what its commands print now."""
+def test_page_shows_real_output(page: Path, pytestconfig: pytest.Config) -> None:
+    """`--rewrite` updates the page to the current output of its commands."""
     if pytestconfig.getoption("rewrite"):
         page.write_text(rewritten(page.read_text()))
     faults = run(page.read_text())
@@ -35,7 +35,7 @@ def test_page_shows_what_happens(page: Path, pytestconfig: pytest.Config) -> Non
 
 
 @pytest.mark.parametrize("page", sorted(REPO.glob("docs/**/*.md")), ids=lambda path: path.name)
-def test_block_says_what_it_is(page: Path) -> None:
+def test_block_declares_its_kind(page: Path) -> None:
     list(blocks(page.read_text()))
 
 
@@ -69,7 +69,7 @@ def test_unmarked_block_is_refused(page: str) -> None:
         (fenced("console", "$ exit 0\n$ echo later"), "never ended"),
     ],
 )
-def test_example_that_does_otherwise_is_found(page: str, fault: str) -> None:
+def test_example_with_other_output_is_found(page: str, fault: str) -> None:
     assert fault in "\n".join(run(page))
 
 
@@ -79,18 +79,18 @@ def test_page_can_be_rewritten() -> None:
     assert rewritten(page) == right
 
 
-def test_what_a_page_leaves_out_stays_out_when_it_is_rewritten() -> None:
+def test_lines_omitted_from_a_page_stay_omitted_when_it_is_rewritten() -> None:
     page = fenced("console", "$ seq 7\n0\n...\n5\n6") + fenced("console", "$ seq 2\n0\n...\n9")
     right = fenced("console", "$ seq 7\n1\n...\n6\n7") + fenced("console", "$ seq 2\n1\n2")
     assert rewritten(page) == right
 
 
-def test_context_of_a_page_goes_over_the_environment() -> None:
+def test_context_of_a_page_overrides_the_environment() -> None:
     page = fenced("console", "$ qmctl context create here 127.0.0.1:7471 --use > /tmp/log")
     assert not run(page + fenced("console", "$ qmctl context show | grep -c 'context use'\n1"))
 
 
-def test_session_goes_on_from_block_to_block() -> None:
+def test_session_continues_from_block_to_block() -> None:
     page = (
         fenced("console", "$ export A=1; echo $A > /tmp/file")
         + fenced("python", "import os\nprint(os.environ['A'], open('/tmp/file').read())")
@@ -115,7 +115,7 @@ def test_session_goes_on_from_block_to_block() -> None:
         ("a.c", "abc", False),
     ],
 )
-def test_what_differs_from_run_to_run_is_compared_by_its_form(
+def test_values_that_differ_between_runs_are_compared_by_their_form(
     shown: str, printed: str, same: bool
 ) -> None:
     assert matches(shown, printed) is same

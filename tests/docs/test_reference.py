@@ -1,4 +1,4 @@
-"""The pages that are made from the code."""
+"""The pages that are generated from the code."""
 
 import typer
 
@@ -8,7 +8,7 @@ from qmgr_protocol.errors import ErrorCode
 from qmgr_tools.main import app
 
 
-def test_each_option_stands_with_its_default_and_bounds() -> None:
+def test_each_option_is_listed_once_with_its_default_and_bounds() -> None:
     page = reference.configuration()
     for section, field in Config.model_fields.items():
         part = page.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
@@ -19,7 +19,7 @@ def test_each_option_stands_with_its_default_and_bounds() -> None:
     assert '| `format` | `"auto"` | `"auto"`, `"console"`, `"json"` |' in page
 
 
-def test_each_command_stands_with_its_options() -> None:
+def test_each_command_is_listed_with_its_options() -> None:
     page = reference.commands()
     root = typer.main.get_command(app)
     assert isinstance(root, typer.core.TyperGroup)
@@ -28,10 +28,10 @@ def test_each_command_stands_with_its_options() -> None:
     part = page.partition("\n### qmctl queue create\n")[2].partition("\n### ")[0]
     assert "```text\nqmctl queue create [OPTIONS] {QUEUE}\n```" in part
     assert "| `--lease TIME` | How long a message may be held" in part
-    assert "--connect" not in part  # Said once, for all.
+    assert "--connect" not in part  # It is documented once, for all commands.
 
 
-def test_each_error_stands_once_with_what_to_do() -> None:
+def test_each_error_is_listed_once_with_its_remedy() -> None:
     page = reference.errors()
     for code in ErrorCode:
         assert page.count(f"| {code.value} `{code.name}` | {code.error_class.word} | ") == 1
@@ -40,7 +40,7 @@ def test_each_error_stands_once_with_what_to_do() -> None:
     assert " is too low. | 2053 |" in queues
 
 
-def test_public_names_stand_once_and_where_they_are_imported_from() -> None:
+def test_public_names_are_listed_once_under_the_module_that_exports_them() -> None:
     pages = reference.python_names()
     client = pages["api/client.md"]
     assert client.count(".. autofunction:: connect\n") == 2  # of aio, of blocking

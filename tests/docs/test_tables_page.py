@@ -1,4 +1,4 @@
-"""docs/tables.md says what the tables are."""
+"""docs/tables.md matches the code of the tables."""
 
 from pathlib import Path
 
@@ -12,29 +12,29 @@ from qmgr_tables.tables.registry import TABLES
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_page_is_what_the_tables_are(pytestconfig: pytest.Config) -> None:
-    """`--rewrite` writes it."""
+def test_page_matches_the_tables(pytestconfig: pytest.Config) -> None:
+    """`--rewrite` updates the page."""
     if pytestconfig.getoption("rewrite"):
         (DOCS / "tables.md").write_text(page())
     assert (DOCS / "tables.md").read_text() == page(), "pytest --rewrite tests/docs"
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_each_column_stands_once_in_its_section(name: str) -> None:
+def test_each_column_is_listed_once_in_its_section(name: str) -> None:
     section = page().partition(f"\n## {name}\n")[2].partition("\n## ")[0]
     for column in TABLES[name].columns:
         assert section.count(f"\n| `{column.name}` | ") == 1
 
 
-def test_what_it_takes_is_said() -> None:
+def test_options_of_a_table_are_listed() -> None:
     section = page().partition("\n## queues\n")[2].partition("\n## ")[0]
     assert "Supports the options `queues` and `queuesPattern`." in section
     assert "`since` and `until` apply to `at`." in page()
 
 
-def test_pages_have_each_option_once() -> None:
+def test_pages_list_each_option_once() -> None:
     text = (DOCS / "spark.md").read_text() + (DOCS / "history.md").read_text()
-    for name in {*NAMES, *ONLY} - {"paths"}:  # as which a list of paths comes
+    for name in {*NAMES, *ONLY} - {"paths"}:  # the form of a list of paths
         rows = [
             line
             for line in text.splitlines()
@@ -43,6 +43,6 @@ def test_pages_have_each_option_once() -> None:
         assert len(rows) == 1, name
 
 
-def test_page_of_spark_names_each_table() -> None:
+def test_spark_page_names_each_table() -> None:
     text = (DOCS / "spark.md").read_text()
     assert [name for name in TABLES if f"`{name}`" not in text] == []

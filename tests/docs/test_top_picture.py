@@ -1,4 +1,4 @@
-"""The picture of qmctl top shows words that it says."""
+"""The picture of qmctl top shows only words that qmctl top prints."""
 
 import html
 import re
@@ -9,11 +9,11 @@ from qmgr_tools.queue.state import BREAKER, OPEN
 
 PICTURE = Path(__file__).parents[2] / "docs" / "top.svg"
 CELLS = re.compile(r'<text [^>]*x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>')
-CHARACTER = 12.2  # how wide one is in the picture
+CHARACTER = 12.2  # the width of one in the picture
 
 
 def lines() -> list[str]:
-    """The text of the picture, as on a terminal."""
+    """Returns the text of the picture, as lines of a terminal."""
     rows: dict[float, str] = {}
     for x, y, text in CELLS.findall(PICTURE.read_text()):
         before = rows.get(float(y), "").ljust(round(float(x) / CHARACTER))
@@ -21,7 +21,7 @@ def lines() -> list[str]:
     return [rows[y] for y in sorted(rows)]
 
 
-def test_states_are_those_that_top_shows() -> None:
+def test_states_in_the_picture_exist() -> None:
     shown = lines()
     (head,) = [number for number, line in enumerate(shown) if " STATE " in line]
     place = shown[head].index("STATE")

@@ -1,1 +1,1 @@
-"""Damaged, hostile and random input, in process: `python -m tests.fuzz --count N [--seed S]`."""
+"""The fuzzer: damaged, hostile and random input, in process: `python -m tests.fuzz --count N`."""

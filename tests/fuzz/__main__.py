@@ -1,4 +1,6 @@
-"""`python -m tests.fuzz --count N [--seed S]`: N frames, in rounds of a seed each, from S on."""
+"""Fuzzes with N frames: `python -m tests.fuzz --count N [--seed S]`. Each round has a seed, from S
+on.
+"""
 
 import argparse
 import resource
@@ -14,7 +16,7 @@ MEMORY_GROWTH_MAX_KIB = 256 * 1024
 
 
 def main() -> int:
-    """Return 0 if nothing was found."""
+    """Runs the fuzzer; returns 0 if it found nothing."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--count", type=int, default=10_000, help="frames to send")
     parser.add_argument("--seed", type=int, default=0, help="of the first round")

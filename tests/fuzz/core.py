@@ -1,7 +1,7 @@
-"""Hostile peers against a whole queue manager, beside one that does its work.
+"""Hostile peers against a complete queue manager, next to one well-behaved worker.
 
-Neither may a turn fail, nor may what is stored and remembered come apart, nor may the one with the
-work notice anything: its messages arrive, each once, and its connection stays.
+No turn may fail. The stored state and the memory must stay consistent. The worker must not be
+affected: each of its messages arrives once, and its connection stays open.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from tests.qmgrd.core.machine.seat import Watched
 
 FRAMES_A_ROUND = 240
 HOSTILE_PEERS = 4
-QUIET_ID = 2_000_000_000  # of the queue that nobody else may guess
+QUIET_ID = 2_000_000_000  # of the queue that no attacker can guess
 TIMERS_MAX = 20_000
 CLIENTS = ("app", "app", "\U0001f4a5" * 200, "\x00\u202e\n" * 60, "")
 LIMITS = {
@@ -42,7 +42,7 @@ CONSUMERS_AND_GETS_MAX = LIMITS["consumers_per_connection_max"] + LIMITS["reques
 
 
 class Besieged(Watched):
-    """A manager of which every turn is looked at."""
+    """A queue manager whose every turn is checked."""
 
     look: Callable[[Outcome], None] = staticmethod(lambda outcome: None)
 
@@ -53,7 +53,7 @@ class Besieged(Watched):
 
 
 class Siege:
-    """A manager, those who attack it, and one who works."""
+    """A queue manager, its attackers, and one worker."""
 
     def __init__(self, seed: int) -> None:
         self.rng = Random(f"core {seed}")
@@ -77,22 +77,23 @@ class Siege:
         self.sent = 0
         self.done = 0
         self.manager.look = self._look
-        self.manager._connections = QUIET_ID  # Nor may anybody guess its connection, and close it.
+        # An attacker must not guess the worker's connection and close it.
+        self.manager._connections = QUIET_ID
         self.worker = self.manager.connect("worker")
         self._make_quiet_queue()
         self._define()
 
     def _make_quiet_queue(self) -> None:
-        """The queue of the worker, under an id that no forged handle hits."""
+        """Creates the queue of the worker, under an id that no forged handle hits."""
         for queue_id in (QUIET_ID, 1):
             rows.put(self.manager.store.begin(), keys.NEXT_QUEUE, queue_id.to_bytes(4, "big"))
             self.manager.store.commit()
             if queue_id == QUIET_ID:
-                # A template may not have it deleted.
+                # A template must not cause its deletion.
                 self.worker.ask(m.QueueCreate, "QUIET", {"unused_expiry_ms": 0})
 
     def _define(self) -> None:
-        """Make what an attacker deleted."""
+        """Creates what attackers may have deleted."""
         for kind, *fields in (
             (m.LinkCreate, "NYC", {"addresses": ["nyc:7470"]}),
             (m.LinkStart, "NYC"),
@@ -125,14 +126,14 @@ class Siege:
         self._verify()
 
     def _verify(self) -> None:
-        """Whoever reads the store at rest finds nothing wrong with it."""
+        """Verifies the store at rest."""
         found, store = Findings(), self.manager.store
         check_messages(found, store, check_definitions(found, store))
         faults = [one for one in found.kept if "QUIET has id" not in one.what]
         assert not faults, faults[:3]
 
     def _peer(self) -> Hostile:
-        """One of those who are connected, put last."""
+        """Returns a random connected attacker, which is then the last in ``peers``."""
         self.peers = [peer for peer in self.peers if peer.is_open]
         if len(self.peers) < HOSTILE_PEERS:
             self._connect()
@@ -145,7 +146,7 @@ class Siege:
         return self.last_number
 
     def _connect(self) -> None:
-        """Have a client attack, which has a stream to put over: else all would be refusals."""
+        """Connects an attacker that has an open stream; otherwise all its puts would be refused."""
         rng, number = self.rng, self._number()
         peer = Hostile(self.manager, number, self.maker)
         self.peers.append(peer)
@@ -166,7 +167,7 @@ class Siege:
             self._connect()
 
     def _look(self, outcome: Outcome) -> None:
-        """Hand out what a turn sends, do what it wants done, and look at what is left."""
+        """Delivers the output of a turn, runs its effects, and checks the result."""
         peers = {peer.peer.number: peer for peer in self.peers}
         for number, message in outcome.sends:
             if number in peers and peers[number].is_open:
@@ -201,7 +202,9 @@ class Siege:
             assert waiting <= CONSUMERS_AND_GETS_MAX, f"{waiting} consumers and gets at a time"
 
     def _check_links(self) -> None:
-        """What waits on a link are ids behind its commit id; those that expired leave holes."""
+        """Checks that links hold only ids behind their commit id, with holes only for expired
+        messages.
+        """
         for link in self.manager.turns.broker.catalogue.links.values():
             lane = keys.lane(link.queue.id, keys.LANE_READY)
             ids = [keys.place(key)[1] for key, _ in self.manager.scan(lane)]
@@ -212,7 +215,7 @@ class Siege:
             assert holes <= gone, f"link {link.name} lacks {holes}, {gone} expired or were lost"
 
     def _work(self) -> None:
-        """Put, get and acknowledge, as on any other day."""
+        """Puts, gets and acknowledges, as in normal operation."""
         self.done += 1
         body = str(self.done).encode()
         self._define()
@@ -223,10 +226,10 @@ class Siege:
 
 
 def fuzz_core(seed: int) -> int:
-    """Return how many frames were sent in the round of *seed*.
+    """Runs the round of *seed*; returns how many frames it sent.
 
     Raises:
-        AssertionError: something came apart.
+        AssertionError: the state is inconsistent.
         TurnFailed: a turn met a bug.
     """
     siege = Siege(seed)

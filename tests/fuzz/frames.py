@@ -1,4 +1,4 @@
-"""Input from one seed: messages as a careless or hostile peer makes them, and bytes damaged."""
+"""Input from one seed: messages of a careless or hostile peer, and damaged bytes."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -45,7 +45,7 @@ SUBSCRIPTIONS = ("", "C:s1", "C:s2", ":p@NYC", "~1-0.1", "C:", "Q1")
 EDGES = (0, 1, 2, 9, 255, 2**16, 2**31, 2**32 - 1, 2**32, 2**62, 2**63 - 1, 2**63, 2**64 - 1, -1)
 ODD_MAX_BYTES = 300_000
 _USUAL: dict[str, tuple[Any, ...]] = {
-    "connection": tuple(range(1_000_001, 1_000_030)),  # of those who attack, and of links
+    "connection": tuple(range(1_000_001, 1_000_030)),  # of attackers, and of links
     "producer_id": PRODUCERS,
     "directory": ("/tmp/never", "relative", ""),
     "resume": (False, False, True),
@@ -95,12 +95,12 @@ _REQUESTS = sorted(FROM_DIALLER - {m.LinkOpen}, key=lambda kind: layout.NUMBERS[
 
 
 class Maker:
-    """Makes input. It remembers what it was told, so that it can say it again at the wrong time."""
+    """Makes input. It remembers replies, so that it can repeat them at the wrong time."""
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng
         self.handles: list[tuple[int, bytes]] = [(1, m.HANDLE.pack(4, 1, 1))]
-        self.streams: dict[int, int] = {}  # open on the connection at hand, with the next id
+        self.streams: dict[int, int] = {}  # open on the current connection, with the next id
         self._makers: dict[type[Any], Callable[[], m.Message]] = {
             m.Hello: self._hello,
             m.Put: self._put,
@@ -119,7 +119,7 @@ class Maker:
         }
 
     def frame(self) -> bytes:
-        """A frame, more or less: sound, bent, damaged, or made to hurt."""
+        """Returns a frame that is sound, altered, damaged, or made to be expensive."""
         array = layout.to_array(self.message(self.kind()))
         pick = self.rng.random()
         if pick < 0.4:
@@ -131,16 +131,16 @@ class Maker:
         return self.rng.choice((self._garbage, self._odd))()
 
     def request(self) -> bytes:
-        """A frame that a client may send, though rarely at the right time."""
+        """Returns a frame that a client may send, though rarely at the right time."""
         kind = self.rng.choice(_LIKELY if self.rng.random() < 0.75 else _REQUESTS)
         return encode(layout.to_array(self.message(kind)))
 
     def kind(self) -> type[Any]:
-        """Any message at all."""
+        """Returns any message."""
         return self.rng.choice(list(layout.NUMBERS))
 
     def message(self, kind: type[Any]) -> m.Message:
-        """A message of *kind* whose fields are in range, and sometimes make sense."""
+        """Returns a message of *kind* whose fields are in range, and sometimes make sense."""
         maker = self._makers.get(kind)
         if maker is not None:
             return maker()
@@ -152,7 +152,7 @@ class Maker:
         return kind(*fields)
 
     def _fallback(self, check: Callable[[Any], str]) -> Any:
-        """The first value of all that a check lets pass."""
+        """Returns the first simple value that a check accepts."""
         plain: tuple[Any, ...] = (1, "x", False, [], {}, b"", b"x" * 16, b"x" * 24, None)
         return next(value for value in plain if check(value) == "")
 
@@ -174,7 +174,7 @@ class Maker:
         return rng.choice((*EDGES, self.id()))
 
     def id(self) -> int:
-        """The id of a request or a stream, often used again."""
+        """Returns the id of a request or a stream, often a used one."""
         return self.rng.randint(1, 12 if self.rng.random() < 0.5 else 2**32 - 1)
 
     def name(self) -> str:
@@ -210,7 +210,7 @@ class Maker:
         return m.Put(stream, first_id, seen, self.name(), records, self._extras(len(records)))
 
     def _extras(self, count: int) -> list[list[Any]]:
-        """What a link may say of *count* records, seldom."""
+        """Returns the extra fields of a link for *count* records; usually none."""
         rng = self.rng
         if rng.random() < 0.9:
             return []
@@ -248,7 +248,7 @@ class Maker:
         return m.QueueMove(self.id(), self.name(), target, where, rng.randrange(9), 0, copy)
 
     def record(self) -> bytes:
-        """A record, stamped or not, now and then long, now and then damaged."""
+        """Returns a record, stamped or not, sometimes long, sometimes damaged."""
         rng = self.rng
         size = rng.choice((0, 1, 10, 100, 5_000)) if rng.random() < 0.95 else 70_000
         uid = None
@@ -304,7 +304,7 @@ class Maker:
         return m.LinkOpen(self.id(), stream_id, 1, 1)
 
     def pattern(self) -> str:
-        """A pattern of names, more or less."""
+        """Returns a pattern of names, perhaps an invalid one."""
         return self.rng.choice(("*", "Q*", "*.*", "SYSTEM.*", "", "a b", self.name()))
 
     def _attributes(self) -> dict[str, Any]:
@@ -347,7 +347,7 @@ class Maker:
         return {rng.choice(known): rng.choice(values) for _ in range(rng.choice((0, 0, 1, 1, 2)))}
 
     def _link(self) -> tuple[str, dict[str, Any]]:
-        """A name and attributes."""
+        """Returns a name and attributes."""
         rng = self.rng
         addresses: list[Any] = [
             ["nyc:7470"],
@@ -368,7 +368,7 @@ class Maker:
     # -- damage
 
     def _bent(self, array: list[Any]) -> list[Any]:
-        """*array* with something in it that does not belong there."""
+        """Returns *array* with a wrong element in it."""
         rng = self.rng
         for _ in range(rng.randint(1, 3)):
             place = rng.randint(0, len(array))
@@ -384,7 +384,7 @@ class Maker:
         return array
 
     def odd(self) -> Any:
-        """A value that nobody expects."""
+        """Returns an unexpected value."""
         rng = self.rng
         odd: tuple[Any, ...] = (
             *EDGES,
@@ -416,7 +416,7 @@ class Maker:
         return rng.choice(odd)
 
     def damaged(self, data: bytes) -> bytes:
-        """*data* with a few bytes changed, left out, doubled or moved."""
+        """Returns *data* with a few bytes changed, left out, doubled or moved."""
         rng, damaged = self.rng, bytearray(data)
         for _ in range(rng.randint(1, 4)):
             if not damaged:
@@ -433,7 +433,9 @@ class Maker:
                 damaged[place:place] = damaged[place : place + rng.randint(1, 9)]
             else:
                 damaged[place:place] = rng.randbytes(rng.randint(1, 5))
-        if rng.random() < 0.5 and len(damaged) > 4:  # Else most of it ends at the length.
+        if (
+            rng.random() < 0.5 and len(damaged) > 4
+        ):  # Otherwise most of them would fail at the length.
             damaged[:4] = LENGTH.pack(len(damaged) - 4)
         return bytes(damaged)
 
@@ -442,7 +444,7 @@ class Maker:
         return data if self.rng.random() < 0.5 else LENGTH.pack(len(data)) + data
 
     def _odd(self) -> bytes:
-        """A frame made to cost more than its size."""
+        """Returns a frame that costs more than its size."""
         rng = self.rng
         if rng.random() < 0.2:
             return encode([21, 1, 1, 0, "Q1", [bytes(ODD_MAX_BYTES)]])
@@ -452,7 +454,7 @@ class Maker:
         return LENGTH.pack(len(body)) + body
 
     def chunks(self, data: bytes) -> list[bytes]:
-        """*data* in one piece, or in several."""
+        """Yields *data* in one piece, or in several."""
         if self.rng.random() < 0.7 or not data:
             return [data]
         cuts = sorted(self.rng.randrange(len(data)) for _ in range(self.rng.randint(1, 5)))
@@ -461,7 +463,7 @@ class Maker:
 
 
 def nested(depth: int) -> Any:
-    """An array in an array in an array ..."""
+    """Returns an array in an array in an array ..."""
     value: Any = 1
     for _ in range(depth):
         value = [value]
@@ -469,6 +471,6 @@ def nested(depth: int) -> Any:
 
 
 def deep_frame(array: list[Any], depth: int) -> bytes:
-    """A frame whose last element is nested deeper than a packer would make it."""
+    """Returns a frame whose last element is nested deeper than a packer would make it."""
     body = bytes([0x90 + len(array) + 1]) + b"".join(map(pack, array)) + b"\x91" * depth + b"\xc0"
     return LENGTH.pack(len(body)) + body

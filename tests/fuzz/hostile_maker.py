@@ -1,8 +1,8 @@
-"""Random messages of every operation, made from the protocol's own tables.
+"""Random messages of every operation, generated from the protocol's own tables.
 
-A new operation is attacked without a change here: its fields are drawn by name, or from what its
-checks accept. The names are the attackers' own, so that nothing here succeeds only because the
-daemon knows no rights yet.
+A new operation is attacked without a change here: its fields are drawn by name, or from the values
+that its checks accept. All names are the attackers' own, so that no attack succeeds only because
+the daemon has no access rights yet.
 """
 
 from collections.abc import Sequence
@@ -52,9 +52,9 @@ _OWN: dict[str, Sequence[Any]] = {
     "topic": TOPICS,
     "subscription": SUBSCRIPTIONS,
     "subscriptions": (["H:s1"], ["H:s2", ""]),
-    "directory": ("relative", "", "/proc/hostile"),  # No snapshot can be taken there.
+    "directory": ("relative", "", "/proc/hostile"),  # No snapshot can be made there.
     "cursor": ("H", "H.x", "", "bad name", "x" * 1_024),
-    "job": EDGES[6:10],  # Nor are others' jobs theirs to cancel.
+    "job": EDGES[6:10],  # They must not cancel others' jobs either.
     "connection": EDGES[7:10],  # Closing others' connections is a matter of rights.
 }
 _DESTRUCTIVE = (m.QueueDelete, m.QueuePurge)
@@ -66,11 +66,11 @@ OPERATIONS = tuple(
 
 
 def forged(rng: Random, item: bytes, own: bytes = b"") -> bytes:
-    """Returns a handle for a message, guessed from what delivering or browsing it shows.
+    """Returns a handle for a message, guessed from the item of a delivery or a browse.
 
     Args:
         item: of a Deliver, or of a page of browsed messages.
-        own: a handle that the attacker was given itself; its bytes are imitated.
+        own: a handle that the attacker received itself; its bytes are imitated.
     """
     priority, arrival, number = m.HANDLE.unpack_from(item)
     checksum = int.from_bytes(item[m.DELIVERY_BYTES :][:4], "big")
@@ -114,9 +114,10 @@ class HostileMaker(Maker):
         self._makers[m.QueueAlter] = lambda: m.QueueAlter(
             self.id(), rng.choice(self._names[:3]), self._attributes()
         )
+        # The guessers (guessers.py) make the real handles.
         self._makers[m.Settle] = lambda: (
             super(HostileMaker, self)._settle()._replace(queue_id=2**31)
-        )  # Handles are the guessers' business.
+        )
 
     def name(self) -> str:
         rng = self.rng

@@ -1,4 +1,4 @@
-"""Those who attack a queue manager: clients, and the far ends of its links."""
+"""The attackers of a queue manager: clients, and the far ends of its links."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ FLOODS = (m.Get, m.Consume, m.Cancel, m.Credit, m.QueuePurge, m.Browse, m.Ping, 
 
 
 class Hostile:
-    """A client over whose connection anything may come, most of it in good form."""
+    """A client whose connection may carry anything, most of it well-formed."""
 
     hears: frozenset[type[Any]] = frozenset(FROM_LISTENER | {m.Welcome, m.Goaway})
 
@@ -59,7 +59,7 @@ class Hostile:
         assert self.peer._connection.buffered_bytes < FRAME_MAX_BYTES + 4
 
     def read(self, data: bytes) -> None:
-        """Whatever a peer said, what it is told is sound."""
+        """Reads replies, and checks that they are valid whatever the peer sent."""
         self._decoder.feed(data)
         for array, _ in self._decoder.drain():
             message = layout.parse(array)
@@ -68,7 +68,7 @@ class Hostile:
         assert self._decoder.error is None, f"was told {self._decoder.error}"
 
     def heard(self, message: m.Message) -> None:
-        """Remember what helps to do harm."""
+        """Remembers values that are useful for attacks."""
         if type(message) is m.Deliver:
             handles = [item[: m.HANDLE.size] for item in message.items]
             self.maker.handles += [(message.queue_id, handle) for handle in handles]
@@ -80,7 +80,7 @@ class Hostile:
         self.peer.closed("gone")
 
     def frames(self) -> Sequence[bytes]:
-        """Return what to send next."""
+        """Returns the next frames to send."""
         rng = self.maker.rng
         self.maker.streams = self.streams
         if rng.random() < 0.01:
@@ -97,22 +97,22 @@ class Hostile:
         return self.sound_frame()
 
     def sound_frame(self) -> bytes:
-        """A frame in good form, at any time."""
+        """Returns a well-formed frame, at any time."""
         return self.maker.request()
 
     def _flood(self) -> Sequence[bytes]:
-        """Much of the same, which may pile up."""
+        """Returns many similar requests, which may pile up."""
         flood = self.maker.message(self.maker.rng.choice(FLOODS))
         many = [flood._replace(**{flood._fields[0]: 1_000 + number}) for number in range(100)]
         return [encode(layout.to_array(message)) for message in many]
 
 
 class FarStore:
-    """What the far end of a link holds; it outlives connections."""
+    """The store at the far end of a link; it outlives connections."""
 
     def __init__(self) -> None:
         self.trailers: dict[int, bytes | None] = {}
-        self.life = b""  # of the sender, in which the last came
+        self.life = b""  # the sender's process run of the last arrival
 
     @property
     def commit_id(self) -> int:
@@ -123,7 +123,7 @@ class FarStore:
 
 
 class FarEnd(Hostile):
-    """The queue manager at the other end of a link, which commits what it likes."""
+    """The queue manager at the other end of a link, which commits any ids."""
 
     hears = frozenset(FROM_DIALLER | {m.Hello, m.Goaway})
 

@@ -1,4 +1,4 @@
-"""Selectors that are damaged, or no selectors at all, asked of damaged messages."""
+"""Damaged selectors and random texts, applied to damaged messages."""
 
 from random import Random
 
@@ -50,10 +50,10 @@ _RECORD = encode(
 
 
 def fuzz_selectors(seed: int) -> int:
-    """Return how many texts of the round of *seed* were selectors.
+    """Runs the round of *seed*; returns how many texts were valid selectors.
 
     Raises:
-        AssertionError: a text was refused with something else than a reason.
+        AssertionError: a text was refused without a proper reason.
     """
     rng = Random(f"selectors {seed}")
     compiled = 0

@@ -1,4 +1,4 @@
-"""A few rounds of the fuzzer, and proof that it can fail."""
+"""A few rounds of the fuzzer, and proof that it finds bugs."""
 
 import subprocess
 import sys
@@ -38,7 +38,7 @@ def test_nothing_is_found_in_selectors() -> None:
     assert 0 < min(compiled) <= max(compiled) < SELECTORS_A_ROUND
 
 
-def test_round_is_its_seed() -> None:
+def test_round_depends_only_on_its_seed() -> None:
     assert (fuzz_wire(7), fuzz_core(7)) == (fuzz_wire(7), fuzz_core(7))
     assert fuzz_selectors(7) == fuzz_selectors(7)
 
@@ -60,7 +60,7 @@ def test_program_names_the_seed_of_a_finding(
     assert "repeat with: python -m tests.fuzz --count 1 --seed 3" in capsys.readouterr().out
 
 
-# Planted bugs: each is found within so many rounds; the rarest shows in one of seventy.
+# Planted bugs: each is found within so many rounds; one of seventy shows the rarest.
 PLANTED_SEEDS = range(600)
 
 
@@ -87,7 +87,7 @@ def test_exception_of_the_decoder_is_found(monkeypatch: pytest.MonkeyPatch) -> N
     assert found(fuzz_wire)
 
 
-def test_chunks_that_matter_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decoder_that_depends_on_chunks_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     receive = Connection.receive
 
     def planted(self: Connection, data: bytes, now_ms: int) -> Any:
@@ -97,7 +97,7 @@ def test_chunks_that_matter_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found(fuzz_wire)
 
 
-def test_limit_that_is_not_held_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limit_that_is_not_enforced_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     move = Connection._move
 
     def planted(self: Connection, after: Any, message: m.Message) -> None:
@@ -109,7 +109,7 @@ def test_limit_that_is_not_held_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_forged_ack_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A settle of what lies on a transmission queue leaves a hole in a link's ids."""
+    """A settle of a message on a transmission queue leaves a hole in a link's ids."""
 
     def planted(self: Settlements, session: Any, message: m.Settle) -> None:
         session.settled_id = message.settle_id
@@ -128,8 +128,8 @@ def test_lost_ack_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found(fuzz_core)
 
 
-def test_commit_that_is_believed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the peer says it holds, what was never sent stays."""
+def test_trusted_commit_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the peer claims to hold, unsent messages must stay."""
 
     def planted(self: LinkOutbox, commit_id: int) -> range:
         done = range(self.commit_id + 1, commit_id + 1)
@@ -143,7 +143,7 @@ def test_commit_that_is_believed_is_found(monkeypatch: pytest.MonkeyPatch) -> No
     assert found(fuzz_core)
 
 
-def test_selector_without_a_limit_of_nesting_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_selector_without_a_nesting_limit_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_Parser, "_inside", lambda self, token, rule: rule())
     assert found(fuzz_selectors)
 

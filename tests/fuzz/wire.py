@@ -22,10 +22,10 @@ _WELCOME = m.Welcome(1, "QM1", STORE_IDS[1], 1, frame_max_bytes=FRAME_MAX_BYTES)
 
 
 def fuzz_wire(seed: int) -> int:
-    """Return how many frames were sent in the round of *seed*.
+    """Runs the round of *seed*; returns how many frames it sent.
 
     Raises:
-        AssertionError: something is not as the protocol says.
+        AssertionError: the connection broke a rule of the protocol.
     """
     rng = Random(f"wire {seed}")
     maker = Maker(rng)
@@ -49,7 +49,7 @@ def fuzz_wire(seed: int) -> int:
 
 
 def _answer(connection: Connection, maker: Maker) -> None:
-    """Whatever came, what we say is sent as the table allows, or is our own error."""
+    """Checks that our output is allowed by the table of states, or is our own error."""
     before = connection.state
     message = maker.message(maker.kind())
     try:
@@ -62,7 +62,7 @@ def _answer(connection: Connection, maker: Maker) -> None:
 
 
 def _at(side: Side, steps: int, hello: m.Hello) -> Connection:
-    """An end of a connection after that many steps of the usual course."""
+    """Returns an end of a connection after that many steps of a normal handshake."""
     connection = Connection(side)
     talk = ((Side.DIALLER, hello), (Side.LISTENER, _WELCOME), (Side.LISTENER, m.Goaway(0)))
     for sender, message in talk[:steps]:

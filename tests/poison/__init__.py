@@ -1,1 +1,1 @@
-"""Stores whose rows say what cannot be: a queue manager starts from each of them, and serves."""
+"""Stores with impossible rows: a queue manager starts from each of them, and serves."""

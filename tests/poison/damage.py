@@ -1,4 +1,4 @@
-"""Damages one row of a store in its meaning: well-formed, of the right checksum, and not true."""
+"""Damages the meaning of one row of a store: the row stays well-formed, with a correct checksum."""
 
 import random
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from tests.poison.filled import SAFE, SAFE_ID
 
 Rows = dict[bytes, bytes]
 
-# What else would be another store's, or a clock that nobody can question.
+# A change of these rows would make another store, or a clock that nothing can check.
 _OWN = (keys.STORE, keys.CLOCK, keys.CLEAN, keys.NEXT_QUEUE)
 _MAPS = (
     keys.SPACE_QUEUE,
@@ -94,14 +94,14 @@ _ODD: list[Any] = [
 
 
 class Damage(NamedTuple):
-    """What was done to which row."""
+    """A kind of damage, and the damaged row."""
 
     what: str
     key: bytes
 
 
 def is_safe(key: bytes, value: bytes) -> bool:
-    """Return whether that row belongs to the queue that no damage is done to."""
+    """Returns whether that row belongs to the queue that is never damaged."""
     if key in _OWN or key == keys.SPACE_QUEUE + SAFE.encode():
         return True
     if key[:1] in _OF_QUEUES:
@@ -111,7 +111,7 @@ def is_safe(key: bytes, value: bytes) -> bool:
 
 
 def damage(rows: Rows, rng: random.Random) -> Damage:
-    """Damage one of *rows*."""
+    """Damages one of *rows*."""
     found = [key for key in sorted(rows) if not is_safe(key, rows[key])]
     space = rng.choice(sorted({key[:1] if key[:1] != b"\0" else key for key in found}))
     key = rng.choice([key for key in found if key.startswith(space)])
@@ -199,9 +199,9 @@ def _scramble_key(rows: Rows, key: bytes, rng: random.Random) -> str:
 
 
 def _is_trace_of_a_loss(rows: Rows, key: bytes) -> bool:
-    """Return whether counters under *key* say that the store has lost the definition of a queue.
+    """Returns whether counters under *key* show that the store has lost the definition of a queue.
 
-    Then its start is refused, as where the checksum of a row is wrong.
+    The daemon then refuses to start, as it does after a wrong checksum.
     """
     next_id = int.from_bytes(sealed.unseal(keys.NEXT_QUEUE, rows[keys.NEXT_QUEUE]), "big")
     return key[:1] == keys.SPACE_COUNTERS and 0 < int.from_bytes(key[1:], "big") < next_id

@@ -1,6 +1,7 @@
-"""A store that holds something of every kind, as a queue manager in the middle of its work left it.
+"""A store with data of every kind, as a busy queue manager left it.
 
-Queue SAFE is what no damage is done to: whatever becomes of all else, it takes and hands out.
+Queue SAFE is never damaged: whatever happens to all other data, it must accept and deliver
+messages.
 """
 
 from functools import cache
@@ -28,13 +29,13 @@ _SECTIONS: dict[str, Any] = {"accounting": {"age_max_ms": 2 * HOUR_MS}}
 
 
 def manager_of(store: MemoryStore) -> Manager:
-    """Return a queue manager on *store*, as it is configured here."""
+    """Returns a queue manager on *store*, with the configuration of these tests."""
     return Manager(store, **_SECTIONS)
 
 
 @cache
 def filled() -> dict[bytes, bytes]:
-    """Return the rows of such a store."""
+    """Returns the rows of such a store."""
     hub = Hub(MemoryStore(), **_SECTIONS)
     manager, app = hub.manager, hub.app
     app.ask(m.QueueCreate, SAFE)
@@ -128,7 +129,7 @@ def _link(manager: Manager, app: Client) -> None:
 
 
 def _leave_open(manager: Manager) -> None:
-    """Leave a producer with refusals, a unit of work and leases as a crash would."""
+    """Leaves a producer with refusals, a unit of work and leases, as a crash would."""
     app = manager.connect("other")
     app.put_records("NONE", record(b"refused"))
     app.put("Q", b"1", b"2")
@@ -173,7 +174,7 @@ def _begin_jobs(manager: Manager, app: Client) -> None:
 
 
 def _leave_unfinished(hub: Hub) -> None:
-    """Leave publications that are not out, a window of a link, and something set aside."""
+    """Leaves unfinished fan-outs, a window of a link, and a message set aside."""
     manager = hub.manager
 
     def leave(broker: Broker) -> None:

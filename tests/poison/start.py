@@ -2,10 +2,10 @@
 
     filled store ──one row damaged──▶ start ──▶ turns, hours ──▶ consumers of all ──▶ queue SAFE
 
-A start must succeed. A turn may fail by work that the queue manager does itself, but not more than
-twice by the same work: that is set aside then, as the daemon does it. No request may fail a turn.
-Queue SAFE must take and hand out messages throughout. Whatever was set aside must be listed.
-Prints one line for each fault, then a summary; exits 1 on any fault.
+A start must succeed. A turn may fail because of the queue manager's own work, but at most twice for
+the same work, which is then set aside, as in the daemon. No request may fail a turn. Queue SAFE
+must accept and deliver messages throughout. Everything set aside must be listed. The command prints
+one line for each fault, then a summary; it exits with 1 after any fault.
 """
 
 import argparse
@@ -38,11 +38,11 @@ ASKED: list[tuple[Callable[..., m.Message], str, str]] = [
 
 
 class Fault(Exception):
-    """What must not be."""
+    """A law that does not hold."""
 
 
 class Trial:
-    """One start from one damaged store, and what follows."""
+    """A start from a damaged store, and the work that follows."""
 
     def __init__(self, seed: int, *, sets_aside: bool = True) -> None:
         self._rng = random.Random(seed)
@@ -53,10 +53,10 @@ class Trial:
         self._sets_aside = sets_aside
         self._failures = Failures()
         self.failed: list[TurnFailed] = []
-        self.named: list[str] = []  # what the log said
+        self.named: list[str] = []  # events in the log
 
     def run(self) -> None:
-        """Raise Fault where the queue manager is not up to it."""
+        """Raises Fault if the queue manager does not cope with the damage."""
         self._start()
         self._serve()
         for _ in range(4):
@@ -83,7 +83,7 @@ class Trial:
         self.named += [note.event for note in self._manager.turns.notes]
 
     def _turn(self, ms: int = 0) -> bool:
-        """Run a turn; return whether it did not fail."""
+        """Runs a turn; returns whether it succeeded."""
         try:
             self._manager.turn(ms)
         except TurnFailed as failed:
@@ -93,7 +93,7 @@ class Trial:
         return True
 
     def _recover(self, failed: TurnFailed) -> None:
-        """Do what the daemon does."""
+        """Recovers as the daemon does."""
         self.failed.append(failed)
         if failed.connection:
             raise Fault(f"a request failed the turn: {failed}") from failed.__cause__
@@ -126,7 +126,7 @@ class Trial:
         raise Fault("it never comes to rest")
 
     def _ask(self, kind: Callable[..., m.Message], *fields: Any) -> Any:
-        """Return what a client is answered; a refusal is an answer, too."""
+        """Returns the reply to a client; a refusal is a reply, too."""
         for _ in range(30):
             client = self._manager.connect("asker")
             request_id = client.next_id()
@@ -147,7 +147,7 @@ class Trial:
         return answer.value
 
     def _serve(self) -> None:
-        """Put on the safe queue, and get it."""
+        """Puts a message on the safe queue, and gets it."""
         for _ in range(30):
             client = self._manager.connect("safe")
             try:
@@ -171,7 +171,7 @@ class Trial:
         return True
 
     def _ask_all(self) -> None:
-        """Have an operator look at all there is."""
+        """Lets an operator inspect everything."""
         self._value(m.Status)
         for kind, plural, singular in ASKED:
             for row in self._value(kind)[plural]:
@@ -185,7 +185,7 @@ class Trial:
             self._ask(kind, *([0] if kind is m.HistoryRead else []))
 
     def _consume_all(self) -> None:
-        """Get from each queue in each order, and acknowledge, release or reject what comes."""
+        """Gets from each queue in each order; acknowledges, releases or rejects the messages."""
         names = [row["queue"] for row in self._value(m.QueueList)["queues"]]
         names += [row["subscription"] for row in self._value(m.SubscriptionList)["subscriptions"]]
         for name in names:
@@ -202,7 +202,7 @@ class Trial:
                 client.settle([m.ACK, m.RELEASE, m.REJECT][way % 3], *found)
             client.put_records(name, record(b"more"), record(b"g", group=(b"%024d" % 0, 9, False)))
         except RequestError:
-            pass  # A refusal is no fault.
+            pass  # A refusal is not a fault.
         except TurnFailed as failed:
             self._recover(failed)
             return
@@ -220,7 +220,7 @@ class Trial:
 
 
 def run(seeds: range, *, is_loud: bool = True) -> tuple[int, Counter[str]]:
-    """Try all *seeds*; return how many faults there were, and what became of the others."""
+    """Runs all *seeds*; returns the number of faults, and counts of the other outcomes."""
     faults, ends = 0, Counter[str]()
     for seed in seeds:
         trial = Trial(seed)
@@ -241,7 +241,7 @@ def run(seeds: range, *, is_loud: bool = True) -> tuple[int, Counter[str]]:
 
 
 def main() -> int:
-    """Run from the command line; return the exit code."""
+    """Runs the command line; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--first", type=int, default=0)

@@ -1,6 +1,6 @@
-"""Starts from damaged stores, in short; and that the check itself would tell.
+"""A few starts from damaged stores, and proof that the check finds bugs.
 
-More of them: ``python -m tests.poison.start --seeds 2000``.
+``python -m tests.poison.start --seeds 2000`` runs more.
 """
 
 import pytest
@@ -17,25 +17,25 @@ from tests.poison.start import Fault, Trial, run
 SEEDS = 40
 
 
-def test_starts_from_damaged_stores_and_serves() -> None:
+def test_damaged_stores_start_and_serve() -> None:
     faults, ends = run(range(SEEDS))
     assert faults == 0
     assert ends["set aside"] > SEEDS // 10
 
 
 def test_publication_without_a_topic_is_set_aside() -> None:
-    """Its fan-out failed again and again: it is no work with a name of its own."""
+    """Its fan-out failed repeatedly: this work has no name of its own."""
     Trial(20052).run()
 
 
-def test_store_of_the_trials_holds_rows_of_every_kind() -> None:
+def test_store_of_the_trials_has_rows_of_every_kind() -> None:
     spaces = {value for name, value in vars(keys).items() if name.startswith("SPACE_")}
     assert {key[:1] for key in filled()} == spaces | {b"\0"}
     assert {keys.FAN_OUT, keys.HISTORY} < filled().keys()
 
 
 def broken_due_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plant a bug that one due message meets again and again."""
+    """Plants a bug that one due message triggers repeatedly."""
 
     def fail(self: DueWork, queue: object, key: bytes) -> None:
         raise KeyError("planted")
@@ -43,14 +43,14 @@ def broken_due_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DueWork, "_due", fail)
 
 
-def test_start_without_setting_aside_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_that_sets_nothing_aside_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     broken_due_work(monkeypatch)
     Trial(0).run()
     with pytest.raises(Fault, match="it fails again and again"):
         Trial(0, sets_aside=False).run()
 
 
-def test_start_that_a_row_stops_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_that_a_row_prevents_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(self: Aside, context: object, kind: str, key: bytes, why: str) -> None:
         raise RuntimeError(why)
 

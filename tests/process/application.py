@@ -1,4 +1,6 @@
-"""A program of tests.process.group_app in a process of its own, killed with -9 where it is."""
+"""The program tests.process.group_app as a separate process, which a test kills with -9 at any
+item.
+"""
 
 import asyncio
 import json
@@ -12,9 +14,11 @@ COMMAND = (sys.executable, "-m", "tests.process.group_app")
 
 
 class Application:
-    """What works on the daemon at an address. Each call of :meth:`ask` finds it alive.
+    """A program that works with the daemon at an address. Each call of :meth:`ask` finds it
+    running.
 
-    Invariant: ``at`` is the highest number that it named since :meth:`begin`, in all its lives.
+    Invariant: ``at`` is the highest number that it reported since :meth:`begin`, over all its
+    restarts.
     """
 
     def __init__(self, address: str, command: Sequence[str] = COMMAND) -> None:
@@ -24,11 +28,11 @@ class Application:
         self._process: asyncio.subprocess.Process | None = None
 
     def begin(self) -> None:
-        """Begin to count anew, with another group."""
+        """Resets the count for another group."""
         self.at = 0
 
     async def start(self) -> None:
-        """Start it unless it lives, and see it connected."""
+        """Starts it if it is not running, and waits until it is connected."""
         if self._process is None:
             pipe = asyncio.subprocess.PIPE
             self._process = await asyncio.create_subprocess_exec(
@@ -40,10 +44,10 @@ class Application:
                 )
 
     async def ask(self, told: dict[str, Any], killed_at: int = 0) -> dict[str, Any] | None:
-        """Have it do something; return what came of it, None where it was killed before.
+        """Sends an order; returns the result, or None if the program was killed first.
 
         Args:
-            killed_at: the number at which it is killed; 0 is none.
+            killed_at: the item at which it is killed; 0 = not at all.
         """
         await self.start()
         assert self._process is not None
@@ -62,10 +66,10 @@ class Application:
         self._process = None
         if not is_killed:
             raise RuntimeError(f"the application ended by itself, with {code}: {told}")
-        return result  # It may have said so before it was killed.
+        return result  # It may have reported that before it was killed.
 
     async def close(self) -> None:
-        """Have it end, and see it gone."""
+        """Ends it, and waits for its exit."""
         if self._process is not None:
             self._process.kill()
             await self._process.wait()

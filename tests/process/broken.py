@@ -1,4 +1,4 @@
-"""Daemons that are wrong on purpose, to run: ``python broken.py swallow --config ...``."""
+"""Daemons with a planted bug: ``python -m tests.process.broken swallow --config ...``."""
 
 import sys
 from contextlib import suppress
@@ -27,7 +27,7 @@ LATE_MS = 300
 
 
 def swallow() -> None:
-    """A commit that failed is taken for one that did not."""
+    """Ignores a commit that failed."""
 
     def swallowing(self: LmdbStore) -> None:
         with suppress(StoreFailed):
@@ -37,7 +37,7 @@ def swallow() -> None:
 
 
 def hurry() -> None:
-    """What a turn wants sent is sent, then the turn is committed, with the next."""
+    """Sends the output of a turn, and commits the turn with the next one."""
 
     def run(self: Turns, now: Now) -> Outcome:
         if self._store._txn is not None:  # type: ignore[attr-defined]
@@ -48,13 +48,13 @@ def hurry() -> None:
 
 
 def halve() -> None:
-    """A commit puts the first of its unit, and answers well."""
+    """A commit puts only the first message of its unit, and succeeds."""
     let_go = Unit.let_go
     Unit.let_go = lambda self: let_go(self)[:1]  # type: ignore[method-assign]
 
 
 def keep() -> None:
-    """A unit that is backed out has been put all the same."""
+    """A unit that is backed out is put anyway."""
     undo = Units.undo
 
     def putting(self: Units, session: Session, unit: Unit, how: How = BACKED_OUT) -> None:
@@ -67,7 +67,7 @@ def keep() -> None:
 
 
 def repeat() -> None:
-    """A commit leaves what its unit got, and answers well."""
+    """A commit leaves some messages that its unit got, and succeeds."""
     consume = settle.consume
 
     def coming_back(queue: Queue, tx: Transaction, now: Now, lease: Lease) -> None:
@@ -80,7 +80,7 @@ def repeat() -> None:
 
 
 def gulp() -> None:
-    """A link's receiver takes what comes behind a gap for stored, and stores none of it."""
+    """A link's receiver treats puts behind a gap as stored, and stores none of them."""
     receive = LinkInbox.receive
 
     def gulping(
@@ -96,7 +96,7 @@ def gulp() -> None:
 
 
 def tear() -> None:
-    """A commit puts the first of its unit, and the others in a later turn."""
+    """A commit puts the first message of its unit, and the others in a later turn."""
     let_go = Units._let_go
 
     def tearing(self: Units, unit: Unit) -> list[Held]:
@@ -114,7 +114,7 @@ def tear() -> None:
 
 
 def boast() -> None:
-    """A link's receiver holds the ids of what it stores in a later turn."""
+    """A link's receiver holds the ids of messages that it stores in a later turn."""
     receive = LinkInbox.receive
 
     def boasting(
@@ -140,7 +140,7 @@ def boast() -> None:
 
 
 def hoard() -> None:
-    """What is published is kept, whoever had it."""
+    """Publications are kept even when no subscription holds them."""
     References.remove = lambda self, arrival: None  # type: ignore[method-assign]
 
 

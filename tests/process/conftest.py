@@ -1,4 +1,4 @@
-"""What the tests of real processes share."""
+"""Fixtures that the tests of real processes share."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

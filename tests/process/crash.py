@@ -1,20 +1,20 @@
-"""Real daemons under load, killed at random: ``python -m tests.process.crash --cycles 100``.
+"""Kills real daemons under load at random: ``python -m tests.process.crash --cycles 100``.
 
     LOCAL   producers ──▶ EDGE ──▶ consumers
     AWAY    producers ──▶ EDGE ══link══▶ HUB ──▶ consumers
     units   on EDGE: pairs of messages from queue to queue, see unit_load.py
     groups  on EDGE: put over several units, got by pinned consumers, or read over several units, by
-            applications that are killed as well and resume, see group_load.py
-    history of LOCAL and AWAY: exported meanwhile, held to what was answered, see history_load.py
+            applications that are also killed and resume, see group_load.py
+    history of LOCAL and AWAY: exported meanwhile, checked against the answers, see history_load.py
     topics  on EDGE: published, parked by one subscriber and republished to it, see topic_load.py
 
-Each cycle kills one daemon or both with -9 at a random moment, in a start sometimes, and starts it
-again. At the end the load stops, everything drains, and the ledger must balance: nothing that was
-acknowledged is lost, nothing comes out twice unflagged, nothing comes out that nobody put; and the
-stores must be sound. Prints one summary line; exits 1 on any fault, with the seed.
+Each cycle kills one daemon or both with -9 at a random moment, sometimes during a start, and starts
+it again. At the end the load stops, everything drains, and the ledger must balance: no acknowledged
+message is lost, every duplicate is flagged, and no unknown message comes out. The stores must be
+sound. The command prints one summary line; after any fault it exits with 1 and prints the seed.
 
-With ``--link`` the daemons are linked both ways, over several connections each, and the network
-between them is a bad one, see link_load.py.
+With ``--link``, the daemons are linked in both directions over several connections, and the network
+between them is bad, see link_load.py.
 """
 
 import argparse
@@ -43,7 +43,7 @@ from tests.process.unit_load import UnitLoad
 async def campaign(
     directory: Path, cycles: int, seed: int
 ) -> tuple[list[Load], UnitLedger, GroupLoad, TopicLoad, list[HistoryLoad]]:
-    """Run the load through *cycles* of kills; return what it saw."""
+    """Runs the load through *cycles* of kills; returns the results."""
     rng = random.Random(seed)
     hub, edge = Node("HUB", directory), Node("EDGE", directory)
     nodes = [hub, edge]
@@ -83,7 +83,7 @@ async def _live(
     groups: GroupLoad,
     topics: TopicLoad,
 ) -> None:
-    """Kill daemons under load, and have everything drain."""
+    """Kills daemons under load, then drains everything."""
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(units.run())
         tasks.create_task(groups.run())
@@ -124,7 +124,7 @@ def _show(cycle: int, cycles: int, loads: list[Load]) -> None:
 
 
 def main() -> int:
-    """Run the campaign; return 0 if the ledgers balance."""
+    """Runs the campaign; returns 0 if the ledgers balance."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cycles", type=int, default=100)
     parser.add_argument("--seed", type=int, default=None)
@@ -145,14 +145,14 @@ def main() -> int:
 
 
 def linked(directory: Path, cycles: int, seed: int) -> int:
-    """Run the campaign of the links; return 0 if all is well at the end."""
+    """Runs the campaign of links; returns 0 if all is well at the end."""
     began, load = time.monotonic(), LinkLoad(directory, seed)
     asyncio.run(load.run(drawn(random.Random(seed), cycles)))
     return 1 if report(load, cycles, seed, time.monotonic() - began) else 0
 
 
 def unlinked(directory: Path, cycles: int, seed: int) -> int:
-    """Run the campaign of one link and much else; return 0 if the ledgers balance."""
+    """Runs the campaign of one link and all other loads; returns 0 if the ledgers balance."""
     began = time.monotonic()
     loads, units, groups, topics, exports = asyncio.run(campaign(directory, cycles, seed))
     ledgers = [load.ledger for load in loads]

@@ -1,9 +1,9 @@
-"""A crowd of hostile connections, and a client that behaves well: python -m tests.process.crowd.
+"""A crowd of hostile connections next to a well-behaved client: python -m tests.process.crowd.
 
-The crowd says nothing, stops in the middle of large frames, browses and consumes large messages and
-never reads them, and drips single bytes. Each connection comes again when it is cut off, and shows
-now and then that it lives. Meanwhile another process puts and gets small messages, and comes in by
-the unix socket. The report has how long that took, and the memory of the daemon.
+The hostile connections stay mute, stop in the middle of large frames, request large messages that
+they never read, or send single bytes. Each shows signs of life now and then, and returns after it
+is cut off. Meanwhile another process puts and gets small messages, and also connects by the unix
+socket. The report has its latencies, and the memory of the daemon.
 """
 
 import argparse
@@ -31,17 +31,17 @@ from tests.process.daemon import Daemon, Wire
 MIB = 1 << 20
 LARGE_BYTES = 4 * MIB - 1_000
 LARGE_MESSAGES = 16
-HALF_BYTES = 8 * MIB - 100  # of which half is sent
-SIGN_S = 3.0  # from one sign of life to the next
-REST_S = 1.0  # before it comes again
-PERIOD_S = 0.005  # of the well-behaved client
-DOOR_EVERY = 40  # of its rounds it comes in by the unix socket as well
+HALF_BYTES = 8 * MIB - 100  # it sends half of these
+SIGN_S = 3.0  # between two signs of life
+REST_S = 1.0  # before it returns
+PERIOD_S = 0.005  # of the well-behaved client's rounds
+DOOR_EVERY = 40  # every so many rounds it also connects by the unix socket
 
 Play = Callable[["Hostile"], Awaitable[None]]
 
 
 class Hostile:
-    """One hostile connection."""
+    """A hostile connection."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.socket = sock
@@ -55,26 +55,26 @@ class Hostile:
         await self.loop.sock_recv(self.socket, 1 << 16)
 
     async def live(self) -> None:
-        """Say now and then that it lives, until it is cut off."""
+        """Shows signs of life until it is cut off."""
         while True:
             await asyncio.sleep(SIGN_S)
             await self.send(m.Pong(1))
 
 
 async def mute(one: Hostile) -> None:
-    """Say nothing."""
+    """Sends nothing."""
     await one.loop.sock_recv(one.socket, 1)
 
 
 async def drip(one: Hostile) -> None:
-    """Say hello byte by byte."""
+    """Sends hello byte by byte."""
     for byte in encode(to_array(m.Hello(m.MAGIC, 1, 1, "client", "drip"))):
         await one.loop.sock_sendall(one.socket, bytes([byte]))
         await asyncio.sleep(0.5)
 
 
 async def half(one: Hostile) -> None:
-    """Send half of a large frame."""
+    """Sends half of a large frame."""
     await one.greet()
     await one.loop.sock_sendall(one.socket, LENGTH.pack(HALF_BYTES))
     piece = bytes(MIB // 4)
@@ -84,14 +84,14 @@ async def half(one: Hostile) -> None:
 
 
 async def browse(one: Hostile) -> None:
-    """Browse large messages and read nothing."""
+    """Browses large messages and reads nothing."""
     await one.greet()
     await one.send(*(m.Browse(number, "LARGE") for number in range(1, 32)))
     await one.live()
 
 
 async def consume(one: Hostile) -> None:
-    """Consume large messages and read nothing."""
+    """Consumes large messages and reads nothing."""
     await one.greet()
     await one.send(m.Consume(1, "LARGE", 1_000, 64 * MIB))
     await one.live()
@@ -101,7 +101,7 @@ KINDS: tuple[Play, ...] = (mute, drip, half, browse, consume)
 
 
 async def again_and_again(address: str, play: Play, ends: Counter[str]) -> None:
-    """Play one hostile connection after the other."""
+    """Plays one hostile connection after another."""
     host, _, port = address.rpartition(":")
     while True:
         with socket.socket() as sock, suppress(OSError):
@@ -114,7 +114,7 @@ async def again_and_again(address: str, play: Play, ends: Counter[str]) -> None:
 
 
 def own_memory_mib(pid: int) -> float:
-    """Return the memory of a process that is not pages of files."""
+    """Returns the memory of a process, except the pages of files."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.split("RssAnon:")[1].split()[0]) / 1024
 
@@ -122,7 +122,7 @@ def own_memory_mib(pid: int) -> float:
 async def crowd(
     daemon: Daemon, count: int, seconds: float, sample: Callable[[], None]
 ) -> Counter[str]:
-    """Let *count* hostile connections play for a while; return how often each kind ended."""
+    """Plays *count* hostile connections for a while; returns how often each kind ended."""
     ends: Counter[str] = Counter()
     tasks = [
         asyncio.create_task(again_and_again(daemon.address, KINDS[number % len(KINDS)], ends))
@@ -139,7 +139,7 @@ async def crowd(
 
 
 def behave(tcp: str, unix: str, seconds: float) -> dict[str, list[float]]:
-    """Put and get small messages; return how long each round took in ms, and coming in by unix."""
+    """Puts and gets small messages; returns the duration of each round and each connect, in ms."""
     rounds: list[float] = []
     doors: list[float] = []
     with Wire(tcp) as wire:
@@ -164,7 +164,7 @@ def behave(tcp: str, unix: str, seconds: float) -> dict[str, list[float]]:
 
 
 def fill(daemon: Daemon) -> None:
-    """Put the large messages."""
+    """Puts the large messages."""
     with daemon.connect() as wire:
         for queue in ("LARGE", "GOOD"):
             wire.ask(m.QueueCreate, queue)
@@ -174,7 +174,7 @@ def fill(daemon: Daemon) -> None:
 
 
 def run(daemon: Daemon, count: int, seconds: float) -> dict[str, Any]:
-    """Return what the crowd did to a daemon that runs, and to the client that behaves well."""
+    """Returns the effects of the crowd on a running daemon and on the well-behaved client."""
     fill(daemon)
     tcp, unix = daemon.find("listening")[0]["addresses"]
     before_mib = own_memory_mib(daemon.process.pid)
@@ -209,7 +209,7 @@ def _quantiles(values: list[float]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Run it, or be the client that behaves well."""
+    """Runs the crowd, or is the well-behaved client."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--connections", type=int, default=2_000)
     parser.add_argument("--seconds", type=float, default=60)

@@ -1,8 +1,8 @@
-"""An application that puts or reads groups when it is told to: python -m tests.process.group_app.
+"""An application that puts or reads groups on demand: python -m tests.process.group_app.
 
-A line of JSON on its standard input says what to do; lines of JSON on its standard output say how
-far it is, and what came of it. It knows nothing of what it was told before: who kills it with -9
-and starts it again has all that was left of it, its lines and the status messages.
+A line of JSON on its standard input is an order. Lines of JSON on its standard output report
+progress and the result. The program remembers nothing between orders. After a kill with -9 and a
+restart, only its output and the status messages are left.
 
     {"put": "GROUPS", "name": "p1.3", "group_id": "70..", "length": 19, "resume_from": 8}
         {"at": 8} ... {"at": 19} {"done": 12, "skipped": 7}
@@ -21,17 +21,17 @@ from qmgr_protocol.errors import RequestError, name_of
 
 WAIT_MS = 60_000
 READ_WAIT_MS = 500
-BATCH = 7  # of a unit: most groups need several
+BATCH = 7  # messages per unit: most groups need several units
 STATUS, BILLS = "GROUPS.STATUS", "BILLS"
 
 
 def say(**line: Any) -> None:
-    """Tell how far this is."""
+    """Reports progress."""
     print(json.dumps(line), flush=True)
 
 
 def put(client: Client, told: dict[str, Any]) -> None:
-    """Put a group, from where the caller says that its messages begin."""
+    """Puts a group, from the message that the caller resumes at."""
 
     def items() -> Iterator[bytes]:
         for number in range(told["resume_from"], told["length"] + 1):
@@ -51,7 +51,7 @@ def put(client: Client, told: dict[str, Any]) -> None:
 
 
 def read(client: Client, told: dict[str, Any]) -> None:
-    """Read a group, and write a bill for each of its messages."""
+    """Reads a group, and writes a bill for each of its messages."""
 
     def bill(message: Message, unit: UnitOfWork) -> None:
         say(at=message.group_number)
@@ -71,7 +71,7 @@ def read(client: Client, told: dict[str, Any]) -> None:
 
 
 def main(address: str) -> None:
-    """Do what comes in, until nothing does."""
+    """Follows orders until the input ends."""
     with connect(address, name="application", wait_ms=WAIT_MS) as client:
         say(at=0)
         for line in sys.stdin:

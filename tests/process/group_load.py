@@ -1,11 +1,12 @@
-"""Applications that put and read groups on one daemon; both sides are killed.
+"""Applications that put and read groups on one daemon, while applications and daemon are killed.
 
     putters: put_group, over several units ──┬─▶ GROUPS ──▶ pinned consumers
                                              └─▶ READ ──reader: get_group, the same──▶ BILLS
 
-Putters and reader are processes of their own. Now and then one is killed with -9 in the middle of a
-group, started again, and goes on by its status message; so does who loses its daemon. At the end
-each group came out whole, in the order of its numbers, no message of it twice, no status is left.
+Putters and reader are separate processes. Now and then one is killed with -9 in the middle of a
+group. After its restart it continues from its status message, as it does when the daemon is killed.
+At the end each group came out complete and in order, no message came out twice, and no status
+message is left.
 """
 
 import asyncio
@@ -23,16 +24,16 @@ WAIT_MS = 60_000
 STALL_MAX_S = 60
 PUTTERS, CONSUMERS = 4, 2
 LENGTH_MAX = 40
-KILL_EVERY = 5  # groups of one application
+KILL_EVERY = 5  # every so many groups of an application
 TRIES_MAX = 50  # for one group
 BACKLOG_MAX = 200  # groups
 QUEUES = ("GROUPS", "READ", BILLS, STATUS)
 
 
 class GroupLoad:
-    """Putters, a reader and pinned consumers of one daemon, and what came of their groups.
+    """Putters, a reader and pinned consumers of one daemon, and the results of their groups.
 
-    Invariant: ``lengths`` has the groups that are put, ``came`` the numbers that came of each.
+    Invariant: ``lengths`` has the groups that were put, ``came`` the numbers that came out of each.
     """
 
     def __init__(
@@ -44,12 +45,12 @@ class GroupLoad:
         kill_every: int = KILL_EVERY,
         command: Sequence[str] = COMMAND,
     ) -> None:
-        """Work on the daemon at *address*.
+        """Works on the daemon at *address*.
 
         Args:
-            stall_max_s: so long nothing need come out, before what is missing counts as lost.
-            kill_every: in each so many-th group of an application this is killed.
-            command: what runs as an application.
+            stall_max_s: after so long without a message, the missing ones count as lost.
+            kill_every: an application is killed in every so many-th of its groups.
+            command: the program to run as an application.
         """
         self.stopping = asyncio.Event()
         self.lengths: dict[str, int] = {}
@@ -60,8 +61,8 @@ class GroupLoad:
         self.doubled: list[str] = []
         self.given_up: list[str] = []
         self.left: list[str] = []
-        self.resumed = 0  # groups that were put on by their status
-        self.read_on = 0  # the same of those that were read
+        self.resumed = 0  # groups whose put resumed from a status message
+        self.read_on = 0  # groups whose read resumed
         self._address = address
         self._stall_max_s = stall_max_s
         self._kill_every = kill_every
@@ -76,12 +77,12 @@ class GroupLoad:
 
     @property
     def missing(self) -> int:
-        """How many messages of groups that are put have not come out."""
+        """The number of messages of finished groups that have not come out."""
         came = sum(len(set(self.came.get(name, ()))) for name in self.lengths)
         return sum(self.lengths.values()) - came
 
     def faults(self) -> dict[str, Sequence[str]]:
-        """Return what is wrong: groups by fault."""
+        """Returns the faulty groups, by fault."""
         whole = {name: set(range(1, length + 1)) for name, length in self.lengths.items()}
         return {
             "incomplete": [x for x in whole if whole[x] - set(self.came.get(x, ()))],
@@ -93,7 +94,7 @@ class GroupLoad:
         }
 
     async def run(self) -> None:
-        """Work until told to stop, then until everything came out."""
+        """Works until told to stop, then until everything came out."""
         async with self._connect() as manager:
             for queue in QUEUES:
                 await manager.admin.queue_create(queue)
@@ -146,10 +147,10 @@ class GroupLoad:
         is_killed: bool,
         keeps_all: bool,
     ) -> None:
-        """Have a group put, as often as it takes: with its status message nothing is put twice.
+        """Puts a group, with as many tries as it takes; the status message prevents duplicates.
 
         Args:
-            keeps_all: whether *app* has all items to the end, or throws away what is committed.
+            keeps_all: whether *app* keeps all items to the end, or discards committed ones.
         """
         length = self._random.randint(2 * BATCH if is_killed else 1, LENGTH_MAX)
         killed_at = self._random.randint(1, length) if is_killed else 0
@@ -162,20 +163,21 @@ class GroupLoad:
             if done and "done" in done:
                 self.resumed += done["skipped"] > 0
                 return
-            # Once its next life is connected, what it had under way is done or never will be.
+            # Once it is connected again, its last commit is either done or will never be.
             await app.start()
             killed_at, error = 0, done["error"] if done else ""
             if resume_from > 1 and error == ErrorCode.GROUP_UNKNOWN.name:
-                return  # It was under way, and no status is left of it: so it is put.
+                return  # Its last commit was pending, and no status is left: the group is put.
             is_unclear = keeps_all or kept_from(app.at) == 1
             if is_unclear and await self._is_put(manager, queue, name):
                 return
         self.given_up.append(f"{name}: {error}")
 
     async def _is_put(self, manager: QueueManager, queue: str, name: str) -> bool:
-        """Return whether the last of a group is put: its status is gone then, as before its first.
+        """Returns whether a group is completely put. Its status is missing then, as it is at first.
 
-        What nobody knows is asked of what came out of it, or lies there still.
+        If the daemon does not know the group, its messages that came out, or are still stored,
+        decide.
         """
         while True:
             try:
@@ -184,7 +186,7 @@ class GroupLoad:
             except RequestError as error:
                 if error.code != ErrorCode.GROUP_UNKNOWN:
                     continue
-            try:  # Not begun, or over.
+            try:  # Not begun, or complete.
                 key = name.encode()
                 is_billed = [x async for x in manager.browse(BILLS, 1, correlation_id=key)]
             except RequestError:
@@ -194,7 +196,7 @@ class GroupLoad:
     # Taking
 
     async def _read(self) -> None:
-        """Have one group after the other read, by one application at a time."""
+        """Reads one group after another, with one application at a time."""
         app, count = self._reader, 0
         try:
             while True:
@@ -230,14 +232,14 @@ class GroupLoad:
                 await manager.ack(message)
                 self.consumed.setdefault(name, set()).add(number)
         except RequestError:
-            return  # The lease was lost to a kill: the message comes again.
+            return  # A kill ended the lease: the message is delivered again.
 
     def _note(self, name: str, number: int, uid: str) -> None:
-        """Note what came: behind the one before, or one that came already."""
+        """Records an arrival: the next number, or a repeated one."""
         came = self.came.setdefault(name, [])
         if number > max(came, default=0) + 1:
             self.disordered.append(f"{name}:{number}")
-        is_over = number in self.consumed.get(name, ())  # Its ack was answered.
+        is_over = number in self.consumed.get(name, ())  # Its ack succeeded.
         if is_over or self.uids.setdefault((name, number), uid) != uid:
             self.doubled.append(f"{name}:{number}")
         came.append(number)
@@ -248,9 +250,9 @@ def _group_id(name: str) -> bytes:
 
 
 def kept_from(at: int) -> int:
-    """Return the number from which an application that named *at* has its items still.
+    """Returns the first number that an application, after reporting *at*, has not yet discarded.
 
-    It names the items of a batch when the batch before it is about to be put: what is before that
-    is committed, and thrown away.
+    It reports the items of a batch right before it puts the batch before. Everything before that is
+    committed and discarded.
     """
     return max((at - 1) // BATCH - 1, 0) * BATCH + 1

@@ -1,4 +1,4 @@
-"""History of daemons that are killed: exported meanwhile, and held to what was answered."""
+"""The history of killed daemons: exported under load, and checked against the clients' answers."""
 
 import asyncio
 import random
@@ -12,11 +12,11 @@ from tests.process.load import WAIT_MS, Load
 from tests.qmgrd.core.past import Told, replay, tell
 
 CURSOR = "CRASH"
-FORGETS = 0.05  # of its reads: it crashes behind what it wrote, and asks where its cursor is
+FORGETS = 0.05  # share of its reads after which it crashes, and asks for its cursor
 
 
 class HistoryLoad:
-    """An export of one daemon's history. Invariant: ``rows`` are all up to where it is."""
+    """An export of one daemon's history. Invariant: ``rows`` has all rows up to its position."""
 
     def __init__(self, node: Node, seed: int) -> None:
         self.node = node
@@ -28,7 +28,7 @@ class HistoryLoad:
         self._random = random.Random(seed)
 
     async def run(self) -> None:
-        """Export until told to stop, then what is left."""
+        """Exports until told to stop, then exports the rest."""
         async with connect(self.node.address, name="export", wait_ms=WAIT_MS) as manager:
             after = (await manager.admin.cursor_commit(CURSOR, 0))["position"]
             while True:
@@ -57,7 +57,7 @@ class HistoryLoad:
         return after
 
     def faults(self, load: Load) -> dict[str, list[str]]:
-        """Hold what is told of the queue of *load* against what was answered."""
+        """Checks the history of the queue of *load* against the answers."""
         told = [
             one
             for seq in sorted(self.rows)

@@ -1,14 +1,15 @@
-"""The daemon as it is, with one system call that fails: ``python -m tests.process.inject``.
+"""The unchanged daemon with one failing system call: ``python -m tests.process.inject``.
 
     for each call and error: the 1st call fails, then the 2nd, ... until none is left to fail
 
-Each case is one life of a daemon on an empty directory (workload.py) under strace, which injects
-the error, and a second life without: what was acknowledged must be there once, and the store sound.
-How the first life ends must be what ``EXPECTED`` says of the call, the error and the file. Prints
-one summary line; exits 1 on any fault, each with the command that repeats it.
+In each case, a daemon first runs on an empty directory (workload.py) under strace, which injects
+the error, and then a second time without it. All acknowledged messages must exist once, and the
+store must be sound. ``EXPECTED`` defines how the first run must end, by the call, the error and the
+file. The command prints one summary line. After any fault it exits with 1, and prints the command
+that repeats it.
 
-A fault meets the main thread, from its first call on (scope ``daemon``); or, from the moment that a
-snapshot is asked for, every thread and the process that writes it (scope ``snapshot``).
+A fault hits the main thread, from its first call on (scope ``daemon``). Or, once a snapshot is
+requested, it hits every thread and the process that writes the snapshot (scope ``snapshot``).
 """
 
 import argparse
@@ -33,11 +34,11 @@ from tests.process.daemon import PATIENCE_S, Daemon
 from tests.process.workload import Fault, Workload
 
 INTERPRETER_STEP = 50  # Of the calls before the configuration is read, every 50th fails.
-CPU_MAX_S = 10  # in one life; it needs one
+CPU_MAX_S = 10  # per run; a run needs one
 LOG_MAX_ENTRIES = 60
 EXITS = {0: "lives", 2: "configuration", 3: "store", 4: "listen"}
 
-# What may fail, and how; "+" is a fault that stays, as a full disk does.
+# The calls that fail, and their errors; "+" is a fault that stays, like a full disk.
 PLAN = {
     "daemon": {
         "openat": "EIO ENOSPC EMFILE EINTR",
@@ -60,18 +61,19 @@ PLAN = {
         "clone3 vfork": "EAGAIN",
     },
 }
-LOOP = "epoll_create1 eventfd2 pipe2 socketpair"  # What uvloop does not get, it fails without.
+# uvloop fails without a message if one of these fails.
+LOOP = "epoll_create1 eventfd2 pipe2 socketpair"
 STORE = "data/store*/data.mdb data/store*/lock.mdb"
-# Who is hit, in which call, by which error, at which file, and how it may end: the exit, then what
-# a client or the log noticed before. The first row that fits counts. Files are named from the
-# directory that holds data/; "above" is that directory and those above it.
+# The thread, the call, the error, the file, and the valid ends: the exit, then what a client or the
+# log noticed before. The first row that matches counts. Files are named from the directory that
+# holds data/; "above" is that directory and those above it.
 EXPECTED: list[tuple[str, str, str, str, set[str]]] = [
-    # LMDB flushes once, and is right: what a second flush says proves nothing.
+    # LMDB flushes only once, rightly: the success of a second flush would prove nothing.
     ("daemon", "fdatasync", "EINTR", STORE, {"store"}),
-    # Nor does it go on with a copy: that snapshot is to be asked for again.
+    # It does not continue a copy either: the client must request that snapshot again.
     ("snapshot", "write", "EINTR", "pipe:*", {"lives", "lives, refused"}),
-    # The interpreter: it compiles what it cannot read compiled, or does not come to main(). It does
-    # not list a folder again that EINTR kept it from listing.
+    # The interpreter: it compiles a module if it cannot read the compiled form, or does not reach
+    # main(). It does not list a directory again if EINTR interrupted it.
     ("daemon", "*", "*", "python", {"lives", "interpreter"}),
     ("snapshot", "openat", "EINTR", "*", {"lives", "lives, refused"}),  # Nor does a copy.
     ("*", "*", "EINTR", "*", {"lives"}),
@@ -82,7 +84,7 @@ EXPECTED: list[tuple[str, str, str, str, set[str]]] = [
     ("daemon", "openat mkdir rename fsync", "*", "data data/store*", {"store"}),
     ("daemon", "flock", "*", "data", {"store"}),
     ("daemon", "openat fsync", "*", "above", {"store", "interpreter"}),
-    # What others may read, and nobody needs.
+    # Files for other programs, which nothing needs.
     ("daemon", "openat rename", "*", "data/listening.json.new", {"lives, warned"}),
     ("daemon", "openat", "*", "data/qmgrd.lock /proc/* /dev/null", {"lives"}),
     # Sockets.
@@ -91,15 +93,15 @@ EXPECTED: list[tuple[str, str, str, str, set[str]]] = [
     ("daemon", "socket bind listen", "*", "*", {"listen"}),
     ("daemon", LOOP, "*", "*", {"lives", "event loop"}),
     ("daemon", "clone3", "*", "*", {"lives, refused"}),
-    # libuv ends a process whose loop a thread cannot wake.
+    # libuv ends a process if a thread cannot wake its loop.
     ("snapshot", "write", "*", "anon_inode:* pipe:*", {"lives", "lives, refused", "abort"}),
-    # A snapshot that cannot be made is refused, and the next one is made.
+    # If a snapshot cannot be made, it is refused, and the next one is made.
     ("snapshot", "*", "*", "*", {"lives", "lives, refused"}),
 ]
 
 
 class Case(NamedTuple):
-    """One fault: the n-th call of a kind fails, or each from the n-th on."""
+    """A fault: the n-th call of a kind fails, or every call from the n-th on."""
 
     scope: str
     call: str
@@ -115,7 +117,7 @@ class Case(NamedTuple):
 
     @property
     def strace(self) -> list[str]:
-        """The command without what it traces."""
+        """The command, without the traced program."""
         name, on, _ = self.error.partition("+")
         return [
             "strace",
@@ -131,19 +133,19 @@ class Case(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """What a log says of the error."""
+        """The log's text for the error."""
         return os.strerror(getattr(errno, self.error.rstrip("+")))
 
 
 class Hit(NamedTuple):
-    """Whom the fault met, and at which file."""
+    """The thread that the fault hit, and the file."""
 
     who: str
     file: str
 
 
 class Seen(NamedTuple):
-    """How the life with the fault ended. ``fault`` is what is wrong with it, if anything is."""
+    """The end of the run with the fault. ``fault`` is the problem with it, if any."""
 
     end: str
     hits: list[Hit]
@@ -151,7 +153,7 @@ class Seen(NamedTuple):
 
 
 def unavailable() -> str:
-    """Return why strace cannot be used here, or nothing."""
+    """Returns why strace cannot be used here, or ""."""
     if shutil.which("strace") is None:
         return "strace is missing: install the Debian package strace"
     command = ["strace", "-D", "-qq", "-o", "/dev/null", sys.executable, "-c", ""]
@@ -162,7 +164,7 @@ def unavailable() -> str:
 
 
 def may_end(case: Case, hit: Hit) -> set[str]:
-    """Return how a life may end after this fault."""
+    """Returns the valid ends of a run after this fault."""
     found = (hit.who, case.call, case.error.rstrip("+"), hit.file)
     for *patterns, ends in EXPECTED:
         if all(
@@ -174,10 +176,10 @@ def may_end(case: Case, hit: Hit) -> set[str]:
 
 
 def run(case: Case, directory: Path, command: Sequence[str] = ()) -> Seen:
-    """Live through a fault in *directory*, which is empty; return how it ended.
+    """Runs a daemon with a fault in *directory*, which is empty; returns the end of the run.
 
     Args:
-        command: another daemon than qmgrd.
+        command: another daemon instead of qmgrd.
     """
     daemon, trace = Daemon(directory / "data", listen={"tcp": ["127.0.0.1:0"]}), directory / "trace"
     plain = list(command or daemon.command)
@@ -203,7 +205,7 @@ def run(case: Case, directory: Path, command: Sequence[str] = ()) -> Seen:
 
 
 def _first_life(case: Case, work: Workload, trace: Path, plain: list[str]) -> str:
-    """Have the daemon work until it ends; return in words how it did."""
+    """Lets the daemon work until it ends; returns the end in words."""
     daemon = work.daemon
     before_s = _cpu_s()
     listens = daemon.comes_to("listening")
@@ -219,7 +221,7 @@ def _first_life(case: Case, work: Workload, trace: Path, plain: list[str]) -> st
     if code and not logged and not daemon.data_dir.exists() and "qmgrd:" not in daemon.said:
         return "interpreter"
     if code and case.scope == "daemon" and case.call in LOOP.split():
-        return "event loop"  # and libuv says what it likes
+        return "event loop"  # libuv may print anything
     if code == -signal.SIGABRT and (case.scope, case.call) == ("snapshot", "write"):
         return "abort"
     end = EXITS.get(code, f"exit code {code}")
@@ -232,7 +234,7 @@ def _first_life(case: Case, work: Workload, trace: Path, plain: list[str]) -> st
 
 
 def _check_log(case: Case, daemon: Daemon, end: str) -> None:
-    """Hold the log to this: an end has its reason; no tracebacks; nothing over and over."""
+    """Checks the log: it explains the end, has no tracebacks, and does not repeat itself."""
     if len(daemon.log) > LOG_MAX_ENTRIES:
         raise Fault(f"it logged {len(daemon.log)} entries")
     entries = list(dropwhile(lambda entry: "level" not in entry, daemon.log))  # by the daemon
@@ -252,7 +254,7 @@ def _check_log(case: Case, daemon: Daemon, end: str) -> None:
 
 @contextmanager
 def _attached(case: Case, daemon: Daemon, trace: Path) -> Iterator[None]:
-    """Inject while a snapshot is made."""
+    """Injects while a snapshot is made."""
     if case.scope != "snapshot":
         yield
         return
@@ -275,7 +277,7 @@ def _is_traced(pid: int) -> bool:
 
 
 def _hits(trace: Path, pid: int, directory: Path) -> Iterator[Hit]:
-    """Yield whom the fault met, by what strace wrote down."""
+    """Yields the hits of the fault, from the output of strace."""
     begun: dict[str, str] = {}
     for line in trace.read_text(errors="replace").splitlines() if trace.exists() else ():
         found = re.match(r"(?:(\d+) +)?(.*)", line)
@@ -306,7 +308,7 @@ def _cpu_s() -> float:
 
 
 def first_of_ours(case: Case, directory: Path) -> int:
-    """Return the number of the first such call that is not the interpreter's, or a little less."""
+    """Returns the first such call after the interpreter's start, or a slightly lower number."""
     trace, file = directory / "trace", directory / "none.toml"
     commands = {
         "daemon": ["-m", "qmgrd", "--check", "--config", str(file)],
@@ -332,14 +334,14 @@ def first_of_ours(case: Case, directory: Path) -> int:
 
 
 def numbers(case: Case, last: int, directory: Path) -> Iterator[int]:
-    """Yield which calls are to fail, from that of *case* on."""
+    """Yields the numbers of the calls to fail, from that of *case* on."""
     ours = first_of_ours(case, directory)
     yield from range(case.n, min(ours, last + 1), INTERPRETER_STEP)
     yield from range(max(case.n, ours), last + 1)
 
 
 def campaign(wanted: argparse.Namespace) -> Iterator[tuple[Case, Seen]]:
-    """Yield each case that is asked for, and what came of it."""
+    """Yields each requested case, and its result."""
     for scope, calls in PLAN.items():
         for call, error in (
             (call, error)
@@ -369,7 +371,7 @@ def _until_clean(case: Case, wanted: argparse.Namespace) -> Iterator[tuple[Case,
 
 
 def main() -> int:
-    """Run what is asked for; return 0 if all ended as it may."""
+    """Runs the requested cases; returns 0 if all ended as allowed."""
     parser = argparse.ArgumentParser(
         description="The daemon with one system call that fails, the 1st, the 2nd, ... of a kind.",
         epilog="A name may be a pattern: --call 'pwrite*' --error 'ENOSPC*'",
@@ -401,7 +403,7 @@ def main() -> int:
         f"inject: lives={ends.total()} ({how}) seed={wanted.seed} faults={faults} "
         f"seconds={time.monotonic() - began:.0f}"
     )
-    return 0 if ends and not faults else 1  # A pattern that fits nothing proves nothing.
+    return 0 if ends and not faults else 1  # A pattern that matches no case proves nothing.
 
 
 if __name__ == "__main__":

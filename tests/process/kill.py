@@ -1,4 +1,4 @@
-"""Daemons killed with -9, and started again."""
+"""Kills daemons with -9, and starts them again."""
 
 import asyncio
 import random
@@ -7,7 +7,7 @@ from qmgr_demo.cluster import Node
 
 
 async def kill_some(rng: random.Random, nodes: list[Node]) -> None:
-    """Kill one of two *nodes* or both, in its next start sometimes, too; they start again."""
+    """Kills one of two *nodes* or both, sometimes again during the start; starts them again."""
     victims = rng.choices([nodes[:1], nodes[1:], nodes], [4, 4, 1])[0]
     for node in victims:
         await asyncio.to_thread(node.kill)

@@ -1,13 +1,13 @@
-"""What happens to two daemons and to the network between them, one thing at a time.
+"""Faults of two daemons and of the network between them, one at a time.
 
     kill     one daemon, or both, with -9; started again
-    stop     one daemon stands still for a while, SIGSTOP to SIGCONT
-    cut      one connection, at once or behind some bytes more, or all that lead to a daemon
+    stop     one daemon is suspended for a while, SIGSTOP to SIGCONT
+    cut      one connection, at once or after some bytes, or all that lead to a daemon
     stall    one connection passes nothing, one way or both, though it stays open
     slow     one connection is late, or passes little
-    refuse   new connections to a daemon, for a while; one that there is, or all, are cut
+    refuse   new connections to a daemon, for a while; one existing connection, or all, are cut
 
-A connection stays stalled or slow until :meth:`LinkFaults.heal`, or until it is hung up.
+A connection stays stalled or slow until :meth:`LinkFaults.heal`, or until it is closed.
 """
 
 import asyncio
@@ -32,19 +32,19 @@ WAYS: tuple[Sequence[Way], ...] = (BOTH, (Way.FORTH,), (Way.BACK,))
 
 
 def drawn(rng: random.Random, count: int) -> list[str]:
-    """Return so many kinds, at random."""
+    """Returns so many kinds, at random."""
     return rng.choices(list(KINDS), list(KINDS.values()), k=count)
 
 
 class LinkFaults:
-    """Does harm to daemons and to the proxies in front of them. ``done`` counts it by kind."""
+    """Harms daemons and the proxies in front of them. ``done`` counts the faults by kind."""
 
     def __init__(self, rng: random.Random, nodes: list[Node], proxies: list[Proxy]) -> None:
         self.done: Counter[str] = Counter(dict.fromkeys(KINDS, 0))
         self._rng, self._nodes, self._proxies = rng, nodes, proxies
 
     async def strike(self, kind: str) -> None:
-        """Do one thing of that kind, to whom it may hit."""
+        """Causes a fault of that kind, on a random target."""
         proxy = self._rng.choice(self._proxies)
         if kind == "kill":
             await kill_some(self._rng, self._nodes)
@@ -59,16 +59,16 @@ class LinkFaults:
         self.done[kind] += 1
 
     async def heal(self) -> None:
-        """Have the network be a good one again."""
+        """Makes the network work again."""
         for proxy in self._proxies:
             await proxy.heal()
 
     async def _harm(self, kind: str, proxy: Proxy) -> bool:
-        """Harm a connection; return whether one came up to be harmed."""
+        """Harms a connection; returns whether one appeared."""
         rng, until = self._rng, time.monotonic() + UP_MAX_S
         while not (connections := proxy.connections):
             if time.monotonic() > until:
-                return False  # At the end it will be found out, if none ever does.
+                return False  # The end of the run reveals a connection that never appears.
             await asyncio.sleep(0.01)
         connection = rng.choice(connections)
         if kind == "stall":

@@ -1,11 +1,11 @@
-"""Two daemons with a link each way, over proxies, under load: ``make crash LINK=1``.
+"""Two daemons, linked in both directions over proxies, under load: ``make crash LINK=1``.
 
     producers ──▶ EDGE ══4 connections══ proxy ══▶ HUB  ──▶ consumers
     consumers ◀── EDGE ◀══ proxy ══4 connections══ HUB  ◀── producers      in order
 
-Each cycle does one thing of link_faults.py. At the end the network is healed, everything drains,
-and both ledgers must balance; no transmission queue has anything left, each link is up with all of
-its connections, and the stores are sound.
+Each cycle causes one fault of link_faults.py. At the end the network is healed, and everything
+drains. Both ledgers must balance, the transmission queues must be empty, each link must be up with
+all its connections, and the stores must be sound.
 """
 
 import asyncio
@@ -30,14 +30,14 @@ SIZES = 6 * (30, 500) + 4 * (4_000,) + 2 * (30_000,) + (100_000,)
 RUN_MAX = 60
 BACKLOG_MAX = 4_000
 PAUSE_MAX_S = 0.8
-HEAL_PART = 0.25  # of the cycles begin with a good network
+HEAL_PART = 0.25  # share of the cycles that begin with a good network
 
 
 class LinkLoad:
-    """The daemons, their links and what goes over these.
+    """The daemons, their links and the load on these.
 
-    ``resent`` and ``stalls`` are at least as often as a link sent a message again and hung up what
-    stood still: what a daemon counts is gone when it is killed.
+    ``resent`` and ``stalls`` are lower bounds: a kill resets the daemon's counts of resent messages
+    and of closed stalled connections.
     """
 
     def __init__(
@@ -48,11 +48,11 @@ class LinkLoad:
         program: Sequence[str] = ("-m", "qmgrd"),
         stall_max_s: float = STALL_MAX_S,
     ) -> None:
-        """Keep all data in *directory*.
+        """Keeps all data in *directory*.
 
         Args:
-            program: what Python runs as a daemon.
-            stall_max_s: so long nothing need come out, before what is missing counts as lost.
+            program: the daemon that Python runs.
+            stall_max_s: after so long without a message, the missing ones count as lost.
         """
         self._rng = random.Random(seed)
         self.hub = Node("HUB", directory, SETTINGS, program)
@@ -89,16 +89,16 @@ class LinkLoad:
 
     @property
     def resent(self) -> int:
-        """How many messages were sent again."""
+        """The number of messages that were sent again."""
         return sum(resent for resent, _ in self._counted.values())
 
     @property
     def stalls(self) -> int:
-        """How many connections were hung up as nothing moved."""
+        """The number of connections that were closed because nothing moved."""
         return sum(stalls for _, stalls in self._counted.values())
 
     def faults(self) -> dict[str, Any]:
-        """Return what is wrong, by fault."""
+        """Returns the problems, by fault."""
         ledgers = [load.ledger for load in self.loads]
         names = ("HUB", "EDGE")
         found = self._wrong | {
@@ -112,7 +112,7 @@ class LinkLoad:
         return {fault: of_it for fault, of_it in found.items() if of_it}
 
     async def run(self, kinds: Sequence[str]) -> None:
-        """Do harm of these *kinds* under load, heal, and see everything drain and settle."""
+        """Causes faults of these *kinds* under load, heals, and waits until everything settles."""
         nodes = [self.hub, self.edge]
         for node in nodes:
             node.start()
@@ -163,7 +163,7 @@ class LinkLoad:
         await self.harm.heal()
 
     async def _look(self) -> list[dict[str, Any]]:
-        """Return the row of each link, once both daemons are up; count what it counts."""
+        """Returns the row of each link, once both daemons are up; adds its counts."""
         rows = []
         for node, peer in ((self.edge, self.hub), (self.hub, self.edge)):
             if not node.is_running():
@@ -184,7 +184,7 @@ class LinkLoad:
             return depth == 0
 
     async def _settle(self) -> None:
-        """Wait until the links are as they should be; note those that are not."""
+        """Waits until the links have settled; records those that do not."""
         until = time.monotonic() + self._stall_max_s
         while odd := [row for row in await self._look() if not is_settled(row)]:
             if time.monotonic() > until:
@@ -194,13 +194,13 @@ class LinkLoad:
 
 
 def is_settled(row: dict[str, Any]) -> bool:
-    """Return whether a link has nothing left to send, and is up with all of its connections."""
+    """Returns whether a link has nothing left to send, and is up with all of its connections."""
     is_up = row["state"] == "up" and row["connections_up"] == row["connections"]
     return is_up and not row["waiting"] and not row["in_flight"]
 
 
 def report(load: LinkLoad, cycles: int, seed: int, seconds: float) -> int:
-    """Print what came of it in one line, and each fault; return how many faults there are."""
+    """Prints the results in one line, and each fault; returns the number of faults."""
     faults, ledgers = load.faults(), [load.ledger for load in load.loads]
     for fault, of_it in faults.items():
         print(f"link: {fault}: {str(of_it)[:2_000]}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Producers that put numbered messages, consumers that get them, and the ledger of both."""
+"""Producers that put numbered messages, consumers that get them, and a ledger of both."""
 
 import asyncio
 import random
@@ -14,14 +14,14 @@ from qmgr_protocol.errors import RequestError
 
 PUT_WINDOW = 200
 WAIT_MS = 60_000
-STALL_MAX_S = 60  # without a message, while some are still to come
-BACKLOG_MAX = 50_000  # producers wait for consumers, or the drain takes longer than the kills
+STALL_MAX_S = 60  # without a message, while some are missing
+BACKLOG_MAX = 50_000  # producers wait for consumers, or the drain outlasts the kills
 PRODUCERS = CONSUMERS = 2
 SIZES = (0, 100, 1_000, 9_000)
 
 
 async def nothing_is_left() -> bool:
-    """Return that nothing lies anywhere but what the ledger knows of."""
+    """Returns True: no message is left outside the ledger."""
     return True
 
 
@@ -42,20 +42,20 @@ class Load:
         stall_max_s: float = STALL_MAX_S,
         is_empty: Callable[[], Awaitable[bool]] = nothing_is_left,
     ) -> None:
-        """Put to *put_to* at *source*, get from *get_from* at *target*.
+        """Puts to *put_to* at *source*, gets from *get_from* at *target*.
 
         Args:
-            sizes: of messages, in bytes; one of them holds for a run of up to *run_max*.
+            sizes: of messages, in bytes; a run of up to *run_max* messages has the same size.
             backlog_max: messages that may be put and not consumed.
-            stall_max_s: so long nothing need come out, before what is missing counts as lost.
-            is_empty: whether no more can come out; what was never acknowledged may.
+            stall_max_s: after so long without a message, the missing ones count as lost.
+            is_empty: whether no more can come out; unacknowledged messages may.
         """
         self.ledger = Ledger()
         self.stopping = asyncio.Event()
         self._source, self._target = source, target
         self._put_to, self.get_from = put_to, get_from
         self.put_uids: set[str] = set()  # acknowledged
-        self.settled_uids: set[str] = set()  # acknowledged, too
+        self.settled_uids: set[str] = set()  # acknowledged as well
         self._random = random.Random(seed)
         self._next = 0
         self._sizes, self._run_max = sizes, run_max
@@ -63,7 +63,7 @@ class Load:
         self._backlog_max, self._stall_max_s, self._is_empty = backlog_max, stall_max_s, is_empty
 
     async def run(self) -> None:
-        """Put until told to stop, then consume until everything came out."""
+        """Puts until told to stop, then consumes until everything came out."""
         async with asyncio.TaskGroup() as tasks:
             consumers = [tasks.create_task(self._consume()) for _ in range(CONSUMERS)]
             async with asyncio.TaskGroup() as producers:
@@ -73,7 +73,7 @@ class Load:
             while self.ledger.lost or not await self._is_empty():
                 if time.monotonic() > since + self._stall_max_s:
                     break
-                await asyncio.sleep(0.5)  # What is lost takes long to tell, of a million.
+                await asyncio.sleep(0.5)  # `lost` takes long to compute, of a million.
                 if self.ledger.consumed != consumed:
                     consumed, since = self.ledger.consumed, time.monotonic()
             for consumer in consumers:
@@ -86,7 +86,7 @@ class Load:
             room.release()
             if future.exception() is None:
                 self.ledger.note_put(number)
-                if (uid := future.result().uid) is not None:  # else a lost answer had it
+                if (uid := future.result().uid) is not None:  # otherwise a lost answer had it
                     self.put_uids.add(str(uid))
             else:
                 self.ledger.refused += 1
@@ -138,7 +138,7 @@ class Load:
         try:
             await settling
         except RequestError:
-            return  # The lease was lost to a kill: the message comes again.
+            return  # A kill ended the lease: the message is delivered again.
 
     def _connect(self, node: Node) -> QueueManager:
         return connect(node.address, name="crash", wait_ms=WAIT_MS)

@@ -1,7 +1,7 @@
-"""Puts one message after the other and times each: ``python -m tests.process.put_probe ADDRESS``.
+"""Puts one message after another and times each: ``python -m tests.process.put_probe ADDRESS``.
 
-A process of its own, so that who makes the load does not hold it up. It ends once its stdin does,
-and prints [[when, seconds it took], ...], by the monotonic clock.
+It is a separate process, so that the load generator does not delay it. It ends with its stdin, and
+prints [[time, duration in seconds], ...], by the monotonic clock.
 """
 
 import json
@@ -20,7 +20,7 @@ BODY = bytes(200)
 
 
 def main() -> int:
-    """Put until stdin ends."""
+    """Puts until stdin ends."""
     taken = []
     with Wire(sys.argv[1]) as wire:
         wire.send(m.Hello(m.MAGIC, 1, 1, "client", "probe"))

@@ -1,12 +1,12 @@
-"""What must hold in a snapshot by itself: ``python -m tests.process.snapshot_check DIR...``.
+"""Checks a snapshot on its own: ``python -m tests.process.snapshot_check DIR...``.
 
-laws    all that qmctl snapshot verify looks at: checksum, pages, rows, counts of the manifest
-units   a unit puts one message on each queue of a family, and another gets one from each: so the
-        same numbers lie on all of them; and a token of unit_load.py lies on one queue at most
-links   what the window of a receiver holds was put here, and no more; what a sender's peer has
-        lies here no more, and all the rest does
+laws    all checks of qmctl snapshot verify: checksum, pages, rows, counts of the manifest
+units   a unit puts one message on each queue of a family, and another gets one from each, so the
+        same numbers are on all of them; a token of unit_load.py is on one queue at most
+links   a receiver's window holds exactly the ids that were put here; a sender has none of the
+        messages that its peer holds, and all others
 
-Prints a line of JSON for each: its directory, and what is wrong with it.
+Prints a line of JSON for each directory, with its faults.
 """
 
 import json
@@ -29,13 +29,13 @@ from qmgrd.verify.verify import verify
 
 NICENESS = 5
 FAMILY = tuple(f"FAMILY.{number}" for number in range(4))  # queues
-LINKED = "AWAY"  # is put to by a link, and by nobody else
+LINKED = "AWAY"  # only a link puts on it
 SHOWN_MAX = 5
 LANES = (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED)
 
 
 def faults(directory: Path) -> list[str]:
-    """Return what is wrong with the snapshot in *directory*."""
+    """Returns the faults of the snapshot in *directory*."""
     found = [f"{one.fault}: {one.what}" for one in verify(directory).findings.kept]
     image = open_image(directory / "data.mdb")
     try:
@@ -101,7 +101,7 @@ def _outbox(tx: Transaction, link: str, queue_id: int) -> Iterator[str]:
 
 
 def main() -> int:
-    """Check all that the command line names."""
+    """Checks all directories on the command line."""
     os.nice(NICENESS)
     for name in sys.argv[1:]:
         told: dict[str, Any] = {"directory": name, "faults": faults(Path(name))}

@@ -1,14 +1,14 @@
-"""Snapshots each second under full load: ``python -m tests.process.snapshots --seconds 60``.
+"""Takes snapshots each second under full load: ``python -m tests.process.snapshots --seconds 60``.
 
     LOCAL    producers ──▶ EDGE ──▶ consumers
     AWAY     producers ──▶ EDGE ══link══▶ HUB ──▶ consumers
     FAMILY.* a unit puts one on each, another gets one from each
     units, groups, topics as in crash.py; and PROBE, which times its puts
 
-Periods with a snapshot of both each second take turns with periods without any, in one run: what a
-snapshot costs is the ratio of the two. Each is verified afterwards, see snapshot_check.py. Prints
-one summary line, in which two figures with a slash are those with and without snapshots; exits 1
-if anything is wrong with any snapshot, or none was taken.
+Periods with a snapshot of both daemons each second alternate with periods without any, in one run.
+The ratio of their latencies is the cost of a snapshot. Each snapshot is verified afterwards, see
+snapshot_check.py. The command prints one summary line, in which a pair such as a/b gives the
+figures with and without snapshots. It exits with 1 if a snapshot is faulty, or none was taken.
 """
 
 import argparse
@@ -42,7 +42,7 @@ BACKLOG_MAX = 5_000
 FAMILY_BACKLOG_MAX = 500
 SIZES = (0, 100, 1_000, 9_000)
 NEVER = 1 << 60
-RATIO_MAX = 1.5  # of the put latency's 99th percentile, with snapshots to without
+RATIO_MAX = 1.5  # the put latency's 99th percentile, with snapshots over without
 
 
 class Family:
@@ -55,7 +55,7 @@ class Family:
         self._random = random.Random(1)
 
     async def run(self) -> None:
-        """Work until told to stop."""
+        """Works until told to stop."""
         async with self._connect() as manager:
             for queue in FAMILY:
                 await manager.admin.queue_create(queue)
@@ -79,10 +79,10 @@ class Family:
                     await asyncio.sleep(0.005)
 
     async def _consume(self) -> None:
-        """Get the first of one queue, and that number of the others.
+        """Gets the first message of one queue, and the same number from the others.
 
-        The first of these may be another: two who put at once may come in one order on one queue,
-        and in the other on the next.
+        The first messages of the others may differ: two simultaneous puts may be in a different
+        order on each queue.
         """
         async with self._connect() as manager:
             while not self.stopping.is_set():
@@ -102,9 +102,9 @@ class Family:
 
 
 class SnapshotLoad:
-    """A run, and what came of it.
+    """A run, and its results.
 
-    Invariant: ``periods`` are when snapshots were taken, and when they were not, in turns.
+    Invariant: ``periods`` alternate, with snapshots and without.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class SnapshotLoad:
         self._rate_bytes = rate_bytes
 
     async def run(self, seconds: float, period_s: float = PERIOD_S) -> None:
-        """Take snapshots for so long, and none for as long."""
+        """Takes snapshots for so long, and none for as long."""
         self._snapshots.mkdir(parents=True)
         for node in (self.hub, self.edge):
             node.start()
@@ -177,7 +177,7 @@ class SnapshotLoad:
             for one in everything:
                 one.stopping.set()
             self.consumed = sum(load.ledger.consumed for load in loads)
-            for task in work:  # What is left on the queues is nobody's concern here.
+            for task in work:  # The messages left on the queues do not matter here.
                 task.cancel()
 
     async def _take_turns(self, seconds: float, period_s: float) -> None:
@@ -187,7 +187,7 @@ class SnapshotLoad:
         ):
             for number in range(2 * max(1, round(seconds / period_s))):
                 began, size = time.monotonic(), self._store_bytes()
-                # A B B A A B B A: what drifts, as depth does, is in both alike.
+                # A B B A A B B A: a drift, for example of the depth, affects both alike.
                 if is_on := number % 4 in (0, 3):
                     await self._take(edge, hub, began + period_s)
                 else:
@@ -213,7 +213,7 @@ class SnapshotLoad:
         self.took_s.append(time.monotonic() - began)
 
     def check(self) -> None:
-        """Have each snapshot verified by a process beside."""
+        """Verifies each snapshot in a separate process."""
         command = [sys.executable, "-m", "tests.process.snapshot_check", *map(str, self.taken)]
         done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
         for line in done.stdout.splitlines():
@@ -222,11 +222,11 @@ class SnapshotLoad:
 
     @property
     def faults(self) -> dict[str, list[str]]:
-        """What is wrong, by snapshot."""
+        """The faults, by snapshot."""
         return {directory: found for directory, found in self.wrong.items() if found}
 
     def percentile(self, share: float, *, is_on: bool) -> float:
-        """Return that percentile of the put latency in periods with or without snapshots, in ms."""
+        """Returns a percentile of the put latency, with or without snapshots, in ms."""
         return _percentile(
             [
                 took
@@ -239,7 +239,7 @@ class SnapshotLoad:
         )
 
     def ratio_of_pairs(self) -> float:
-        """Return the median over neighbouring periods of how many times as long p99 is."""
+        """Returns the median ratio of the p99 of neighbouring periods."""
         by_period = [
             (
                 on,
@@ -258,7 +258,7 @@ def _percentile(values: Iterable[float], share: float) -> float:
 
 
 def main() -> int:
-    """Run it; return 0 if each snapshot is sound."""
+    """Runs it; returns 0 if each snapshot is sound."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)
@@ -274,7 +274,7 @@ def main() -> int:
 
 
 def report(load: SnapshotLoad, seed: int) -> int:
-    """Print the summary, and what is wrong; return the exit code."""
+    """Prints the summary and the faults; returns the exit code."""
     for directory, found in load.faults.items():
         print(f"{directory}: {'; '.join(found[:5])}", file=sys.stderr)
     sizes = [(directory / "data.mdb").stat().st_size for directory in load.taken]

@@ -1,4 +1,4 @@
-"""Bad input and bad days, each with its own clear error, on a real daemon."""
+"""Bad input and bad conditions on a real daemon: each has its own clear error."""
 
 import hashlib
 import os
@@ -41,7 +41,7 @@ def number_of(data: bytes) -> int:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    """One daemon that bad input must not impress."""
+    """A daemon that bad input must not disturb."""
     daemon = Daemon(tmp_path_factory.mktemp("shared") / "data", listen={"tcp": ["127.0.0.1:0"]})
     try:
         daemon.start()
@@ -81,7 +81,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         (encode([20, 1, b"short"]), ErrorCode.FIELD_INVALID, "ProducerOpen.producer_id"),
     ],
 )
-def test_broken_protocol_is_told_and_that_connection_closed(
+def test_broken_protocol_is_reported_and_closes_only_that_connection(
     shared: Daemon, data: bytes, code: ErrorCode, words: str
 ) -> None:
     with shared.connect("bystander") as bystander:
@@ -105,14 +105,16 @@ def test_broken_protocol_is_told_and_that_connection_closed(
         (struct.pack(">I", 5_000), ErrorCode.FRAME_TOO_LARGE),
     ],
 )
-def test_what_is_no_hello_is_told_and_closed(shared: Daemon, hello: bytes, code: ErrorCode) -> None:
+def test_invalid_hello_is_reported_and_closes_the_connection(
+    shared: Daemon, hello: bytes, code: ErrorCode
+) -> None:
     wire = Wire(shared.address)
     wire.write(hello)
     assert name_of(wire.goodbye().code) == code.name
 
 
-def test_goodbye_is_heard_by_who_is_still_sending(shared: Daemon) -> None:
-    """A frame of 64 MiB is refused at its first bytes; the words must not drown in a reset."""
+def test_goodbye_reaches_a_client_that_is_still_sending(shared: Daemon) -> None:
+    """A frame of 64 MiB is refused at its first bytes; a reset must not discard the reason."""
     bad = shared.connect("bad")
     bad.write(struct.pack(">I", 64 << 20))
     for _ in range(64):
@@ -120,7 +122,7 @@ def test_goodbye_is_heard_by_who_is_still_sending(shared: Daemon) -> None:
     assert bad.goodbye().code == ErrorCode.FRAME_TOO_LARGE
 
 
-def test_random_rubbish_is_noticed_by_nobody_else(shared: Daemon) -> None:
+def test_random_bytes_disturb_no_other_client(shared: Daemon) -> None:
     rng = random.Random(59)
     with shared.connect("bystander") as bystander:
         for number in range(60):
@@ -144,7 +146,7 @@ def test_unknown_request_is_refused_and_the_connection_stays(shared: Daemon) -> 
 
 @pytest.mark.parametrize("name", ["a/b", "a\0b", "%s%n%x", "x" * 300, "", "ü", "a\nb", "../../etc"])
 @pytest.mark.parametrize("kind", [m.QueueCreate, m.QueueDelete, m.Get, m.QueuePurge])
-def test_name_that_is_none_is_refused_and_the_connection_stays(
+def test_invalid_name_is_refused_and_the_connection_stays(
     shared: Daemon, kind: type[Any], name: str
 ) -> None:
     with shared.connect() as wire:
@@ -168,7 +170,7 @@ def test_name_that_is_none_is_refused_and_the_connection_stays(
         (m.Snapshot, ("relative",), ErrorCode.VALUE_INVALID, "no absolute path"),
     ],
 )
-def test_request_that_cannot_be_done_is_refused_and_the_connection_stays(
+def test_impossible_request_is_refused_and_the_connection_stays(
     shared: Daemon, kind: type[Any], fields: tuple[Any, ...], code: ErrorCode, words: str
 ) -> None:
     with shared.connect() as wire:
@@ -196,7 +198,7 @@ def test_request_that_cannot_be_done_is_refused_and_the_connection_stays(
         ("Q", record(b"x", ("QM1", 2**62)), ErrorCode.VALUE_INVALID, " us ahead of the clock"),
     ],
 )
-def test_put_that_cannot_be_stored_is_refused_by_itself(
+def test_put_that_cannot_be_stored_is_refused_alone(
     shared: Daemon, queue: str, data: bytes, code: ErrorCode, words: str
 ) -> None:
     with shared.connect() as wire:
@@ -207,7 +209,7 @@ def test_put_that_cannot_be_stored_is_refused_by_itself(
         assert producer.put("Q", record(b"good")) == []
 
 
-def test_lease_of_somebody_else_is_not_to_be_acknowledged(shared: Daemon) -> None:
+def test_lease_of_another_client_cannot_be_acknowledged(shared: Daemon) -> None:
     with shared.connect("owner") as owner, shared.connect("thief") as thief:
         owner.ask(m.QueueCreate, "LEASED")
         owner.producer(b"L" * 16).put("LEASED", record(b"x"))
@@ -218,7 +220,7 @@ def test_lease_of_somebody_else_is_not_to_be_acknowledged(shared: Daemon) -> Non
         assert owner.ack(lease) == []
 
 
-def test_credit_that_is_overdrawn_ends_the_connection(shared: Daemon) -> None:
+def test_overdrawn_credit_ends_the_connection(shared: Daemon) -> None:
     bad = shared.connect("bad")
     stream = bad.ask(m.ProducerOpen, b"C" * 16)[0]
     bad.send(m.Put(stream, 1, 0, "Q", [record(b"x")] * 4_097))
@@ -251,7 +253,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def rewrite(file: Path, key: bytes, value: bytes, *, clear: bool = False) -> None:
-    """Change a row with LMDB itself."""
+    """Changes a row with LMDB itself."""
     env = lmdb.open(str(file.parent), map_size=1 << 28, max_dbs=0, lib_version=0)
     with env.begin(write=True) as txn:
         if clear:
@@ -295,7 +297,7 @@ def of_another(file: Path) -> None:
 
 
 def flip(file: Path, key: bytes, bit: int) -> None:
-    """Flip a bit of a row, as a bad disk would."""
+    """Flips a bit of a row, as a bad disk would."""
     with (
         lmdb.open(str(file.parent), map_size=1 << 28, max_dbs=0, lib_version=0) as env,
         env.begin() as txn,
@@ -344,7 +346,7 @@ def rubbish_pages(file: Path) -> None:
         (rotten_queue, "the definition of queue Q: its checksum is wrong; restore"),
     ],
 )
-def test_store_that_cannot_be_used_is_refused_and_not_touched(
+def test_unusable_store_is_refused_and_not_changed(
     make: Make, sample: bytes, harm: Callable[[Path], None], words: str
 ) -> None:
     daemon = make()
@@ -358,7 +360,7 @@ def test_store_that_cannot_be_used_is_refused_and_not_touched(
     assert digest(file) == before
 
 
-def test_second_daemon_on_a_directory_is_refused_and_the_first_unharmed(make: Make) -> None:
+def test_second_daemon_on_a_directory_is_refused_and_the_first_is_unharmed(make: Make) -> None:
     first, second = make().start(), make()
     with first.connect() as wire:
         assert second.launch().exit_code() == 3
@@ -366,7 +368,7 @@ def test_second_daemon_on_a_directory_is_refused_and_the_first_unharmed(make: Ma
         wire.ask(m.Status)
 
 
-def test_port_in_use_is_told(make: Make) -> None:
+def test_port_in_use_is_reported(make: Make) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         address = f"127.0.0.1:{other.getsockname()[1]}"
         daemon = make(listen={"tcp": [address]})
@@ -383,7 +385,7 @@ def test_port_in_use_is_told(make: Make) -> None:
         ("queue_manager", {"name": "a/b"}, 'queue_manager.name: "a/b" is not a name'),
     ],
 )
-def test_bad_configuration_is_told_and_nothing_made(
+def test_invalid_configuration_is_reported_and_nothing_is_created(
     make: Make, section: str, values: dict[str, Any], words: str
 ) -> None:
     daemon = make(**{section: values})
@@ -392,7 +394,7 @@ def test_bad_configuration_is_told_and_nothing_made(
     assert not daemon.data_dir.exists()
 
 
-def test_address_of_all_interfaces_is_taken_if_that_is_meant(make: Make) -> None:
+def test_address_of_all_interfaces_is_accepted_if_intended(make: Make) -> None:
     daemon = make(listen={"tcp": ["0.0.0.0:0"], "insecure_listen": True}).start()
     assert daemon.wait_for("insecure listen")["level"] == "warning"
 
@@ -456,12 +458,12 @@ def test_table_of_origins_survives_a_kill_A15(make: Make) -> None:
 
 
 class Load:
-    """A client that puts and consumes, and after each crash sends again what was not answered."""
+    """A client that puts and consumes, and after each crash resends the unanswered requests."""
 
     def __init__(self, daemon: Daemon, seed: int) -> None:
         self.daemon = daemon
-        self.stored: set[int] = set()  # the numbers whose put was acknowledged
-        self.settled: list[int] = []  # the numbers whose ack was acknowledged
+        self.stored: set[int] = set()  # the numbers with an acknowledged put
+        self.settled: list[int] = []  # the numbers with an acknowledged ack
         self._rng = random.Random(seed)
         self._number = 0
         self._puts: list[bytes] = []  # not answered yet
@@ -469,7 +471,7 @@ class Load:
         self._session = b""
 
     def run_until_killed(self) -> None:
-        """Start the daemon and work until it is killed, some answers and moments later."""
+        """Starts the daemon and works until it is killed, after some answers and moments."""
         with self.daemon.start().connect(session=self._session) as wire:
             self._resume(wire)
             killer = threading.Timer(self._rng.uniform(0, 0.02), self.daemon.kill)
@@ -490,7 +492,7 @@ class Load:
             first_id = self._number - len(self._puts) + 1
             assert self._producer.put("Q", *self._puts, first_id=first_id) == []
             self._put_answered()
-        if self._acks:  # Gone already, or settled now: nobody else had them.
+        if self._acks:  # Removed before, or settled now: no other client had them.
             assert wire.ack(*self._acks) == []
             self._ack_answered()
 
@@ -521,7 +523,7 @@ class Load:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_killed_at_any_moment_it_loses_and_doubles_nothing(make: Make, seed: int) -> None:
-    """A client that sends again what was not answered, puts and acks, has exactly once."""
+    """A client that resends unanswered puts and acks gets exactly-once delivery."""
     load = Load(make(), seed)
     for _ in range(4):
         load.run_until_killed()
@@ -531,7 +533,7 @@ def test_killed_at_any_moment_it_loses_and_doubles_nothing(make: Make, seed: int
 
 
 def test_killed_in_its_first_start_it_starts(make: Make) -> None:
-    """Wherever in making the store it is."""
+    """At any point of the store's creation."""
     daemon = make()
     for delay_ms in (400, 500, 600):
         daemon.launch()
@@ -542,13 +544,13 @@ def test_killed_in_its_first_start_it_starts(make: Make) -> None:
         wire.ask(m.Status)
 
 
-# -- no more room
+# -- no space left
 
 
 def fill(
     wire: Wire, size: int, most: int = 1 << 30, producer_id: bytes = b""
 ) -> tuple[int, str, str]:
-    """Put until refused; return how many were stored, and the code and text of the refusal."""
+    """Puts until refused; returns how many were stored, and the code and text of the refusal."""
     depth = wire.ask(m.QueueShow, "Q")["depth"]
     producer = wire.producer(producer_id or random.Random(depth + size).randbytes(16))
     count, batch = 0, min(most, max(1, 60_000 // size))
@@ -600,7 +602,7 @@ def test_message_larger_than_the_map_is_refused(make: Make) -> None:
         assert fill(wire, 300, 2)[1] == ""
 
 
-def test_disk_that_is_nearly_full_refuses_puts_and_gets_go_on(make: Make) -> None:
+def test_nearly_full_disk_refuses_puts_and_gets_continue(make: Make) -> None:
     daemon = make().start()
     with daemon.connect() as wire:
         wire.ask(m.QueueCreate, "Q")
@@ -615,8 +617,8 @@ def test_disk_that_is_nearly_full_refuses_puts_and_gets_go_on(make: Make) -> Non
         assert len(wire.drain("Q")) == 5
 
 
-def test_write_that_fails_stops_the_daemon_and_loses_nothing(make: Make) -> None:
-    """The disk takes no more: whether that turn happened is not known, so nobody is answered."""
+def test_failed_write_stops_the_daemon_and_loses_nothing(make: Make) -> None:
+    """The disk is full. Whether the turn is stored is unknown, so no client gets an answer."""
     daemon = make()
     daemon.limits = {resource.RLIMIT_FSIZE: 1 << 20}
     answered = 0
@@ -636,7 +638,7 @@ def test_write_that_fails_stops_the_daemon_and_loses_nothing(make: Make) -> None
         assert [number_of(x) for x in wire.drain("Q")] == list(range(producer.commit_id))
 
 
-def test_files_may_run_out_and_who_is_there_is_served_on(make: Make) -> None:
+def test_daemon_without_free_file_descriptors_still_serves_its_clients(make: Make) -> None:
     daemon = make()
     daemon.limits = {resource.RLIMIT_NOFILE: 40}
     with daemon.start().connect("first") as first:
@@ -652,7 +654,7 @@ def test_files_may_run_out_and_who_is_there_is_served_on(make: Make) -> None:
     assert daemon.stop() == 0
 
 
-def test_nobody_but_the_owner_may_read_what_the_daemon_writes(make: Make, tmp_path: Path) -> None:
+def test_only_the_owner_may_read_the_daemons_files(make: Make, tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         daemon = make().start()
@@ -666,8 +668,8 @@ def test_nobody_but_the_owner_may_read_what_the_daemon_writes(make: Make, tmp_pa
             assert stat.S_IMODE(found.stat().st_mode) == (0o700 if found.is_dir() else 0o600), found
 
 
-def test_log_that_nobody_reads_harms_nobody(make: Make) -> None:
-    """The reader of its log is gone: what is written there is lost, and nothing else."""
+def test_closed_log_pipe_harms_nothing(make: Make) -> None:
+    """The reader of the log is gone: new entries are lost, and nothing else."""
     daemon = make().start()
     with daemon.connect() as wire:
         daemon.break_log()

@@ -1,7 +1,7 @@
-"""A small crowd of hostile connections: the daemon stays up, and what it holds stays bounded.
+"""A small crowd of hostile connections: the daemon stays up, and its memory stays bounded.
 
-The memory is bounded by limits.buffers_max_bytes, however many connections there are: with these
-limits a crowd of 200 reaches every bound. `python -m tests.process.crowd` is the whole of it.
+limits.buffers_max_bytes bounds the memory, however many connections exist. With these limits, a
+crowd of 200 reaches every bound. `python -m tests.process.crowd` runs the full crowd.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.process
 CONNECTIONS = 200
 SECONDS = 10.0
 BUFFERS_MIB = 64
-OVERHEAD_MIB = 48  # of connections, and of what one turn makes
+OVERHEAD_MIB = 48  # for connections, and for the output of one turn
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ def test_crowd_neither_stops_nor_bloats_the_daemon(daemon: Daemon) -> None:
     found = crowd.run(daemon.start(), CONNECTIONS, SECONDS)
     assert found["memory_peak_mib"] < found["memory_before_mib"] + BUFFERS_MIB + OVERHEAD_MIB
     assert found["rounds"] > 20, found
-    assert "door_max_ms" in found, found  # The operator got in by the unix socket.
-    assert set(found["ends"]) == {kind.__name__ for kind in crowd.KINDS}  # Each met its bound.
+    assert "door_max_ms" in found, found  # The operator could connect by the unix socket.
+    assert set(found["ends"]) == {kind.__name__ for kind in crowd.KINDS}  # Each reached its bound.
     assert len(daemon.log) < 100
     assert not daemon.find("a turn failed")
     assert daemon.stop() == 0

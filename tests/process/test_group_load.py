@@ -1,4 +1,4 @@
-"""Groups on a real daemon, killed with -9 as its clients are; and an audit of what came of them."""
+"""Groups on a real daemon, killed with -9 as its clients are, and an audit of the results."""
 
 import asyncio
 import sys
@@ -11,13 +11,13 @@ from tests.process.daemon import Daemon
 from tests.process.group_load import GroupLoad, kept_from
 
 Make = Callable[..., Daemon]
-ENOUGH = 12  # groups that are begun before a kill, and before the end
+ENOUGH = 12  # groups that begin before a kill, and before the end
 
 
 async def worked(
     load: GroupLoad, daemon: Daemon, is_enough: Callable[[], object], *, kills: int = 0
 ) -> None:
-    """Have groups put and got on a daemon that is killed so often, until it is enough."""
+    """Puts and gets groups on a daemon, with so many kills, until *is_enough*."""
     async with asyncio.TaskGroup() as tasks:
         work = tasks.create_task(load.run())
         for kill in range(kills + 1):
@@ -50,9 +50,7 @@ def test_groups_are_whole_and_in_order_over_kills(make: Make) -> None:
     ("variant", "fault"),
     [("skip", "out of order"), ("repeat", "doubled"), ("overread", "out of order")],
 )
-def test_application_that_resumes_wrongly_is_found_out(
-    make: Make, variant: str, fault: str
-) -> None:
+def test_application_that_resumes_wrongly_is_found(make: Make, variant: str, fault: str) -> None:
     daemon = make().start()
     command = (sys.executable, "-m", "tests.process.broken_app", variant)
     load = GroupLoad(daemon.address, 1, stall_max_s=1, kill_every=2, command=command)
@@ -62,8 +60,8 @@ def test_application_that_resumes_wrongly_is_found_out(
 
 @pytest.mark.long
 @pytest.mark.process
-def test_daemon_that_keeps_what_was_backed_out_is_found_out(make: Make) -> None:
-    """Who reads on bills those messages again."""
+def test_daemon_that_keeps_a_backed_out_unit_is_found(make: Make) -> None:
+    """The reader then writes bills for the same messages again."""
     daemon = make()
     daemon.command = [sys.executable, broken.__file__, "keep"]
     load = GroupLoad(daemon.start().address, 1, stall_max_s=1, kill_every=2)
@@ -74,11 +72,11 @@ def test_daemon_that_keeps_what_was_backed_out_is_found_out(make: Make) -> None:
 @pytest.mark.parametrize(
     ("at", "first"), [(0, 1), (7, 1), (8, 1), (14, 1), (15, 8), (21, 8), (22, 15)]
 )
-def test_items_are_thrown_away_once_they_are_committed(at: int, first: int) -> None:
+def test_items_are_discarded_once_they_are_committed(at: int, first: int) -> None:
     assert kept_from(at) == first
 
 
-def test_audit_finds_what_is_wrong() -> None:
+def test_audit_finds_the_faults() -> None:
     load = GroupLoad("", 1)
     load.lengths |= {"whole": 2, "torn": 3, "twice": 1}
     for name, number in (("whole", 1), ("whole", 2), ("whole", 1), ("torn", 2), ("odd", 1)):

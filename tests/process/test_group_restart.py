@@ -1,4 +1,4 @@
-"""A group over several units of work goes on over a restart of the real daemon."""
+"""A group over several units of work continues after a restart of the real daemon."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,13 +25,13 @@ def kill_and_start(daemon: Daemon) -> None:
 
 
 @pytest.mark.process
-def test_get_group_goes_on_when_the_daemon_was_killed(make: Make) -> None:
-    """E26: the unit that was lost is read again; each message is done once, in order."""
+def test_get_group_continues_after_the_daemon_was_killed(make: Make) -> None:
+    """E26: the unit that was lost is read again; each message is processed once, in order."""
     asyncio.run(_get(make().start(), [1, 5]))
 
 
 async def _get(daemon: Daemon, kills: list[int]) -> None:
-    """Read a group, and kill the daemon at some of its messages, the first and a later one."""
+    """Reads a group, and kills the daemon at some of its messages, the first and a later one."""
 
     async def work(message: Message, unit: UnitOfWork) -> None:
         if message.group_number in kills:
@@ -51,13 +51,13 @@ async def _get(daemon: Daemon, kills: list[int]) -> None:
 
 
 @pytest.mark.process
-def test_put_group_goes_on_when_the_daemon_was_killed(make: Make) -> None:
+def test_put_group_continues_after_the_daemon_was_killed(make: Make) -> None:
     """E25: the unit that was lost is put again."""
     asyncio.run(_put(make().start()))
 
 
 async def _put(daemon: Daemon) -> None:
-    """Put a group, and kill the daemon in its midst."""
+    """Puts a group, and kills the daemon in the middle."""
 
     async def items() -> AsyncIterator[bytes]:
         for body in BODIES:

@@ -1,4 +1,4 @@
-"""The arsenal of hostile clients: it attacks with every operation, and each law can be broken."""
+"""The arsenal of hostile clients: it attacks with every operation, and can break each law."""
 
 from pathlib import Path
 from random import Random
@@ -16,7 +16,7 @@ from tests.process.hostile.watch import SAMPLES_MIN, Watch
 
 
 @pytest.mark.parametrize("kind", OPERATIONS, ids=lambda kind: kind.__name__)
-def test_each_operation_can_be_made_within_its_limits(kind: type[m.Message]) -> None:
+def test_each_operation_can_be_generated_within_its_limits(kind: type[m.Message]) -> None:
     maker = HostileMaker(Random(7))
     for _ in range(50):
         array = unpack(pack(layout.to_array(maker.message(kind))))
@@ -24,12 +24,12 @@ def test_each_operation_can_be_made_within_its_limits(kind: type[m.Message]) -> 
 
 
 @pytest.mark.parametrize("kind", [m.QueueDelete, m.QueuePurge, m.QueueAlter])
-def test_attackers_destroy_only_what_is_their_own(kind: type[m.Message]) -> None:
+def test_attackers_destroy_only_their_own_objects(kind: type[m.Message]) -> None:
     maker = HostileMaker(Random(7))
     assert {maker.message(kind).queue for _ in range(100)} <= set(NAMES[:3])
 
 
-def test_forged_handle_names_the_message_that_was_shown() -> None:
+def test_forged_handle_names_the_browsed_message() -> None:
     item = m.DELIVERY.pack(4, 17, 0, 0, 0, 0, 0) + bytes(30)
     guesses = {forged(Random(seed), item) for seed in range(100)}
     assert {m.HANDLE.unpack(guess)[:2] for guess in guesses} == {(4, 17)}
@@ -83,7 +83,7 @@ def test_each_law_can_be_broken(field: str, value: float, law: str) -> None:
     assert "seed=9" in summary(result, 9, 1.0)
 
 
-def test_every_kind_of_attacker_has_a_line_that_says_what_it_does() -> None:
+def test_every_kind_of_attacker_has_a_description() -> None:
     assert all(attack.__doc__ for attack in KINDS.values())
 
 
@@ -91,7 +91,7 @@ def test_every_kind_of_attacker_has_a_line_that_says_what_it_does() -> None:
 @pytest.mark.process
 @pytest.mark.slow
 def test_short_campaign_finds_nothing(tmp_path: Path) -> None:
-    """Runs all kinds but the one for full stores, and a kill. Its limits of time are generous."""
+    """Runs all kinds except the one for full stores, and a kill. Its time limits are generous."""
     limits = Limits(p99_ratio=30, stall_ms=30_000)
     plan = Plan(
         acts=("few",),

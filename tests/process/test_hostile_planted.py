@@ -1,4 +1,4 @@
-"""The arsenal finds each defence that is taken away from the daemon."""
+"""The arsenal notices each defence that is removed from the daemon."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ FOUND = {
 }
 
 
-def test_each_fault_is_to_be_found() -> None:
+def test_every_planted_fault_has_attacks_that_find_it() -> None:
     assert FOUND.keys() == FAULTS.keys()
 
 

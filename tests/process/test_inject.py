@@ -1,6 +1,6 @@
-"""Some of the system calls that may fail, and that the harness which has them fail can fail.
+"""Some of the failing system calls, and the faults that the harness itself must find.
 
-All of them: `make inject`.
+`make inject` runs all of them.
 """
 
 import sys
@@ -28,19 +28,17 @@ pytestmark = [pytest.mark.process, pytest.mark.skipif(bool(REASON), reason=REASO
     ],
     ids=str,
 )
-def test_call_that_fails_ends_as_it_should(tmp_path: Path, case: Case, end: str) -> None:
+def test_daemon_ends_as_expected_after_a_failing_call(tmp_path: Path, case: Case, end: str) -> None:
     seen = inject.run(case, tmp_path)
     assert (seen.end, seen.fault) == (end, "")
     assert seen.hits, "the fault met nobody"
 
 
-def test_fault_that_comes_too_late_meets_nobody(tmp_path: Path) -> None:
+def test_fault_after_the_last_call_hits_nothing(tmp_path: Path) -> None:
     assert inject.run(Case("daemon", "fdatasync", "EIO", 10_000), tmp_path) == Seen("lives", [])
 
 
-def test_end_that_is_not_expected_is_caught(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unexpected_end_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inject, "EXPECTED", [])
     seen = inject.run(Case("daemon", "fdatasync", "EIO", 1), tmp_path)
     assert (seen.end, seen.fault.partition("\n")[0]) == ("store", "it may end so: lives")
@@ -58,7 +56,7 @@ def test_end_that_is_not_expected_is_caught(
         ("hurry", Case("daemon", "fdatasync", "EIO", 5), "puts are acknowledged"),
     ],
 )
-def test_daemon_that_is_wrong_is_caught(tmp_path: Path, kind: str, case: Case, words: str) -> None:
+def test_broken_daemon_is_found(tmp_path: Path, kind: str, case: Case, words: str) -> None:
     seen = inject.run(case, tmp_path, [sys.executable, broken.__file__, kind])
     assert seen.hits
     assert words in seen.fault

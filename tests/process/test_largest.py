@@ -1,4 +1,4 @@
-"""The largest message: from a client over a link to a client, real daemons and a real client."""
+"""The largest message: from a client over a link to a client, with real daemons."""
 
 import asyncio
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ from tests.process.daemon import PATIENCE_S, Daemon
 
 pytestmark = pytest.mark.process
 
-LIMIT_BYTES = 4 * 1024 * 1024  # limits.message_max_bytes as installed
+LIMIT_BYTES = 4 * 1024 * 1024  # the default of limits.message_max_bytes
 
 
 @contextmanager
 def daemons(tmp_path: Path, **limits: str) -> Iterator[tuple[Daemon, Daemon]]:
-    """Two of them; *limits* are those of the first."""
+    """Two daemons; *limits* are those of the first."""
     listen = {"tcp": ["127.0.0.1:0"]}
     edge = Daemon(
         tmp_path / "edge", listen=listen, queue_manager={"name": "EDGE"}, limits=dict(limits)
@@ -41,13 +41,11 @@ async def define(edge: Daemon, hub: Daemon) -> None:
 
 
 def longest(size_bytes: int) -> bytes:
-    """Return the body of a message of that size."""
+    """Returns the body of a message of that size."""
     return bytes(size_bytes - len(encode(Outgoing(b""))))
 
 
-async def test_message_of_the_largest_size_crosses_a_link_and_so_does_what_is_behind_it(
-    tmp_path: Path,
-) -> None:
+async def test_message_of_the_largest_size_and_the_next_one_cross_a_link(tmp_path: Path) -> None:
     with daemons(tmp_path) as (edge, hub):
         async with asyncio.timeout(PATIENCE_S):
             await define(edge, hub)
@@ -62,7 +60,7 @@ async def test_message_of_the_largest_size_crosses_a_link_and_so_does_what_is_be
                 assert (len(first.body), second.body) == (len(longest(LIMIT_BYTES)), b"behind it")
 
 
-async def test_message_that_is_too_long_for_the_peer_holds_up_no_other(tmp_path: Path) -> None:
+async def test_message_too_long_for_the_peer_does_not_block_others(tmp_path: Path) -> None:
     with daemons(tmp_path, message_max_bytes="5 MiB") as (edge, hub):
         async with asyncio.timeout(PATIENCE_S):
             await define(edge, hub)

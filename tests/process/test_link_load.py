@@ -1,4 +1,4 @@
-"""Links between real daemons over a bad network; and that a receiver that is wrong is found out."""
+"""Links between real daemons over a bad network, and a check that finds a broken receiver."""
 
 import asyncio
 from pathlib import Path
@@ -24,7 +24,7 @@ def test_links_lose_and_double_nothing_on_a_bad_network(
 
 @pytest.mark.long
 @pytest.mark.process
-def test_receiver_that_loses_what_is_behind_a_gap_is_found_out(tmp_path: Path) -> None:
+def test_receiver_that_loses_messages_behind_a_gap_is_found(tmp_path: Path) -> None:
     load = LinkLoad(tmp_path, 1, program=(broken.__file__, "gulp"), stall_max_s=2)
     asyncio.run(load.run(["stall", "cut", "stall"]))
     assert load.faults()["lost"]
@@ -33,7 +33,7 @@ def test_receiver_that_loses_what_is_behind_a_gap_is_found_out(tmp_path: Path) -
 @pytest.mark.parametrize(
     "odd", [{"state": "blocked"}, {"connections_up": 3}, {"waiting": 1}, {"in_flight": 1}]
 )
-def test_link_that_is_not_as_it_should_be_is_not_settled(odd: dict[str, object]) -> None:
+def test_link_in_a_wrong_state_is_not_settled(odd: dict[str, object]) -> None:
     row = {"state": "up", "connections": 4, "connections_up": 4, "waiting": 0, "in_flight": 0}
     assert is_settled(row)
     assert not is_settled(row | odd)

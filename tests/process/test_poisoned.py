@@ -1,4 +1,4 @@
-"""A real daemon on stores that a bug, or another version, has poisoned: it starts, every time."""
+"""A real daemon starts every time, even on stores that a bug or another version has poisoned."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,8 +28,8 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 
 
 @pytest.mark.long
-def test_member_of_a_group_on_the_queue_of_events_stops_no_start(daemon: Daemon) -> None:
-    """The next event pushes it out; that event is of an expiry, so it comes again at each start."""
+def test_member_of_a_group_on_the_queue_of_events_does_not_prevent_a_start(daemon: Daemon) -> None:
+    """The next event evicts it. That event is of an expiry, so it occurs at each start."""
     daemon.data_dir.mkdir()
     store = LmdbStore(daemon.data_dir, 1 << 30)
     manager = Manager(store)
@@ -49,7 +49,7 @@ def test_member_of_a_group_on_the_queue_of_events_stops_no_start(daemon: Daemon)
     assert newest is not None
 
 
-def test_definition_that_makes_no_sense_is_named_and_the_daemon_serves(daemon: Daemon) -> None:
+def test_invalid_definition_is_named_and_the_daemon_serves(daemon: Daemon) -> None:
     daemon.start()
     with daemon.connect() as wire:
         wire.ask(m.QueueCreate, "GOOD")

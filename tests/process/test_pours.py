@@ -1,4 +1,4 @@
-"""Those who pour: a few take neither the loop, nor the memory, nor the last room of the store."""
+"""Clients that send without pause cannot use up the loop, the memory, or the store's reserve."""
 
 import asyncio
 import os
@@ -20,8 +20,8 @@ from tests.process.daemon import PATIENCE_S, Daemon, Wire
 
 pytestmark = pytest.mark.process
 
-MEMORY_MAX_MIB = 150  # 4 MiB of each connection may wait; what is poured is 120 MB
-POURED_BYTES = 30_000_000  # by each of four
+MEMORY_MAX_MIB = 150  # 4 MiB of each connection may wait; the clients send 120 MB
+POURED_BYTES = 30_000_000  # by each of four clients
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 
 @contextmanager
 def pouring(wire: Wire, data: bytes, bytes_max: int = 1 << 62) -> Iterator[threading.Thread]:
-    """Send *data* over and over in a thread, and fetch what comes back."""
+    """Sends *data* over and over in a thread, and reads the replies."""
     over = threading.Event()
     wire.socket.setblocking(False)
 
@@ -68,8 +68,8 @@ def memory_mib(daemon: Daemon) -> int:
 
 
 @pytest.mark.parametrize("what", ["pings", "empty puts"])
-def test_tiny_frames_without_end_starve_nobody(daemon: Daemon, what: str) -> None:
-    """The others are answered while it lasts."""
+def test_endless_tiny_frames_starve_no_client(daemon: Daemon, what: str) -> None:
+    """Others are answered meanwhile."""
     daemon.start()
     with daemon.connect("good") as good, daemon.connect("bad") as one:
         good.ask(m.QueueCreate, "Q")
@@ -81,7 +81,7 @@ def test_tiny_frames_without_end_starve_nobody(daemon: Daemon, what: str) -> Non
 
 
 @pytest.mark.long
-def test_long_settles_that_wait_take_bounded_memory(daemon: Daemon) -> None:
+def test_long_waiting_settles_take_bounded_memory(daemon: Daemon) -> None:
     daemon.start()
     handles = b"".join(m.HANDLE.pack(4, 10**6 + i, 1) for i in range(10_000))
     data = encode(to_array(m.Settle(1, m.ACK, 1, handles))) * 8
@@ -89,13 +89,13 @@ def test_long_settles_that_wait_take_bounded_memory(daemon: Daemon) -> None:
         good.ask(m.QueueCreate, "Q")
     wires = [daemon.connect("bad") for _ in range(4)]
     peak_mib = _poured(daemon, wires, data)
-    with daemon.connect("good") as good:  # Anew: it may take longer than who is silent may stay.
+    with daemon.connect("good") as good:  # Again: the first one may have been silent too long.
         assert good.ask(m.Status)["name"] == "QM1"
     assert peak_mib < MEMORY_MAX_MIB
 
 
 def _poured(daemon: Daemon, wires: list[Wire], data: bytes) -> int:
-    """Return the most memory that the daemon had while all of *wires* poured."""
+    """Returns the daemon's highest memory while all of *wires* sent."""
     if not wires:
         return memory_mib(daemon)
     with pouring(wires[0], data, POURED_BYTES) as thread:
@@ -108,7 +108,7 @@ def _poured(daemon: Daemon, wires: list[Wire], data: bytes) -> int:
 
 @pytest.mark.parametrize("body_bytes", [10, 900])
 async def test_full_store_is_drained_by_acks_in_any_order(daemon: Daemon, body_bytes: int) -> None:
-    """Each ack copies the pages that it touches: a small map has few left above its limit."""
+    """Each ack copies the pages that it touches; a small map has few left above its limit."""
     daemon.sections["store"] = {"map_bytes": "16 MiB"}
     daemon.start()
     async with asyncio.timeout(PATIENCE_S), connect(daemon.address) as manager:

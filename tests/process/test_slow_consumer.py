@@ -1,4 +1,4 @@
-"""Work that takes long: what is sent ahead of the application fails nobody's messages."""
+"""Slow consumers: messages sent ahead of the application must not fail."""
 
 import asyncio
 from collections import Counter
@@ -19,10 +19,10 @@ pytestmark = pytest.mark.process
         pytest.param(200, 1.0, 0, marks=(pytest.mark.long, pytest.mark.timeout(400))),
     ],
 )
-async def test_each_message_is_worked_on_once_and_none_is_a_dead_letter(
+async def test_each_message_is_processed_once_and_none_becomes_a_dead_letter(
     tmp_path: Path, count: int, work_s: float, lease_ms: int
 ) -> None:
-    """By the defaults 113 of 200 were dead letters, which nobody had seen."""
+    """With earlier defaults, 113 of 200 became dead letters that no application had seen."""
     daemon = Daemon(tmp_path).start()
     done: Counter[bytes] = Counter()
     try:
@@ -42,7 +42,7 @@ async def test_each_message_is_worked_on_once_and_none_is_a_dead_letter(
         daemon.close()
 
 
-async def test_message_that_is_worked_on_for_long_stays_with_its_consumer(tmp_path: Path) -> None:
+async def test_message_that_is_processed_for_long_stays_with_its_consumer(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path).start()
     try:
         async with connect(daemon.address) as manager:
@@ -56,8 +56,8 @@ async def test_message_that_is_worked_on_for_long_stays_with_its_consumer(tmp_pa
         daemon.close()
 
 
-async def test_consumer_that_dies_of_a_message_is_rid_of_it_in_the_end(tmp_path: Path) -> None:
-    """By the defaults; and what was sent ahead, and was never seen, counts nothing."""
+async def test_message_that_kills_its_consumer_is_removed_in_the_end(tmp_path: Path) -> None:
+    """With the defaults. Messages that were sent ahead, and never seen, do not count."""
     daemon = Daemon(tmp_path).start()
     try:
         async with connect(daemon.address) as operator:

@@ -1,4 +1,4 @@
-"""Snapshots under load are each one cut; and what a daemon that is wrong does shows in them."""
+"""Each snapshot under load is one consistent cut, and reveals a broken daemon."""
 
 import asyncio
 from pathlib import Path
@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 
 def run(directory: Path, variant: str = "") -> SnapshotLoad:
-    """Take a few snapshots under load, and check them."""
+    """Takes a few snapshots under load, and checks them."""
     program = (broken.__file__, variant) if variant else ("-m", "qmgrd")
     load = SnapshotLoad(directory, program=program)
     asyncio.run(load.run(2, period_s=2))
@@ -34,7 +34,7 @@ def test_each_snapshot_under_load_is_one_cut(
 
 @pytest.mark.long
 @pytest.mark.parametrize(("variant", "fault"), [("tear", "units: half of "), ("boast", "links: ")])
-def test_daemon_that_is_wrong_is_found_out(tmp_path: Path, variant: str, fault: str) -> None:
-    """What it does comes right a moment later: only a snapshot in between can tell."""
+def test_broken_daemon_is_found(tmp_path: Path, variant: str, fault: str) -> None:
+    """Its state is right again a moment later: only a snapshot in between reveals the bug."""
     load = run(tmp_path, variant)
     assert any(text.startswith(fault) for found in load.faults.values() for text in found)

@@ -1,4 +1,4 @@
-"""A real daemon whose small store is filled by every operation that may grow it, in turn."""
+"""A real daemon with a small store, which every operation that may grow it fills in turn."""
 
 import signal
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ BATCH = 50
 
 
 def link(daemon: Daemon) -> Wire:
-    """Return the connection of another queue manager."""
+    """Returns the connection of another queue manager."""
     wire = Wire(daemon.address)
     wire.send(m.Hello(m.MAGIC, 1, 1, "queue-manager", "PEER", [], PEER))
     wire.next(m.Welcome)
@@ -56,7 +56,7 @@ def commit_until_full(daemon: Daemon) -> ErrorCode | None:
 
 
 def codes(daemon: Daemon, kind: type[Any]) -> Iterator[ErrorCode]:
-    """Yield why requests of a kind are refused, up to a limit of any sort."""
+    """Yields the refusal codes of requests of a kind, until any limit is reached."""
     for number in range(ATTEMPTS):
         with link(daemon) if kind is m.LinkOpen else daemon.connect() as wire:
             try:
@@ -77,7 +77,7 @@ def test_store_that_every_operation_fills_survives(make: Make, end: signal.Signa
     assert commit_until_full(daemon) == ErrorCode.STORE_FULL
     found = {kind: set(codes(daemon, kind)) for kind in sorted(GROWING, key=str)}
     assert found[m.QueueCreate] == found[m.TopicSet] == {ErrorCode.STORE_FULL}
-    assert found[m.ProducerOpen] == set()  # Room for them is kept: a unit that gets needs one.
+    assert found[m.ProducerOpen] == set()  # Space for them is reserved: a unit that gets needs one.
     with daemon.connect() as wire:
         assert "puts stop at" in wire.ask(m.Status)["store_full"]
     daemon.signal(end)

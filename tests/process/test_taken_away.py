@@ -1,4 +1,4 @@
-"""Files that are taken away from a running daemon: noticed, told, and nothing promised after."""
+"""Files removed under a running daemon: it notices, reports, and promises nothing afterwards."""
 
 import shutil
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def remove_file(store: Path) -> None:
 
 
 @pytest.mark.parametrize("remove", [remove_file, shutil.rmtree])
-def test_store_that_is_removed_ends_the_daemon_before_the_next_answer(
+def test_removed_store_ends_the_daemon_before_the_next_answer(
     make: Make, remove: Callable[[Path], None]
 ) -> None:
     daemon = make().start()
@@ -42,7 +42,7 @@ def test_store_that_is_removed_ends_the_daemon_before_the_next_answer(
     assert "data.mdb is gone, and a queue manager has been here" in told["why"]
 
 
-def test_snapshot_brings_back_a_store_that_was_removed(make: Make, tmp_path: Path) -> None:
+def test_snapshot_restores_a_removed_store(make: Make, tmp_path: Path) -> None:
     daemon = make().start()
     with daemon.connect() as wire:
         wire.ask(m.QueueCreate, "Q")

@@ -1,4 +1,4 @@
-"""Topics on a real daemon, killed with -9; and an audit of what came to whom."""
+"""Topics on a real daemon, killed with -9, and an audit of the deliveries."""
 
 import asyncio
 import sys
@@ -21,7 +21,7 @@ ENOUGH = 200  # publications before a kill
 async def worked(
     load: TopicLoad, daemon: Daemon, is_enough: Callable[[], object], *, kills: int = 0
 ) -> None:
-    """Have it published and consumed on a daemon that is killed so often, until it is enough."""
+    """Publishes and consumes on a daemon, with so many kills, until *is_enough*."""
     async with asyncio.TaskGroup() as tasks:
         work = tasks.create_task(load.run())
         for kill in range(kills + 1):
@@ -51,7 +51,7 @@ def test_each_subscriber_has_each_publication_once_over_kills(make: Make) -> Non
 
 
 @pytest.mark.process
-def test_daemon_that_keeps_what_nobody_holds_is_found_out(make: Make) -> None:
+def test_daemon_that_keeps_publications_without_holders_is_found(make: Make) -> None:
     daemon = make()
     daemon.command = [sys.executable, broken.__file__, "hoard"]
     load = TopicLoad(daemon.start().address, 1, stall_max_s=1)
@@ -65,7 +65,7 @@ def _message(number: int, topic: str, state: int = 0) -> Message:
     return Message(**fields)
 
 
-def test_audit_finds_what_is_wrong() -> None:
+def test_audit_finds_the_faults() -> None:
     load = TopicLoad("", 1)
     load.tried = {FAIL_EVERY: "flights", 1: "flights/JFK/UA", 2: "flights"}
     load.acknowledged = {FAIL_EVERY, 1, 2}

@@ -2,13 +2,13 @@ from tests.process.unit_ledger import SIDES, UnitLedger
 
 
 def ledger(*numbers: int) -> UnitLedger:
-    """Return one in which these numbers were committed and came out."""
+    """Returns a ledger in which these numbers were committed and came out."""
     found = UnitLedger(committed=set(numbers))
     found.consumed.update((number, side) for number in numbers for side in SIDES)
     return found
 
 
-def test_all_that_was_committed_came_out() -> None:
+def test_complete_ledger_has_no_faults() -> None:
     assert not any(ledger(1, 2).faults().values())
 
 
@@ -25,7 +25,7 @@ def test_token_that_did_not_come_out_is_lost() -> None:
     assert found.faults()["lost"] == [(1, "b")]
 
 
-def test_token_whose_time_was_short_may_be_gone() -> None:
+def test_token_with_a_short_time_to_live_may_be_missing() -> None:
     found = ledger(1)
     del found.consumed[1, "b"]
     found.expiring.add(1)
@@ -38,7 +38,7 @@ def test_token_that_is_consumed_and_a_dead_letter_is_doubled() -> None:
     assert found.faults()["doubled"] == [(1, "a")]
 
 
-def test_token_of_a_unit_that_was_backed_out_was_never_committed() -> None:
+def test_token_of_a_backed_out_unit_was_never_committed() -> None:
     found = ledger(1)
     found.committed.clear()
     found.refused.add(1)

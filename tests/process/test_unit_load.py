@@ -1,4 +1,4 @@
-"""Units of work on a real daemon, killed with -9; and on daemons that are wrong on purpose."""
+"""Units of work on a real daemon, killed with -9, and on daemons with planted bugs."""
 
 import asyncio
 import sys
@@ -17,7 +17,7 @@ ENOUGH = 60  # pairs that are committed before a kill, and before the end
 
 
 async def worked(daemon: Daemon, *, kills: int = 0, stall_max_s: float = 20) -> UnitLedger:
-    """Have a daemon worked on in units, killed so often; return what came of it."""
+    """Runs units on a daemon, with so many kills; returns the results."""
     load = UnitLoad(daemon.address, 1, stall_max_s=stall_max_s)
     async with asyncio.TaskGroup() as tasks:
         work = tasks.create_task(load.run())
@@ -33,7 +33,7 @@ async def worked(daemon: Daemon, *, kills: int = 0, stall_max_s: float = 20) -> 
 
 
 def test_units_are_whole_over_kills(make: Make) -> None:
-    """G20: what was committed comes out once, what was not never does."""
+    """G20: a committed message comes out once, any other never."""
     ledger = asyncio.run(worked(make().start(), kills=2))
     assert not any(ledger.faults().values()), ledger.faults()
     assert ledger.moved
@@ -44,7 +44,7 @@ def test_units_are_whole_over_kills(make: Make) -> None:
 @pytest.mark.parametrize(
     ("variant", "fault"), [("halve", "lost"), ("keep", "never committed"), ("repeat", "doubled")]
 )
-def test_broken_daemon_is_found_out(make: Make, variant: str, fault: str) -> None:
+def test_broken_daemon_is_found(make: Make, variant: str, fault: str) -> None:
     daemon = make()
     daemon.command = [sys.executable, broken.__file__, variant]
     ledger = asyncio.run(worked(daemon.start(), stall_max_s=2))

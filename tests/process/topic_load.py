@@ -1,4 +1,4 @@
-"""Publishers and subscribers of one daemon, while it is killed, and an operator who republishes.
+"""Publishers and subscribers of one daemon that is killed, and an operator who republishes.
 
     publishers ──▶ flights/JFK, flights/LAX/UA, ... ──┬─▶ CRASH:all   flights/#
                                                       ├─▶ CRASH:ua    flights/+/UA
@@ -6,9 +6,9 @@
                                                               │ ╰─▶ parked ─╮
                                                               ╰◀─republish──╯
 
-One subscriber gives back some of what it gets until it is parked, and consumes it once it is
-republished. At the end each subscriber consumed once what was acknowledged and fits it, nothing was
-republished that did not fail, and nothing is kept for nobody.
+One subscriber releases some publications until they are parked, and consumes them once they are
+republished. At the end, each subscriber consumed each matching acknowledged publication once. Only
+failed publications were republished, and none is kept without a holder.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from qmgr_protocol.topic import filter_of, fits, levels_of
 
 WAIT_MS = 60_000
 STALL_MAX_S = 60
-BACKLOG_MAX = 5_000  # publications that are not consumed by all
+BACKLOG_MAX = 5_000  # publications that some subscriber has not consumed
 PUBLISHERS = 2
 BATCH_MAX = 20
 FAIL_EVERY = 37
@@ -35,16 +35,16 @@ PUBLICATIONS = "SYSTEM.PUBLICATIONS"
 
 
 class TopicLoad:
-    """Publishers, subscribers and an operator of one daemon, and what came to whom.
+    """Publishers, subscribers and an operator of one daemon, and the deliveries.
 
-    Invariant: ``consumed`` has what each subscriber acknowledged, once that was answered.
+    Invariant: ``consumed`` has the messages that each subscriber acknowledged, with an answer.
     """
 
     def __init__(self, address: str, seed: int, *, stall_max_s: float = STALL_MAX_S) -> None:
-        """Work on the daemon at *address*.
+        """Works on the daemon at *address*.
 
         Args:
-            stall_max_s: so long nothing need come out, before what is missing counts as lost.
+            stall_max_s: after so long without a message, the missing ones count as lost.
         """
         self.stopping = asyncio.Event()
         self.tried: dict[int, str] = {}  # topics, by number
@@ -63,7 +63,7 @@ class TopicLoad:
 
     @property
     def lost(self) -> list[str]:
-        """Whom what has not come to."""
+        """The missing deliveries, as "number to subscriber"."""
         return [
             f"{number} to {name}"
             for name, filter_ in SUBSCRIBERS.items()
@@ -72,7 +72,7 @@ class TopicLoad:
         ]
 
     def faults(self) -> dict[str, Sequence[str]]:
-        """Return what is wrong beside what is lost or doubled: by fault."""
+        """Returns the problems other than lost and doubled messages, by fault."""
         calm = self.republished - {number for number in self.tried if is_failing(number)}
         return {
             "unexpected": self.unexpected,
@@ -81,7 +81,7 @@ class TopicLoad:
         }
 
     async def run(self) -> None:
-        """Work until told to stop, then until everything came out."""
+        """Works until told to stop, then until everything came out."""
         async with self._connect() as manager:
             for name, filter_ in SUBSCRIBERS.items():
                 limit: SubscriptionAttributes = {"redelivery_limit": 1} if name == FAILS else {}
@@ -97,7 +97,7 @@ class TopicLoad:
                     task.cancel()
 
     async def _drain(self, manager: QueueManager) -> None:
-        """Wait until all have all, and nothing is kept any more."""
+        """Waits until all deliveries are done, and no publication is kept."""
         seen, since = -1, time.monotonic()
         while time.monotonic() < since + self._stall_max_s:
             consumed = sum(map(len, self.consumed.values()))
@@ -143,11 +143,11 @@ class TopicLoad:
                 return
             await manager.ack(message)
         except RequestError:
-            return  # The lease was lost to a kill: the message comes again.
+            return  # A kill ended the lease: the message is delivered again.
         self.consumed[name].add(number)
 
     def note(self, name: str, message: Message) -> int:
-        """Note what was delivered to the subscriber *name*; return its number."""
+        """Records a delivery to the subscriber *name*; returns its number."""
         number, what = int(message.body), f"{message.body.decode()} to {name}"
         self.delivered += 1
         uid = str(message.uid)
@@ -163,7 +163,7 @@ class TopicLoad:
         return number
 
     async def _operate(self) -> None:
-        """Have what is parked be sent again, all of it, or for its subscriber alone."""
+        """Republishes parked publications: all of them, or those of one subscriber."""
         async with self._connect() as manager:
             while True:
                 try:
@@ -174,12 +174,12 @@ class TopicLoad:
                         chosen = self._random.choice([[], sorted(names)])
                         await manager.admin.republish(subscriptions=chosen)
                 except RequestError:
-                    continue  # It was killed meanwhile, and nobody knows whether it was done.
+                    continue  # The daemon was killed meanwhile, and the result is unknown.
                 await asyncio.sleep(self._random.uniform(0.05, 0.5))
 
 
 def is_failing(number: int) -> bool:
-    """Return whether the failing subscriber gives a publication back until it is parked."""
+    """Returns whether the failing subscriber releases a publication until it is parked."""
     return number % FAIL_EVERY == 0
 
 

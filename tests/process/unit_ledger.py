@@ -1,7 +1,7 @@
-"""What units of work did with numbered pairs of messages, and what must come of it.
+"""A ledger of units of work with numbered pairs of messages.
 
-Each number is put twice in one unit, as a token on each of two queues. A token moves on in units,
-and is consumed in the end, or is a dead letter.
+Each number is put twice in one unit, as a token on each of two queues. A token moves on in units.
+In the end it is consumed, or becomes a dead letter.
 """
 
 from collections import Counter
@@ -17,8 +17,8 @@ class UnitLedger:
 
     committed: set[int] = field(default_factory=set)
     refused: set[int] = field(default_factory=set)  # backed out, or lost before its commit
-    unknown: set[int] = field(default_factory=set)  # nobody knows whether the commit happened
-    expiring: set[int] = field(default_factory=set)  # may be gone: their time was short
+    unknown: set[int] = field(default_factory=set)  # whether they were committed is unknown
+    expiring: set[int] = field(default_factory=set)  # may be missing: they expire soon
     consumed: Counter[Token] = field(default_factory=Counter)
     perhaps: set[Token] = field(default_factory=set)  # consumed in a unit of unknown outcome
     dead: Counter[Token] = field(default_factory=Counter)
@@ -26,13 +26,13 @@ class UnitLedger:
     moved: int = 0
 
     def missing(self) -> set[Token]:
-        """Return the tokens that were committed and are still to come out."""
+        """Returns the tokens that were committed and have not come out."""
         sure = self.committed - self.expiring
         tokens = {(number, side) for number in sure for side in SIDES}
         return tokens - self.consumed.keys() - self.dead.keys() - self.perhaps
 
     def faults(self) -> dict[str, list[Token]]:
-        """Return what is wrong, by kind, once all queues are empty."""
+        """Returns the problems, by kind, once all queues are empty."""
         out = self.consumed + self.dead
         known = self.committed | self.unknown
         halved = [

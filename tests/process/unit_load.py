@@ -2,9 +2,9 @@
 
     unit: put n on IN and on IN.B ──▶ IN ──unit: get, put──▶ OUT ──unit: get──▶ consumed
                                       IN.B ───────────────────────────────────▶
-                            what cannot be worked on, each time backed out ──▶ dead letters
+                            poison messages, backed out each time ──▶ dead letters
 
-Some are to be got later, some are not worth much after a while. At the end all queues are emptied.
+Some messages are delayed, and some expire soon. At the end all queues are drained.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ WAIT_MS = 60_000
 STALL_MAX_S = 60
 BACKLOG_MAX = 2_000
 PRODUCERS = 4
-POISON_EVERY = 97  # what cannot be worked on
+POISON_EVERY = 97  # every so many-th message is poison: its processing fails
 RETRY: QueueAttributes = {"backout_threshold": 3, "retry_initial_ms": 50, "retry_max_ms": 500}
 QUEUES = ("IN", "IN.B", "OUT")
 DEAD_LETTERS = "SYSTEM.DEAD.LETTERS"
@@ -33,10 +33,10 @@ class UnitLoad:
     """Producers, movers and consumers of one daemon, and their ledger."""
 
     def __init__(self, address: str, seed: int, *, stall_max_s: float = STALL_MAX_S) -> None:
-        """Work on the daemon at *address*.
+        """Works on the daemon at *address*.
 
         Args:
-            stall_max_s: so long nothing need come out, before what is missing counts as lost.
+            stall_max_s: after so long without a message, the missing ones count as lost.
         """
         self.ledger = UnitLedger()
         self.stopping = asyncio.Event()
@@ -47,7 +47,7 @@ class UnitLoad:
         self._next = 1
 
     async def run(self) -> None:
-        """Work until told to stop, then until everything came out."""
+        """Works until told to stop, then until everything came out."""
         async with self._connect() as manager:
             for queue in QUEUES:
                 await manager.admin.queue_create(queue, **RETRY)
@@ -63,7 +63,7 @@ class UnitLoad:
                 await asyncio.sleep(0.5)
                 if missing != (now := self.ledger.missing()):
                     missing, since = now, time.monotonic()
-            await asyncio.sleep(1)  # What should not be there may come, too.
+            await asyncio.sleep(1)  # Faulty messages may arrive late.
             self._done = True
 
     def _connect(self) -> QueueManager:
@@ -107,7 +107,7 @@ class UnitLoad:
                 await self._work_once(manager, source, target)
 
     async def _work_once(self, manager: QueueManager, source: str, target: str) -> None:
-        """Move some messages on to *target* in a unit; without one they are consumed."""
+        """Moves some messages to *target* in a unit; without a target it consumes them."""
         tokens: list[Token] = []
         try:
             async with manager.unit_of_work() as unit:
@@ -123,7 +123,7 @@ class UnitLoad:
             if not target:
                 self.ledger.perhaps.update(tokens)
         except RequestError:
-            return  # Backed out: its messages come again.
+            return  # Backed out: its messages are delivered again.
         else:
             if target:
                 self.ledger.moved += len(tokens)
@@ -131,7 +131,7 @@ class UnitLoad:
                 self.ledger.consumed.update(tokens)
 
     async def _bury(self) -> None:
-        """Take the dead letters: what came out that way is there for good."""
+        """Consumes the dead letters, which are final."""
         async with self._connect() as manager:
             while not self._done:
                 tokens: list[Token] = []
@@ -147,6 +147,6 @@ class UnitLoad:
 
 
 def tokens_of(found: Iterable[Message]) -> list[Token]:
-    """Return which tokens these messages are."""
+    """Returns the tokens of these messages."""
     pairs = (message.body.decode().split(":") for message in found)
     return [(int(number), side) for number, side in pairs]

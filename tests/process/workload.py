@@ -1,7 +1,7 @@
-"""A little of everything that a daemon does, in order, and a ledger of what it answered.
+"""A small sample of all that a daemon does, in sequence, with a ledger of its answers.
 
-Whoever lost a connection makes a new one and sends again what was not answered, as a client does.
-What the daemon acknowledged must be there once, whatever fault it met; what it did not, may be.
+After a lost connection, the client makes a new one and resends unanswered requests. Acknowledged
+puts must be stored once, whatever fault occurs; unanswered ones may be.
 """
 
 import json
@@ -26,21 +26,21 @@ from qmgrd.store.image import open_image
 from tests.process.daemon import Daemon, Wire
 
 ID = b"P" * 16
-WAIT_S = 20  # for any answer; a daemon that needs longer hangs
+WAIT_S = 20  # for any answer; a slower daemon counts as hanging
 SIZES = (10, 300, 3_000, 20_000, 1)
 _UNSEALED = (keys.SPACE_MESSAGE, keys.SPACE_UID, keys.SPACE_BODY)
 
 
 class Fault(AssertionError):
-    """A promise that was not kept."""
+    """A broken promise."""
 
 
 class Ended(Exception):
-    """The daemon is gone, so the work cannot go on."""
+    """The daemon has ended, so the work cannot continue."""
 
 
 def body_of(number: int) -> bytes:
-    """Return the body of the put with this id; some are long."""
+    """Returns the body of the put with this id; some are long."""
     return b"%d:" % number + number.to_bytes(4, "big") * SIZES[number % len(SIZES)]
 
 
@@ -48,14 +48,14 @@ class Workload:
     """A client of one daemon.
 
     Invariant: puts 1 to ``answered`` are acknowledged, those up to ``sent`` may be stored. A
-    message is in ``settled`` or in ``unsure`` once its ack is acknowledged, or was sent.
+    message is in ``settled`` once its ack is acknowledged, and in ``unsure`` once its ack was sent.
     """
 
     def __init__(self, daemon: Daemon, seed: int = 0, *, fault_stays: bool = False) -> None:
-        """Work on *daemon*; the seed chooses sizes and counts.
+        """Works on *daemon*; the seed chooses sizes and counts.
 
         Args:
-            fault_stays: whether what was refused once may be refused again.
+            fault_stays: whether a refused request may be refused again.
         """
         self.daemon = daemon
         self._fault_stays = fault_stays
@@ -71,13 +71,13 @@ class Workload:
         self._wire: Wire | None = None
 
     def run(self, around_snapshot: Callable[[], Any] = nullcontext) -> None:
-        """Do all of it, or as much as the daemon lives for; at the end the daemon stops.
+        """Does all of the work, or as much as it can until the daemon ends; then stops the daemon.
 
         Args:
-            around_snapshot: what is entered while a snapshot is made.
+            around_snapshot: entered while a snapshot is made.
 
         Raises:
-            Fault: it does not answer.
+            Fault: the daemon does not answer.
         """
         try:
             self._work(around_snapshot)
@@ -111,7 +111,7 @@ class Workload:
         self._try(self._put_on)
 
     def _put_on(self, wire: Wire) -> None:
-        """Send what is not answered, as the same producer."""
+        """Sends the unanswered puts, as the same producer."""
         producer = wire.producer(ID)
         if not self.answered <= producer.commit_id <= self.sent:
             raise Fault(
@@ -141,7 +141,7 @@ class Workload:
         self.settled |= numbers
 
     def _snapshot(self, around: Callable[[], Any]) -> None:
-        """Take one; if it cannot be made, one more."""
+        """Takes a snapshot; if that fails, one more."""
         for name, context in (("snapshot1", around), ("snapshot2", nullcontext)):
             directory = self.daemon.data_dir.parent / name
 
@@ -156,7 +156,7 @@ class Workload:
                 self.refusals.append(f"{ErrorCode(error.code).name}: {error.text}")
                 if left := list(directory.parent.glob(f"{name}.*")):
                     raise Fault(f"left of a refused snapshot: {left}") from None
-                if directory.exists():  # It is whole, and only the answer was lost.
+                if directory.exists():  # It is complete, and only the answer was lost.
                     manifest = json.loads((directory / "manifest.json").read_text())
                     self.manifests[directory] = manifest
         if not self._fault_stays:
@@ -167,7 +167,7 @@ class Workload:
             try:
                 wire.ask(m.QueueDelete, "R", True)
             except RequestError as error:
-                if error.code != ErrorCode.QUEUE_UNKNOWN:  # It was done, the answer lost.
+                if error.code != ErrorCode.QUEUE_UNKNOWN:  # It was done, and the answer was lost.
                     raise
 
         self._try(delete)
@@ -182,7 +182,7 @@ class Workload:
     # -- connections
 
     def _try(self, step: Callable[[Wire], Any]) -> Any:
-        """Do a step, as often as it takes; return what it returns."""
+        """Performs a step, with as many tries as it takes; returns its result."""
         while True:
             wire = self._connected()
             try:
@@ -238,13 +238,13 @@ class Workload:
         except TimeoutError:
             raise Fault(f"it hangs: it did not {what} within {WAIT_S} s") from None
 
-    # -- what must hold afterwards
+    # -- the checks afterwards
 
     def check(self) -> None:
-        """Check what the daemon left, start it once more, and balance the ledger.
+        """Checks the store, starts the daemon once more, and balances the ledger.
 
         Raises:
-            Fault: what is lost, doubled or damaged.
+            Fault: something is lost, doubled or damaged.
         """
         check_store(self.daemon.data_dir / "store" / "data.mdb")
         for directory, manifest in self.manifests.items():
@@ -278,7 +278,7 @@ def _record(number: int) -> bytes:
 
 
 def _number(data: bytes) -> int:
-    """Return which put *data* is of; it must be as it was put."""
+    """Returns the number of the put in *data*, which must be unchanged."""
     records.check(data)
     body = records.decode(data).body
     number = int(body.partition(b":")[0])
@@ -288,13 +288,13 @@ def _number(data: bytes) -> int:
 
 
 def check_store(data: Path) -> None:
-    """Verify a data file that nobody has open: LMDB's structure, each row, each record.
+    """Verifies a closed data file: LMDB's structure, each row, each record.
 
     Raises:
-        Fault: what is wrong with it.
+        Fault: the file is not sound.
     """
     if not data.exists():
-        return  # The first start did not come that far.
+        return  # The first start did not get that far.
     try:
         problems: list[str] = verify(str(data))  # type: ignore[no-untyped-call]
     except VerifyError as error:
@@ -318,7 +318,7 @@ def check_store(data: Path) -> None:
 
 
 def check_snapshot(directory: Path, manifest: dict[str, Any]) -> None:
-    """Verify a snapshot against the manifest that was answered."""
+    """Verifies a snapshot against the manifest in the reply."""
     check_store(directory / "data.mdb")
     found = describe(directory / "data.mdb")
     if wrong := {key for key, value in found.items() if manifest[key] != value}:

@@ -1,27 +1,33 @@
-"""The simulator: queue managers, clients and wires in one process, repeatable from one seed.
+"""The simulator: a whole network in one process, exactly repeatable from a seed.
 
-    run ──▶ world ──▶ population (who lives there), scenario (limits, habits), faults (what breaks)
+Queue managers, clients and wires run under a simulated clock, while faults strike by chance:
+
+    python -m tests.sim.run --seeds 200      run 200 seeds
+    python -m tests.sim.run --seeds 1 --start 17      repeat seed 17
+
+    run ──▶ world ──▶ population (queues and clients), scenario (limits, habits), faults
      │        │
-     │      chance (one thing after another, and rest)
+     │      chance (random steps, then rest)
      │        │
-     ├────▶ net ──▶ net_app (who lives there), net_account (its laws): hops, and stores put back
-     ╰────▶ topics ──▶ topic_app, topic_account: what is published, parked and republished
+     ├────▶ net ──▶ net_app (clients), net_account (laws): several hops, and restored stores
+     ╰────▶ topics ──▶ topic_app, topic_account: publish, park and republish
               │
             lab ──▶ node (the daemon's shell, on the production core and memory store) ──▶ store
               │      wire (connections), client, producer, consumer, app (the production client)
               ▼
-            watch (as things become durable, and as they leave), audit (at rest), ledger (accounts)
+            watch (each commit and each message sent), audit (at rest), ledger (accounts)
 
-A producer puts, a consumer gets, a worker does both in units of work, each by hand; so does an app
-(app_unit.py), on the production client.
+A producer puts, a consumer gets, and a worker does both in units of work. These three are written
+by hand. An app (app.py, app_unit.py) does all of it on the production client.
 
-Every third seed has hostile clients, too (hostile.py): they may do as they like, and the laws hold
-for all others. test_hostile.py shows bugs that only they meet.
+Every third seed also has hostile clients (hostile.py). They may do anything, and the laws must
+still hold for all others. test_hostile.py shows bugs that only hostile clients find.
 
-Some keep accounts (accounts.py), which tests/qmgrd/core/replay.py holds against what is stored, and
-some of these are exported (exporter.py), by who crashes as well.
+Some queue managers keep accounts (accounts.py). tests/qmgrd/core/replay.py checks these histories
+against the stored messages. Exporters (exporter.py), which crash too, export some of them.
 
-Time is the world's: nothing waits. The store clock follows it, the wall clocks jump.
+All time is simulated: nothing really waits. The store clock follows the simulated clock, and the
+wall clocks jump.
 
 The laws, by their numbers in docs/behaviour.md if they have one:
 
@@ -55,6 +61,7 @@ The laws, by their numbers in docs/behaviour.md if they have one:
        same_seed_same_bytes
 
 test_broken.py, test_broken_features.py, test_broken_groups.py, test_net.py, test_topics.py and
-test_accounts.py show that they are broken by what is wrong, test_found.py keeps what they found.
-test_link_behaviour.py and context/test_peers.py move two queue managers by hand (pair.py).
+test_accounts.py plant bugs and show that a law catches each. test_found.py replays the bugs that
+the simulator found. test_link_behaviour.py and context/test_peers.py drive two queue managers step
+by step (pair.py).
 """

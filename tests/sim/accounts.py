@@ -1,6 +1,7 @@
-"""Accounts in the simulator: who keeps them, who exports them, and the laws between two histories.
+"""Accounts in the simulator: which queues keep and export them, and laws that compare two
+histories.
 
-tests/qmgrd/core/replay.py has those of one history.
+The laws on a single history are in tests/qmgrd/core/replay.py.
 """
 
 from functools import partial
@@ -15,15 +16,15 @@ from tests.sim.ledger import require
 if TYPE_CHECKING:
     from tests.sim.chance import Chance
 
-KEPT = 0.5  # of the queue managers: on all queues, until operators say otherwise
-EXPORTED = 0.5  # of these
-ALTERED = 0.3  # of the worlds: in which operators say otherwise
-ALTERS = 0.004  # of the steps there
-ACTS = 0.1  # of the steps: each exporter
+KEPT = 0.5  # share of the queue managers: on all queues, until operators alter that
+EXPORTED = 0.5  # share of these
+ALTERED = 0.3  # share of the worlds in which operators turn accounts on and off
+ALTERS = 0.004  # share of the steps in these worlds
+ACTS = 0.1  # share of the steps in which each exporter acts
 
 
 def kept(config: Config, chances: Random) -> Config:
-    """Return *config*, by chance with accounts of all queues."""
+    """Returns *config*, by chance with accounts on all queues."""
     if chances.random() >= KEPT:
         return config
     given = config.model_dump(exclude_unset=True)
@@ -36,13 +37,13 @@ def kept(config: Config, chances: Random) -> Config:
 
 
 def populate(world: "Chance") -> None:
-    """Have some histories exported, and say whether operators turn some accounts on and off."""
+    """Exports some histories; decides whether operators turn some accounts on and off."""
     chances = world.chances
     world.alters = chances.random() < ALTERED
     for node in world.nodes.values():
         node.replay.may_alter = world.alters
     if "put back" in world.faults:
-        return  # An export would have to begin anew.
+        return  # An export would have to start again from scratch.
     for name, node in world.nodes.items():
         is_kept = node.config.queue_defaults.accounting == "on"
         if is_kept and chances.random() < EXPORTED:
@@ -50,7 +51,7 @@ def populate(world: "Chance") -> None:
 
 
 def act(world: "Chance") -> None:
-    """Have those who export do something, and operators, beside what a step does."""
+    """Lets exporters and operators act, in addition to the normal step."""
     chances = world.chances
     for exporter in world.exporters:
         if chances.random() < ACTS:
@@ -65,7 +66,7 @@ def act(world: "Chance") -> None:
 
 
 def look(world: "Chance", *, is_at_rest: bool = False) -> None:
-    """Hold histories against leases, and those of links against those of their peers."""
+    """Checks histories against leases, and the histories of links against those of their peers."""
     for node in world.nodes.values():
         if node.up:
             broker = node.turns.broker

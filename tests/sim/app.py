@@ -1,7 +1,7 @@
 """An application on the production client: qmgr_client's core in a shell that mirrors its aio.py.
 
-It puts, consumes and gets over one connection, and tells the ledger what it was told. A tap reads
-its own frames, as the ledger wants to know ids and handles that the client keeps to itself.
+The application puts, consumes and gets over one connection, and records all results in the ledger.
+A tap reads its frames, because the ledger needs ids and handles that the client does not expose.
 """
 
 import hashlib
@@ -41,16 +41,16 @@ FRAME_MAX_BYTES = 1 << 30
 
 @dataclass(slots=True)
 class Reading:
-    """A message that the application works on."""
+    """A message that the application is processing."""
 
     message: Message
     put: Put
 
 
 class App:
-    """Puts as one set of habits says, and reads a queue as another does.
+    """Puts with one set of habits, and reads a queue with another.
 
-    Invariant: ``puts`` and ``settles`` hold what has no result yet, by ticket.
+    Invariant: ``puts`` and ``settles`` map tickets to requests that have no result yet.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class App:
         self._begin()
 
     def _begin(self) -> None:
-        """Start as a new process: nothing of the last one is known."""
+        """Starts as a new process, without any memory of the last one."""
         self.lives += 1
         self.life = f"{self.name}/{self.lives}"
         self.producer_id = self._new_producer_id()
@@ -105,7 +105,7 @@ class App:
         return made and self.units.done and not (self.puts or self.settles or self.held)
 
     def act(self) -> None:
-        """Do something."""
+        """Performs one action."""
         random, now_ms = self.lab.random, self.lab.now_ms
         if self.core.failed is not None:
             self.forget()
@@ -124,7 +124,7 @@ class App:
         self.flush()
 
     def forget(self) -> None:
-        """Die, and start anew as somebody else."""
+        """Dies, and starts again under a new name."""
         self.units.lost()
         if self.wire is not None:
             self.wire.cut(self.lab.random)
@@ -133,7 +133,7 @@ class App:
         self._begin()
 
     def hang_up(self) -> None:
-        """Close the connection; the client dials again."""
+        """Closes the connection; the client dials again."""
         if self.wire is not None:
             self.wire.close(self)
 
@@ -147,7 +147,7 @@ class App:
             self.puts[self.core.put(queue, put.record, put.uid)] = put
 
     def _read(self) -> None:
-        """Have a consumer or a get at work; end a consumer now and then."""
+        """Keeps a consumer or a get running; ends a consumer now and then."""
         random, habits = self.lab.random, self.reading
         if self.lab.now_ms < self.idle_until_ms:
             return
@@ -221,7 +221,7 @@ class App:
         self.flush()
 
     def flush(self) -> None:
-        """Send what is due, and take what has happened."""
+        """Sends pending bytes, and handles the events that occurred."""
         self._happen()
         while self.wire is not None and (data := self.core.data_to_send(self.lab.now_ms)):
             self._listen_in(data)
@@ -229,7 +229,7 @@ class App:
         self._happen()
 
     def _listen_in(self, data: bytes) -> None:
-        """Tell the ledger which id each put has, and what is settled."""
+        """Records in the ledger the id of each put, and the settled messages."""
         ledger = self.lab.ledger
         self._tap.feed(data)
         for array, _ in self._tap.drain():
@@ -248,7 +248,7 @@ class App:
                     ledger.settles(message.action, handle, lease, message.delay_ms)
 
     def _holds(self, message: m.Consume | m.Get) -> None:
-        """Tell the ledger who is going to hold groups."""
+        """Records in the ledger which readers will hold groups."""
         assert self.wire is not None
         port: Any = self.wire.flow_from(self).port
         number, reader = port.peer.number, type(message) is m.Get

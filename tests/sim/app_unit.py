@@ -24,13 +24,13 @@ _REFUSALS = {
 
 
 class AppUnits:
-    """Invariant: ``waits`` has what is not answered yet, by ticket; nothing else is asked then."""
+    """Runs units of work. Invariant: while ``waits`` has open requests, nothing else is sent."""
 
     def __init__(self, app: "App", total: int) -> None:
         self.app = app
         self.total = total
         self.unit: Unit | None = None
-        self._own: ClientUnit | None = None  # as the client has it
+        self._own: ClientUnit | None = None  # the client's own object
         self.waits: dict[int, tuple[str, Any]] = {}
         self.by_number: dict[int, Unit] = {}
         self._steps = 0
@@ -42,7 +42,7 @@ class AppUnits:
         return self.unit is None and not self.waits
 
     def act(self) -> None:
-        """Do the next step of a unit, or begin one."""
+        """Performs the next step of a unit, or begins one."""
         app = self.app
         if self.waits or not app.core.is_open:
             return
@@ -76,7 +76,7 @@ class AppUnits:
         self._steps -= 1
         if app.held and random.random() < 0.6:
             message = app.held.pop(0).message
-            # The message may be under another lease since its connection was lost.
+            # If its connection was lost, the message may be under another lease.
             _, arrival, lease = m.HANDLE.unpack(app.core.handle_of(message))
             view = app.lab.watch.views[app.where]
             view.offer((message.queue_id, arrival), lease, unit)
@@ -92,7 +92,7 @@ class AppUnits:
         self.waits[app.core.unit_put(own, queue, records)] = ("put", puts)
 
     def heard(self, message: m.Message, producer_id: bytes) -> None:
-        """Take note of what the client sends: which unit has which number, and which id."""
+        """Records the number and id of each unit from the frames that the client sends."""
         if type(message) is m.UnitBegin and self.unit is not None:
             self.by_number[message.unit] = self.unit
         elif type(message) is m.UnitCommit:
@@ -101,7 +101,7 @@ class AppUnits:
             self.app.lab.ledger.commits(unit, producer_id, message.seq_id)
 
     def takes(self, event: Any) -> bool:
-        """Take an event that is the result of a step; return whether it is one."""
+        """Handles an event if it is the result of a step; returns whether it was."""
         if type(event) not in (RequestDone, RequestFailed, PutDone, Settled):
             return False
         found = self.waits.pop(event.ticket, None)
@@ -152,13 +152,13 @@ class AppUnits:
         ledger.answered(unit, "acked")
         for put in unit.puts:
             if not put.entered and put.lives_ms:
-                put.strayed = "expired"  # In the turn of the commit: nobody saw it.
+                put.strayed = "expired"  # It expired in the turn of the commit, unseen.
             ledger.answered(put, "acked")
         happened["units committed"] += 1
         happened["units over queues"] += bool(unit.puts and unit.gets)
 
     def lost(self) -> None:
-        """Take note that the connection is gone, or that the program dies."""
+        """Records that the connection is lost, or that the program dies."""
         if self.unit is not None:
             self.unit.ending = True
 

@@ -1,4 +1,4 @@
-"""The checkers that look at a store and a broker at rest, between two turns."""
+"""Checkers that examine a store and a broker at rest, between two turns."""
 
 from collections import Counter, defaultdict
 from typing import Any
@@ -44,7 +44,7 @@ COUNTED = (
 
 
 def audit(node: Node, watch: Watch) -> None:
-    """Hold what *node* has stored, and what it believes, against each other."""
+    """Checks what *node* has stored against its state in memory."""
     jobs = [unpack(row) for _, row in rows.scan(node.store, keys.SPACE_JOB)]
     dropped = {job["queue_id"] for job in jobs if job["kind"] == "drop" and not job["ended_us"]}
     born: dict[int, int] = {}
@@ -69,7 +69,7 @@ def audit(node: Node, watch: Watch) -> None:
 
 
 def contents_as_watched(node: Node, watch: Watch, stored: list[Stored]) -> None:
-    """What is stored is what was seen to come and not to go."""
+    """The stored messages are those that arrived and did not leave."""
     view = watch.of(node)
     seen = view.held.keys()
     found = {
@@ -90,7 +90,7 @@ def _messages(store: MemoryStore, born: dict[int, int]) -> list[Stored]:
 
 
 def counters_equal_contents(node: Node, stored: list[Stored], dropped: set[int]) -> None:
-    """What a queue counts is what lies on it, and each message went one way through the table."""
+    """Counters of a queue match its messages, and each message is counted in exactly one way."""
     found: dict[int, Counter[str]] = defaultdict(Counter)
     for one in stored:
         counts, size = found[one.queue_id], entries.record_bytes(one.entry)
@@ -126,7 +126,7 @@ def counters_equal_contents(node: Node, stored: list[Stored], dropped: set[int])
 
 
 def bodies_are_referenced(node: Node, rotten: set[tuple[str, int]]) -> None:
-    """Each body row belongs to an entry, and each long entry has all of its own."""
+    """Each body row belongs to an entry, and each long entry has all its body rows."""
     expected: set[bytes] = set()
     for key, value in rows_of(node.store, keys.SPACE_MESSAGE):
         entry = entries.decode(value)
@@ -149,7 +149,7 @@ def bodies_are_referenced(node: Node, rotten: set[tuple[str, int]]) -> None:
 
 
 def ready_is_found(node: Node, queue: Queue, born: int) -> None:
-    """What is on a queue is leased, or stands at or behind the position of its priority."""
+    """A message on a queue is leased, or at or behind the read position of its priority."""
     count = 0
     for lane, heads in (
         (keys.LANE_READY, queue.positions.ready),
@@ -160,10 +160,10 @@ def ready_is_found(node: Node, queue: Queue, born: int) -> None:
             priority, arrival = keys.place(key)
             entry = entries.decode(value)
             if arrival < born and entry.volatile:
-                continue  # Gone with a restart, and not swept yet.
+                continue  # Lost at a restart, and not yet swept.
             count += 1
             found = arrival in queue.leases or arrival >= heads[priority]
-            found = found or 0 < entry.expires_ms <= node.now().ms  # Not to be had, and due.
+            found = found or 0 < entry.expires_ms <= node.now().ms  # Not available, and due.
             found = found or _is_stopped(node, queue, entry)
             fact = f"{arrival} of {queue.name} at {node.name} lies before {heads[priority]}"
             require(found, "ready_is_found", fact)
@@ -172,14 +172,14 @@ def ready_is_found(node: Node, queue: Queue, born: int) -> None:
 
 
 def _is_stopped(node: Node, queue: Queue, entry: entries.Entry) -> bool:
-    """Return whether a message is in a group that waits for an operator: then all look anew."""
+    """Returns whether a message is in a stopped group. Consumers search again when it resumes."""
     group = index.selected_by(entries.front(node.store, entry))[1]
     row = group and queue.groups.row(node.store, group[0])
     return bool(row and row.is_stopped)
 
 
 def groups_agree(node: Node, dropped: set[int]) -> None:
-    """What is stored of groups, and known of who holds them, agrees with the messages."""
+    """Stored groups, and the known holders of groups, match the messages."""
     found: dict[int, dict[bytes, bytes]] = defaultdict(dict)
     for space in (
         keys.SPACE_MESSAGE,
@@ -201,7 +201,7 @@ def groups_agree(node: Node, dropped: set[int]) -> None:
 
 
 def _own(store: MemoryStore, key: bytes, value: bytes) -> bytes:
-    """Return the *value* of a row; a reference as if it had its record for itself."""
+    """Returns the *value* of a row; resolves a reference as if its record were inline."""
     entry = entries.decode(value) if key[:1] == keys.SPACE_MESSAGE else None
     if entry is None or not entry.shared:
         return value
@@ -210,7 +210,7 @@ def _own(store: MemoryStore, key: bytes, value: bytes) -> bytes:
 
 
 def within_budget(node: Node) -> None:
-    """Windows, leases and what hangs on connections keep to their limits."""
+    """Windows, leases and the state of each connection stay within their limits."""
     broker = node.turns.broker
     for queue in broker.catalogue.by_id.values():
         fact = (
@@ -218,7 +218,7 @@ def within_budget(node: Node) -> None:
         )
         require(len(queue.leases) <= queue.bounds.leases_max, "within_budget", fact)
         if queue.references is not None or queue.name.startswith(HOSTILE):
-            continue  # Its limit may be lower than it was; and what it refuses is counted.
+            continue  # Its limit may have been lowered; its refusals are counted.
         others = queue.messages if queue.bounds.overflow == "refuse" else queue.uncommitted.messages
         require(others <= queue.bounds.depth_max, "within_budget", fact)
         depth = queue.messages - queue.uncommitted.messages  # What is held has it make room later.
@@ -236,7 +236,7 @@ def within_budget(node: Node) -> None:
 
 
 def nothing_leaks(node: Node) -> None:
-    """What hangs on connections is gone with them, and rows are counted."""
+    """The state of a connection is freed with the connection, and rows are counted."""
     broker, intake = node.turns.broker, node.turns.intake
     known = {*node.ports, 0}
     waiting = {number for number, pending in intake._pending.items() if pending.arrivals}
@@ -278,15 +278,17 @@ def _link_within_budget(node: Node, link: Link) -> None:
 
 
 def accounts_balance(ledger: Ledger, watch: Watch) -> None:
-    """Whatever was acknowledged was consumed once, or is gone for a cause; nothing else was."""
+    """Each acknowledged message was consumed once, or left for a known cause; no other was
+    consumed.
+    """
     homes: set[tuple[tuple[str, str], bytes]] = set()
     homes |= {(put.home, put.trailer) for put in ledger.puts if put.homes}
     rotten = {serial for _, serial in ledger.rotten}
     for put in ledger.puts:
         if not ledger.forgets(put.home):
-            # One that brought a UID and met it where it was bound for counts as that other one.
+            # If a put brought a UID that already existed at its target, it counts as that message.
             arrived = put.homes or (put.uid and (put.home, put.trailer) in homes)
-            arrived = arrived or put.serial in rotten  # Set aside before it went over its link.
+            arrived = arrived or put.serial in rotten  # Set aside before it crossed its link.
             _account(put, bool(arrived or put.strayed))
     for name, view in watch.views.items():
         for (queue_id, arrival), held in view.held.items():
@@ -309,7 +311,7 @@ def _account(put: Put, arrived: bool) -> None:
 
 
 def units_balance(ledger: Ledger) -> None:
-    """A unit whose commit was answered well is all there was of it; of any other nothing is."""
+    """A unit whose commit succeeded took effect completely; any other unit had no effect."""
     for unit in ledger.units:
         put = [one.serial for one in unit.puts if one.entered]
         fact = f"{described(unit)}: {unit.answer!r}, {put} are there"
@@ -323,7 +325,7 @@ def units_balance(ledger: Ledger) -> None:
 
 
 def settled_stays_settled(ledger: Ledger, watch: Watch) -> None:
-    """No message whose ack was answered is there again."""
+    """No message with a successful ack exists again."""
     for where, queue_id, arrival in ledger.settled:
         held = watch.views[where].held.get((queue_id, arrival))
         purged = (where, watch.views[where].queues[queue_id][0]) in ledger.purges

@@ -1,8 +1,8 @@
-"""The checkers of publications: how many hold each, and what is parked.
+"""Checkers of publications: the number of holders of each, and the parked ones.
 
-references, those of ended subscriptions until a job has removed them  ─┐
+references, also from ended subscriptions until a job removes them     ─┐
 retained by its topic                                                   ├─▶ holders
-its batch is going out                                                  ─┘
+its batch is being delivered                                           ─┘
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from tests.sim.node import Node
 
 
 def publications_are_held(node: Node, stored: list[Stored]) -> None:
-    """Each publication is held by as many as its row says, and by somebody at least."""
+    """Each publication has as many holders as its row states, and at least one."""
     holders = Counter(one.arrival for one in stored if one.entry.shared)
     for _, row in rows.scan(node.store, keys.SPACE_RETAINED):
         holders[int.from_bytes(row, "big")] += 1
@@ -36,7 +36,7 @@ def publications_are_held(node: Node, stored: list[Stored]) -> None:
 
 
 def parked_is_on_the_list(node: Node, stored: list[Stored]) -> None:
-    """What is parked is in the index once, and nothing else is."""
+    """Each parked publication is in the index once, and no other is."""
     expected = {
         keys.parked(one.arrival, one.queue_id): one.key[keys.POSITION_AT + 1 :][:1]
         for one in stored

@@ -1,4 +1,4 @@
-"""The checkers of rows that lead to messages: UID index, schedule, selection, notes, origins."""
+"""Checkers of rows that point to messages: UID index, schedule, selection, notes, origins."""
 
 from typing import NamedTuple
 
@@ -13,12 +13,12 @@ from tests.sim.node import Node
 
 
 class Stored(NamedTuple):
-    """A message as it lies in a store."""
+    """A message as stored."""
 
     queue_id: int
     key: bytes
     entry: entries.Entry
-    is_lost: bool  # gone with a restart, and not swept yet
+    is_lost: bool  # lost at a restart, and not yet swept
 
     @property
     def arrival(self) -> int:
@@ -27,22 +27,22 @@ class Stored(NamedTuple):
 
     @property
     def is_delayed(self) -> bool:
-        """Whether it waits for its time."""
+        """Whether it is delayed."""
         return self.key[keys.POSITION_AT] == keys.LANE_DELAYED
 
     @property
     def is_parked(self) -> bool:
-        """Whether a subscriber gave it back too often."""
+        """Whether it is parked: a subscriber failed on it too often."""
         return self.key[keys.POSITION_AT] == keys.LANE_PARKED
 
 
 def rows_of(store: MemoryStore, space: bytes) -> list[tuple[bytes, bytes]]:
-    """Return all rows of a key space."""
+    """Returns all rows of a key space."""
     return list(store.scan(space, keys.after(space)))
 
 
 def _of(space: bytes, store: MemoryStore, dropped: set[int]) -> dict[bytes, bytes]:
-    """Return the rows of a space by queue, but for those of queues that are gone."""
+    """Returns the rows of a space by queue, except those of deleted queues."""
     return {
         key: value
         for key, value in rows_of(store, space)
@@ -64,12 +64,12 @@ def rows_lead_to_messages(node: Node, messages: list[Stored], dropped: set[int])
 
 
 def uid_index_agrees(node: Node, messages: list[Stored], dropped: set[int]) -> dict[bytes, bytes]:
-    """Hold the UID index against the messages; return what is there to remember UIDs only."""
+    """Checks the UID index against the messages; returns the entries that only remember a UID."""
     expected: dict[bytes, bytes] = {}
     lost: dict[bytes, bytes] = {}
     for queue_id, key, entry, is_lost in messages:
         if entry.shared:
-            continue  # Its publication has the row of its UID.
+            continue  # The UID row belongs to its publication.
         table, trailer = OriginTable(queue_id), entries.uid_trailer(entry)
         rows_ = lost if is_lost else expected
         target = b"" if queue_id == keys.PUBLICATIONS_ID else entry.target.encode()
@@ -88,11 +88,11 @@ def uid_index_agrees(node: Node, messages: list[Stored], dropped: set[int]) -> d
 def schedule_agrees(
     node: Node, messages: list[Stored], dropped: set[int], remembered: dict[bytes, bytes]
 ) -> None:
-    """What has a time has a row in the schedule, and is looked at by then."""
+    """Each message with a time has a row in the schedule, which is due by then."""
     expected: dict[bytes, bytes] = {}
     for queue_id, key, entry, _ in messages:
         if queue_id == keys.PUBLICATIONS_ID:
-            continue  # Those who hold it have the rows.
+            continue  # The subscriptions that hold it have the rows.
         if entry.due_ms:
             lane = key[keys.POSITION_AT]
             expected[keys.due(entry.due_ms, queue_id, lane, *keys.place(key))] = b""
@@ -125,7 +125,7 @@ def schedule_agrees(
 
 
 def selection_agrees(node: Node, messages: list[Stored], dropped: set[int]) -> None:
-    """What can be got is found by its correlation id, and nothing else is."""
+    """Each available message is found by its correlation id, and no other is."""
     expected: dict[bytes, bytes] = {}
     for queue_id, key, entry, _ in messages:
         if not entry.target and key[keys.POSITION_AT] in keys.LANES_READY:
@@ -136,7 +136,7 @@ def selection_agrees(node: Node, messages: list[Stored], dropped: set[int]) -> N
 
 
 def notes_agree(node: Node, messages: list[Stored], dropped: set[int]) -> None:
-    """What says that it has a note has one, and each note has its message."""
+    """Each message that has the note flag has a note, and each note has its message."""
     found = dict.fromkeys(_of(keys.SPACE_NOTE, node.store, dropped), b"")
     expected = {keys.note(one.queue_id, one.arrival): b"" for one in messages if one.entry.noted}
     _same(node, "notes_agree", found, expected)

@@ -1,7 +1,8 @@
-"""Runs worlds that are wrong on purpose, until a seed breaks the law that it should.
+"""Runs worlds with a planted bug until a seed breaks the expected law.
 
-The seed that finds a rare one is named where that is planted, and tried first: it saves half a
-minute. A change of the core may move it; then the others find it, in their turn.
+A test that plants a rare bug names the seed that finds it. That seed is tried first, which saves
+half a minute. A change of the core may change what a seed does; then the following seeds find the
+bug.
 """
 
 from collections.abc import Iterator
@@ -12,13 +13,13 @@ from qmgrd.core.turn import Turns
 from tests.sim.ledger import Violated
 from tests.sim.world import World
 
-SEEDS = 150  # The rarest of them is seen in one of many.
+SEEDS = 150  # The rarest bug is found by few of them.
 STEPS = 2_000
 Patch = pytest.MonkeyPatch
 
 
 def broken_laws(turns_type: type[Turns] = Turns, first: int = 0) -> Iterator[str]:
-    """Yield the law that each seed breaks, from seed *first* on."""
+    """Yields the law that each seed breaks, starting at seed *first*."""
     for seed in range(first, first + SEEDS):
         try:
             World(seed, steps=STEPS, turns_type=turns_type).run()
@@ -27,7 +28,7 @@ def broken_laws(turns_type: type[Turns] = Turns, first: int = 0) -> Iterator[str
 
 
 def assert_caught(laws: set[str], turns_type: type[Turns] = Turns, *, first: int = 0) -> None:
-    """Assert that some seed breaks one of *laws*, tried from *first* on until one does.
+    """Asserts that some seed, starting at *first*, breaks one of *laws*.
 
     Raises:
         AssertionError: none does.

@@ -1,6 +1,6 @@
-"""A lab in which one thing after another happens by chance, and which comes to rest in the end.
+"""A lab in which steps happen by chance, and which comes to rest in the end.
 
-world.py and net.py say who lives there, what may break, and what has to hold.
+world.py and net.py define the clients, the faults and the laws.
 """
 
 import hashlib
@@ -27,12 +27,12 @@ REST_MAX_MS = 90 * 60_000
 REST_MAX_ROUNDS = 20_000
 IDLE_TURNS_MAX = 10
 LOOK_EVERY = 250  # steps
-# What is no fault, and how often it happens, beside the faults of a seed.
+# The steps that are no faults, and how often they happen relative to the faults of a seed.
 CALM = {"deliver": 40, "turn": 30, "act": 22, "time": 8, "dial": 4, "unclog": 1, "start": 2}
 
 
 class Actor(Protocol):
-    """A client that acts for itself."""
+    """A client that acts on its own."""
 
     name: str
 
@@ -41,56 +41,56 @@ class Actor(Protocol):
         """Whether it has nothing left to do."""
 
     def act(self) -> None:
-        """Do something."""
+        """Performs one action."""
 
     def poll(self) -> None:
-        """Do what is due at this time."""
+        """Performs what is due now."""
 
 
 class Chance(Lab):
-    """What lives from one seed. ``hits`` counts what happened."""
+    """The world of one seed. ``hits`` counts the steps that happened."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(Random(seed))
         self.seed = seed
-        self.chances = Random(f"accounts/{seed}")  # of their own: other seeds live as before
+        self.chances = Random(f"accounts/{seed}")  # its own generator: other seeds stay as they are
         self.silent_crashes = 0.2
         self.exporters: list[Exporter] = []
-        self.is_besieged = False  # whether there are hostile clients, too
+        self.is_besieged = False  # whether hostile clients are present
         self.hostiles: list[Hostile] = []
         self.alters = False  # whether operators turn accounts on and off
         self.hits: Counter[str] = Counter()
         self.steps = 0
         self.steps_max = 0
-        self.faults: dict[str, float] = {}  # what may break, and how often
-        self.askers: dict[str, Asker] = {}  # an operator of each queue manager
+        self.faults: dict[str, float] = {}  # the faults that may strike, and how often
+        self.askers: dict[str, Asker] = {}  # the operator of each queue manager
 
     def add(self, config: Config, turns_type: type[Turns] = Turns) -> Node:
-        """Return a new queue manager, running, that keeps accounts by chance."""
+        """Returns a new, running queue manager; chance decides whether it keeps accounts."""
         return super().add(accounts.kept(config, self.chances), turns_type)
 
     @property
     def clients(self) -> Sequence[Actor]:
-        """All that act for themselves."""
+        """All clients that act on their own."""
         raise NotImplementedError
 
     def look(self) -> None:
-        """Hold what is stored against what it has to be, at any time."""
+        """Checks the stored state against the laws that hold at any time."""
 
     def check(self) -> None:
-        """Hold all accounts against each other, at rest."""
+        """Checks all accounts against each other, at rest."""
         raise NotImplementedError
 
     def look_after(self) -> None:
-        """Do what operators do while everything comes to rest."""
+        """Performs the operators' work while everything comes to rest."""
 
     def is_quiet(self) -> bool:
-        """Return whether nothing is left to do."""
+        """Returns whether nothing is left to do."""
         asked = any(asker.todo for asker in self.askers.values())
         return not asked and all(client.done for client in [*self.clients, *self.exporters])
 
     def unrest(self) -> str:
-        """Return what is left to do."""
+        """Returns the work that is left."""
         busy = [client.name for client in [*self.clients, *self.exporters] if not client.done]
         asked = [name for name, asker in self.askers.items() if asker.todo]
         links = [
@@ -101,7 +101,7 @@ class Chance(Lab):
         return f"busy {busy}, asked {asked}, links {links}"
 
     def may_happen(self, strike: dict[str, Callable[..., bool]], faults: dict[str, float]) -> None:
-        """Take what a step chooses among: what is no fault, and those *faults*, with their rates.
+        """Sets the steps to choose from: the regular ones and *faults*, with their rates.
 
         Args:
             strike: what each fault does.
@@ -122,7 +122,7 @@ class Chance(Lab):
         self._sums = list(accumulate(rates.values()))
 
     def run(self) -> None:
-        """Live through all steps, heal, come to rest, and check; and again after a last crash."""
+        """Runs all steps, heals, comes to rest and checks; then repeats that after a last crash."""
         accounts.populate(self)
         if self.is_besieged:
             chances = Random(f"hostile/{self.seed}")
@@ -141,7 +141,7 @@ class Chance(Lab):
         accounts.look(self, is_at_rest=True)
 
     def step(self) -> None:
-        """Have one thing happen."""
+        """Performs one random step."""
         self.steps += 1
         kind = self._kinds[bisect(self._sums, self.random.random() * self._sums[-1])]
         if self._happens[kind]():
@@ -156,7 +156,7 @@ class Chance(Lab):
             accounts.look(self)
 
     def deliver(self) -> bool:
-        """Hand over the next bytes of some connection."""
+        """Delivers the next bytes of some connection."""
         flows = self.flows()
         if not flows:
             return False
@@ -167,7 +167,7 @@ class Chance(Lab):
         return True
 
     def turn(self) -> bool:
-        """Run a turn of some queue manager that wants one."""
+        """Runs a turn of some queue manager that wants one."""
         wanting = [node for node in self.nodes.values() if node.wanted]
         if not wanting:
             return False
@@ -175,23 +175,23 @@ class Chance(Lab):
         return True
 
     def turn_of(self, node: Node) -> None:
-        """Run a turn, and see to it that a queue manager that wants turns gets somewhere."""
+        """Runs a turn, and checks that a queue manager that wants turns makes progress."""
         node.turn()
         fact = f"{node.idle_turns} turns of {node.name} did nothing, and it wants another"
         require(node.idle_turns < IDLE_TURNS_MAX or not node.wanted, "nothing_spins", fact)
 
     def act(self) -> bool:
-        """Let some clients do something."""
+        """Lets some clients do something."""
         self.random.choice(self.clients).act()
         return True
 
     def pass_time(self) -> bool:
-        """Let it be when the next timer is due."""
+        """Advances the time to the next timer."""
         self.pass_to(min(self.deadlines(), default=self.now_ms + 1))
         return True
 
     def pass_to(self, now_ms: int) -> None:
-        """Let the time be *now_ms*, and do the heartbeats of all."""
+        """Advances the time to *now_ms*, and runs all heartbeats."""
         self.now_ms = self.watch.world_ms = now_ms
         for node in self.nodes.values():
             node.beat()
@@ -201,14 +201,14 @@ class Chance(Lab):
             asker.poll()
 
     def dial(self) -> bool:
-        """Answer the dial of a link."""
+        """Answers a link's connection attempt."""
         if not self.dials:
             return False
         self.answer_dial(self.random.randrange(len(self.dials)))
         return True
 
     def unclog(self) -> bool:
-        """Let a stream flow again."""
+        """Lets a blocked stream flow again."""
         clogged = [f for wire in self.wires for f in wire.flows if f.clogged]
         if not clogged:
             return False
@@ -216,7 +216,7 @@ class Chance(Lab):
         return True
 
     def start(self) -> bool:
-        """Start a queue manager that is down; sometimes it is killed at it."""
+        """Starts a queue manager that is down; sometimes kills it during the start."""
         down = [node for node in self.nodes.values() if not node.up]
         if not down:
             return False
@@ -227,7 +227,7 @@ class Chance(Lab):
         return True
 
     def heal(self) -> None:
-        """Mend everything that is broken."""
+        """Fixes everything that is broken."""
         self.note("world", "heals")
         for hostile in self.hostiles:
             hostile.give_up()
@@ -241,7 +241,7 @@ class Chance(Lab):
                 flow.clogged = False
 
     def rest(self) -> None:
-        """Run until nothing is left to do."""
+        """Runs until no work is left."""
         until_ms = self.now_ms + REST_MAX_MS
         for _ in range(REST_MAX_ROUNDS):
             if not self._round():
@@ -274,7 +274,7 @@ class Chance(Lab):
         return moved
 
     def digest(self) -> str:
-        """Return a hash of all that all stores hold."""
+        """Returns a hash of the contents of all stores."""
         found = hashlib.sha256()
         for name, node in sorted(self.nodes.items()):
             found.update(name.encode())

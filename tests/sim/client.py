@@ -1,4 +1,4 @@
-"""A client's end of a connection, by hand: nothing keeps it from misbehaving."""
+"""A client's end of a connection, written by hand, so that it can misbehave."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,9 +15,9 @@ REDIAL_MS = 100
 
 
 class Client:
-    """A client of the queue manager *where*; subclasses add what it is after.
+    """A client of the queue manager *where*; subclasses add behaviour.
 
-    Invariant: ``wire`` and ``connection`` are there together, from the dial to the loss.
+    Invariant: ``wire`` and ``connection`` both exist from the dial to the loss, or neither does.
     """
 
     def __init__(self, lab: Lab, name: str, where: str) -> None:
@@ -28,18 +28,18 @@ class Client:
         self.connection: Connection | None = None
         self.closing = False
         self.requests = 0
-        self.session = b""  # of the last welcome, to resume it
+        self.session = b""  # from the last welcome, to resume it
         self.resumes = not name.endswith("1")  # The others are fenced by their streams alone.
-        self.idle_until_ms = 0  # after a goodbye it waits a little, as everybody should
+        self.idle_until_ms = 0  # after a goodbye it waits a little, as every client should
 
     @property
     def node(self) -> Node:
-        """The queue manager that it talks to."""
+        """The queue manager that it connects to."""
         return self.lab.nodes[self.where]
 
     @property
     def connection_number(self) -> int:
-        """What the queue manager calls its connection; 0 without one."""
+        """The queue manager's number of this connection; 0 without one."""
         if self.wire is None:
             return 0
         port = self.wire.flow_from(self).port
@@ -48,11 +48,11 @@ class Client:
 
     @property
     def is_open(self) -> bool:
-        """Whether requests can be made."""
+        """Whether it can send requests."""
         return self.connection is not None and self.connection.state is State.OPEN
 
     def dial(self) -> None:
-        """Connect, unless it is."""
+        """Connects if it is not connected."""
         if self.wire is None and self.lab.now_ms >= self.idle_until_ms:
             self.lab.connect(self, self.node)
 
@@ -69,7 +69,7 @@ class Client:
             return
         for message, _ in connection.receive(data, self.lab.now_ms):
             kind = type(message)
-            if not self.is_open:  # A goodbye stood behind it.
+            if not self.is_open:  # A goodbye followed it.
                 self.idle_until_ms = self.lab.now_ms + REDIAL_MS
                 self.hang_up()
                 return
@@ -90,18 +90,18 @@ class Client:
         self.disconnected()
 
     def send(self, message: m.Message) -> None:
-        """Send *message*."""
+        """Sends *message*."""
         if self.wire is not None and self.connection is not None and not self.closing:
             self.wire.send(self, self.connection.send(message))
 
     def hang_up(self) -> None:
-        """Close."""
+        """Closes the connection."""
         if self.wire is not None:
             self.closing = True
             self.wire.close(self)
 
     def poll(self) -> None:
-        """Do heartbeats: a wire that went dark is given up."""
+        """Sends heartbeats; gives up a wire that went dark."""
         if self.connection is None or self.wire is None:
             return
         try:
@@ -112,44 +112,44 @@ class Client:
             self.wire.send(self, ping)
 
     def next_id(self) -> int:
-        """Return a request id that was not used before."""
+        """Returns an unused request id."""
         self.requests += 1
         return self.requests
 
     def holds(self, request_id: int, reader: int = 0) -> None:
-        """Take note that a consumer, or a get of a *reader*, is going to hold groups."""
+        """Records that a consumer, or a get of a *reader*, will hold groups."""
         if number := self.connection_number:
             holder = (number, "reader", reader) if reader else (number, "request", request_id)
             self.lab.ledger.ordered[self.where, number, request_id] = holder
 
     def welcomed(self, welcome: m.Welcome) -> None:
-        """Begin on a connection that is open."""
+        """Starts work on a newly open connection."""
 
     def took(self, message: m.Message) -> None:
-        """Take a message of the queue manager."""
+        """Handles a message from the queue manager."""
 
     def disconnected(self) -> None:
-        """Take note that the connection is gone."""
+        """Handles the loss of the connection."""
 
 
 class Asker(Client):
-    """Makes requests one by one, each again until it is answered."""
+    """Makes requests one by one, and repeats each until it is answered."""
 
     def __init__(self, lab: Lab, name: str, where: str) -> None:
         super().__init__(lab, name, where)
         self.todo: list[tuple[Callable[[int], m.Message], Callable[[Any], None]]] = []
-        self.said: list[m.Message] = []  # what came beside answers
-        self._open = 0  # the request under way
+        self.said: list[m.Message] = []  # messages that are not answers
+        self._open = 0  # the current request
 
     def want(
         self, make: Callable[[int], m.Message], take: Callable[[Any], None] = lambda answer: None
     ) -> None:
-        """Have the request that *make* returns made, and *take* its Ok or Error."""
+        """Queues the request that *make* returns; *take* receives its Ok or Error."""
         self.todo.append((make, take))
         self.go_on()
 
     def ask(self, make: Callable[[int], m.Message]) -> Any:
-        """Return the answer to a request, in a lab that is moved by hand."""
+        """Returns the answer to a request, in a lab that a test drives step by step."""
         answers: list[Any] = []
         self.lab.settle()
         self.idle_until_ms = 0
@@ -160,7 +160,7 @@ class Asker(Client):
         return answer.value if type(answer) is m.Ok else answer
 
     def go_on(self) -> None:
-        """Make the next request."""
+        """Sends the next request."""
         if self.todo and self.is_open and not self._open:
             self._open = self.next_id()
             self.send(self.todo[0][0](self._open))

@@ -1,7 +1,7 @@
-"""A consumer written by hand on the bare protocol: it acks late, twice or never, or gives back.
+"""A consumer written by hand on the bare protocol: it acks late, twice or never, or releases.
 
-It gives back in each way there is, with a delay of its own at times, rejects, renews what it holds,
-and may select what it gets.
+It releases in every way that the protocol has, sometimes with a delay. It also rejects, renews
+leases, and may select messages.
 """
 
 from dataclasses import dataclass
@@ -16,23 +16,23 @@ from tests.sim.lab import Lab
 from tests.sim.ledger import Put, require
 
 LEASES_MS = (300, 60_000)  # of renewals
-READER = 1  # of gets in logical order
+READER = 1  # for gets in logical order
 RELEASES = (m.RELEASE, m.RELEASE, m.RETURN, m.UNREAD, m.REJECT)
 
 
 def check_settled(lab: Lab, where: str, queue: str, queue_id: int, arrival: int) -> None:
-    """Take note of an ack that was answered well: its message must be gone for good."""
+    """Checks a successful ack: its message must be gone for good."""
     view = lab.watch.views[where]
     held = view.held.get((queue_id, arrival))
     if held is not None and held.put.traits.volatile and lab.is_lost(where, queue_id, arrival):
-        return  # Gone with a restart before that, though its rows are not swept yet.
+        return  # Lost at a restart before that, though its rows are not yet swept.
     gone = (queue_id, arrival) not in view.held or (where, queue) in lab.ledger.purges
     require(gone, "settled_is_durable", f"{queue}:{arrival} at {where}")
     lab.ledger.settled.add((where, queue_id, arrival))
 
 
 class Wanted(NamedTuple):
-    """What a consumer selects: nothing, or one of these."""
+    """What a consumer selects: everything, or one of these."""
 
     correlation_id: bytes = b""
     kind: str = ""  # by a selector
@@ -43,7 +43,7 @@ class Wanted(NamedTuple):
         return f"kind = '{self.kind}'" if self.kind else ""
 
     def fits(self, put: Put) -> bool:
-        """Return whether *put* is selected."""
+        """Whether it selects *put*."""
         same_id = self.correlation_id in (b"", put.traits.correlation_id)
         return same_id and self.kind in ("", put.traits.kind)
 
@@ -53,28 +53,28 @@ ANYTHING = Wanted()
 
 @dataclass(slots=True)
 class Habits:
-    """What a consumer does."""
+    """The habits of a consumer."""
 
     queue: str
     credit_messages: int = 20
     credit_bytes: int = 100_000
     lease_ms: int = 5_000
     batch_max: int = 10
-    gets: bool = False  # asks for messages one get at a time
-    slow: float = 0.0  # of the times it could settle, it does not
-    release: float = 0.0  # of settles that give back
-    twice: float = 0.0  # of settles sent again
-    drop: float = 0.0  # of messages it forgets about: their lease ends
-    renew: float = 0.0  # of settles before which it renews what it holds
-    delay: float = 0.0  # of what it gives back that is to come back later
+    gets: bool = False  # gets messages one at a time
+    slow: float = 0.0  # share of the chances to settle that it skips
+    release: float = 0.0  # share of settles that release
+    twice: float = 0.0  # share of settles sent twice
+    drop: float = 0.0  # share of messages that it forgets: their leases end
+    renew: float = 0.0  # share of settles before which it renews its leases
+    delay: float = 0.0  # share of releases that have a delay
     wanted: Wanted = ANYTHING
-    order: int = m.PHYSICAL  # pinned of a get is logical
-    whole: bool = False  # groups are begun once all of them is there
+    order: int = m.PHYSICAL  # for a get, pinned means logical
+    whole: bool = False  # begins only complete groups
     later: bool = False  # its leases start with their first renewal
 
 
 class Handle(NamedTuple):
-    """A delivery, as it is settled."""
+    """A delivery, as a settle names it."""
 
     queue_id: int
     priority: int
@@ -83,7 +83,7 @@ class Handle(NamedTuple):
 
 
 class Way(NamedTuple):
-    """How leases end."""
+    """A way to end a lease."""
 
     action: int
     delay_ms: int = m.DELAY_OF_QUEUE
@@ -98,12 +98,12 @@ class Sent(NamedTuple):
 
     way: Way
     handles: list[Handle]
-    sent_ms: int = 0  # store clock, where it is a renewal
-    is_own: bool = True  # the leases are of this connection
+    sent_ms: int = 0  # store clock, for a renewal
+    is_own: bool = True  # the leases belong to this connection
 
 
 class Consumer(Client):
-    """Invariant: ``held`` are deliveries it may settle; ``unsettled`` is sent and not answered."""
+    """Consumes. Invariant: ``held`` can be settled; ``unsettled`` was sent and is not answered."""
 
     def __init__(self, lab: Lab, name: str, where: str, habits: Habits) -> None:
         super().__init__(lab, name, where)
@@ -118,11 +118,11 @@ class Consumer(Client):
 
     @property
     def done(self) -> bool:
-        """Whether all that it settled is answered."""
+        """Whether all its settles are answered."""
         return not (self.unsettled or self._lost or self.held)
 
     def act(self) -> None:
-        """Do something."""
+        """Performs one action."""
         random = self.lab.random
         if self.wire is None:
             self.dial()
@@ -206,7 +206,7 @@ class Consumer(Client):
         return Way(action, delay_ms)
 
     def settle(self, way: Way, handles: list[Handle], *, is_own: bool = True) -> None:
-        """Settle *handles*, each queue's together."""
+        """Settles *handles*, grouped by queue."""
         for queue_id in dict.fromkeys(handle.queue_id for handle in handles):
             own = [handle for handle in handles if handle.queue_id == queue_id]
             self.settles += 1
@@ -224,7 +224,7 @@ class Consumer(Client):
             )
 
     def _renews(self, way: Way, handles: list[Handle], sent_ms: int) -> None:
-        """Take note that leases may end at another time from here on, perhaps earlier."""
+        """Records that the leases may now end at another time, perhaps earlier."""
         handed = self.lab.watch.views[self.where].handed
         for handle in handles:
             known = handed[handle.queue_id, handle.arrival]
@@ -232,7 +232,7 @@ class Consumer(Client):
                 known.deadline_ms = min(known.deadline_ms, sent_ms + self._renewed_ms(way))
 
     def _renewed_ms(self, way: Way) -> int:
-        """Return for how long a lease is renewed at least; as long as it was may be the least."""
+        """Returns the least duration of a renewed lease; 0 keeps the original, perhaps short."""
         return way.lease_ms or min(LEASES_MS[0], self.habits.lease_ms)
 
     def _add_credit(self) -> None:
@@ -245,7 +245,7 @@ class Consumer(Client):
         self.send(m.Credit(self.request, messages, habits.credit_bytes))
 
     def welcomed(self, welcome: m.Welcome) -> None:
-        for sent in self._lost:  # First what is owed, then credit.
+        for sent in self._lost:  # First the settles that are owed, then credit.
             self.settle(sent.way, sent.handles, is_own=False)
         self._lost.clear()
 
@@ -290,12 +290,12 @@ class Consumer(Client):
                     self._is_settled(sent, handle)
 
     def _is_settled(self, sent: Sent, handle: Handle) -> None:
-        """Take note of what was answered well."""
+        """Handles a successful settle."""
         ledger, key = self.lab.ledger, (self.where, handle.queue_id, handle.arrival)
         if sent.way.action == m.ACK:
             check_settled(self.lab, self.where, self.habits.queue, *key[1:])
         elif sent.way.action == m.RELEASE and sent.is_own:
-            # A lease that never started may have been over, which is no failure: seed 86.
+            # A lease that never started may have ended, which is no failure: seed 86.
             may_be_over = (*key, handle.lease) in ledger.unread
             if not (may_be_over or self._may_be_taken_back(handle)):
                 ledger.failures.setdefault(key, set()).add(handle.lease)
@@ -308,7 +308,9 @@ class Consumer(Client):
                 handed.deadline_ms = max(deadline_ms, handed.deadline_ms)
 
     def _may_be_taken_back(self, handle: Handle) -> bool:
-        """Return whether what was released may have come back before, with one in front of it."""
+        """Returns whether a released message may have returned earlier, along with a preceding
+        member.
+        """
         if self.habits.order == m.PHYSICAL:
             return False
         place, node = (handle.queue_id, handle.arrival), self.lab.nodes[self.where]
@@ -326,5 +328,5 @@ class Consumer(Client):
         self._lost += lost
         self.unsettled.clear()
         if self.lab.random.random() < 0.5:
-            self._lost += [Sent(ACKED, [handle]) for handle in self.held]  # It worked on.
+            self._lost += [Sent(ACKED, [handle]) for handle in self.held]  # It kept working.
         self.held.clear()

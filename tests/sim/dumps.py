@@ -1,10 +1,10 @@
-"""What every store holds when a seed ends, as one hash for each seed.
+"""Hashes of all stored rows at the end of each seed, to show that a refactoring changed none.
 
     python -m tests.sim.dumps [--seeds 200] [--start 0]     prints "world SEED HASH" lines
 
-A change that is meant to change nothing leaves all hashes as they are. The hashes leave out the
-sentences in stored rows: each text with a space in it counts as any other, so that the wording of a
-reason may change. ``dumps.txt`` has the hashes of the latest change that was meant to change rows.
+A refactoring must leave all hashes as they are. The hashes ignore the sentences in stored rows: any
+text that contains a space counts as the same text, so the wording of a reason may change.
+``dumps.txt`` has the hashes of the latest change that changed rows on purpose.
 """
 
 import argparse
@@ -37,11 +37,11 @@ PACKED = {
     keys.SPACE_HISTORY,
     keys.SPACE_ASIDE,
 }
-"""Spaces of rows in msgpack that may hold sentences."""
+"""Key spaces with msgpack rows that may contain sentences."""
 
 
 def masked(value: Any) -> Any:
-    """Return *value* with a blank in place of each sentence."""
+    """Returns *value* with each sentence replaced by a blank."""
     if isinstance(value, str):
         return " " if " " in value else value
     if isinstance(value, dict):
@@ -52,7 +52,7 @@ def masked(value: Any) -> Any:
 
 
 def rows(nodes: dict[str, Node]) -> Iterator[tuple[str, bytes, bytes]]:
-    """Yield the node, the key and the masked value of each row."""
+    """Yields the node, the key and the masked value of each row."""
     for name, node in sorted(nodes.items()):
         for key, value in node.store.rows.items():
             if key[:1] in PACKED:
@@ -62,7 +62,7 @@ def rows(nodes: dict[str, Node]) -> Iterator[tuple[str, bytes, bytes]]:
 
 
 def digest(nodes: dict[str, Node]) -> str:
-    """Return a hash of all that the stores of *nodes* hold, but for sentences."""
+    """Returns a hash of all that the stores of *nodes* contain, except sentences."""
     found = hashlib.sha256()
     for name, key, value in rows(nodes):
         found.update(b"%s %d:%s%d:%s" % (name.encode(), len(key), key, len(value), value))
@@ -85,7 +85,7 @@ def matrix_line(row: int, seed: int) -> str:
 
 
 def lines(start: int, seeds: int, matrix_seeds: int) -> Iterator[str]:
-    """Yield the lines of both, on two processes."""
+    """Yields the lines of both, using two processes."""
     with ProcessPoolExecutor(min(os.cpu_count() or 1, 2)) as pool:
         worlds = pool.map(world_line, range(start, start + seeds), chunksize=4)
         numbers = [row for row in range(len(ROWS)) for _ in range(matrix_seeds)]
@@ -94,7 +94,7 @@ def lines(start: int, seeds: int, matrix_seeds: int) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the lines."""
+    """Prints the lines."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--start", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=200)

@@ -1,7 +1,7 @@
-"""What a transaction changed, in the instant it is on disk: the first half of watch.py.
+"""Judges each transaction at the instant it becomes durable: the first half of watch.py.
 
-Messages are judged together, as what left one queue may stand on another now. fate.py says why a
-message may leave its queue.
+All messages of a transaction are judged together, because a message may move from one queue to
+another. fate.py decides why a message may leave its queue.
 """
 
 from collections import Counter
@@ -24,25 +24,25 @@ Place = tuple[int, bytes]  # lane, and the entry there
 
 
 class Durable:
-    """All views, and the laws of what is stored."""
+    """All views, and the laws of stored data."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self.views: dict[str, View] = {}
-        # Stream, id: target, UID, and where it was sent from.
+        # Stream, id: target, UID, and the sending queue manager.
         self.sent: dict[tuple[bytes, int], tuple[str, bytes, Node, Held]] = {}
-        self.gone: set[tuple[bytes, int]] = set()  # stream, id: gone before it was sent
+        self.gone: set[tuple[bytes, int]] = set()  # stream, id: deleted before it was sent
         self.clocks_are_true = False  # no wall clock jumps, so no store clock is ahead
-        self.world_ms = 0  # what time it really is
-        self.happened: Counter[str] = Counter()  # how often each feature was met
-        self._touched: dict[Unit, None] = {}  # units that this transaction did something of
+        self.world_ms = 0  # the simulated true time
+        self.happened: Counter[str] = Counter()  # how often each feature occurred
+        self._touched: dict[Unit, None] = {}  # units that this transaction affected
 
     def of(self, node: Node) -> View:
-        """Return the view of *node*."""
+        """Returns the view of *node*."""
         return self.views.setdefault(node.name, View())
 
     def durable(self, node: Node, changes: list[Change]) -> None:
-        """Judge a transaction."""
+        """Judges a transaction."""
         view = self.of(node)
         messages: list[Change] = []
         view.altered = set()
@@ -75,14 +75,14 @@ class Durable:
             view.attributes[row["queue_id"]] = row
 
     def _lapse(self, node: Node, view: View, change: Change) -> None:
-        """Take note of a group that is gone as it was incomplete for too long."""
+        """Records a group that was removed because it was incomplete for too long."""
         row = change.old and GroupRow.decode(rows.unseal(change.key, change.old))
         if row and change.new is None and row.parked_code == ErrorCode.GROUP_EXPIRED:
             queue_id, group_id = groups.named(change.key)
             self.ledger.lapsed.add((node.name, view.queues[queue_id][0], group_id))
 
     def _allows(self, view: View, queue_id: int, inhibit: str, fact: str) -> None:
-        """Hold an inhibit to its word, but in the turn that may have lifted it meanwhile."""
+        """Checks that an inhibit is respected, except in the turn that may have lifted it."""
         inhibited = view.attribute(queue_id, inhibit, default=False)
         was_altered = view.queues[queue_id][0] in view.altered
         require(was_altered or not inhibited, "inhibited_is_held_back", fact)
@@ -94,12 +94,12 @@ class Durable:
         before_ms, before_us, before = view.clock
         fact = f"{node.name}: {row} after {view.clock}"
         require(store_ms >= before_ms and stamp_us >= before_us, "clocks_never_go_back", fact)
-        is_first = change.old is None  # A new store begins with turn 0.
+        is_first = change.old is None  # A new store begins at turn 0.
         require(turn == before + (not is_first), "turns_are_counted", fact)
         view.clock = (store_ms, stamp_us, turn)
 
     def _messages(self, node: Node, view: View, changes: list[Change]) -> None:
-        """Judge what became of messages: what left one queue may stand on another now."""
+        """Judges the changes of messages together: one may move from one queue to another."""
         before, after = self._places(view, changes)
         left = {view.held[handle].put.serial: handle for handle in before if handle not in after}
         arrived = [(handle, *found) for handle, found in after.items() if handle not in before]
@@ -128,14 +128,14 @@ class Durable:
     def _places(
         self, view: View, changes: list[Change]
     ) -> tuple[dict[Handle, Place], dict[Handle, tuple[bytes, Place]]]:
-        """Return where messages were, and under which key they are where."""
+        """Returns the previous places of messages, and their places now, by key."""
         before: dict[Handle, Place] = {}
         after: dict[Handle, tuple[bytes, Place]] = {}
         for change in changes:
             handle = int.from_bytes(change.key[1:5], "big"), keys.place(change.key)[1]
             lane = change.key[5]
             if lane not in _LANES or not is_watched(view.queues[handle[0]][0]):
-                continue  # Set aside: the row that it leaves is judged.
+                continue  # Set aside: its removed row is judged instead.
             if change.old is not None:
                 before[handle] = (lane, change.old)
             if change.new is not None:
@@ -202,7 +202,7 @@ class Durable:
             groups.record_arrival(view, handle, held, fact)
 
     def _came_home(self, node: Node, view: View, handle: Handle, held: Held, fact: str) -> None:
-        """Judge where a message came, and its times."""
+        """Judges where a message arrived, and its times."""
         put, name = held.put, view.queues[handle[0]][0]
         if name in fate.DEAD and put.home != (node.name, name):
             known = put.home in self.ledger.pushing or (put.unit and self._may_expire(put))
@@ -214,7 +214,7 @@ class Durable:
                 ids = [at for at, (queue, _) in view.queues.items() if queue == put.home[1]]
                 known = known or view.attribute(max(ids), "group_incomplete_ms", 0)
             require(known, "dead_letters_have_a_cause", f"{fact}: {code}")
-            put.wandered = True  # Pushed out or expired in the turn in which it was put.
+            put.wandered = True  # Evicted or expired in the turn that put it.
             self.ledger.died_on[node.name, *handle] = put.home[1]
             self.happened["dead letters"] += 1
             return
@@ -260,7 +260,7 @@ class Durable:
         require(not (moved.expires_ms or moved.is_delayed), "dead_letters_stay", fact)
 
     def _changed(self, node: Node, view: View, handle: Handle, place: Place) -> None:
-        """Judge a message that came back, or whose time came."""
+        """Judges a message that returned to its queue, or became due."""
         lane, value = place
         entry, held = entries.decode(value), view.held[handle]
         was_delayed, held.is_delayed = held.is_delayed, lane == keys.LANE_DELAYED
@@ -298,7 +298,7 @@ class Durable:
         put = held.put
         put.removed = True
         if (node.name, put.serial) in self.ledger.rotten:
-            put.fate = "rotten"  # Perhaps set aside.
+            put.fate = "rotten"  # It may have been set aside.
             handed = view.handed.get(handle)
             unit = handed and self.ledger.of_units.get((node.name, *handle, handed.lease))
             if unit and view.is_committed(unit):
@@ -326,7 +326,7 @@ class Durable:
         there_is = {(name, held.trailer) for name in (held.target, DEAD_LETTERS)} & there
         over = self._is_over(node, held)
         if forgotten or there_is:
-            # What is there may be another one's of its UID.
+            # The message there may be another one with the same UID.
             held.put.strayed = held.put.strayed or over
             return
         is_rotten = (node.name, held.put.serial) in self.ledger.rotten
@@ -336,19 +336,21 @@ class Durable:
         self.gone.add((node.store_id + handle[0].to_bytes(8, "big"), handle[1]))
 
     def _is_over(self, node: Node, held: Held) -> str:
-        """Return why a message that waits for its link at *node* is none any more, if it is."""
+        """Returns why a message that waits for its link at *node* no longer counts; "" if it
+        counts.
+        """
         if self.of(node).is_lost(held):
             return "lost"
         return "expired" if self.of(node).is_expired(held, node.now().ms) else ""
 
     def _committed(self, unit: Unit, view: View) -> None:
-        """Judge a transaction that did something of a unit: it did all, for the first time."""
+        """Judges a transaction that carried out a unit: completely, and for the first time."""
         fact = described(unit)
         first = unit.committing and not unit.entered and view.is_committed(unit)
         require(first, "unit_is_all_or_nothing", fact)
         for put in unit.puts:
             if not put.entered and put.lives_ms and self._may_expire(put):
-                put.entered, put.strayed = True, "expired"  # In the turn of the commit.
+                put.entered, put.strayed = True, "expired"  # It expired in the turn of the commit.
         missing = [put.serial for put in unit.puts if not self.ledger.entered(put)]
         kept = (
             []
@@ -360,10 +362,10 @@ class Durable:
         unit.entered = True
 
     def _may_expire(self, put: Put) -> bool:
-        """Return whether the time of *put* may be over, though it was shorter on its queue."""
+        """Returns whether the time to live of *put* may be over, by the true time."""
         due_ms = put.made_ms + put.lives_ms
         return not self.clocks_are_true or self.world_ms >= due_ms
 
     def stopped(self, node: Node, *, clean: bool) -> None:
-        """Take note that a process, and with it all leases, is gone."""
+        """Records that a process ended, and all leases with it."""
         self.of(node).stopped(clean=clean)

@@ -1,11 +1,11 @@
-"""An export of history: reads rows, writes them where they stay, commits its cursor, and crashes.
+"""An export of history: it reads rows, stores them, commits its cursor, and crashes.
 
-    where is my cursor? ──▶ read behind it ──▶ write ──▶ commit ─┐
-                             ▲                                    │
-                             └────────────────────────────────────┘
+    find the cursor ──▶ read behind it ──▶ write ──▶ commit ─┐
+                          ▲                                  │
+                          └──────────────────────────────────┘
 
-What it writes stays over its crashes, what it knows does not: then it asks where its cursor is, and
-what it reads once more has to be what it wrote there. In the end it has each row once.
+Written rows survive its crashes; its memory does not. After a crash it asks for its cursor, and the
+rows that it reads again must equal those that it wrote. In the end it has each row exactly once.
 """
 
 from random import Random
@@ -21,30 +21,32 @@ CURSOR = "EXPORT"
 
 
 class Exporter(Client):
-    """Invariant: all up to ``_after`` is written, all up to ``committed`` never asked for again."""
+    """Exports. Invariant: rows up to ``_after`` are written; rows up to ``committed`` are never
+    read again.
+    """
 
     def __init__(self, lab: Lab, chances: Random, where: str) -> None:
         super().__init__(lab, f"{where}-export", where)
         self.chances = chances
         self.crashes = chances.choice([0, 0.02, 0.2])
         self.slow = chances.choice([0, 0.5, 0.95])
-        self.written: dict[int, bytes] = {}  # this and the next three stay
-        self.begun = -1  # behind that row it began
+        self.written: dict[int, bytes] = {}  # this and the next three survive a crash
+        self.begun = -1  # it began behind that row
         self.committed = -1
         self.rows_lost = 0
         self._forget()
 
     def _forget(self) -> None:
-        self._after = -1  # It does not know where it is.
+        self._after = -1  # It does not know its position.
         self._open: m.Message | None = None
 
     @property
     def done(self) -> bool:
-        """Whether it has all that there is."""
+        """Whether it has all rows."""
         return self._open is None and self._after == self.committed == self.node.replay.next - 1
 
     def act(self, *, is_chaos: bool = True) -> None:
-        """Do the next thing; sometimes crash."""
+        """Performs the next action; sometimes crashes."""
         dice = self.chances.random()
         if is_chaos and dice < self.crashes:
             self.hang_up()
@@ -52,7 +54,7 @@ class Exporter(Client):
         elif self.wire is None:
             self.dial()
         elif self.done:
-            return  # Else it would ask for ever, and no time pass.
+            return  # Otherwise it would ask for ever, and no time would pass.
         elif self.is_open and self._open is None and (dice > self.slow or not is_chaos):
             self._ask()
 
@@ -84,7 +86,7 @@ class Exporter(Client):
             self._moved(message.value)
 
     def _begin(self, shown: dict[str, Any]) -> None:
-        """Find the cursor, or make it where the history begins now."""
+        """Finds the cursor, or creates it at the current start of the history."""
         for row in shown["cursors"]:
             if row["cursor"] == CURSOR:  # Hostile clients have cursors, too.
                 self._moved(row)
@@ -114,7 +116,7 @@ class Exporter(Client):
         self._open = None
 
     def balance(self) -> None:
-        """Hold what was written against all there ever was."""
+        """Checks the written rows against the complete history."""
         stored = self.node.replay.rows
         last = self.node.replay.next - 1
         fact = f"{self.name}: from {self.begun} to {last}, {self.rows_lost} were lost"

@@ -1,10 +1,10 @@
-"""Why a message left its queue: each way has a cause, and those without one are faults.
+"""Decides why a message left its queue: each departure needs one of these causes.
 
-acknowledged                                                    consumed
-got by a unit of work that was committed                        committed
-became a dead letter, or went back from there                   moved
-its time is over; pushed out where puts do that; purged;        gone
-not persistent, and there was a restart
+acknowledged                                                     consumed
+got by a unit of work that was committed                         committed
+became a dead letter, or returned from there                     moved
+expired; evicted from a queue that overflowed; purged;           gone
+not persistent, and the daemon restarted
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ _FAILURES = (
 
 
 def is_over(ledger: Ledger, node: Node, view: View, handle: Handle, handed: Handed) -> bool:
-    """Return whether a lease has ended in a way that anybody could see."""
+    """Returns whether a lease has visibly ended."""
     if handed.life != view.life or _is_gone(node, handed):
         return True
     if _unit_is_over(node, handed):
@@ -38,7 +38,7 @@ def is_over(ledger: Ledger, node: Node, view: View, handle: Handle, handed: Hand
 
 
 def _unit_is_over(node: Node, handed: Handed) -> bool:
-    """Return whether a message was got in a unit of work that has ended, or may have."""
+    """Returns whether a message was got in a unit of work that has ended, or may have."""
     unit = handed.unit or handed.offered
     if unit is not None and node.now().ms >= unit.begun_ms + node.config.unit.age_max_ms:
         return True
@@ -46,13 +46,13 @@ def _unit_is_over(node: Node, handed: Handed) -> bool:
 
 
 def has_ended(ledger: Ledger, node: Node, handle: Handle, handed: Handed) -> bool:
-    """Return whether the time of a lease is over, or its message was given back."""
+    """Returns whether a lease has timed out, or its message was released."""
     now_ms = node.now().ms
     return handed.deadline_ms <= now_ms or (node.name, *handle, handed.lease) in ledger.releases
 
 
 def is_skipped(ledger: Ledger, put: Put, where: str, queue: str) -> bool:
-    """Return whether an operator may have skipped a member, at home or on that *queue*."""
+    """Returns whether an operator may have skipped a member, on its home queue or on *queue*."""
     assert put.member is not None
     group_id, number = put.member.group_id, put.member.number
     keys = (put.group, (where, queue, group_id))
@@ -60,11 +60,11 @@ def is_skipped(ledger: Ledger, put: Put, where: str, queue: str) -> bool:
 
 
 def has_expired(view: View, queue_id: int, group: Group) -> bool:
-    """Return whether a group may be gone as it was incomplete for too long."""
+    """Returns whether a group may have been removed because it was incomplete for too long."""
     row = group.row
     if row is None:
         is_told = True
-    else:  # One that was closed is known for a while.
+    else:  # A closed group is remembered for a while.
         is_told = row.parked_code == ErrorCode.GROUP_EXPIRED or (row.is_closed and row.is_empty)
     return is_told and bool(view.attribute(queue_id, "group_incomplete_ms", 0))
 
@@ -72,11 +72,11 @@ def has_expired(view: View, queue_id: int, group: Group) -> bool:
 def may_be_taken_back(
     ledger: Ledger, node: Node, view: View, handle: Handle, handed: Handed
 ) -> bool:
-    """Return whether a lease may be over as that of a member before it is."""
+    """Returns whether a lease may have ended because that of a preceding member ended."""
     member, held = handed.member, view.held.get(handle)
     if not handed.holder:
         return False
-    if member is None:  # What wandered may be a member all the same.
+    if member is None:  # A message that was a dead letter may still be a member.
         return held is None or held.put.member is not None
     return any(
         before < member.number
@@ -87,16 +87,16 @@ def may_be_taken_back(
 
 
 def _is_gone(node: Node, handed: Handed) -> bool:
-    """Return whether the connection that a message went over is gone, or going."""
+    """Returns whether the connection that delivered a message is closed or closing."""
     port = node.ports.get(handed.connection)
-    is_closed = handed.connection not in node.turns.broker.sessions  # Perhaps in this very turn.
+    is_closed = handed.connection not in node.turns.broker.sessions  # Perhaps in this same turn.
     return node.is_stopping or port is None or port.peer.goaway is not None or is_closed
 
 
 def of_removed(
     ledger: Ledger, node: Node, view: View, handle: Handle, held: Held, fact: str
 ) -> str:
-    """Return what became of a message that left for good."""
+    """Returns why a message left the queue manager for good."""
     queue = (node.name, view.queues[handle[0]][0])
     handed = view.handed.get(handle)
     if queue in ledger.purges:
@@ -142,13 +142,13 @@ def _is_elsewhere(ledger: Ledger, node: Node, view: View, handle: Handle, held: 
 def of_moved(
     ledger: Ledger, node: Node, view: View, source: Handle, held: Held, target: Handle, fact: str
 ) -> str:
-    """Return what became of a message that went to another queue of its queue manager."""
+    """Returns why a message moved to another queue of its queue manager."""
     name, to = view.queues[source[0]][0], view.queues[target[0]][0]
     if name == to:
         return "moved"  # It became a dead letter, and was moved back, in one turn.
     note = notes.read(node.store, *target)
     code = note.get("code", 0)
-    if to not in DEAD or not code:  # A dead letter of a backout queue goes back there.
+    if to not in DEAD or not code:  # A dead letter may return to a backout queue.
         home = ledger.died_on.get((node.name, *source)) == to and name in DEAD
         require(home, "dead_letters_have_a_cause", f"{fact} went to {to}")
         return "moved"
@@ -172,7 +172,7 @@ def of_moved(
 def _has_cause(
     ledger: Ledger, node: Node, view: View, handle: Handle, held: Held, code: int
 ) -> bool:
-    """Return whether a message is a dead letter of that *code* rightly."""
+    """Returns whether a message has a cause to be a dead letter with that *code*."""
 
     def attribute(name: str, default: Any) -> Any:
         return view.attribute(handle[0], name, default)
@@ -181,7 +181,7 @@ def _has_cause(
     lease = handed.lease if handed else 0
     group = view.group_of(handle[0], held.put) if held.put.member else None
     if group is not None and group.is_parked and not held.is_member:
-        return True  # It wandered: it may be the one that failed before it did.
+        return True  # It was a dead letter before, so its failures may date from then.
     if code == ErrorCode.BACKOUT_THRESHOLD_REACHED:
         return bool(0 < attribute("backout_threshold", 0) <= held.failed + 1)
     if code == ErrorCode.DELIVERY_LIMIT_REACHED:
@@ -203,10 +203,10 @@ def _has_cause(
 def wait_ms(
     ledger: Ledger, node: Node, view: View, handle: Handle, held: Held, *, failed: bool
 ) -> int:
-    """Return for how long, at least, a message that comes back is not to be had.
+    """Returns the least time for which a returned message must stay unavailable.
 
     Args:
-        held: as it was before.
+        held: its state before.
         failed: whether its failures were raised.
     """
     queued = 0
@@ -224,7 +224,7 @@ def wait_ms(
     if asked < 0:
         return queued
     if not failed and _is_gone(node, handed):
-        return 0  # Perhaps its connection was lost before the release came.
+        return 0  # Perhaps its connection was lost before the release arrived.
     if not failed and may_be_taken_back(ledger, node, view, handle, handed):
-        return 0  # Or it came back with one before it in its group.
+        return 0  # Or it returned along with a preceding member of its group.
     return min(asked, queued) if failed and queued < asked else asked

@@ -1,4 +1,4 @@
-"""What goes wrong in a world: each returns whether it found something to strike."""
+"""The faults of a world. Each function returns whether it found something to strike."""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,7 +24,7 @@ WALL_JUMPS_MS = (-10 * 8_760 * HOUR_MS, -HOUR_MS, -1_000, 1_000, HOUR_MS, 8_760 
 
 
 def _some_wire(world: "World") -> Wire | None:
-    """Return a wire, every other time one of a link: there are few of these."""
+    """Returns a wire: one of a link half of the time, because links are few."""
     links = [wire for wire in world.wires if isinstance(wire.flows[0].port, PeerPort)]
     some = links if links and world.random.random() < 0.5 else world.wires
     return world.random.choice(some) if some else None
@@ -36,13 +36,13 @@ def _some_node(world: "World") -> Node | None:
 
 
 def _delay_news(world: "World", wire: Wire) -> None:
-    """Have one end learn late that it is over, and get late what was sent before."""
+    """Delays what one end sees: the end of the connection, and the data sent before it."""
     if world.random.random() < 0.5:
         world.random.choice(wire.flows).clogged = True
 
 
 def cut(world: "World") -> bool:
-    """Break a connection at any byte."""
+    """Breaks a connection at any byte."""
     wire = _some_wire(world)
     if wire is None:
         return False
@@ -53,7 +53,7 @@ def cut(world: "World") -> bool:
 
 
 def half_open(world: "World") -> bool:
-    """Have the end that dialled lose a connection whose other end goes on for a while."""
+    """Closes the end that dialled, while the other end stays open for a while."""
     wire = _some_wire(world)
     if wire is None:
         return False
@@ -69,7 +69,7 @@ def half_open(world: "World") -> bool:
 
 
 def dark(world: "World") -> bool:
-    """Pull a cable out."""
+    """Unplugs a cable."""
     wire = _some_wire(world)
     if wire is None:
         return False
@@ -79,7 +79,7 @@ def dark(world: "World") -> bool:
 
 
 def clog(world: "World") -> bool:
-    """Hold up some streams, until they are let go."""
+    """Blocks some streams until they are released."""
     flows = [flow for wire in world.wires for flow in wire.flows if not flow.over]
     for flow in world.random.sample(flows, min(len(flows), world.random.randint(1, 4))):
         flow.clogged = True
@@ -87,7 +87,7 @@ def clog(world: "World") -> bool:
 
 
 def dial_fails(world: "World") -> bool:
-    """Have a link's dial find nobody."""
+    """Fails a link's connection attempt: nobody listens."""
     if not world.dials:
         return False
     world.answer_dial(world.random.randrange(len(world.dials)), fails=True)
@@ -95,7 +95,7 @@ def dial_fails(world: "World") -> bool:
 
 
 def crash(world: "World") -> bool:
-    """Kill a queue manager between two turns."""
+    """Kills a queue manager between two turns."""
     node = _some_node(world)
     if node is None:
         return False
@@ -105,12 +105,12 @@ def crash(world: "World") -> bool:
 
 
 def crash_before(world: "World") -> bool:
-    """Kill a queue manager before its commit is durable."""
+    """Kills a queue manager before its commit is durable."""
     return _crash_in_turn(world, "before")
 
 
 def crash_after(world: "World") -> bool:
-    """Kill a queue manager when its commit is durable and nothing of its outcome has left."""
+    """Kills a queue manager after its commit is durable, before it sends the outcome."""
     return _crash_in_turn(world, "after")
 
 
@@ -124,7 +124,7 @@ def _crash_in_turn(world: "World", when: str) -> bool:
 
 
 def stop(world: "World") -> bool:
-    """Stop a queue manager in good order; sometimes it is killed at it."""
+    """Stops a queue manager in good order; sometimes kills it on the way."""
     node = _some_node(world)
     if node is None:
         return False
@@ -136,7 +136,7 @@ def stop(world: "World") -> bool:
 
 
 def disk_fills(world: "World") -> bool:
-    """Fill a disk, or make room on it."""
+    """Fills a disk, or frees space on it."""
     node = world.random.choice(list(world.nodes.values()))
     node.store.disk_free_bytes = 0 if node.store.disk_free_bytes else DISK_BYTES
     world.note(node.name, f"has {node.store.disk_free_bytes} bytes of disk")
@@ -144,7 +144,7 @@ def disk_fills(world: "World") -> bool:
 
 
 def rot(world: "World") -> bool:
-    """Change a byte of a message, where it is to be got or waits for its link."""
+    """Changes a byte of a stored message that waits to be consumed or sent."""
     name, view = world.random.choice(list(world.watch.views.items()))
     found = [
         (handle, held)
@@ -161,7 +161,7 @@ def rot(world: "World") -> bool:
     )
     key = next(key for key in places if key in rows)
     entry = entries.decode(rows[key])
-    # Of the body: its first bytes say nothing that is needed here.
+    # In the body: its first bytes carry no meaning here.
     start = body_at(entries.record(world.nodes[name].store, entry))
     if entry.in_rows:
         key = keys.body(int.from_bytes(entry.rest[:8], "big"), 0)
@@ -176,7 +176,7 @@ def rot(world: "World") -> bool:
 
 
 def turn_fails(world: "World") -> bool:
-    """Plant a bug in a turn."""
+    """Plants a bug in a turn."""
     node = _some_node(world)
     if node is None:
         return False
@@ -185,7 +185,7 @@ def turn_fails(world: "World") -> bool:
 
 
 def peers_turn_fails(world: "World") -> bool:
-    """Plant a bug that a peer seems to be guilty of."""
+    """Plants a bug that a peer seems to cause."""
     node = _some_node(world)
     if node is None or not node.ports:
         return False
@@ -194,7 +194,7 @@ def peers_turn_fails(world: "World") -> bool:
 
 
 def wall_jumps(world: "World") -> bool:
-    """Set the clock of a machine."""
+    """Sets the clock of a machine."""
     node = world.random.choice(list(world.nodes.values()))
     node.wall_shift_us += world.random.choice(WALL_JUMPS_MS) * 1_000
     world.note(node.name, "its wall clock jumps")
@@ -202,14 +202,14 @@ def wall_jumps(world: "World") -> bool:
 
 
 def time_jumps(world: "World") -> bool:
-    """Let nothing happen for a while."""
+    """Lets time pass without any event."""
     longest_ms = world.random.choice([500, 60_000, 900_000, 2 * HOUR_MS])
     world.pass_to(world.now_ms + world.random.randint(1, longest_ms))
     return True
 
 
 def link_stops(world: "World") -> bool:
-    """Have an operator stop and start a link."""
+    """Lets an operator stop and start a link."""
     name = world.random.choice([HUB, *EDGES])
     peer = HUB if name != HUB else "EWR"
     asker = world.askers[name]
@@ -222,7 +222,7 @@ def link_stops(world: "World") -> bool:
 
 
 def link_alters(world: "World") -> bool:
-    """Have an operator give a link wrong addresses, and correct them."""
+    """Lets an operator give a link wrong addresses, and correct them."""
     name = world.random.choice([HUB, *EDGES])
     peer = HUB if name != HUB else "EWR"
     asker = world.askers[name]
@@ -234,7 +234,7 @@ def link_alters(world: "World") -> bool:
 
 
 def program_forgets(world: "World") -> bool:
-    """Kill a client; it starts anew as another producer."""
+    """Kills a client; it starts again as another producer."""
     programs: list[Producer | App | Worker] = [*world.producers, *world.apps, *world.workers]
     if programs:
         world.random.choice(programs).forget()
@@ -242,7 +242,7 @@ def program_forgets(world: "World") -> bool:
 
 
 def client_hangs_up(world: "World") -> bool:
-    """Have a client close its connection; it dials again."""
+    """Lets a client close its connection; it dials again."""
     client = world.random.choice(world.clients)
     wire = client.wire
     if wire is None:

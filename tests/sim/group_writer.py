@@ -1,7 +1,8 @@
-"""Groups as an application puts them: numbered 1, 2, 3, ..., some ended, some without an end.
+"""Writes groups as an application does: numbered 1, 2, 3, ..., some ended, some without an end.
 
-It goes by its own memory. What was refused is put again under its number, in physical order; and so
-is what was under way when its program died: then it is told that the number is taken, or it is not.
+It relies on its own memory. It puts a refused member again under the same number, in physical
+order. If its program died, it also repeats the pending members, and a number that was stored is
+then refused as taken.
 """
 
 import hashlib
@@ -11,16 +12,16 @@ from random import Random
 
 from tests.sim.ledger import Member, Put
 
-OPEN_MAX = 3  # groups that a writer goes on with at once
+OPEN_MAX = 3  # groups that a writer works on at once
 LENGTH_MAX = 12
-ENDED = 0.7  # of groups that are ended with their last message
-TRIES_MAX = 4  # of a number that is taken: by a unit of work that is not over, or for good
+ENDED = 0.7  # share of groups that are ended with their last message
+TRIES_MAX = 4  # for a number that is taken: by an open unit of work, or for good
 _SETTLED = ("acked", "GROUP_NUMBER_TAKEN")
 
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """One group. Invariant: ``puts`` has the last put of each number from 1 on."""
+    """A group. Invariant: ``puts`` has the last put of each number from 1 on."""
 
     id: bytes
     length: int
@@ -30,7 +31,7 @@ class Group:
     tries: Counter[int] = field(default_factory=Counter)
 
     def owed(self, life: str) -> int:
-        """Return the lowest number that is to be put again by that *life* of its program, or 0."""
+        """Returns the lowest number that *life*, a run of the program, must put again, or 0."""
         for number, put in self.puts.items():
             if not put.answer and put.producer.removesuffix("/u") != life:
                 self.unsure.add(number)
@@ -47,7 +48,7 @@ class Group:
         return put.answer not in ("", "acked")
 
     def note(self, number: int, put: Put) -> None:
-        """Note that a number is put, perhaps again."""
+        """Records that a number is put, perhaps again."""
         self.puts[number] = put
         self.tries[number] += 1
 
@@ -58,7 +59,7 @@ class Group:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of it is to be put any more."""
+        """Whether none of its members must be put any more."""
         whole = len(self.puts) == self.length
         return self.is_closed or (
             whole and all(put.answer in _SETTLED for put in self.puts.values())
@@ -66,7 +67,7 @@ class Group:
 
 
 class GroupWriter:
-    """Puts groups on one queue. Invariant: ``groups`` are those that are not over."""
+    """Puts groups on one queue. Invariant: ``groups`` has the unfinished ones."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -74,7 +75,7 @@ class GroupWriter:
         self.groups: list[Group] = []
 
     def next(self, random: Random, life: str) -> tuple[Group, Member, bool]:
-        """Return the group and the member that is put next, and whether it was put before."""
+        """Returns the next group and member to put, and whether the member was put before."""
         self.groups = [group for group in self.groups if not group.is_over]
         for group in self.groups:
             if number := group.owed(life):
@@ -90,7 +91,7 @@ class GroupWriter:
         group_id = hashlib.sha256(f"{self._name}:{self._count}".encode()).digest()[:24]
         group = Group(group_id, random.randint(1, LENGTH_MAX), random.random() < ENDED)
         self.groups.append(group)
-        del self.groups[: -4 * OPEN_MAX]  # What is never answered is given up in the end.
+        del self.groups[: -4 * OPEN_MAX]  # A put that is never answered is given up in the end.
         return group
 
     def _member(self, group: Group, number: int) -> Member:

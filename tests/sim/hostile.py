@@ -1,12 +1,12 @@
-"""A hostile client: whatever comes from a seed, sent whole, bent, or by halves, and guesses.
+"""A hostile client: it sends random frames, whole, damaged or partial, and guesses handles.
 
-It lives next to the good clients and must not make a difference to them. What it puts, it puts on
-queues of its own (their names begin with ``H.``), of which nothing is in the ledger. It guesses
-handles of all queues, puts on system queues, claims to be another queue manager, floods, leaves in
-the middle of a frame, and does not read while it does not feel like it.
+It runs next to the good clients and must not affect them. It puts on its own queues only, whose
+names begin with ``H.``; the ledger ignores them. It guesses handles on all queues, puts on system
+queues, claims to be another queue manager, floods, disconnects in the middle of a frame, and stops
+reading at random.
 
-Attacks that succeed only because the daemon knows no rights are left out: it does not get, purge,
-alter or delete on the queues of others, nor publish to their topics.
+Some attacks succeed only because the daemon has no access rights yet. These are left out: the
+client does not get, purge, alter or delete on the queues of others, nor publish to their topics.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ NAMES = (
 )
 SYSTEM_QUEUES = ("SYSTEM.EVENTS", "SYSTEM.DEAD.LETTERS", "SYSTEM.PUBLICATIONS")
 CLAIMS = ("EVIL", "JFK", "NOBODY")
-ACTS = 0.08  # of the steps
+ACTS = 0.08  # share of the steps
 FLOOD = 150
 FRAME_MAX_BYTES = 8 << 20
 _LEFT_OUT = (m.LinkCreate, m.LinkAlter, m.LinkStart, m.LinkStop, m.LinkDelete)  # of other links
@@ -46,7 +46,7 @@ _ACTIONS = (m.ACK, m.ACK, m.RELEASE, m.RETURN, m.UNREAD, m.REJECT, m.RENEW)
 
 
 class Hostile:
-    """A client of the queue manager *where*. Invariant: ``wire`` is there while it is connected."""
+    """A client of the queue manager *where*. Invariant: ``wire`` exists while it is connected."""
 
     name = "hostile"
 
@@ -56,11 +56,11 @@ class Hostile:
         self._wire: Wire | None = None
         self._over = False
         self._decoder = FrameDecoder(FRAME_MAX_BYTES)
-        self._looks: dict[int, int] = {}  # by request id: the queue that it browses
-        self._seen: list[tuple[int, bytes]] = []  # queue id, and what was browsed there
+        self._looks: dict[int, int] = {}  # request id: the queue that it browses
+        self._seen: list[tuple[int, bytes]] = []  # queue id, and an item found there
         self._last_id = 0
         self._stream, self._next_id = 0, 1
-        self._claim = b""  # the store id under which it lies about who it is
+        self._claim = b""  # the store id with which it lies about its identity
         self._is_welcome = False
         self._tricks: tuple[Callable[[], bytes], ...] = (
             self._any,
@@ -74,7 +74,7 @@ class Hostile:
         self._rough = (self._bent, self._half, self._flood)
 
     def act(self) -> None:
-        """Does something now and then."""
+        """Acts now and then."""
         chances, node = self._chances, self._world.nodes[self._where]
         if self._over or chances.random() >= ACTS:
             return
@@ -87,7 +87,7 @@ class Hostile:
             self._send(chances.choice(self._rough if rough else self._tricks)())
 
     def give_up(self) -> None:
-        """Leaves for good."""
+        """Disconnects for good."""
         self._over = True
         self._hang_up()
 
@@ -139,7 +139,7 @@ class Hostile:
         self._last_id += 1
         return self._last_id
 
-    # What it sends
+    # Its output
 
     def _hello(self) -> bytes:
         dice, self._claim = self._chances.random(), b""
@@ -168,7 +168,7 @@ class Hostile:
     def _is_linked(self, name: str) -> bool:
         """Returns whether *name* is this queue manager, or is linked with it.
 
-        Nobody proves who they are yet, so a liar that gets there first is taken for the peer.
+        Identities are not verified yet, so a liar that connects first is taken for the peer.
         """
         nodes = self._world.nodes
         there = {*nodes[self._where].turns.broker.catalogue.links, self._where}
@@ -196,7 +196,7 @@ class Hostile:
         return _frame(m.Browse(request_id, queue.name, None, 10, 1 << 16))
 
     def _guess(self) -> bytes:
-        """Settles what others have leased, by a handle that was shown, or near one."""
+        """Settles messages that others have leased, with a handle that it saw, or a similar one."""
         chances = self._chances
         if not self._seen:
             return self._look()
@@ -206,7 +206,7 @@ class Hostile:
         return _frame(m.Settle(self._id(), chances.choice(_ACTIONS), queue_id, handles))
 
     def _open(self) -> bytes:
-        """Opens a stream, and makes its queues."""
+        """Opens a stream, and creates its queues."""
         chances = self._chances
         producer_id = f"hostile {self._where}{chances.randrange(2)}".encode().ljust(16)[:16]
         return b"".join(
@@ -220,7 +220,7 @@ class Hostile:
         )
 
     def _put(self) -> bytes:
-        """Puts on its own queues, in good order or not, with a report to its own queue."""
+        """Puts on its own queues, in sequence or not, with reports to its own queue."""
         chances = self._chances
         fields = Fields(
             b"hostile",
@@ -242,7 +242,7 @@ class Hostile:
         return _frame(m.Put(self._stream, first_id, 0, queue, records))
 
     def _to_system(self) -> bytes:
-        """Puts on a queue that is the daemon's own, also as the first of a group."""
+        """Puts on a system queue, also as the first member of a group."""
         chances = self._chances
         group = (chances.randbytes(24), 1, False) if chances.random() < 0.5 else None
         records = [record.encode(Fields(b"hostile", group=group))]

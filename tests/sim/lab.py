@@ -1,4 +1,4 @@
-"""Queue managers, clients and wires under one clock. Moved by hand here, by chance in world.py."""
+"""Queue managers, clients and wires under one clock. Tests drive it by hand, world.py by chance."""
 
 from collections import deque
 from collections.abc import Callable
@@ -20,50 +20,50 @@ SETTLE_MAX = 5_000
 
 
 class Dialler(Port, Protocol):
-    """A client's end: it learns of its wire."""
+    """A client's end: it receives its wire."""
 
     def opened(self, wire: Wire) -> None:
-        """Begin on a new connection."""
+        """Begins on a new connection."""
 
 
 class Lab:
-    """What there is. Invariant: ``wires`` holds every connection that an end still believes in."""
+    """The whole setup. Invariant: ``wires`` has every connection that an end still believes in."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
         self.now_ms = 1_000
         self.ledger = Ledger()
         self.watch = Watch(self.ledger)
-        self.strangers: dict[str, Callable[[], Dialler]] = {}  # who answers a dial beside the nodes
-        self.silent_crashes = 0.0  # the share of crashes that takes the machine along
-        self.left: list[tuple[str, m.Message]] | None = None  # what left the nodes, if it is kept
+        self.strangers: dict[str, Callable[[], Dialler]] = {}  # other listeners
+        self.silent_crashes = 0.0  # the share of crashes that take the machine down, too
+        self.left: list[tuple[str, m.Message]] | None = None  # messages sent, if kept
         self.nodes: dict[str, Node] = {}
         self.wires: list[Wire] = []
         self.dials: list[tuple[Node, Dial]] = []
         self.trace: deque[tuple[int, str, str]] = deque(maxlen=TRACE_LENGTH)
 
     def wall_us(self, node: Node) -> int:
-        """Return what the machine of *node* takes for the time."""
+        """Returns the wall clock of *node*'s machine."""
         return max(WALL_START_US + self.now_ms * 1_000 + node.wall_shift_us, 1)
 
     def is_lost(self, where: str, queue_id: int, arrival: int) -> bool:
-        """Return whether what is not persistent, and arrived so early, is gone with a restart."""
+        """Returns whether a restart loses a non-persistent message that arrived so early."""
         queue = self.nodes[where].turns.broker.catalogue.by_id.get(queue_id)
         return queue is None or arrival < queue.origins.born
 
     def note(self, who: str, what: str) -> None:
-        """Add an event to the trace."""
+        """Adds an event to the trace."""
         self.trace.append((self.now_ms, who, what))
 
     def add(self, config: Config, turns_type: type[Turns] = Turns) -> Node:
-        """Return a new queue manager, running."""
+        """Returns a new, running queue manager."""
         node = Node(self, config, turns_type)
         self.nodes[node.name] = node
         node.start()
         return node
 
     def connect(self, near: Dialler, node: Node) -> bool:
-        """Connect a client to *node*; return whether anybody listens there."""
+        """Connects a client to *node*; returns whether anybody listens there."""
         if not node.up:
             return False
         far = PeerPort(node)
@@ -77,7 +77,7 @@ class Lab:
         near.opened(wire)
 
     def answer_dial(self, index: int, *, fails: bool = False) -> None:
-        """Answer the dial of a link: connect it, or not."""
+        """Answers the dial of a link: connects it, or fails it."""
         node, dial = self.dials.pop(index)
         host = dial.address.rpartition(":")[0]
         target = self.nodes.get(host)
@@ -93,7 +93,7 @@ class Lab:
         self._join(PeerPort(node, dial), PeerPort(target))
 
     def flows(self) -> list[Flow]:
-        """Return what can be delivered now. It is asked so often that a call each would tell."""
+        """Returns the flows that can be delivered now. Inlined, because it runs very often."""
         return [
             flow
             for wire in self.wires
@@ -102,16 +102,16 @@ class Lab:
         ]
 
     def sweep(self) -> None:
-        """Forget connections that both ends know to be gone."""
+        """Forgets connections whose end both sides know."""
         if any(wire.flows[0].over for wire in self.wires):
             self.wires = [wire for wire in self.wires if not wire.over]
 
     def hand_over(self, flow: Flow) -> None:
-        """Deliver all that is in flight."""
+        """Delivers all that is in flight."""
         flow.deliver(1 << 30)
 
     def settle(self) -> None:
-        """Let everything happen that needs no time."""
+        """Runs everything that needs no time."""
         for _ in range(SETTLE_MAX):
             moved = False
             while self.dials:
@@ -130,7 +130,7 @@ class Lab:
         raise Violated("nothing_spins", f"no rest after {SETTLE_MAX} rounds")
 
     def advance(self, wait_ms: int) -> None:
-        """Let *wait_ms* pass, stopping wherever a timer is due."""
+        """Lets *wait_ms* pass, with a stop at each timer."""
         until_ms = self.now_ms + wait_ms
         self.settle()
         while self.now_ms < until_ms:
@@ -140,6 +140,6 @@ class Lab:
             self.settle()
 
     def deadlines(self) -> list[int]:
-        """Return when something is due, later than now."""
+        """Returns the due times that are later than now."""
         found = [node.next_ms() for node in self.nodes.values()]
         return [max(due_ms, self.now_ms + 1) for due_ms in found if due_ms is not None]

@@ -1,7 +1,7 @@
-"""What the workloads did and were told: the account that the checkers compare the stores with.
+"""The ledger of the workloads: each put, each answer. The checkers compare the stores with it.
 
-Every put has a serial number of its own, which its body carries. So a message is known wherever it
-turns up, whatever UID it has: two puts of one UID are two entries here.
+Each put has its own serial number, which its body carries. So a message is recognized wherever it
+appears, whatever its UID: two puts with one UID are two entries here.
 """
 
 import struct
@@ -15,11 +15,11 @@ from qmgr_protocol.record import Fields, Uid
 SERIAL = struct.Struct(">4sQ")
 MAGIC = b"SIM:"
 DEAD_LETTERS, EVENTS, BACKOUT = "SYSTEM.DEAD.LETTERS", "SYSTEM.EVENTS", "BACKOUT"
-HOSTILE = "H."  # How the names of the hostile clients' own queues begin.
+HOSTILE = "H."  # The prefix of the hostile clients' own queues.
 GROUP_QUEUES = ("GROUPS", "WORK", "LOCAL")  # where groups are put
-KINDS = ("a", "b", "c")  # what selectors ask for
+KINDS = ("a", "b", "c")  # the values that selectors test
 _LENGTHS = struct.Struct(">BBH")  # of correlation id, group flags, envelope: at byte 16 of a record
-Holder = tuple[object, ...]  # who has groups in an order: a consumer, or a reader of a connection
+Holder = tuple[object, ...]  # who reads groups in order: a consumer, or a reader of a connection
 GroupKey = tuple[str, str, bytes]  # queue manager, queue, group id
 
 
@@ -32,18 +32,18 @@ class Violated(AssertionError):
 
 
 def require(holds: object, law: str, fact: str) -> None:
-    """Raise Violated unless *holds*."""
+    """Raises Violated unless *holds*."""
     if not holds:
         raise Violated(law, fact)
 
 
 def is_watched(queue: str) -> bool:
-    """Returns whether what lies on *queue* is in the ledger."""
+    """Returns whether the ledger tracks the messages on *queue*."""
     return queue != EVENTS and not queue.startswith(HOSTILE)
 
 
 def body_at(record: bytes) -> int:
-    """Return where the body of *record* begins."""
+    """Returns the offset of the body in *record*."""
     correlation, group, envelope = _LENGTHS.unpack_from(record, 16)
     delay = records.DELAY.size if record[7] & records.FLAG_DELAYED else 0
     delay += records.GROUP.size if group else 0
@@ -51,7 +51,7 @@ def body_at(record: bytes) -> int:
 
 
 class Member(NamedTuple):
-    """The place of a message in a group."""
+    """The position of a message in a group."""
 
     group_id: bytes
     number: int
@@ -59,7 +59,7 @@ class Member(NamedTuple):
 
 
 class Traits(NamedTuple):
-    """What a put asks for, beside where it goes."""
+    """The properties that a put asks for, except its destination."""
 
     priority: int = 4
     body_bytes: int = 20
@@ -70,120 +70,119 @@ class Traits(NamedTuple):
     correlation_id: bytes = b""
     kind: str = ""
     member: Member | None = None
-    is_again: bool = False  # its number was put before, and nobody knows what became of that
-    retained: bool = False  # its topic is to keep it
+    is_again: bool = False  # its number was put before, with unknown result
+    retained: bool = False  # its topic retains it
 
 
 @dataclass(slots=True)
 class Put:
-    """One put of one message, and what became of it."""
+    """One put of one message, and its history."""
 
     serial: int
     producer: str
-    where: str  # the queue manager it was put at
+    where: str  # the queue manager that received the put
     queue: str  # as named there: FLIGHTS or FLIGHTS@NYC
     traits: Traits
     record: bytes
-    made_ms: int  # the world's time
+    made_ms: int  # simulated time
     unit: "Unit | None" = None
-    lives_ms: int = 0  # where it is put, as it or its queue has it; 0 = without end
-    answer: str = ""  # nothing yet, "acked", or the code of the refusal
+    lives_ms: int = 0  # time to live where it is put, from it or its queue; 0 = no limit
+    answer: str = ""  # "" until answered, then "acked" or the code of the refusal
     entered: bool = False  # it was durable where it was put
     homes: int = 0  # how often it became durable on its last queue
     removed: bool = False  # it left its last queue
     consumed: int = 0  # how often an ack removed it
-    fate: str = ""  # how else it was removed for good
-    strayed: str = ""  # why it was gone before it went over its link, if it was
+    fate: str = ""  # any other cause of its removal
+    strayed: str = ""  # why it was removed before it crossed its link, if it was
     wandered: bool = False  # it was a dead letter
     trailer: bytes = b""  # its UID as stored
 
     @property
     def priority(self) -> int:
-        """Its priority."""
+        """The priority."""
         return self.traits.priority
 
     @property
     def uid(self) -> Uid | None:
-        """The UID that it brought."""
+        """The UID that the producer chose."""
         return self.traits.uid
 
     @property
     def home(self) -> tuple[str, str]:
-        """The queue manager and queue where it is to be got."""
+        """The queue manager and queue where consumers get it."""
         target, _, manager = self.queue.partition("@")
         return (manager or self.where, target)
 
     @property
     def member(self) -> Member | None:
-        """Its place in a group."""
+        """The position in a group."""
         return self.traits.member
 
     @property
     def group(self) -> GroupKey:
-        """Its group, where it is to be got; it has to be in one."""
+        """The group on the home queue; the put must be a member."""
         assert self.traits.member is not None
         return (*self.home, self.traits.member.group_id)
 
     def may_be_at(self, where: str, queue: str) -> bool:
-        """Return whether it may be got from *queue*: its own, or one of dead letters."""
+        """Returns whether *queue* may deliver it: its own queue, or a dead-letter queue."""
         home = self.home
         return home == (where, queue) or (home[0] == where and queue in (DEAD_LETTERS, BACKOUT))
 
 
 @dataclass(slots=True, eq=False)
 class Unit:
-    """A unit of work, as its client knows it."""
+    """A unit of work, as its client sees it."""
 
     name: str
     where: str
-    source: str  # the queue that it gets from
-    begun_ms: int  # store clock, not later than it began
-    puts: list[Put] = field(default_factory=list)  # that were taken into it
-    gets: dict[tuple[int, int], int] = field(default_factory=dict)  # handle: lease, taken in
+    source: str  # the source queue of its gets
+    begun_ms: int  # store clock, not later than its begin
+    puts: list[Put] = field(default_factory=list)  # accepted into it
+    gets: dict[tuple[int, int], int] = field(default_factory=dict)  # handle: lease, added to it
     ending: bool = False  # commit or backout was sent, or its connection is gone
-    committing: bool = False  # its commit was sent as it is
+    committing: bool = False  # its commit was sent with true counts
     entered: bool = False  # its commit was durable
-    commit: tuple[bytes, int] = (b"", 0)  # the producer and the id under which it was sent
-    answer: str = ""  # nothing yet, "acked", or how it was refused
+    commit: tuple[bytes, int] = (b"", 0)  # the producer and id of its commit
+    answer: str = ""  # "" until answered, then "acked" or the code of the refusal
 
 
 @dataclass(slots=True)
 class Ledger:
-    """All puts and units, and which handles were settled how."""
+    """All puts and units, and how each handle was settled."""
 
     puts: list[Put] = field(default_factory=list)
     units: list[Unit] = field(default_factory=list)
     by_stream: dict[tuple[bytes, int], Put | Unit] = field(default_factory=dict)  # id, seq id
     acks: dict[tuple[str, int, int], set[int]] = field(default_factory=dict)  # handle: leases
     of_units: dict[tuple[str, int, int, int], Unit] = field(default_factory=dict)  # and lease
-    # What came back of its own accord, by handle and lease: the least delay that was asked for.
+    # Voluntary releases, by handle and lease: the least delay requested.
     releases: dict[tuple[str, int, int, int], int] = field(default_factory=dict)
     rejects: set[tuple[str, int, int, int]] = field(default_factory=set)
-    unread: set[tuple[str, int, int, int]] = field(
-        default_factory=set
-    )  # given back unseen, or not started
-    # By handle the leases that were released on their own connection, and answered.
+    # Returned unseen, or not started.
+    unread: set[tuple[str, int, int, int]] = field(default_factory=set)
+    # By handle: the leases that were released on their own connection, with an answer.
     failures: dict[tuple[str, int, int], set[int]] = field(default_factory=dict)
     died_on: dict[tuple[str, int, int], str] = field(default_factory=dict)  # dead letters: queue
-    settled: set[tuple[str, int, int]] = field(default_factory=set)  # acks that were answered well
-    purges: set[tuple[str, str]] = field(default_factory=set)  # queues that were purged
-    pushing: set[tuple[str, str]] = field(default_factory=set)  # where a put may push another out
-    caps_ms: dict[tuple[str, str], int] = field(default_factory=dict)  # how long a queue keeps
+    settled: set[tuple[str, int, int]] = field(default_factory=set)  # successful acks
+    purges: set[tuple[str, str]] = field(default_factory=set)  # purged queues
+    pushing: set[tuple[str, str]] = field(default_factory=set)  # queues where puts may evict
+    caps_ms: dict[tuple[str, str], int] = field(default_factory=dict)  # queue: expiry limit
     # The consumers and gets that select, by queue manager, connection and request.
     selecting: set[tuple[str, int, int]] = field(default_factory=set)
-    # And those that want members of whole groups, in physical order.
+    # And those of whole groups only, in physical order.
     whole: set[tuple[str, int, int]] = field(default_factory=set)
-    rotten: set[tuple[str, int]] = field(default_factory=set)  # where, serial: changed on disk
-    # The consumers and gets in logical or pinned order, as above: who they are.
+    rotten: set[tuple[str, int]] = field(default_factory=set)  # where, serial: damaged on disk
+    # The consumers and gets in logical or pinned order, by the same key.
     ordered: dict[tuple[str, int, int], Holder] = field(default_factory=dict)
-    # What operators asked for: up to which number a group is to be skipped, and which to end.
+    # The operators' orders: skip a group up to this number, or end it.
     skipped: dict[GroupKey, int] = field(default_factory=dict)
     closed: set[GroupKey] = field(default_factory=set)
-    # Groups that were incomplete for too long: what was put as their last was removed is gone.
+    # Groups that expired incomplete, perhaps in the same turn as their last put.
     lapsed: set[GroupKey] = field(default_factory=set)
-    # Members that may have been put twice, as their program did not hear of the first time.
+    # Members that may have been put twice: the program missed the first answer.
     unsure: set[tuple[GroupKey, int]] = field(default_factory=set)
-    # The connections of hostile clients, by queue manager: they may do as they like.
+    # The connections of hostile clients, by queue manager: no law applies to them.
     hostile: set[tuple[str, int]] = field(default_factory=set)
 
     def new(
@@ -195,7 +194,7 @@ class Ledger:
         now_ms: int = 0,
         unit: Unit | None = None,
     ) -> Put:
-        """Return a put that is about to be made."""
+        """Returns a put that is about to be made."""
         serial = len(self.puts)
         body = SERIAL.pack(MAGIC, serial) + b"%d." % serial * (traits.body_bytes // 2)
         body = body[: max(traits.body_bytes, SERIAL.size)]
@@ -225,7 +224,7 @@ class Ledger:
         return put
 
     def may_refuse(self, put: Put, code: str) -> bool:
-        """Return whether *put* is rightly refused as a member of its group, by that *code*."""
+        """Returns whether *code* is a valid refusal of *put* as a member of its group."""
         if put.member is None:
             return False
         key, number = put.group, put.member.number
@@ -235,10 +234,10 @@ class Ledger:
         return code == "GROUP_ENDED" and (key in self.closed or is_known)
 
     def of(self, record: bytes, where: str = "") -> Put:
-        """Return the put that *record* stems from; one that rotted at *where* is known still.
+        """Returns the put of *record*; also finds one that was damaged at *where*.
 
         Raises:
-            Violated: nobody made it.
+            Violated: no put produced it.
         """
         body = record[body_at(record) :]
         fact = f"a record of {len(record)} bytes was never put"
@@ -256,10 +255,10 @@ class Ledger:
         return put
 
     def of_body(self, body: bytes) -> Put:
-        """Return the put that a delivered *body* stems from.
+        """Returns the put of a delivered *body*.
 
         Raises:
-            Violated: nobody made it.
+            Violated: no put produced it.
         """
         magic, serial = SERIAL.unpack_from(body)
         known = magic == MAGIC and serial < len(self.puts)
@@ -270,7 +269,7 @@ class Ledger:
     def settles(
         self, action: int, handle: tuple[str, int, int], lease: int, delay_ms: int = DELAY_OF_QUEUE
     ) -> None:
-        """Take note that the end of a lease is sent."""
+        """Records that a settle is sent."""
         if action == ACK:
             self.acks.setdefault(handle, set()).add(lease)
             return
@@ -282,14 +281,14 @@ class Ledger:
             self.unread.add(key)
 
     def commits(self, unit: Unit, producer_id: bytes, seq_id: int) -> None:
-        """Take note that the commit of *unit* is sent."""
+        """Records that the commit of *unit* is sent."""
         unit.commit = (producer_id, seq_id)
         self.by_stream[producer_id, seq_id] = unit
         for (queue_id, arrival), lease in unit.gets.items():
             self.of_units[unit.where, queue_id, arrival, lease] = unit
 
     def answered(self, put: Put | Unit, answer: str) -> None:
-        """Take note of the answer to a put or a commit; it may come again, but never differ."""
+        """Records the answer to a put or a commit; it may be repeated, but must not differ."""
         same = put.answer in ("", answer)
         fact = f"{described(put)}: {put.answer}, then {answer}"
         require(same, "answer_stays_the_same", fact)
@@ -298,9 +297,9 @@ class Ledger:
             require(self.entered(put), "acked_is_durable", described(put))
 
     def entered(self, put: Put | Unit) -> bool:
-        """Return whether *put* was durable.
+        """Returns whether *put* was durable.
 
-        A purge in the turn of a put leaves no trace of it, nor does one that pushes it out.
+        A put leaves no trace if it is purged or evicted in its own turn.
         """
         if put.entered or self.has_lapsed(put):
             return True
@@ -312,14 +311,14 @@ class Ledger:
         return bool(may_expire) or self.forgets(put.home)
 
     def has_lapsed(self, put: Put | Unit) -> bool:
-        """Return whether *put* may have gone in its own turn, with the rest of its group."""
+        """Returns whether *put* may have expired in its own turn, with the rest of its group."""
         if isinstance(put, Unit) or put.member is None or put.group not in self.lapsed:
             return False
         put.strayed = put.strayed or "group expired"
         return True
 
     def may_hide_ids(self, where: str) -> bool:
-        """Return whether ids of a link of *where* may be of puts that expired in their commit."""
+        """Returns whether ids of a link of *where* may be of puts that expired in their commit."""
         return any(
             unit.committing and any(put.traits.expiry_ms and "@" in put.queue for put in unit.puts)
             for unit in self.units
@@ -327,12 +326,12 @@ class Ledger:
         )
 
     def forgets(self, home: tuple[str, str]) -> bool:
-        """Return whether what is put on that queue may be gone in the same turn."""
+        """Returns whether a put on that queue may be removed in the same turn."""
         return home in self.purges or home in self.pushing
 
 
 def described(put: Put | Unit) -> str:
-    """Return what is said of a put or a unit in a fact."""
+    """Returns the description of a put or a unit for a fact."""
     if isinstance(put, Unit):
         serials = [one.serial for one in put.puts]
         return f"unit {put.name} at {put.where} of puts {serials} and gets {list(put.gets)}"

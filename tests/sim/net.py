@@ -1,11 +1,11 @@
-"""Queue managers in a tree, each with links to its neighbours, that forward over several hops.
+"""Queue managers in a tree, each linked to its neighbours, that forward over several hops.
 
-EWR ◀──▶ NYC ◀──▶ LAX         what is put anywhere goes to a queue anywhere, over routes
+EWR ◀──▶ NYC ◀──▶ LAX         any put may go to a queue anywhere, over routes
           ▲
-          ╰──▶ SFO ◀──▶ BOS   and stores are put back to older states meanwhile
+          ╰──▶ SFO ◀──▶ BOS   and stores are restored to older states meanwhile
 
-world.py has everything that queues can do, over one hop; here is what links can do over several.
-net_account.py says what has to hold, and what a store that was put back excuses.
+world.py covers all features of queues, over one hop. This module covers links over several hops.
+net_account.py has the laws, and the losses that a restored store excuses.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ LET_IN = {"put_inhibit": False}
 NAMES = ("EWR", "NYC", "LAX", "SFO", "BOS")
 STEPS = 2_000
 PORT = 7470
-# What may break, and how often beside 100 of all that is no fault.
+# The faults, and how often they happen relative to 100 regular steps.
 FAULTS = {
     "cut": 1.0,
     "half open": 1.0,
@@ -50,7 +50,7 @@ FAULTS = {
 
 
 class Net(Chance):
-    """A tree of two to five queue managers with a queue Q and some applications each."""
+    """A tree of two to five queue managers, each with a queue Q and some applications."""
 
     def __init__(self, seed: int, *, steps: int = STEPS, turns_type: type[Turns] = Turns) -> None:
         super().__init__(seed)
@@ -58,7 +58,7 @@ class Net(Chance):
         self.steps_max = steps
         chosen = {kind: rate for kind, rate in FAULTS.items() if random.random() < 0.55}
         faults = {kind: rate * random.choice([0.3, 1, 3]) for kind, rate in chosen.items()}
-        if "put back" in faults:  # A clock that goes back with its store stamps UIDs again.
+        if "put back" in faults:  # A restored clock would stamp UIDs again.
             faults.pop("wall jumps", None)
         self.watch = self.account = NetAccount(self.ledger, self.way)
         self.saved: dict[str, Saved] = {}  # the last backup of each
@@ -77,16 +77,16 @@ class Net(Chance):
 
     @property
     def clients(self) -> list[NetApp]:
-        """All that act for themselves."""
+        """All clients that act on their own."""
         return self.apps
 
     def neighbours(self, name: str) -> list[str]:
-        """Return the queue managers to which *name* has links."""
+        """Returns the queue managers to which *name* has links."""
         near = [child for child, parent in self.parents.items() if parent == name]
         return [*near, self.parents[name]] if name in self.parents else near
 
     def way(self, source: str, target: str) -> list[str]:
-        """Return the queue managers from *source* to *target*, both included."""
+        """Returns the queue managers from *source* to *target*, both included."""
         ups = {name: [name] for name in (source, target)}
         for line in ups.values():
             while line[-1] in self.parents:
@@ -96,18 +96,18 @@ class Net(Chance):
         return ups[source][: ups[source].index(met) + 1] + down[::-1]
 
     def behind(self, name: str, to: str) -> list[str]:
-        """Return what lies behind *to* as *name* sees it, without itself."""
+        """Returns the queue managers that *name* reaches via *to*, without *to*."""
         return [far for far in self.nodes if far not in (name, to) and to in self.way(name, far)]
 
     def _define(self) -> None:
-        """Create queues and links, while nothing fails yet."""
+        """Creates queues and links, before any fault strikes."""
         random = self.random
         for name, asker in self.askers.items():
             asker.dial()
             asker.want(lambda i: m.QueueCreate(i, "Q"))
             for to in self.neighbours(name):
                 self._create_link(name, to)
-        # What is bound for nowhere goes in a circle of two, or finds no way.
+        # A message to "nowhere" goes in a circle of two, or finds no route.
         if random.random() < 0.5:
             child, parent = random.choice(list(self.parents.items()))
             for name, to in ((child, parent), (parent, child)):
@@ -138,21 +138,21 @@ class Net(Chance):
             attributes["fetch"] = True
         if attributes["ordered"]:
             self.account.ordered.add((name, to))
-        if attributes["addresses"]:  # Else *to* fetches, and has defined by its link from whom.
+        if attributes["addresses"]:  # Otherwise *to* fetches, and its link names the source.
             self.nodes[to].allow(name)
         self.askers[name].want(partial(m.LinkCreate, link=to, attributes=attributes))
 
     def circles(self, name: str) -> set[str]:
-        """Return what *name* can put to that goes in a circle."""
+        """Returns the destinations for puts by *name* that go in a circle."""
         return {NOWHERE} if name in self.account.circle else set()
 
     def back_up(self, node: Node) -> None:
-        """Take a copy of what a queue manager has stored."""
+        """Copies the store of a queue manager."""
         self.note(node.name, "is backed up")
         self.saved[node.name] = self.account.save(node)
 
     def put_back(self, node: Node) -> None:
-        """Have a queue manager begin again from its last backup."""
+        """Restores a queue manager from its last backup."""
         self.note(node.name, "is put back to its backup")
         if node.up:
             node.die()
@@ -160,7 +160,7 @@ class Net(Chance):
         node.replay.put_back(node.store.rows)
 
     def look_after(self) -> None:
-        """Start links that are stopped, accept peers where a store was put back, let all in."""
+        """Starts stopped links, accepts peers with restored stores, lifts inhibits."""
         for name, node in self.nodes.items():
             if not self.askers[name].todo:
                 if node.turns.broker.catalogue.local("Q").bounds.put_inhibit:
@@ -182,12 +182,12 @@ class Net(Chance):
         return f"{super().unrest()}, held {self.account.held_by_queue()}"
 
     def check(self) -> None:
-        """Hold what was consumed against what was put."""
+        """Checks the consumed messages against the puts."""
         self.account.balance()
 
 
 def config(random: Random, name: str) -> Config:
-    """Return a configuration, of small limits or of the defaults."""
+    """Returns a configuration, with small limits or the defaults."""
     link_window = random.choice([1, 2, 5, 20, 4096])
     return Config.model_validate(
         {
@@ -235,7 +235,7 @@ def _link_stops(net: Net) -> bool:
 
 
 def _inhibit(net: Net) -> bool:
-    """Have nothing put on a queue for a while: links to it are blocked."""
+    """Inhibits puts on a queue for a while: links to it are blocked."""
     asker = net.askers[net.random.choice(list(net.nodes))]
     asker.dial()
     for is_on in (True, False):

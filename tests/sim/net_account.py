@@ -1,13 +1,14 @@
-"""What a net of queue managers has to hold: each message is consumed once, where it was bound for.
+"""The laws of a net of queue managers: each message is consumed once, at its destination.
 
-A store that is put back excuses what it has to, and no more. With then for what the backup holds,
-now for what the store held, and since for what came to it after the backup:
+A restored store excuses only these losses and duplicates. "Then" is the content of the backup,
+"now" is the content before the restore, and "since" is what arrived after the backup:
 
-    lost at most       what is on a queue now, but was not on it then
-    doubled at most    then, and since: it may have gone on, and who brought it may bring it again
+    lost at most       on a queue now, but not then
+    doubled at most    then, and since: it may have moved on, or its sender may send it again
 
-What has a time to live may be gone. What had come over a link and is lost has to be told as an
-event, unless who sent it was put back, too, to before it had it: then nobody is left who knows.
+A message with a time to live may have expired. If a message that came over a link is lost, an event
+must report the loss. The only exception is a sender that was also restored, to a state before it
+had the message: then nobody knows of it.
 """
 
 import json
@@ -28,23 +29,23 @@ from tests.sim.store import Change
 from tests.sim.view import Handle, Held, View
 from tests.sim.watch import Watch
 
-NOWHERE = "NOWHERE"  # what is bound for it goes in a circle
+NOWHERE = "NOWHERE"  # messages to it go in a circle
 
 
 @dataclass(slots=True)
 class Saved:
-    """A backup: the rows of a store, and what was known of it."""
+    """A backup: the rows of a store, and the matching view."""
 
     rows: dict[bytes, bytes]
     view: View
-    came: int  # how many messages had come to it
+    came: int  # how many messages had arrived
 
 
 class NetAccount(Watch):
     """The laws.
 
-    ``circle`` are the queue managers that have a route to nowhere, ``ordered`` and ``fetched`` the
-    links, by both ends, that keep the order, and those that their peer dials.
+    ``circle`` has the queue managers with a route to nowhere. ``ordered`` and ``fetched`` have
+    links, as pairs of both ends: those that keep the order, and those that the peer dials.
     """
 
     def __init__(self, ledger: Ledger, way: Callable[[str, str], list[str]]) -> None:
@@ -56,22 +57,22 @@ class NetAccount(Watch):
         self.may_be_lost: set[int] = set()
         self.may_be_doubled: set[int] = set()
         self.put_back_count = 0
-        self.restored: set[str] = set()  # queue managers whose store was put back
+        self.restored: set[str] = set()  # queue managers whose store was restored
         self._came: defaultdict[str, list[int]] = defaultdict(list)  # serials, by queue manager
-        self._at: set[tuple[str, int]] = set()  # queue manager, and a serial that was there ever
-        self._on: set[tuple[str, str, int]] = set()  # and queue
-        # By queue manager and who had sent them: how many it said that it may have lost.
+        self._at: set[tuple[str, int]] = set()  # queue manager, and a serial that was ever there
+        self._on: set[tuple[str, str, int]] = set()  # the same, and the queue
+        # By queue manager and sender: how many messages it reported as perhaps lost.
         self._told: Counter[tuple[str, str]] = Counter()
         self._over_links: defaultdict[str, set[int]] = defaultdict(set)  # lost there, at most
-        self._forgotten: defaultdict[str, set[int]] = defaultdict(set)  # that had come since
-        self._last: dict[tuple[str, str], int] = {}  # producer and target: the last that came
+        self._forgotten: defaultdict[str, set[int]] = defaultdict(set)  # arrived since the backup
+        self._last: dict[tuple[str, str], int] = {}  # producer and target: the last arrival
 
     def save(self, node: Node) -> Saved:
-        """Return a backup of *node*."""
+        """Returns a backup of *node*."""
         return Saved(dict(node.store.rows), _copied(self.of(node)), len(self._came[node.name]))
 
     def put_back(self, node: Node, saved: Saved) -> None:
-        """Have *node*, which is down, hold what it held when it was saved."""
+        """Restores *node*, which is down, from its backup."""
         view = self.of(node)
         now, then = _places(view), _places(saved.view)
         since = self._came[node.name][saved.came :]
@@ -105,12 +106,12 @@ class NetAccount(Watch):
             if view.queues[int.from_bytes(change.key[1:5], "big")][0] == EVENTS:
                 record = entries.record(node.store, entries.decode(change.new))
                 text = record[body_at(record) :].decode(errors="replace")
-                told, _ = json.JSONDecoder().raw_decode(text)  # Its UID stands behind it.
+                told, _ = json.JSONDecoder().raw_decode(text)  # Its UID follows it.
                 if told["event"] == "link messages lost":
                     self._told[node.name, told["link"]] += told["lost"]
 
     def balance(self) -> None:
-        """Hold what was consumed against what was put, when everything has come to rest."""
+        """Checks the consumed messages against the puts, when everything is at rest."""
         lost = set()
         for put in self.ledger.puts:
             fact = f"message {put.serial} from {put.where} to {put.queue}: {put.consumed} consumed"
@@ -122,7 +123,7 @@ class NetAccount(Watch):
             if not (is_there or put.traits.expiry_ms):
                 lost.add(serial)
         for name, over in self._over_links.items():
-            # Who had sent it may have been put back, too, and not know that it ever had it.
+            # The sender may have been restored, too, and not know that it ever had the message.
             others = (x for other, x in self._forgotten.items() if other != name)
             known = (lost & over).difference(*others)
             by_sender = Counter(self._sender(self.ledger.puts[serial], name) for serial in known)
@@ -135,17 +136,17 @@ class NetAccount(Watch):
         self.happened["doubled by a store"] = doubled
 
     def _sender(self, put: Put, where: str) -> str:
-        """Return from whom *put* came to *where*."""
+        """Returns the queue manager that sent *put* to *where*."""
         target = where if put.home[0] == NOWHERE else put.home[0]
         way = self._way(put.where, target)
         return way[way.index(where) - 1]
 
     def is_held(self) -> bool:
-        """Return whether anything is on any queue."""
+        """Returns whether any queue holds a message."""
         return any(view.held for view in self.views.values())
 
     def held_by_queue(self) -> dict[str, int]:
-        """Return how much is where."""
+        """Returns the number of messages on each queue."""
         found = Counter(
             f"{name}:{view.queues[queue_id][0]}"
             for name, view in self.views.items()
@@ -154,12 +155,12 @@ class NetAccount(Watch):
         return dict(found)
 
     def has(self, where: str, queue: str) -> bool:
-        """Return whether there is something on a queue."""
+        """Returns whether a queue holds a message."""
         view = self.views[where]
         return any(view.queues[queue_id][0] == queue for queue_id, _ in view.held)
 
     def _messages(self, node: Node, view: View, changes: list[Change]) -> None:
-        """Judge what came and what left: nothing moves, though a circle may look like it."""
+        """Judges departures, then arrivals: no message moves between two queues here."""
         before, after = self._places(view, changes)
         for handle in before.keys() - after.keys():
             self._leaves(node, view, handle)
@@ -207,7 +208,7 @@ class NetAccount(Watch):
             self._in_order(put.producer, node.name, put.serial, put.where, fact)
 
     def _is_way(self, source: str, target: str, here: str, to: str) -> bool:
-        """Return whether a message passes from *here* to *to* rightly."""
+        """Returns whether a message may pass from *here* to *to*."""
         if target == NOWHERE:
             return {here, to} <= self.circle
         return (here, to) in pairwise(self._way(source, target))
@@ -244,7 +245,7 @@ class NetAccount(Watch):
 
 
 def _copied(view: View) -> View:
-    """Return *view* as it is, for later."""
+    """Returns a copy of *view*."""
     return replace(
         view,
         queues=dict(view.queues),
@@ -255,7 +256,7 @@ def _copied(view: View) -> View:
 
 
 def _places(view: View) -> set[tuple[str, int]]:
-    """Return what is on which queue."""
+    """Returns the serials on each queue."""
     return {
         (view.queues[queue_id][0], held.put.serial) for (queue_id, _), held in view.held.items()
     }

@@ -1,4 +1,4 @@
-"""An application in a net: on the production client, it puts anywhere and consumes what comes."""
+"""An application in a net, on the production client: it puts to any queue, and consumes."""
 
 import hashlib
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,7 @@ class NetApp:
         self.total = random.choice([10, 60, 150])
         self.batch_max = random.choice([1, 5, 30])
         self.slow = random.choice([0, 0.3, 0.9])
-        self.timed = random.choice([0, 0, 0.2])  # of what it puts
+        self.timed = random.choice([0, 0, 0.2])  # share of its puts
         self.made = 0
         self.wire: Wire | None = None
         self._lives = 0
@@ -54,7 +54,7 @@ class NetApp:
         return self.made >= self.total and not self._puts and not self._held
 
     def act(self) -> None:
-        """Put something, ask for something, or ack something."""
+        """Puts, asks for, or acks something."""
         random = self.net.random
         if self.wire is None:
             if self.net.now_ms >= self._idle_until_ms:
@@ -76,7 +76,7 @@ class NetApp:
         self._flush()
 
     def _put(self) -> None:
-        """Put a batch on some queue."""
+        """Puts a batch on some queue."""
         random, net = self.net.random, self.net
         target = random.choice([*net.nodes, *net.circles(self.where)])
         queue = "Q" if target == self.where else f"Q@{target}"

@@ -1,7 +1,7 @@
 """A queue manager in the simulator: the production core in a shell that mirrors qmgrd.daemon.
 
-What daemon.py and net/session.py do with sockets, a loop and clocks, this does with wires and the
-world's clock; keep the three in step.
+daemon.py and net/session.py use sockets, an event loop and clocks. This module does the same with
+wires and the simulated clock. Keep the three in step.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.sim.lab import Lab
 
 KEEP_OUT_MS = 60_000
-LOOK_NS = 100_000  # by which the clock of turns moves on whenever it is read
+LOOK_NS = 100_000  # the clock of turns advances by this much at each reading
 
 
 class Injected(Exception):
@@ -100,7 +100,7 @@ class PeerPort:
 
 
 class Node:
-    """One queue manager, up or down. Invariant: while it is down it has no ports and no dials."""
+    """A queue manager, up or down. Invariant: while it is down, it has no ports and no dials."""
 
     turns: Turns
 
@@ -116,16 +116,16 @@ class Node:
         self.starts = 0
         self.up = False
         self.ports: dict[int, PeerPort] = {}
-        self.is_stopping = False  # it ends what its peers hold
+        self.is_stopping = False  # it waits until its peers have ended their work
         self.connections = 0
-        self.wall_shift_us = 0  # what people did to this machine's clock
+        self.wall_shift_us = 0  # manual changes of this machine's clock
         self.outcomes = 0
-        self.idle_turns = 0  # in a row, at one time, that wanted to run and did nothing
+        self.idle_turns = 0  # consecutive turns, at one time, that were wanted and did nothing
         self._turned_ms = 0
         self._kept_out: dict[str, int] = {}
 
     def allow(self, name: str) -> None:
-        """Let the queue manager *name* open links to here, from the next turn on."""
+        """Allows the queue manager *name* to open links to this one, from the next turn on."""
 
         def allow(broker: Broker) -> None:
             broker.context.peers.allow(name, b"")
@@ -141,10 +141,10 @@ class Node:
         self.replay.stopped(clean=clean)
 
     def start(self, crash: str = "") -> None:
-        """Boot from the store, or crash before or after the boot is durable."""
+        """Boots from the store, or crashes before or after the boot is durable."""
         self.store.crash = crash
         self.starts += 1
-        # What is random: the id of a new store, the salt of any other start.
+        # The random parts: the id of a new store, the salt of any other start.
         salt = hashlib.sha256(self.store_id + bytes([self.starts % 256, self.starts // 256]))
         chance = self.store_id if self.starts == 1 else salt.digest()[:16]
         try:
@@ -161,11 +161,13 @@ class Node:
             self._stopped(clean=False)
             return
         self.up = True
-        self._kick = True  # As the daemon: one turn at once, whatever waits.
+        self._kick = True  # As in the daemon: one turn at once, in any case.
         self.poll_ms = self.lab.now_ms
 
     def _look(self) -> int:
-        """Return the time by which turns have theirs: each arrival and each slice takes as long."""
+        """Returns the clock that turns measure themselves by: each arrival and slice takes one
+        step.
+        """
         self._clock_ns += LOOK_NS
         return self._clock_ns
 
@@ -207,7 +209,7 @@ class Node:
         return due_ms is not None and due_ms <= self.now().ms
 
     def next_ms(self) -> int | None:
-        """Return when, by the world's clock, a timer wants a turn or a heartbeat is due."""
+        """Returns when a timer wants a turn or a heartbeat is due, in simulated time."""
         if not self.up:
             return None
         due_ms = self.turns.broker.next_timer_ms()
@@ -217,15 +219,15 @@ class Node:
         return min(beat_ms, self.lab.now_ms + max(due_ms - self.now().ms, 0))
 
     def beat(self) -> None:
-        """Poll all connections if it is time."""
+        """Polls all connections if it is time."""
         if self.up and self.lab.now_ms >= self.poll_ms + self.config.limits.heartbeat_ms // 4:
             self.poll_ms = self.lab.now_ms
             for port in list(self.ports.values()):
                 port.poll()
 
     def turn(self) -> None:
-        """Run one turn; what it wants sent leaves."""
-        moved, self._kick = self._kick, False  # Nobody asked whether the first one has to be.
+        """Runs one turn; sends its output."""
+        moved, self._kick = self._kick, False  # The first turn needs no reason.
         flushes, waiting = self.store.flushes, bool(self.turns.intake)
         moved |= self.lab.now_ms > self._turned_ms  # A timer that finds nothing to do is no spin.
         self._turned_ms = self.lab.now_ms
@@ -245,7 +247,7 @@ class Node:
             self.release(outcome)
 
     def release(self, outcome: Outcome) -> None:
-        """Let out what a durable turn wants sent."""
+        """Sends the output of a durable turn."""
         self.outcomes += 1
         self.lab.watch.released(self, outcome)
         if self.lab.left is not None:
@@ -273,7 +275,7 @@ class Node:
         return m.Goaway(ErrorCode.PEER_KEPT_OUT, "kept out", wait_ms)
 
     def fail_turn(self, connection: int = 0) -> None:
-        """Plant a bug in the next turn, behind what *connection* has waiting."""
+        """Plants a bug in the next turn, behind the pending input of *connection*."""
 
         def fail(broker: object) -> None:
             raise Injected
@@ -290,16 +292,16 @@ class Node:
         self.start()
 
     def die(self) -> None:
-        """Crash now: what is not durable is gone."""
+        """Crashes now: all that is not durable is lost."""
         self.store.abort()
         self._go_down(clean=False)
 
     def stop(self) -> None:
-        """Stop in good order, as the daemon does on SIGTERM."""
+        """Stops in good order, as the daemon does on SIGTERM."""
         while self.turns.intake and self.up:
             self.turn()
         if not self.up:
-            return  # It crashed while it was finishing.
+            return  # It crashed while it was stopping.
         self.is_stopping = True
         try:
             outcomes = self.turns.stop(self.now())

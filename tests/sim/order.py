@@ -1,8 +1,8 @@
-"""The order in which messages are handed out for the first time.
+"""Judges the order of first deliveries.
 
-``waiting`` of a view has, by queue and priority, the arrivals that nobody was handed yet and that
-can be had. Who takes what comes gets the first of them, whenever what it is of was committed: a
-unit's puts stand where they were put. Who selects may leave others behind.
+``waiting`` of a view has, by queue and priority, the arrivals that are available and were never
+delivered. A consumer without a selector receives the first of them. The order is that of the puts,
+even if a unit of work is committed later. A consumer with a selector may pass over others.
 """
 
 from bisect import bisect_left, insort
@@ -12,13 +12,13 @@ from tests.sim.view import Handle, Held, View
 
 
 def stand(view: View, handle: Handle, held: Held) -> None:
-    """Have a message wait that can be had."""
+    """Adds an available message to the waiting ones."""
     if handle not in view.handed:
         insort(view.waiting.setdefault((handle[0], held.priority), []), handle[1])
 
 
 def leave(view: View, handle: Handle, held: Held) -> int:
-    """Have a message wait no more; return how many stood before it."""
+    """Removes a message from the waiting ones; returns how many were before it."""
     line = view.waiting.get((handle[0], held.priority), [])
     at = bisect_left(line, handle[1])
     if at < len(line) and line[at] == handle[1]:
@@ -36,14 +36,15 @@ def judge(
     unordered: set[tuple[str, str]],
     in_order: set[tuple[str, str]],
 ) -> None:
-    """Judge a first delivery to one who takes what comes."""
+    """Judges a first delivery to a consumer without a selector."""
     queue_id, arrival = handle
     held = view.held[handle]
     line = view.waiting.get((queue_id, held.priority), [])
     for earlier in line[: bisect_left(line, arrival)]:
         passed = view.held[queue_id, earlier]
         excused = (
-            passed.outcome >= outcome  # It came when all was handed out, in this very turn.
+            passed.outcome
+            >= outcome  # It arrived in this same turn, after the deliveries were chosen.
             or view.is_lost(passed)
             or view.is_expired(passed, now_ms)
             or view.is_stopped(queue_id, passed)

@@ -1,4 +1,4 @@
-"""Two queue managers with a link, EWR to NYC, for tests that say what happens when."""
+"""Two queue managers with a link, EWR to NYC, for tests that control each step."""
 
 from random import Random
 from typing import Any
@@ -37,7 +37,7 @@ REMOTE = f"FLIGHTS@{HUB}"
 
 
 class Blind(Watch):
-    """Looks away: a test says itself what must hold, and puts stores back or breaks rules."""
+    """Disables the laws: a test checks the result itself, and may restore stores or break rules."""
 
     def durable(self, node: Node, changes: list[Change]) -> None:
         del node, changes
@@ -50,7 +50,7 @@ class Blind(Watch):
 
 
 class Caller:
-    """The production client, called from a test; ``results`` has the result of each ticket."""
+    """The production client, called from a test; ``results`` maps tickets to results."""
 
     def __init__(self, lab: Lab, node: Node, name: str) -> None:
         self.lab = lab
@@ -75,7 +75,7 @@ class Caller:
         self.core.connection_lost()
 
     def flush(self) -> None:
-        """Send what is due, and take what came."""
+        """Sends pending bytes, and handles the events that occurred."""
         while self.wire is not None and (data := self.core.data_to_send(self.lab.now_ms)):
             self.wire.send(self, data)
         for event in self.core.events():
@@ -94,7 +94,7 @@ class Caller:
                     self.messages.append(message)
 
     def settle_down(self) -> None:
-        """Connect, if it is not, and let everything happen that needs no time."""
+        """Connects if it is not connected, and runs everything that needs no time."""
         if self.wire is None:
             self.lab.connect(self, self.node)
         self.flush()
@@ -103,7 +103,7 @@ class Caller:
     def put(
         self, queue: str, bodies: list[bytes], uids: list[Uid] | None = None
     ) -> list[PutResult | RequestError]:
-        """Put *bodies*; return the results."""
+        """Puts *bodies*; returns the results."""
         given: list[Uid | None] = [*uids] if uids else [None] * len(bodies)
         tickets = [
             self.core.put(queue, encode(Outgoing(body, uid=uid)), uid)
@@ -113,13 +113,13 @@ class Caller:
         return [self.results[ticket] for ticket in tickets]
 
     def request(self, kind: type[Any], *fields: Any) -> Any:
-        """Return the answer to a request."""
+        """Returns the answer to a request."""
         ticket = self.core.request(self.lab.now_ms, kind, *fields)
         self.settle_down()
         return self.results[ticket]
 
     def get(self, queue: str, count: int = 1_000) -> list[bytes]:
-        """Get messages and ack them; return their bodies."""
+        """Gets messages and acks them; returns their bodies."""
         found = self.request(m.Get, queue, count, 0, 0, 1 << 30)
         for message in found:
             self.core.settle(message, m.ACK)
@@ -128,12 +128,12 @@ class Caller:
 
 
 class Stranger:
-    """A listener written by hand, that a link dials: it says what a test has it say."""
+    """A hand-written listener that a link dials; a test scripts what it sends."""
 
     def __init__(self, name: str = HUB, store_id: bytes = b"N" * 16) -> None:
         self.welcome = m.Welcome(m.VERSION, name, store_id, 1)
         self.heard: list[m.Message] = []
-        self.opens: Any = [1, 0, [], None, 1000, 1, 0, b""]  # what a LinkOpen is answered
+        self.opens: Any = [1, 0, [], None, 1000, 1, 0, b""]  # the reply to a LinkOpen
         self.wire: Wire | None = None
 
     def opened(self, wire: Wire) -> None:
@@ -152,46 +152,46 @@ class Stranger:
         self.wire = None
 
     def say(self, message: m.Message) -> None:
-        """Send *message*."""
+        """Sends *message*."""
         assert self.wire is not None
         self.wire.send(self, self.connection.send(message))
 
     def heard_of(self, kind: type[Any]) -> list[Any]:
-        """Return what was heard of one kind."""
+        """Returns the received messages of one kind."""
         return [message for message in self.heard if type(message) is kind]
 
 
 class Sender:
-    """A link's sender written by hand, JFK: it numbers as a test wants."""
+    """A hand-written sender of a link, JFK: it numbers as a test wants."""
 
     def __init__(self, pair: "Pair", *, opens: bool = True) -> None:
         self.pair = pair
         self.stream = 0
-        self.said: list[m.Message] = []  # by the hub
+        self.said: list[m.Message] = []  # from the hub
         self.dial()
         if opens:
             self.open()
 
     def dial(self) -> None:
-        """Connect and say hello."""
+        """Connects and sends a hello."""
         self.connection = Connection(Side.DIALLER)
         self.pair.connect(self, self.pair.hub)
         store_id = b"E" * 16
         self.say(m.Hello(m.MAGIC, m.VERSION, m.VERSION, "queue-manager", "JFK", [], store_id, 1))
 
     def open(self) -> None:
-        """Open the stream."""
+        """Opens the stream."""
         self.say(m.LinkOpen(1, b"E" * 16 + b"\0" * 8, 1, 100))
         for opened in [message for message in self.said if type(message) is m.Ok]:
             self.stream = opened.value[0]
 
     def put(self, *ids: int) -> None:
-        """Send messages under consecutive ids, whose bodies name these."""
+        """Sends messages under consecutive ids, whose bodies name these."""
         self.send_put(*ids)
         self.pair.settle()
 
     def send_put(self, *ids: int) -> None:
-        """Do the same, and leave it on the wire."""
+        """Does the same, but leaves it on the wire."""
         records = [encode(Outgoing(b"%d" % i, Uid("JFK", 1_000 + i))) for i in ids]
         put = m.Put(self.stream, ids[0], 0, "FLIGHTS", records)
         self.wire.send(self, self.connection.send(put))
@@ -203,22 +203,22 @@ class Sender:
         self.said += [message for message, _ in self.connection.receive(data, 0)]
 
     def lost(self, why: str) -> None:
-        """Nothing hangs on it."""
+        """Ignores the loss."""
 
     def say(self, message: m.Message) -> None:
-        """Send *message*, and let it have its effect."""
+        """Sends *message*, and runs everything that needs no time."""
         self.wire.send(self, self.connection.send(message))
         self.pair.settle()
 
     def commit_ids(self) -> list[int]:
-        """Return the commit ids that came, and forget them."""
+        """Returns the received commit ids, and forgets them."""
         found = [message.commit_id for message in self.said if type(message) is m.Committed]
         self.said.clear()
         return found
 
     @property
     def goodbyes(self) -> list[int]:
-        """Why the hub closed the connection."""
+        """The reasons why the hub closed the connection."""
         return [message.code for message in self.said if type(message) is m.Goaway]
 
 
@@ -249,23 +249,23 @@ class Pair(Lab):
             self.make_link()
 
     def make_link(self, host: str = HUB) -> None:
-        """Define the link and the remote queue."""
+        """Defines the link and the remote queue."""
         self.at_edge.ask(lambda i: m.LinkCreate(i, HUB, {"addresses": [f"{host}:7470"]}))
         self.at_edge.ask(lambda i: m.QueueCreate(i, REMOTE))
 
     @property
     def link(self) -> Link:
-        """The link as EWR has it in memory."""
+        """The link in EWR's memory."""
         return self.edge.turns.broker.catalogue.links[HUB]
 
     def queue(self, node: Node, name: str) -> Queue:
-        """Return a queue as its queue manager has it in memory."""
+        """Returns a queue from its queue manager's memory."""
         found = node.turns.broker.catalogue.queues[name]
         assert isinstance(found, Queue)
         return found
 
     def link_wire(self) -> Wire:
-        """Return the connection of the link."""
+        """Returns the connection of the link."""
         (wire,) = (
             wire
             for wire in self.wires
@@ -274,29 +274,29 @@ class Pair(Lab):
         return wire
 
     def cut_link(self) -> None:
-        """Break the link's connection, with whatever is in flight."""
+        """Breaks the link's connection; the bytes in flight are lost."""
         for flow in self.link_wire().flows:
             flow.data.clear()
             flow.end = "cut"
 
     def put(self, count: int, queue: str = REMOTE, size_bytes: int = 20) -> list[bytes]:
-        """Put messages at EWR; return their bodies."""
+        """Puts messages at EWR; returns their bodies."""
         bodies = [b"%06d" % i + b"." * (size_bytes - 6) for i in range(count)]
         results = self.app.put(queue, bodies)
         assert all(isinstance(result, PutResult) for result in results), results
         return bodies
 
     def sent(self) -> list[int]:
-        """Return the ids that left EWR for NYC, each time they did, and forget them."""
+        """Returns the ids that EWR sent to NYC, with repeats, and forgets them."""
         puts = [message for name, message in self._taken(EDGE) if type(message) is m.Put]
         return [seq_id for put in puts for seq_id in range(put.first_id, _end(put))]
 
     def commits(self) -> list[int]:
-        """Return the commit ids that left NYC for EWR, and forget them."""
+        """Returns the commit ids that NYC sent to EWR, and forgets them."""
         return [x.commit_id for _, x in self._taken(HUB) if type(x) is m.Committed]
 
     def goodbyes(self, name: str) -> list[int]:
-        """Return the codes with which *name* closed connections, and forget all that left it."""
+        """Returns the codes with which *name* closed connections, and forgets all that it sent."""
         return [x.code for _, x in self._taken(name) if type(x) is m.Goaway]
 
     def _taken(self, name: str) -> list[tuple[str, m.Message]]:
@@ -311,7 +311,7 @@ def _end(put: m.Put) -> int:
 
 
 def stored(node: Node, queue: Queue) -> dict[int, str]:
-    """Return what lies on *queue* in the store: arrival and UID."""
+    """Returns arrival and UID of each message stored on *queue*."""
     lane = keys.lane(queue.id, keys.LANE_READY)
     found: dict[int, str] = {}
     for key, value in node.store.scan(lane, keys.after(lane)):

@@ -1,11 +1,12 @@
-"""Who lives in a world: its queues and links, and those who put and get.
+"""The inhabitants of a world: its queues and links, producers and consumers.
 
     EWR ──┐            each edge: LOCAL, and FLIGHTS@NYC, DELAYS@NYC, LATE@NYC, SCRATCH@NYC, ...
     JFK ──┼──▶ NYC     the hub:   FLIGHTS, DELAYS, LATE, SCRATCH, WORK, RING, LOCAL, and
     LGA ──┘                       REPLIES@EWR back
 
-DELAYS may be small, LATE may be missing at first, SCRATCH is purged, deleted and made anew. What
-fails too often on WORK or LOCAL becomes a dead letter, RING has its oldest make room.
+DELAYS may be small. LATE may not exist at first. SCRATCH is purged, deleted and created again.
+Messages that fail too often on WORK or LOCAL become dead letters. RING evicts its oldest messages
+when full.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -27,17 +28,17 @@ HUB_QUEUES = ("FLIGHTS", "DELAYS", "LATE", "SCRATCH", "WORK", "RING", "GROUPS")
 
 
 def peer_of(name: str) -> str:
-    """Return the queue manager to which *name* has a link."""
+    """Returns the queue manager to which *name* has a link."""
     return HUB if name != HUB else "EWR"
 
 
 def remotes(name: str) -> list[str]:
-    """Return the remote queues of *name*."""
+    """Returns the remote queues of *name*."""
     return ["REPLIES@EWR"] if name == HUB else [f"{queue}@{HUB}" for queue in HUB_QUEUES]
 
 
 def queues(world: "World", name: str) -> dict[str, dict[str, Any]]:
-    """Return the local queues of *name* and their attributes."""
+    """Returns the local queues of *name* and their attributes."""
     if name != HUB:
         return {"LOCAL": {}, "REPLIES": {}} if name == "EWR" else {"LOCAL": {}}
     found: dict[str, dict[str, Any]] = {queue: {} for queue in ("LOCAL", *HUB_QUEUES)}
@@ -50,7 +51,7 @@ def queues(world: "World", name: str) -> dict[str, dict[str, Any]]:
 
 
 def define(world: "World") -> None:
-    """Create queues and links, while nothing fails yet."""
+    """Creates queues and links, before any fault strikes."""
     for name in world.askers:
         world.link_attributes[name] = scenario.link_attributes(world.random)
     if world.random.random() < 0.3:
@@ -79,19 +80,19 @@ def _is_fetched(world: "World", name: str) -> bool:
 
 
 def _paths(world: "World", name: str) -> int:
-    """Return over how many paths the link of *name* goes; its peer says so where it fetches."""
+    """Returns the number of paths of *name*'s link; a peer that fetches decides it."""
     dialler = peer_of(name) if _is_fetched(world, name) else name
     count: int = world.link_attributes[dialler]["connections"]
     return count
 
 
 def addresses(world: "World", name: str) -> list[str]:
-    """Return where the link of *name* leads; none where its peer dials, and fetches."""
+    """Returns the addresses of *name*'s link; none if its peer dials, and fetches."""
     return [] if _is_fetched(world, name) else [f"{peer_of(name)}:{PORT}"]
 
 
 def make_link(world: "World", name: str) -> None:
-    """Create the link of *name* and the remote queues behind it."""
+    """Creates the link of *name* and the remote queues behind it."""
     peer = peer_of(name)
     attributes = {"addresses": addresses(world, name), **world.link_attributes[name]}
     world.askers[name].want(lambda i: m.LinkCreate(i, peer, attributes))
@@ -108,7 +109,7 @@ def _alter(world: "World", name: str, queue: str, changes: dict[str, Any]) -> No
 
 
 def populate(world: "World") -> None:
-    """Put clients at all queue managers."""
+    """Creates clients at all queue managers."""
     random = world.random
     shared: list[Uid] = []
     for name in world.nodes:
@@ -142,7 +143,7 @@ def populate(world: "World") -> None:
 
 
 def operate(world: "World", name: str) -> None:
-    """Have an operator look at things, inhibit them, or throw away what may be thrown away."""
+    """Lets an operator inspect things, inhibit them, or purge and delete what may be lost."""
     random, asker = world.random, world.askers[name]
     asker.dial()
     if len(asker.todo) > 3:
@@ -171,7 +172,7 @@ def operate(world: "World", name: str) -> None:
 
 
 def _retry(world: "World", name: str) -> None:
-    """Have dead letters go back to where they come from; now and then think better of it."""
+    """Moves dead letters back to their queues; now and then cancels that."""
     random, asker = world.random, world.askers[name]
     queue = random.choice([DEAD_LETTERS, BACKOUT])
     rate = random.choice([0, 0, 5])
@@ -184,7 +185,7 @@ def _retry(world: "World", name: str) -> None:
 
 
 def _intervene(world: "World", name: str) -> None:
-    """Have an operator look at the groups of a queue, and do something about one."""
+    """Lets an operator list the groups of a queue, and act on one."""
     random = world.random
     queue = random.choice(GROUP_QUEUES if name == HUB else ("LOCAL",))
 
@@ -202,11 +203,11 @@ def _intervene(world: "World", name: str) -> None:
 def alter_group(
     world: "World", name: str, queue: str, row: dict[str, Any], action: str, number: int = 0
 ) -> None:
-    """Have an operator intervene in a group, of which *row* is shown."""
+    """Lets an operator act on a group, given its *row* in the list."""
     group_id, ledger = bytes.fromhex(row["group"]), world.ledger
     key = (name, queue, group_id)
     if action in ("skip", "close"):
-        world.watch.unordered.add((name, queue))  # A link goes on behind what is refused then.
+        world.watch.unordered.add((name, queue))  # A link continues after it is refused there.
     if action == "skip":
         number = number or row["next"] + world.random.choice([1, 1, 2])
         ledger.skipped[key] = max(number, ledger.skipped.get(key, 0))
@@ -217,7 +218,7 @@ def alter_group(
 
 
 def tidy_groups(world: "World", name: str, queue: str) -> None:
-    """Have an operator see to it that the groups of a queue come to an end."""
+    """Lets an operator bring the groups of a queue to an end."""
     view = world.watch.views[name]
     numbers = {queue_name: number for number, (queue_name, _) in view.queues.items()}
 
@@ -238,19 +239,19 @@ def tidy_groups(world: "World", name: str, queue: str) -> None:
 
 
 def _inhibit(world: "World", name: str) -> None:
-    """Inhibit puts or gets of some queue, or lift that."""
+    """Inhibits puts or gets of some queue, or lifts that."""
     random = world.random
     queue = random.choice([*queues(world, name), *remotes(name), f"@{peer_of(name)}"])
     changes = {"put_inhibit": random.random() < 0.3}
     if queue not in remotes(name):
         changes["get_inhibit"] = random.random() < 0.3
     if changes["put_inhibit"] and queue != "LOCAL":
-        world.watch.unordered.add((name, queue))  # A link goes on behind what it refuses.
+        world.watch.unordered.add((name, queue))  # A link continues after it is refused there.
     _alter(world, name, queue, changes)
 
 
 def _remake_link(world: "World") -> None:
-    """Delete the hub's link with what waits there, and make it anew."""
+    """Deletes the hub's link with its pending messages, and creates it again."""
     world.ledger.purges.add(("EWR", "REPLIES"))
     asker = world.askers[HUB]
     asker.want(lambda i: m.QueueDelete(i, "REPLIES@EWR"))
@@ -259,7 +260,7 @@ def _remake_link(world: "World") -> None:
 
 
 def calm_down(world: "World") -> None:
-    """Have everybody finish, and do it well; operators create what is missing, inhibit nothing."""
+    """Lets all clients finish, without misbehaviour; creates missing queues, lifts all inhibits."""
     _read_anew(world)
     readers = [client.habits for client in world.consumers]
     for reads in readers + [app.reading for app in world.apps]:
@@ -285,7 +286,7 @@ def calm_down(world: "World") -> None:
 
 
 def _read_anew(world: "World") -> None:
-    """Have all who read groups begin anew, and have what is left of one, too."""
+    """Lets all readers of groups start again, and accept incomplete groups."""
     for consumer in world.consumers:
         if consumer.habits.order != m.PHYSICAL or consumer.habits.whole:
             consumer.hang_up()

@@ -1,7 +1,7 @@
-"""A sequenced producer written by hand on the bare protocol: it numbers, remembers and sends again.
+"""A sequenced producer written by hand on the bare protocol: it numbers, remembers and resends.
 
-Beside the production client it brings UIDs of its own, some of them twice, sends puts twice on one
-connection, and forgets everything now and then, like a program that was killed.
+In addition to the production client's work, it chooses UIDs, some of them twice. It repeats puts on
+one connection. Now and then it forgets everything, like a program that was killed.
 """
 
 import hashlib
@@ -26,12 +26,12 @@ EXPECTED = {
     "PUT_INHIBITED",
     "DUPLICATE_UNCOMMITTED",
 }
-RETENTION_SAFE_MS = 86_400_000  # No seed lasts so long, but for jumps of the wall clock.
+RETENTION_SAFE_MS = 86_400_000  # No seed lasts so long, unless the wall clock jumps.
 
 
 @dataclass(slots=True)
 class Habits:
-    """What a producer does."""
+    """The habits of a producer."""
 
     queues: list[str]
     total: int = 100
@@ -39,21 +39,21 @@ class Habits:
     body_bytes_max: int = 100
     priorities: int = 3
     own_uids: bool = False
-    twice: float = 0.0  # of puts sent again for no reason
-    large: float = 0.0  # of bodies beyond one row of the store
+    twice: float = 0.0  # share of puts sent again for no reason
+    large: float = 0.0  # share of bodies beyond one row of the store
     uids: list[Uid] = field(default_factory=list)  # its own, used so far
     origin: str = "APP"
-    timed: float = 0.0  # of puts that have a time to live, or are to be got later
-    volatile: float = 0.0  # of puts that are not persistent
-    asked_for: float = 0.0  # of puts that consumers can select
-    grouped: float = 0.0  # of puts on queues of groups that are members
+    timed: float = 0.0  # share of puts with a time to live, or a delay
+    volatile: float = 0.0  # share of puts that are not persistent
+    asked_for: float = 0.0  # share of puts that consumers can select
+    grouped: float = 0.0  # share of puts on queues of groups that are members
     writers: dict[str, GroupWriter] = field(default_factory=dict)  # of its groups, by queue
 
 
 def new_put(
     lab: Lab, habits: Habits, producer: str, where: str, queue: str, unit: Unit | None = None
 ) -> Put:
-    """Return a put as *habits* has it."""
+    """Returns a put that follows *habits*."""
     random = lab.random
     size = random.randint(12, habits.body_bytes_max)
     if random.random() < habits.large:
@@ -75,7 +75,7 @@ def _new_member(
     unit: Unit | None,
     traits: Traits,
 ) -> Put:
-    """Return a put that may be of a group."""
+    """Returns a put that may be a member of a group."""
     if lab.random.random() >= habits.grouped:
         return lab.ledger.new(producer, where, queue, traits, lab.now_ms, unit)
     life = producer.removesuffix("/u")
@@ -85,7 +85,7 @@ def _new_member(
     traits = traits._replace(member=member, is_again=is_again)
     put = lab.ledger.new(producer, where, queue, traits, lab.now_ms, unit)
     if is_again:
-        lab.watch.unordered.add(put.home)  # A link goes on behind one that is taken.
+        lab.watch.unordered.add(put.home)  # A link continues after a number that is taken.
     group.note(member.number, put)
     return put
 
@@ -107,7 +107,7 @@ def _extra_traits(lab: Lab, habits: Habits, traits: Traits) -> Traits:
 
 
 def _new_uid(lab: Lab, habits: Habits) -> Uid:
-    """Return a UID: mostly the next, now and then a late one, or one that was there before."""
+    """Returns a UID: mostly the next, now and then an earlier one, or a repeated one."""
     random, uids = lab.random, habits.uids
     dice = random.random()
     if uids and dice < 0.15:
@@ -119,13 +119,13 @@ def _new_uid(lab: Lab, habits: Habits) -> Uid:
 
 
 def forgets(node: Node) -> bool:
-    """Return whether *node* may forget a producer in the time that a seed takes."""
+    """Returns whether *node* may forget a producer within the duration of a seed."""
     limits = node.config.producer
     return limits.retention_ms < RETENTION_SAFE_MS or limits.producers_max < 100
 
 
 def check_refused(lab: Lab, put: Put, code: str) -> None:
-    """Take note of a refusal: it has a cause, and nothing is stored."""
+    """Checks a refusal: it has a cause, and nothing was stored."""
     has_cause = code in EXPECTED and ("DUPLICATE" not in code or put.uid is not None)
     has_cause = has_cause or lab.ledger.may_refuse(put, code)
     require(has_cause, "refusals_have_a_cause", f"put {put.serial}: {code}")
@@ -135,7 +135,7 @@ def check_refused(lab: Lab, put: Put, code: str) -> None:
 
 
 class Producer(Client):
-    """Puts until it has made ``total``. Invariant: ``open`` holds what is not answered, by id."""
+    """Puts until it has made ``total``. Invariant: ``open`` has the unanswered puts, by id."""
 
     def __init__(self, lab: Lab, name: str, where: str, habits: Habits) -> None:
         super().__init__(lab, name, where)
@@ -153,13 +153,10 @@ class Producer(Client):
         self.next_seq = 1
         self.commit_id = 0
         self.stream = 0
-        self.known = False  # a stream of that id was opened before
+        self.known = False  # whether a stream with that id was opened before
         self._request = 0
         self.sent_bytes: dict[int, int] = {}
-        self._repeated = (
-            0,
-            0,
-        )  # how many are sent twice, and the id whose answer comes behind them
+        self._repeated = (0, 0)  # how many are sent twice, and the id whose answer follows them
 
     @property
     def done(self) -> bool:
@@ -172,7 +169,7 @@ class Producer(Client):
         return min(self.open, default=self.next_seq) - 1
 
     def act(self) -> None:
-        """Do something."""
+        """Performs one action."""
         random = self.lab.random
         if self.wire is None:
             self.dial()
@@ -182,12 +179,12 @@ class Producer(Client):
             self._put()
 
     def forget(self) -> None:
-        """Die and start as somebody else: what was open stays unknown."""
+        """Dies and starts under a new name; the results of open puts stay unknown."""
         self.hang_up()
         self._begin()
 
     def _put_again(self) -> None:
-        """Send up to three puts that are under way a second time, within the window."""
+        """Sends up to three pending puts a second time, within the window."""
         first = self.lab.random.choice(list(self.open))
         ids = [seq_id for seq_id in self.open if seq_id >= first][:3]
         if not self._repeated[0] and self.next_seq - self.commit_id + len(ids) <= self.window:
@@ -195,7 +192,7 @@ class Producer(Client):
             self._resend(ids)
 
     def _put(self) -> None:
-        """Put a batch on one queue, within the window."""
+        """Puts a batch on one queue, within the window."""
         random, habits = self.lab.random, self.habits
         room = self.commit_id + self.window - self.next_seq + 1 - self._repeated[0]
         room = min(room, self.seen + 2 * self.window - self.next_seq + 1)
@@ -213,7 +210,7 @@ class Producer(Client):
         self._resend(list(range(first, self.next_seq)))
 
     def _resend(self, ids: list[int]) -> None:
-        """Send what these ids stand for, in runs of one queue."""
+        """Sends the puts of these ids again, in runs for one queue."""
         run: list[int] = []
         for seq_id in [*ids, 0]:
             if run and (

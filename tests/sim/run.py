@@ -1,7 +1,9 @@
-"""Runs seeds and prints one line: python -m tests.sim.run --seeds 200 [--start S] [--minutes M].
+"""Runs simulated networks and prints one line: python -m tests.sim.run --seeds 200.
 
-Exit code 1 and `seed=... step=...` with the last events if a law was broken; the same command with
---start set to that seed and --seeds 1 repeats it.
+    --start S      the first seed        --minutes M      stop after this time
+
+If a law is broken, the exit code is 1, and the last events follow `seed=... step=...`. To repeat
+that, run the same command with --start set to that seed and --seeds 1.
 """
 
 import argparse
@@ -20,14 +22,14 @@ from tests.sim.net import Net
 from tests.sim.topics import TopicWorld
 from tests.sim.world import STEPS, World
 
-TWICE_EVERY = 20  # so often a seed is run twice, to see that it leaves the same bytes
-NET_EVERY = 4  # so often a seed is a net, over several hops and with stores put back
-BESIEGED_EVERY = 3  # so often a seed has hostile clients, too
-TOPICS_EVERY = 5  # so often a seed publishes and subscribes
+TWICE_EVERY = 20  # one seed in so many runs twice, to check that it leaves the same bytes
+NET_EVERY = 4  # one in so many is a net, over several hops and with restored stores
+BESIEGED_EVERY = 3  # one in so many has hostile clients, too
+TOPICS_EVERY = 5  # one in so many publishes and subscribes
 
 
 class Result(NamedTuple):
-    """What became of one seed."""
+    """The result of one seed."""
 
     seed: int
     failure: str
@@ -36,7 +38,7 @@ class Result(NamedTuple):
 
 
 def run_seed(seed: int, steps: int = STEPS) -> Result:
-    """Run one seed, now and then a second time for its bytes."""
+    """Runs one seed, now and then a second time to compare the bytes."""
     world: Chance | None = None
     try:
         world = world_of(seed, steps)
@@ -52,7 +54,7 @@ def run_seed(seed: int, steps: int = STEPS) -> Result:
 
 
 def world_of(seed: int, steps: int = STEPS) -> Chance:
-    """Return what lives from *seed*; a net, or a world of topics, takes half the steps."""
+    """Returns the world of *seed*; a net, or a world of topics, takes half the steps."""
     world = _world_of(seed, steps)
     world.is_besieged = seed % BESIEGED_EVERY == BESIEGED_EVERY - 1
     return world
@@ -67,7 +69,7 @@ def _world_of(seed: int, steps: int) -> Chance:
 
 
 def describe(error: Exception) -> str:
-    """Return what went wrong; of a bug in the core, where."""
+    """Returns the description of a failure; for a bug in the core, its location."""
     text = f"{type(error).__name__}: {error}"
     if error.__cause__ is not None:
         text += "\n" + "".join(traceback.format_exception(error.__cause__)[-8:])
@@ -89,7 +91,7 @@ def _result(world: Chance | None, seed: int, failure: str) -> Result:
 
 
 def results(seeds: Iterator[int], jobs: int, steps: int, deadline: float) -> Iterator[Result]:
-    """Yield what becomes of *seeds*, until they or the time are used up."""
+    """Yields the result of each of *seeds*, until all are done or the time is up."""
     if jobs == 1:
         for seed in seeds:
             yield run_seed(seed, steps)
@@ -109,7 +111,7 @@ def results(seeds: Iterator[int], jobs: int, steps: int, deadline: float) -> Ite
                 yield future.result()
 
 
-# What the workload does beside faults: each is to be met often enough to be tried at all.
+# Features of the workload, in addition to faults: each must occur often enough to be tested.
 FEATURES = (
     "units committed",
     "units backed out",
@@ -157,7 +159,7 @@ FEATURES = (
 
 
 def summary(seeds: int, sums: Counter[str], hit: Counter[str], took_s: float) -> str:
-    """Return the one line."""
+    """Returns the summary line."""
     crashes = sums["crash"] + sums["crash before"] + sums["crash after"]
     features = ", ".join(f"{name} {sums[name]}" for name in FEATURES)
     kinds = ", ".join(f"{kind} {sums[kind]} in {100 * hit[kind] // seeds}%" for kind in sorted(hit))
@@ -171,7 +173,7 @@ def summary(seeds: int, sums: Counter[str], hit: Counter[str], took_s: float) ->
 
 
 def main() -> int:
-    """Run what the command line asks."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(description="simulated networks of queue managers")
     parser.add_argument("--seeds", type=int, help="how many; 200, or without end with --minutes")
     parser.add_argument("--start", type=int, default=0, help="the first seed")

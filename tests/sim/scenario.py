@@ -1,7 +1,7 @@
-"""What a seed chooses: the limits of the queue managers, the habits of the clients, the faults.
+"""The choices of a seed: the limits of the queue managers, the habits of the clients, the faults.
 
-Each seed takes some kinds of faults and leaves others out, and takes small limits as readily as
-the defaults: most bugs hide where two rare things meet.
+Each seed includes some kinds of faults and omits others. It chooses small limits as often as the
+defaults, because most bugs need two rare conditions at once.
 """
 
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ HUB = "NYC"
 EDGES = ("EWR", "JFK", "LGA")
 PORT = 7470
 
-# kind of step: how often, beside 100 of all that is no fault
+# kind of step: how often it happens relative to 100 regular steps
 FAULTS = {
     "cut": 1.0,
     "half open": 1.0,
@@ -50,14 +50,14 @@ class Scenario:
     steps: int
     faults: dict[str, float]
     depth_max: int  # of the hub's queue DELAYS; 0 is no limit
-    late: bool  # whether the queue LATE is missing at first
-    overflow: str  # what puts do that meet the hub's queue RING when it is full
+    late: bool  # whether the queue LATE does not exist at first
+    overflow: str  # what a put does if the hub's queue RING is full
 
 
 def choose(random: Random, steps: int) -> Scenario:
-    """Return the scenario of a seed."""
+    """Returns the scenario of a seed."""
     chosen = {kind: rate for kind, rate in FAULTS.items() if random.random() < 0.55}
-    trouble = random.choice([0.1, 0.3, 1])  # Much of it keeps anything from getting far.
+    trouble = random.choice([0.1, 0.3, 1])  # With much trouble, little work gets done.
     faults = {kind: trouble * rate * random.choice([0.5, 1, 3]) for kind, rate in chosen.items()}
     depth_max = random.choice([0, 0, 3, 20])
     late = random.random() < 0.3
@@ -66,7 +66,7 @@ def choose(random: Random, steps: int) -> Scenario:
 
 
 def config(random: Random, name: str) -> Config:
-    """Return a configuration, of small limits or of the defaults."""
+    """Returns a configuration, with small limits or the defaults."""
     link_window = random.choice([1, 2, 5, 20, 4096])
     put_window = random.choice([2, 8, 64, 4096])
     return Config.model_validate(
@@ -105,7 +105,7 @@ def config(random: Random, name: str) -> Config:
 
 
 def producer_habits(random: Random, queues: list[str], shared: list[Uid]) -> ProducerHabits:
-    """Return what a producer does that may put on *queues*; some have UIDs in common."""
+    """Returns the habits of a producer for *queues*; some producers share UIDs."""
     uids = shared if random.random() < 0.3 else []
     return producer.Habits(
         queues=queues,
@@ -126,7 +126,7 @@ def producer_habits(random: Random, queues: list[str], shared: list[Uid]) -> Pro
 
 
 def attributes(random: Random) -> dict[str, Any]:
-    """Return what a queue is held to where its messages may fail, expire or be pushed out."""
+    """Returns the attributes of a queue whose messages may fail, expire or be evicted."""
     found: dict[str, Any] = {
         "backout_threshold": random.choice([0, 1, 3]),
         "delivery_limit": random.choice([0, 2, 3]),
@@ -145,12 +145,12 @@ def attributes(random: Random) -> dict[str, Any]:
 
 
 def link_attributes(random: Random) -> dict[str, Any]:
-    """Return over how many paths a link goes, and in what order."""
+    """Returns how many paths a link has, and whether it keeps the order."""
     return {"connections": random.choice([1, 1, 1, 2, 3]), "ordered": random.random() < 0.2}
 
 
 def group_attributes(random: Random) -> dict[str, Any]:
-    """Return what a queue is held to whose messages come in groups."""
+    """Returns the attributes of a queue of groups."""
     found = attributes(random) | {"group_incomplete_ms": random.choice([0, 0, 0, 60_000])}
     if random.random() < 0.5:
         found |= {"expiry_max_ms": 0, "breaker_percent": 0}
@@ -158,7 +158,7 @@ def group_attributes(random: Random) -> dict[str, Any]:
 
 
 def group_order(random: Random, queue: str) -> tuple[int, bool]:
-    """Return in which order somebody gets from *queue*, and whether groups are to be whole."""
+    """Returns the order of gets from *queue*, and whether groups must be complete."""
     if queue not in GROUP_QUEUES:
         return m.PHYSICAL, False
     orders = [m.LOGICAL, m.PINNED, m.PINNED]
@@ -168,7 +168,7 @@ def group_order(random: Random, queue: str) -> tuple[int, bool]:
 
 
 def worker_habits(random: Random, source: str, queues: list[str]) -> worker.Habits:
-    """Return what a client does that gets from *source* and puts on *queues* in units."""
+    """Returns the habits of a client that gets from *source* and puts on *queues* in units."""
     puts = producer_habits(random, queues, [])
     puts.own_uids = False
     puts.total = random.choice([5, 20])
@@ -187,7 +187,7 @@ def worker_habits(random: Random, source: str, queues: list[str]) -> worker.Habi
 
 
 def consumer_habits(random: Random, queue: str) -> consumer.Habits:
-    """Return what a consumer of *queue* does."""
+    """Returns the habits of a consumer of *queue*."""
     order, whole = group_order(random, queue)
     habits = consumer.Habits(
         queue=queue,
@@ -205,6 +205,5 @@ def consumer_habits(random: Random, queue: str) -> consumer.Habits:
         order=order,
         whole=whole,
     )
-    return replace(
-        habits, later=habits.lease_ms == 5_000
-    )  # No die more: older seeds stay as they are.
+    # No new random call here, so that older seeds stay as they are.
+    return replace(habits, later=habits.lease_ms == 5_000)

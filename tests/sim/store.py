@@ -1,4 +1,4 @@
-"""The production memory store, with a crash on demand and an eye on what becomes durable."""
+"""The production memory store, with crashes on demand, observed at each commit."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from tests.memory_store import MemoryStore
 
 
 class Crash(BaseException):
-    """The process is killed here. Not an Exception: nothing in the daemon may catch it."""
+    """Kills the process here. Not an Exception, so that nothing in the daemon catches it."""
 
 
 class Change(NamedTuple):
@@ -19,10 +19,10 @@ class Change(NamedTuple):
 
 
 class WatchedStore(MemoryStore):
-    """A MemoryStore that tells *watch* of every transaction, in the instant it is durable.
+    """A MemoryStore that reports each transaction to *watch* at the instant it is durable.
 
     ``crash`` makes the next commit that writes the last act of its process: "before" it is durable,
-    or "after" it is but before anybody learns of it.
+    or "after" it is durable but before anything else learns of it.
     """
 
     def __init__(self, watch: Callable[[list[Change]], None]) -> None:

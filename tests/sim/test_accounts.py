@@ -1,4 +1,4 @@
-"""Histories that are wrong on purpose are found, in worlds where all keep accounts."""
+"""Planted bugs in histories are found, in worlds where all queue managers keep accounts."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -30,7 +30,7 @@ def all_keep_accounts(monkeypatch: Patch) -> None:
 
 
 def laws(kind: World_, steps: int, first: int) -> Iterator[str]:
-    """Yield the laws that seeds break, one after the other."""
+    """Yields the laws that seeds break, in order."""
     for seed in range(first, first + SEEDS):
         try:
             kind(seed, steps=steps).run()
@@ -49,14 +49,14 @@ def assert_caught(*wanted: str, kind: World_ = World, steps: int = 1_500, first:
 
 @pytest.mark.parametrize("kind", [World, Net, TopicWorld])
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_history_says_what_is_there_whatever_happens(kind: World_, seed: int) -> None:
+def test_history_matches_the_stored_messages_at_all_times(kind: World_, seed: int) -> None:
     world = kind(seed, steps=1_500)
     world.run()
     assert world.watch.happened["events"] > 100
 
 
 def without(kind: int) -> Callable[..., None]:
-    """Return what keeps no event of that *kind*."""
+    """Returns a replacement of ``Account.entry`` that drops events of *kind*."""
     entry = Account.entry
 
     def forgetful(self: Account, told: int, *rest: Any, **more: Any) -> None:
@@ -80,19 +80,19 @@ def without(kind: int) -> Callable[..., None]:
         history.AVAILABLE,
     ],
 )
-def test_event_that_is_not_kept_is_found(monkeypatch: Patch, kind: int) -> None:
+def test_missing_event_is_found(monkeypatch: Patch, kind: int) -> None:
     first = 19 if kind == history.DAMAGED else 0
     monkeypatch.setattr(Account, "entry", without(kind))
     assert_caught("accounts_are_true", "accounts_are_possible", first=first)
 
 
 @pytest.mark.long
-def test_move_that_is_not_kept_is_found(monkeypatch: Patch) -> None:
+def test_missing_move_is_found(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Account, "entry", without(history.MOVED))
     assert_caught("accounts_are_true", steps=4_000, first=15)
 
 
-def test_deletion_that_keeps_no_accounts_is_found(monkeypatch: Patch) -> None:
+def test_deletion_without_accounts_is_found(monkeypatch: Patch) -> None:
     facts_of = drop.facts_of
     monkeypatch.setattr(drop, "facts_of", lambda queue: facts_of(queue) | {"accounts": False})
     monkeypatch.setattr(accounts, "ALTERED", 0)
@@ -100,22 +100,22 @@ def test_deletion_that_keeps_no_accounts_is_found(monkeypatch: Patch) -> None:
 
 
 @pytest.mark.parametrize("kind", [history.PARKED, history.REPUBLISHED])
-def test_event_of_a_publication_that_is_not_kept_is_found(monkeypatch: Patch, kind: int) -> None:
+def test_missing_event_of_a_publication_is_found(monkeypatch: Patch, kind: int) -> None:
     monkeypatch.setattr(Account, "entry", without(kind))
     assert_caught("accounts_are_true", "accounts_are_possible", kind=TopicWorld)
 
 
-def test_fast_put_that_is_not_kept_is_found(monkeypatch: Patch) -> None:
+def test_missing_fast_put_is_found(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Account, "put", lambda *arguments: None)
     assert_caught("accounts_are_true")
 
 
-def test_delivery_that_is_not_kept_is_found(monkeypatch: Patch) -> None:
+def test_missing_delivery_is_found(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Account, "delivered", lambda *arguments: None)
     assert_caught("accounts_are_true", "accounts_are_possible")
 
 
-def test_settle_that_is_kept_twice_is_found(monkeypatch: Patch) -> None:
+def test_settle_recorded_twice_is_found(monkeypatch: Patch) -> None:
     settled = Account.settled
 
     def twice(self: Account, client: str, leases: Any) -> None:
@@ -126,7 +126,7 @@ def test_settle_that_is_kept_twice_is_found(monkeypatch: Patch) -> None:
     assert_caught("accounts_are_true")
 
 
-def test_priority_that_is_another_one_is_found(monkeypatch: Patch) -> None:
+def test_wrong_priority_is_found(monkeypatch: Patch) -> None:
     entry = Account.entry
 
     def wrong(self: Account, kind: int, key: bytes, *rest: Any, **more: Any) -> None:
@@ -138,8 +138,8 @@ def test_priority_that_is_another_one_is_found(monkeypatch: Patch) -> None:
     assert_caught("accounts_agree")
 
 
-def test_history_that_is_stored_a_turn_late_is_found(monkeypatch: Patch) -> None:
-    """A crash between the two loses it."""
+def test_history_stored_a_turn_late_is_found(monkeypatch: Patch) -> None:
+    """A crash between the two turns loses it."""
     write, waiting = Journal.write, dict[int, Any]()
 
     def late(self: Journal, context: Any) -> None:
@@ -151,7 +151,7 @@ def test_history_that_is_stored_a_turn_late_is_found(monkeypatch: Patch) -> None
     assert_caught("accounts_are_true")
 
 
-def test_row_that_is_written_over_is_found(monkeypatch: Patch) -> None:
+def test_overwritten_row_is_found(monkeypatch: Patch) -> None:
     write = Journal.write
 
     def over(self: Journal, context: Any) -> None:
@@ -163,14 +163,14 @@ def test_row_that_is_written_over_is_found(monkeypatch: Patch) -> None:
     assert_caught("rows_are_in_line")
 
 
-def test_trim_of_one_too_many_is_found(monkeypatch: Patch) -> None:
+def test_trim_of_one_row_too_many_is_found(monkeypatch: Patch) -> None:
     wanted_from = Journal._wanted_from
     monkeypatch.setattr(Journal, "_wanted_from", lambda self: wanted_from(self) + 1)
     assert_caught("rows_are_kept")
 
 
-def test_trim_that_looks_at_the_fastest_cursor_is_found(monkeypatch: Patch) -> None:
-    """With one cursor only there is no difference; so another is made that stands still."""
+def test_trim_by_the_fastest_cursor_is_found(monkeypatch: Patch) -> None:
+    """With a single cursor the bug has no effect, so the test adds another that never moves."""
     populate = accounts.populate
 
     def with_another(world: Chance) -> None:
@@ -188,8 +188,8 @@ def test_trim_that_looks_at_the_fastest_cursor_is_found(monkeypatch: Patch) -> N
 
 
 @pytest.mark.long
-def test_cursor_that_goes_back_is_found(monkeypatch: Patch) -> None:
-    """A commit that comes again moves it to an older position."""
+def test_cursor_that_moves_back_is_found(monkeypatch: Patch) -> None:
+    """A repeated commit moves it to an older position."""
     monkeypatch.setattr(history_admin, "max", lambda _, asked_for: asked_for, raising=False)
     assert_caught("rows_are_kept", "exported_once", first=13)
 
@@ -199,7 +199,7 @@ def test_cursor_that_is_not_stored_is_found(monkeypatch: Patch) -> None:
     assert_caught("rows_are_kept", "exported_once")
 
 
-def test_page_that_leaves_out_a_row_is_found(monkeypatch: Patch) -> None:
+def test_page_without_one_of_its_rows_is_found(monkeypatch: Patch) -> None:
     read = Journal.read
 
     def hasty(self: Journal, *arguments: Any) -> Iterator[Any]:
@@ -212,7 +212,7 @@ def test_page_that_leaves_out_a_row_is_found(monkeypatch: Patch) -> None:
 
 
 @pytest.mark.long
-def test_message_told_as_transferred_that_expired_is_found(monkeypatch: Patch) -> None:
+def test_expired_message_recorded_as_transferred_is_found(monkeypatch: Patch) -> None:
     entry = Account.entry
 
     def all_went(self: Account, kind: int, key: bytes, found: Any, **more: Any) -> None:
@@ -224,7 +224,7 @@ def test_message_told_as_transferred_that_expired_is_found(monkeypatch: Patch) -
     assert_caught("transferred_has_come", kind=World, steps=4_000, first=79)
 
 
-def test_publication_that_goes_untold_is_found(monkeypatch: Patch) -> None:
+def test_missing_settle_of_a_publication_is_found(monkeypatch: Patch) -> None:
     happened = Queue.record_history
 
     def forgetful(self: Queue, kind: int, *rest: Any, **more: Any) -> None:

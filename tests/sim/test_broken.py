@@ -1,7 +1,7 @@
-"""Queue managers that are wrong on purpose: what does not catch these finds nothing else either.
+"""Planted bugs in queue managers are found: checks that miss these would miss other bugs, too.
 
-Each swaps one piece for one that does what a tired programmer might have written, and some seed
-among the first few has to break the law that speaks of it.
+Each test replaces one piece by a typical programming mistake. One of the first seeds must then
+break the law about that piece.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ from tests.sim.broken import Patch, assert_caught
 
 
 class ReplyBeforeDurable(Turns):
-    """Lets the outcome of a turn out, and makes it durable with the next one."""
+    """Sends the outcome of a turn at once, and makes it durable with the next turn."""
 
     def run(self, now: Now) -> Outcome:
         self._store.commit()
@@ -60,7 +60,7 @@ def test_hello_of_a_link_without_commit_id(monkeypatch: Patch) -> None:
     assert_caught({"commit_id_grows", "no_link_is_refused"})
 
 
-def test_run_above_a_gap_is_told_too_long(monkeypatch: Patch) -> None:
+def test_run_above_a_gap_is_reported_too_long(monkeypatch: Patch) -> None:
     tell = Inflow.tell
 
     def longer(self: Inflow) -> m.Committed:
@@ -71,7 +71,7 @@ def test_run_above_a_gap_is_told_too_long(monkeypatch: Patch) -> None:
     assert_caught({"acked_is_durable"}, first=25)
 
 
-def test_window_row_in_another_turn_than_its_messages(monkeypatch: Patch) -> None:
+def test_window_row_is_stored_in_another_turn_than_its_messages(monkeypatch: Patch) -> None:
     end_turn = LinkStreams.end_turn
     waiting: dict[int, dict[bytes, Any]] = {}
 
@@ -84,7 +84,7 @@ def test_window_row_in_another_turn_than_its_messages(monkeypatch: Patch) -> Non
     assert_caught({"acked_is_durable"})
 
 
-def test_put_sent_again_is_stored_twice(monkeypatch: Patch) -> None:
+def test_resent_put_is_stored_twice(monkeypatch: Patch) -> None:
     def missing(self: Inbox, first_id: int, count: int) -> range:
         return range(first_id, first_id + count)
 
@@ -97,8 +97,8 @@ def test_refusal_is_forgotten_when_the_put_is_sent_again(monkeypatch: Patch) -> 
     assert_caught({"acked_is_durable", "answer_stays_the_same", "acknowledged_is_never_lost"})
 
 
-def test_refused_id_is_left_out_of_the_window(monkeypatch: Patch) -> None:
-    """So that it is judged anew when it comes again, and may be stored after a refusal."""
+def test_refused_id_is_missing_from_the_window(monkeypatch: Patch) -> None:
+    """A resent put is then judged again, and may be stored after a refusal."""
     put = streams.Streams._put_of_producer
 
     def forgetful(self: streams.Streams, session: Session, sender: Producer, message: Any) -> None:
@@ -118,7 +118,7 @@ def test_commit_id_jumps_a_gap(monkeypatch: Patch) -> None:
     assert_caught({"committed_is_held"}, first=23)
 
 
-def test_source_deletes_what_it_has_sent(monkeypatch: Patch) -> None:
+def test_source_deletes_a_message_once_it_is_sent(monkeypatch: Patch) -> None:
     run = Pump.run
 
     def eager(self: Pump) -> None:
@@ -155,7 +155,7 @@ def test_timestamps_follow_the_wall_clock_back(monkeypatch: Patch) -> None:
 
 
 def as_holder(queue: Queue, handles: bytes) -> bytes:
-    """Return *handles* with the lease numbers of whoever holds the messages."""
+    """Returns *handles* with the lease numbers of the actual lease holders."""
     numbers = {arrival: lease.number for arrival, lease in queue.leases.items()}
     return b"".join(
         m.HANDLE.pack(priority, arrival, numbers.get(arrival, number))
@@ -176,7 +176,7 @@ def test_ack_of_a_foreign_lease_is_accepted(monkeypatch: Patch) -> None:
     assert_caught({"settled_by_its_holder"})
 
 
-def test_ack_is_answered_and_not_done(monkeypatch: Patch) -> None:
+def test_ack_is_answered_but_has_no_effect(monkeypatch: Patch) -> None:
     monkeypatch.setattr(settle, "ack_all", lambda queue, tx, now, handles, numbers: [])
     assert_caught({"settled_is_durable"})
 
@@ -193,12 +193,12 @@ def test_release_of_a_foreign_lease_is_accepted(monkeypatch: Patch) -> None:
     assert_caught({"delivered_again_has_a_cause"}, first=25)
 
 
-def test_message_that_comes_back_does_not_lower_the_position(monkeypatch: Patch) -> None:
+def test_returning_message_does_not_lower_the_position(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Queue, "lower", lambda self, priority, arrival, *lane: None)
     assert_caught({"ready_is_found"})
 
 
-def test_leased_message_is_handed_out_again(monkeypatch: Patch) -> None:
+def test_leased_message_is_delivered_again(monkeypatch: Patch) -> None:
     def greedy(self: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int) -> Any:
         self.positions.ready[:] = [0] * len(self.positions.ready)
         leases, self.leases = self.leases, {}
@@ -210,7 +210,7 @@ def test_leased_message_is_handed_out_again(monkeypatch: Patch) -> None:
     assert_caught({"delivered_again_has_a_cause"})
 
 
-def test_crash_is_not_told_to_consumers(monkeypatch: Patch) -> None:
+def test_crash_is_not_reported_to_consumers(monkeypatch: Patch) -> None:
     add = Catalogue.add_queue
     monkeypatch.setattr(
         Catalogue,
@@ -250,7 +250,7 @@ def test_older_connection_is_not_fenced(monkeypatch: Patch) -> None:
 
 
 @pytest.mark.long
-def test_link_that_is_lost_is_not_dialled_again(monkeypatch: Patch) -> None:
+def test_lost_link_is_not_dialled_again(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Path, "_try_in", lambda self, wait_ms, call: None)
     assert_caught({"drains_in_time"}, first=17)
 
@@ -261,7 +261,7 @@ def test_blocked_link_does_not_try_again(monkeypatch: Patch) -> None:
     assert_caught({"drains_in_time"}, first=82)
 
 
-def test_inhibits_are_not_in_force(monkeypatch: Patch) -> None:
+def test_inhibits_have_no_effect(monkeypatch: Patch) -> None:
     bounds = attributes.bounds
 
     def forgetful(config: Any, row: dict[str, Any]) -> Any:

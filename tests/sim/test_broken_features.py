@@ -1,6 +1,6 @@
-"""Queue managers that are wrong on purpose about units of work, what fails, and time.
+"""Planted bugs in units of work, failures, expiry and delays are found.
 
-As test_broken.py, which has what was there before them.
+test_broken.py explains the method.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ from tests.sim.broken import Patch, assert_caught
 pytestmark = pytest.mark.long
 
 
-def test_message_that_failed_too_often_is_handed_out_again(monkeypatch: Patch) -> None:
+def test_message_that_failed_too_often_is_delivered_again(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Returns, "_end_of", lambda self, bounds, entry, how: 0)
     assert_caught({"threshold_is_respected"}, first=2)
 
@@ -57,7 +57,7 @@ def test_message_is_a_dead_letter_one_failure_too_early(monkeypatch: Patch) -> N
     assert_caught({"dead_letters_have_a_cause"}, first=20)
 
 
-def test_dead_letter_expires_still(monkeypatch: Patch) -> None:
+def test_dead_letter_still_expires(monkeypatch: Patch) -> None:
     def lasting(*arguments: Any, **terms: Any) -> bool:
         expires_ms = entries.decode(arguments[3]).expires_ms or 1 << 60
         return transfer.transfer(*arguments, **terms | {"expires_ms": expires_ms})
@@ -77,12 +77,12 @@ def test_dead_letter_is_dropped(monkeypatch: Patch) -> None:
     assert_caught(laws)
 
 
-def test_retry_comes_at_once(monkeypatch: Patch) -> None:
+def test_retry_has_no_delay(monkeypatch: Patch) -> None:
     monkeypatch.setattr(returns, "_delay_ms", lambda bounds, entry, how: 0)
     assert_caught({"nothing_before_its_time"})
 
 
-def test_delayed_put_is_there_at_once(monkeypatch: Patch) -> None:
+def test_delayed_put_is_available_at_once(monkeypatch: Patch) -> None:
     append = put.append
     monkeypatch.setattr(
         put,
@@ -94,7 +94,7 @@ def test_delayed_put_is_there_at_once(monkeypatch: Patch) -> None:
     assert_caught({"nothing_before_its_time"})
 
 
-def test_delayed_messages_wake_early(monkeypatch: Patch) -> None:
+def test_delayed_messages_become_available_too_early(monkeypatch: Patch) -> None:
     due = Schedule.due
     monkeypatch.setattr(
         Schedule, "due", lambda self, tx, now_ms, count: due(self, tx, now_ms + 50, count)
@@ -102,18 +102,18 @@ def test_delayed_messages_wake_early(monkeypatch: Patch) -> None:
     assert_caught({"nothing_before_its_time"}, first=2)
 
 
-def test_schedule_forgets_what_a_restart_found(monkeypatch: Patch) -> None:
+def test_schedule_is_not_loaded_at_a_restart(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Schedule, "load", lambda self, tx: None)
     assert_caught({"schedule_agrees", "drains_in_time"})
 
 
-def test_expired_message_is_handed_out(monkeypatch: Patch) -> None:
+def test_expired_message_is_delivered(monkeypatch: Patch) -> None:
     for module in (take_, seek_):
         monkeypatch.setattr(module, "is_there", lambda queue, entry, arrival, now: True)
     assert_caught({"nothing_after_its_time"}, first=28)
 
 
-def test_message_expires_early(monkeypatch: Patch) -> None:
+def test_message_expires_too_early(monkeypatch: Patch) -> None:
     expires_ms = put._expires_ms
     monkeypatch.setattr(
         put, "_expires_ms", lambda queue, now, expiry_ms: expires_ms(queue, now, expiry_ms // 2)
@@ -134,12 +134,12 @@ def test_leased_message_expires(monkeypatch: Patch) -> None:
     assert_caught({"leased_is_left_alone"})
 
 
-def test_restart_keeps_what_is_not_persistent(monkeypatch: Patch) -> None:
+def test_restart_keeps_non_persistent_messages(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Queue, "lose_volatile", lambda self: None)
     assert_caught({"volatile_is_gone_after_a_restart", "one_message_of_a_uid_on_a_queue"}, first=3)
 
 
-def test_restart_takes_what_is_persistent(monkeypatch: Patch) -> None:
+def test_restart_removes_persistent_messages(monkeypatch: Patch) -> None:
     def greedy(context: Any, catalogue: Catalogue, work: job.Job) -> job.Step:
         queue = catalogue.by_id[work.row["queue_id"]]
         prefix = keys.lane(queue.id, keys.LANE_READY)
@@ -158,7 +158,7 @@ def test_unit_is_committed_in_part(monkeypatch: Patch) -> None:
     assert_caught({"unit_is_all_or_nothing"}, first=1)
 
 
-def test_commit_leaves_what_the_unit_got(monkeypatch: Patch) -> None:
+def test_commit_does_not_remove_what_the_unit_got(monkeypatch: Patch) -> None:
     commit = Units.commit
 
     def forgetful(self: Units, session: Session, message: m.UnitCommit) -> None:
@@ -176,7 +176,7 @@ def test_commit_leaves_what_the_unit_got(monkeypatch: Patch) -> None:
     assert_caught({"unit_is_all_or_nothing", "acked_is_durable"}, first=2)
 
 
-def test_commit_takes_a_unit_that_is_not_what_its_client_meant(monkeypatch: Patch) -> None:
+def test_commit_ignores_the_counts_of_its_client(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Units, "_check", lambda self, session, unit, message: None)
     assert_caught({"unit_is_all_or_nothing"})
 
@@ -195,7 +195,7 @@ def test_lost_connection_commits_its_unit(monkeypatch: Patch) -> None:
     assert_caught({"unit_is_all_or_nothing"})
 
 
-def test_commit_sent_again_is_refused(monkeypatch: Patch) -> None:
+def test_resent_commit_is_refused(monkeypatch: Patch) -> None:
     commit = streams.Streams.commit
 
     def forgetful(self: streams.Streams, session: Session, message: m.UnitCommit) -> None:
@@ -208,7 +208,7 @@ def test_commit_sent_again_is_refused(monkeypatch: Patch) -> None:
     assert_caught({"unit_is_all_or_nothing"}, first=1)
 
 
-def test_what_a_unit_got_is_handed_out_meanwhile(monkeypatch: Patch) -> None:
+def test_message_got_in_a_unit_is_delivered_again_meanwhile(monkeypatch: Patch) -> None:
     take = Units.take
 
     def lax(self: Units, session: Session, number: int, queue: Queue, lease: Any) -> None:
@@ -219,8 +219,8 @@ def test_what_a_unit_got_is_handed_out_meanwhile(monkeypatch: Patch) -> None:
     assert_caught({"delivered_again_has_a_cause"}, first=2)
 
 
-def test_commit_gives_new_places(monkeypatch: Patch) -> None:
-    """G23: what was put first comes first, whatever was committed first."""
+def test_commit_gives_messages_new_positions(monkeypatch: Patch) -> None:
+    """G23: messages keep the order of their puts, whatever was committed first."""
     let_go = Unit.let_go
 
     def fresh(self: Unit) -> Any:
@@ -230,8 +230,8 @@ def test_commit_gives_new_places(monkeypatch: Patch) -> None:
     assert_caught({"order_per_producer"}, first=2)
 
 
-def test_committed_message_is_passed_by(monkeypatch: Patch) -> None:
-    """G23: one that was committed late has its place before those that came meanwhile."""
+def test_message_committed_late_is_passed_over(monkeypatch: Patch) -> None:
+    """G23: a message committed late comes before those that were put after it."""
     lower = Queue.lower
 
     def sluggish(self: Queue, priority: int, arrival: int, *lane: int) -> None:
@@ -242,12 +242,12 @@ def test_committed_message_is_passed_by(monkeypatch: Patch) -> None:
     assert_caught({"order_of_arrival", "ready_is_found"})
 
 
-def test_selector_lets_all_through(monkeypatch: Patch) -> None:
+def test_selector_matches_everything(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Selector, "matches", lambda self, value_of: True)
     assert_caught({"selected_is_what_was_asked_for"})
 
 
-def test_message_that_is_gone_is_still_selected(monkeypatch: Patch) -> None:
+def test_selection_still_has_a_deleted_message(monkeypatch: Patch) -> None:
     monkeypatch.setattr(index, "correlation_key", lambda *arguments: b"")
     assert_caught({"selection_agrees"})
 
@@ -264,7 +264,7 @@ def test_note_outlives_its_message(monkeypatch: Patch) -> None:
     assert_caught({"notes_agree"})
 
 
-def test_unit_leaks_its_room(monkeypatch: Patch) -> None:
+def test_unit_does_not_free_its_space(monkeypatch: Patch) -> None:
     def keep(self: Unit) -> Any:
         puts, self.puts = self.puts, []
         return puts
@@ -273,7 +273,7 @@ def test_unit_leaks_its_room(monkeypatch: Patch) -> None:
     assert_caught({"nothing_leaks"})
 
 
-def test_overflow_takes_what_is_leased(monkeypatch: Patch) -> None:
+def test_overflow_evicts_a_leased_message(monkeypatch: Patch) -> None:
     def reckless(queue: Queue, *arguments: Any) -> Any:
         leases, queue.leases = queue.leases, {}
         heads, queue.positions.ready = queue.positions.ready, [0] * len(queue.positions.ready)

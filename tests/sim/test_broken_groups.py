@@ -1,6 +1,6 @@
-"""Queue managers that are wrong on purpose about groups.
+"""Planted bugs in groups are found.
 
-As test_broken.py, which has what was there before them.
+test_broken.py explains the method.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ from tests.sim.broken import Patch, assert_caught
 pytestmark = pytest.mark.long
 
 
-def test_group_is_begun_behind_its_due_member(monkeypatch: Patch) -> None:
+def test_group_begins_after_its_due_member(monkeypatch: Patch) -> None:
     begin = Holds.begin
 
     def greedy(self: Holds, group_id: bytes, reader: Any, number: int) -> Any:
@@ -34,13 +34,13 @@ def test_group_is_begun_behind_its_due_member(monkeypatch: Patch) -> None:
     assert_caught({"members_are_in_order"}, first=7)
 
 
-def test_stopped_group_goes_on(monkeypatch: Patch) -> None:
-    """Parked, or paused by an operator."""
+def test_stopped_group_continues(monkeypatch: Patch) -> None:
+    """A stopped group is parked, or paused by an operator."""
     monkeypatch.setattr(GroupRow, "is_stopped", property(lambda self: False))
     assert_caught({"stopped_is_held_back"}, first=15)
 
 
-def test_gap_is_stepped_over(monkeypatch: Patch) -> None:
+def test_gap_is_skipped(monkeypatch: Patch) -> None:
     after = GroupRow.after
 
     def hasty(self: GroupRow, number: int) -> int:
@@ -51,8 +51,8 @@ def test_gap_is_stepped_over(monkeypatch: Patch) -> None:
     assert_caught({"members_are_in_order"}, first=7)
 
 
-def test_due_member_is_whatever_came_first(monkeypatch: Patch) -> None:
-    """Over two links the members of a group may come in another order."""
+def test_first_arrival_is_taken_for_the_due_member(monkeypatch: Patch) -> None:
+    """Over two links, the members of a group may arrive in another order."""
     monkeypatch.setattr(GroupRow, "due", property(lambda self: self.after(self.highest)))
     assert_caught({"members_are_in_order", "groups_agree"})
 
@@ -81,23 +81,23 @@ def test_row_of_a_group_is_not_stored(monkeypatch: Patch) -> None:
     assert_caught({"groups_agree"}, first=4)
 
 
-def test_member_that_failed_is_buried_alone(monkeypatch: Patch) -> None:
+def test_failed_member_becomes_a_dead_letter_alone(monkeypatch: Patch) -> None:
     monkeypatch.setattr(returns.Returns, "_park", lambda *arguments: False)
     assert_caught({"members_wait_for_their_group"})
 
 
-def test_number_is_taken_twice(monkeypatch: Patch) -> None:
+def test_number_is_accepted_twice(monkeypatch: Patch) -> None:
     monkeypatch.setattr(groups, "check_row", lambda *arguments, **terms: None)
     assert_caught({"number_is_put_once", "groups_agree"}, first=113)
 
 
-def test_new_holder_is_not_told(monkeypatch: Patch) -> None:
+def test_new_holder_is_not_informed(monkeypatch: Patch) -> None:
     for module in (group_follow, group_run):
         monkeypatch.setattr(module, "STATE_TAKEN_OVER", STATE_TAKEN_OVER & 0)
     assert_caught({"taken_over_is_told"})
 
 
-def test_held_group_is_handed_to_whoever_asks(monkeypatch: Patch) -> None:
+def test_held_group_is_delivered_to_any_consumer(monkeypatch: Patch) -> None:
     may_begin = group_take._Round._may_begin
 
     def lax(self: Any, group_id: bytes) -> bool:
@@ -107,8 +107,8 @@ def test_held_group_is_handed_to_whoever_asks(monkeypatch: Patch) -> None:
     assert_caught({"group_has_one_holder"}, first=18)
 
 
-def test_others_of_a_parked_group_are_dead_letters_too_early(monkeypatch: Patch) -> None:
-    """What another has in its hands stays there."""
+def test_other_members_of_a_parked_group_become_dead_letters_too_early(monkeypatch: Patch) -> None:
+    """A member that another consumer has leased must stay."""
     end = group_end._end
 
     def reckless(context: Any, catalogue: Any, job: Any, queue: Any, *member: Any) -> Any:

@@ -1,8 +1,8 @@
 """Each row of the crash matrix of a link, from many seeds (docs/behaviour.md, B16).
 
-A seed chooses windows, paths and order, and lets things happen by chance before and after. In the
-end all that was put is consumed once, and nothing is left on the transmission queue.
-``python -m tests.sim.test_crash_matrix 1000`` runs so many seeds of each row.
+A seed chooses windows, paths and order, and random events before and after the crash. In the end,
+each message was consumed once, and the transmission queue is empty. ``python -m
+tests.sim.test_crash_matrix 1000`` runs that many seeds of each row.
 """
 
 import sys
@@ -22,11 +22,11 @@ from tests.sim.node import Node, PeerPort
 from tests.sim.pair import HUB, REMOTE, Pair, stored
 from tests.sim.wire import Flow, Wire
 
-SEEDS = 12  # of each row, in the suite
+SEEDS = 12  # of each row, in the normal test run
 
 
 class Bench(Pair):
-    """EWR with a link to NYC whose windows, paths and order a seed has chosen."""
+    """EWR with a link to NYC; a seed chooses its windows, paths and order."""
 
     def __init__(self, seed: int) -> None:
         chance = Random(seed)
@@ -60,7 +60,7 @@ class Bench(Pair):
         self.wander(chance.randrange(40))
 
     def put_some(self) -> None:
-        """Have the application put some messages; they are on their way."""
+        """Puts some messages in the application; they are in flight afterwards."""
         self.app.settle_down() if self.app.wire is None else self.app.flush()
         for _ in range(self.chance.choice([1, 3, 10])):
             body = b"%d" % len(self.bodies) + bytes(self.chance.choice([0, 50, 3_000]))
@@ -69,7 +69,7 @@ class Bench(Pair):
         self.app.flush()
 
     def wander(self, steps: int) -> None:
-        """Let some things happen: bytes arrive, turns run, time passes."""
+        """Runs some random steps: bytes arrive, turns run, time passes."""
         for _ in range(steps):
             dice = self.chance.random()
             flows, wanting = self.flows(), [node for node in self.nodes.values() if node.wanted]
@@ -94,7 +94,7 @@ class Bench(Pair):
         ]
 
     def flows_to(self, node: Node) -> list[Flow]:
-        """What is on its way to one end of the link."""
+        """Returns the bytes in flight to one end of the link."""
         return [
             flow
             for wire in self.wires
@@ -103,7 +103,7 @@ class Bench(Pair):
         ]
 
     def hear(self, node: Node) -> None:
-        """Have all arrive that is on its way to *node*; it has not looked at it yet."""
+        """Delivers all that is in flight to *node*, which has not processed it yet."""
         while self.dials:
             self.answer_dial(0)
         for flow in self.flows_to(node):
@@ -111,7 +111,7 @@ class Bench(Pair):
             flow.deliver(1 << 30)
 
     def crash(self, node: Node, when: str) -> None:
-        """Kill *node* in its next turn, or now where there is none."""
+        """Crashes *node* in its next turn, or now if no turn is due."""
         if node.up and node.wanted:
             node.store.crash = when
             node.turn()
@@ -120,7 +120,7 @@ class Bench(Pair):
             node.die()
 
     def end(self) -> None:
-        """Mend everything, let it come to rest, and check."""
+        """Fixes everything, lets it come to rest, and checks."""
         self.put_some()
         for wire in self.wires:
             for flow in wire.flows:
@@ -194,7 +194,7 @@ def destination_after_a_user_has_consumed(bench: Bench) -> None:
     bench.consumed += bench.reader.get("FLIGHTS", 5)
     bench.hub.die()
     for flow in bench.flows_to(bench.edge):
-        flow.data.clear()  # No commit has left.
+        flow.data.clear()  # No commit was sent.
 
 
 def destination_whose_commit_is_lost(bench: Bench) -> None:
@@ -223,7 +223,7 @@ def drop_in_the_midst_of_a_message(bench: Bench) -> None:
 
 
 def commit_of_an_older_connection(bench: Bench) -> None:
-    """The other end has lost it; what it had said comes late, when there are newer ones."""
+    """The other end has lost that connection; its data arrives late, when newer ones exist."""
     older = bench.paths
     for wire in older:
         wire.flows[0].clogged = True
@@ -254,7 +254,7 @@ ROWS: list[Row] = [
 
 
 def live(row: Row, seed: int) -> Bench:
-    """Runs a row from one seed; returns what is left."""
+    """Runs a row from one seed; returns the final bench."""
     bench = Bench(seed)
     row(bench)
     bench.wander(bench.chance.randrange(30))
@@ -293,7 +293,7 @@ def test_matrix_finds_a_bug_at_either_end(broken: str, monkeypatch: pytest.Monke
 
 
 def main() -> int:
-    """Run many seeds of each row; return how many of them failed."""
+    """Runs many seeds of each row; returns how many of them failed."""
     count, failed = int(sys.argv[1]), 0
     for row in ROWS:
         bad = [seed for seed in range(count) if _fails(partial(live, row, seed))]

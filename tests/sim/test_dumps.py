@@ -1,15 +1,15 @@
-"""A change that is meant to change nothing leaves the same rows behind."""
+"""A refactoring must leave the same rows behind."""
 
 import pytest
 
 from tests.sim import dumps
 from tests.sim.test_crash_matrix import live
 
-WORLDS, MATRIX = range(0, 200, 29), range(0, 12, 5)  # of those in the file; make long runs all
+WORLDS, MATRIX = range(0, 200, 29), range(0, 12, 5)  # a sample of the file; `make long` runs all
 
 
-def test_worlds_and_the_crash_matrix_leave_the_rows_that_they_left_before() -> None:
-    """``python -m tests.sim.dumps > tests/sim/dumps.txt`` accepts rows that changed on purpose."""
+def test_sampled_worlds_and_the_crash_matrix_leave_the_same_rows_as_before() -> None:
+    """``python -m tests.sim.dumps > tests/sim/dumps.txt`` accepts intended changes."""
     expected = set(dumps.FILE.read_text().splitlines())
     found = {dumps.world_line(seed) for seed in WORLDS}
     found |= {dumps.matrix_line(row, seed) for row in range(len(dumps.ROWS)) for seed in MATRIX}
@@ -18,11 +18,11 @@ def test_worlds_and_the_crash_matrix_leave_the_rows_that_they_left_before() -> N
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_all_worlds_leave_the_rows_that_they_left_before() -> None:
+def test_all_worlds_leave_the_same_rows_as_before() -> None:
     assert list(dumps.lines(0, 200, dumps.MATRIX_SEEDS)) == dumps.FILE.read_text().splitlines()
 
 
-def test_hash_sees_one_byte_that_differs_and_no_other_wording() -> None:
+def test_hash_changes_with_one_byte_but_not_with_the_wording_of_a_sentence() -> None:
     bench = live(dumps.ROWS[0], 0)
     before = dumps.digest(bench.nodes)
     assert dumps.masked({"a": ["two words", "word", 7]}) == {"a": [" ", "word", 7]}

@@ -1,4 +1,4 @@
-"""The bugs that the simulator found, each played by hand: these fail without their fixes."""
+"""The bugs that the simulator found, each replayed by hand: the tests fail without the fixes."""
 
 from qmgr_client.message import Outgoing, encode
 from qmgr_protocol import messages as m
@@ -17,7 +17,7 @@ from tests.sim.wire import Wire
 
 
 class Quick:
-    """Dials, and says hello and goodbye in one piece."""
+    """Dials, and sends hello and goodbye in one piece."""
 
     def __init__(self) -> None:
         self.heard = b""
@@ -31,11 +31,11 @@ class Quick:
         self.heard += data
 
     def lost(self, why: str) -> None:
-        """Nothing hangs on it."""
+        """Ignores the loss."""
 
 
-def test_goodbye_behind_a_hello_ends_the_connection() -> None:
-    """Seed 0, step 1066: the welcome was sent on a connection that was closed already."""
+def test_goodbye_right_after_a_hello_ends_the_connection() -> None:
+    """Seed 0, step 1066: the welcome was sent on a connection that was already closed."""
     pair = Pair(linked=False)
     quick = Quick()
     pair.connect(quick, pair.hub)
@@ -44,8 +44,8 @@ def test_goodbye_behind_a_hello_ends_the_connection() -> None:
     assert not any(port.peer.peer_name == "quick" for port in pair.hub.ports.values())
 
 
-def test_maybe_outlasts_a_clean_stop() -> None:
-    """Seed 10, step 2033: delivered, a crash, a clean stop, and it came again as never seen."""
+def test_maybe_survives_a_clean_stop() -> None:
+    """Seed 10, step 2033: after a crash and a clean stop, a redelivery was marked as the first."""
     pair = Pair(linked=False)
     pair.reader.put("FLIGHTS", [b"x"])
     (message,) = pair.reader.request(m.Get, "FLIGHTS", 1, 0, 60_000, 1_000)
@@ -59,8 +59,8 @@ def test_maybe_outlasts_a_clean_stop() -> None:
     assert message.redelivered == "maybe"
 
 
-def test_late_words_of_a_given_up_connection_are_void() -> None:
-    """Seed 403, step 2278: a Blocked behind a LinkStop left the link up without a connection."""
+def test_late_data_of_a_given_up_connection_is_ignored() -> None:
+    """Seed 403, step 2278: a Blocked after a LinkStop left the link up without a connection."""
     pair, hub = Pair(linked=False), Stranger()
     pair.strangers["nyc"] = lambda: hub
     pair.make_link("nyc")
@@ -79,8 +79,8 @@ def test_late_words_of_a_given_up_connection_are_void() -> None:
     assert pair.link.state is LinkState.STOPPED
 
 
-def test_commit_id_is_told_on_the_connection_that_took_over() -> None:
-    """Seed 10718: the older connection's timer told it there, and the sender waited for ever."""
+def test_commit_id_is_sent_on_the_connection_that_took_over() -> None:
+    """Seed 10718: the older connection's timer sent it there, and the sender waited for ever."""
     pair = Pair(hub={"link": {"commit_interval_ms": 1_000}}, linked=False)
     older, newer = Sender(pair), Sender(pair, opens=False)
     older.put(1)
@@ -92,7 +92,7 @@ def test_commit_id_is_told_on_the_connection_that_took_over() -> None:
 
 
 def test_producer_that_comes_and_goes_in_the_turn_of_the_retention_is_counted() -> None:
-    """Seed 100573: its row was removed as too old, written anew, and counted as gone."""
+    """Seed 100573: its row was removed as too old, written again, and counted as removed."""
     pair = Pair(hub={"producer": {"retention_ms": 1_000}}, linked=False)
     pair.reader.put("FLIGHTS", [b"x"])
     assert pair.reader.wire is not None
@@ -110,8 +110,10 @@ def test_producer_that_comes_and_goes_in_the_turn_of_the_retention_is_counted() 
     assert len(rows_of(pair.hub.store, keys.SPACE_PRODUCER)) == 1
 
 
-def test_link_that_is_blocked_again_and_again_keeps_within_the_put_window_of_a_slow_peer() -> None:
-    """Seed 101478: each retry sent a window more, though nothing of the last had been taken."""
+def test_link_blocked_repeatedly_keeps_within_the_put_window_of_a_slow_peer() -> None:
+    """Seed 101478: each retry sent another window, though the peer had accepted nothing of the
+    last.
+    """
     limits = {"put_window_messages": 8, "turn_requests": 1}
     pair = Pair(hub={"limits": limits})
     pair.at_hub.ask(lambda i: m.QueueCreate(i, "SMALL", {"depth_max": 1}))
@@ -121,7 +123,7 @@ def test_link_that_is_blocked_again_and_again_keeps_within_the_put_window_of_a_s
         pair.put(1, f"SMALL@{HUB}")
         pair.put(1)
     pair.hub.start()
-    for _ in range(100):  # The hub takes one put in half a second, a retry comes each second.
+    for _ in range(100):  # The hub accepts one put per half second, a retry comes each second.
         pair.now_ms += 500
         while pair.dials:
             pair.answer_dial(0)
@@ -140,7 +142,7 @@ def test_link_that_is_blocked_again_and_again_keeps_within_the_put_window_of_a_s
 
 
 def test_record_of_the_simulator_is_a_record() -> None:
-    """What the workloads put is what a client puts."""
+    """The workloads put the same bytes as a client."""
     pair = Pair()
     put = pair.ledger.new("p", "EWR", "FLIGHTS", Traits(4, 50))
     assert records.decode(put.record) == Fields(put.record[records.HEAD_BYTES :], 4)
@@ -148,14 +150,14 @@ def test_record_of_the_simulator_is_a_record() -> None:
 
 
 def put(caller: Caller, queue: str, *outgoing: Outgoing) -> None:
-    """Put messages that are more than a body."""
+    """Puts messages with more than a body."""
     for one in outgoing:
         caller.core.put(queue, encode(one))
     caller.settle_down()
 
 
-def test_ack_that_comes_late_settles_what_waits_for_its_retry() -> None:
-    """Seed 0, step 1748: the ack was answered well, and the message came again."""
+def test_late_ack_settles_a_message_that_waits_for_its_retry() -> None:
+    """Seed 0, step 1748: the ack succeeded, and the message was delivered again."""
     pair = Pair(linked=False)
     pair.at_hub.ask(lambda i: m.QueueCreate(i, "SLOW", {"retry_initial_ms": 60_000}))
     pair.reader.put("SLOW", [b"x"])
@@ -170,8 +172,8 @@ def test_ack_that_comes_late_settles_what_waits_for_its_retry() -> None:
     assert pair.queue(pair.hub, "SLOW").counters.acked == 1
 
 
-def test_what_a_restart_took_is_not_counted_as_expired_too() -> None:
-    """Seed 27, step 1000: the counters of a queue did not add up to what was put."""
+def test_message_lost_at_a_restart_is_not_also_counted_as_expired() -> None:
+    """Seed 27, step 1000: the counters of a queue did not match the puts."""
     pair = Pair(linked=False)
     put(pair.reader, "FLIGHTS", Outgoing(b"x", expiry_ms=100, persistent=False))
     pair.hub.die()
@@ -182,8 +184,8 @@ def test_what_a_restart_took_is_not_counted_as_expired_too() -> None:
     assert (counters.lost, counters.expired, counters.depth) == (1, 0, 0)
 
 
-def test_what_a_restart_took_does_not_come_back_as_its_delay_is_over() -> None:
-    """Seed 27 again: a message that was given up, and whose time came before it was removed."""
+def test_message_lost_at_a_restart_does_not_return_when_its_delay_ends() -> None:
+    """Seed 27 again: the delay of a lost message ended before its row was removed."""
     pair = Pair(linked=False)
     put(pair.reader, "FLIGHTS", Outgoing(b"x", delay_ms=100, persistent=False))
     pair.hub.die()
@@ -194,8 +196,8 @@ def test_what_a_restart_took_does_not_come_back_as_its_delay_is_over() -> None:
     assert pair.queue(pair.hub, "FLIGHTS").counters.depth == 0
 
 
-def test_what_a_restart_took_is_not_back_after_the_next_one() -> None:
-    """Seed 29, step 2159: it was not all removed in between, and handed out again."""
+def test_message_lost_at_a_restart_does_not_return_after_the_next_restart() -> None:
+    """Seed 29, step 2159: its row was not yet removed, and it was delivered again."""
     pair = Pair(hub={"limits": {"turn_rows": 1}}, linked=False)
     put(pair.reader, "FLIGHTS", *[Outgoing(b"x", persistent=False)] * 20)
     pair.hub.die()
@@ -204,13 +206,13 @@ def test_what_a_restart_took_is_not_back_after_the_next_one() -> None:
     pair.hub.die()
     pair.hub.start()
     for flow in pair.flows():
-        flow.deliver(1)  # The client learns of it, and is there again before the first turn.
+        flow.deliver(1)  # The client learns of it, and reconnects before the first turn.
     assert pair.reader.get("FLIGHTS") == []
     assert pair.queue(pair.hub, "FLIGHTS").counters.volatile == 0
 
 
 def test_counters_know_of_a_restart_before_its_first_turn() -> None:
-    """Seed 54, step 3500: what was given up was stored, that it is counted no more was not."""
+    """Seed 54, step 3500: lost messages were stored as lost, but not taken off the counters."""
     pair = Pair(linked=False)
     put(pair.reader, "FLIGHTS", Outgoing(b"x", persistent=False))
     queue_id = pair.queue(pair.hub, "FLIGHTS").id
@@ -219,13 +221,13 @@ def test_counters_know_of_a_restart_before_its_first_turn() -> None:
     assert Counters.read(pair.hub.store, queue_id, "FLIGHTS").lost == 1
 
 
-def test_link_says_of_nothing_that_expired_which_message_it_was() -> None:
-    """Seed 40, step 2687: the peer was told of none under that id, then asked whether it had it."""
+def test_link_has_no_uid_for_an_expired_message() -> None:
+    """Seed 40, step 2687: the peer was asked about a message that expired before it was sent."""
     pair = Pair(edge={"limits": {"turn_rows": 1}})
     pair.at_edge.ask(lambda i: m.LinkStop(i, HUB))
     put(pair.app, REMOTE, *[Outgoing(b"x", expiry_ms=500)] * 2)
     assert pair.link.outbox.uid_at(2) is not None
     pair.now_ms += 1_000
-    pair.edge.turn()  # Removes one of the two: a turn is to have one row.
+    pair.edge.turn()  # Removes one of the two: a turn may remove one row.
     assert pair.queue(pair.edge, f"@{HUB}").counters.depth == 1
     assert pair.link.outbox.uid_at(2) is None

@@ -1,4 +1,4 @@
-"""Hostile clients make no difference to the others; and a bug that only they meet is found."""
+"""Hostile clients do not affect the others; bugs that only they trigger are found."""
 
 import pytest
 
@@ -17,7 +17,7 @@ STEPS = 1_500
 
 
 def law(seed: int, *, is_besieged: bool) -> str:
-    """Returns the law that a seed breaks, or nothing."""
+    """Returns the law that a seed breaks, or ""."""
     world = World(seed, steps=STEPS)
     world.is_besieged = is_besieged
     try:
@@ -31,7 +31,7 @@ def assert_found_by_hostile_clients_alone(*laws: str, first: int) -> None:
     """Asserts that a seed breaks one of *laws* with hostile clients, and none without them.
 
     Args:
-        first: the seed to begin with, which found it when this was written.
+        first: the seed to begin with; it found the bug when the test was written.
     """
     for seed in range(first, first + SEEDS):
         if law(seed, is_besieged=True) in laws and not law(seed, is_besieged=False):
@@ -39,7 +39,7 @@ def assert_found_by_hostile_clients_alone(*laws: str, first: int) -> None:
     raise AssertionError(f"by hostile clients alone none of {laws} is broken in {SEEDS} seeds")
 
 
-def test_every_third_seed_is_besieged() -> None:
+def test_every_third_seed_has_hostile_clients() -> None:
     assert [world_of(seed).is_besieged for seed in range(BESIEGED_EVERY)] == [False, False, True]
 
 
@@ -62,7 +62,7 @@ def test_puts_on_system_queues_are_found_by_hostile_clients_alone(monkeypatch: P
 
 
 @pytest.mark.long
-def test_ack_by_anybody_is_found_by_hostile_clients_alone(monkeypatch: Patch) -> None:
+def test_ack_by_another_client_is_found_by_hostile_clients_alone(monkeypatch: Patch) -> None:
     monkeypatch.setattr(settle, "ack_all", ack_any)
     assert_found_by_hostile_clients_alone(
         "removed_was_acknowledged", "settled_by_its_holder", first=33

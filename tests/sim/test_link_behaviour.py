@@ -1,6 +1,6 @@
-"""Links, end to end (docs/behaviour.md, B): two production cores and a wire.
+"""The behaviour of links, end to end (docs/behaviour.md, B): two production cores and a wire.
 
-tests/qmgrd/core has each end by itself; here both are real, so that they have to agree.
+tests/qmgrd/core tests each end alone. Here both ends are real, so they have to agree.
 """
 
 from itertools import count
@@ -43,7 +43,7 @@ def test_message_is_sent_again_under_its_id_B2() -> None:
 
 
 def test_ids_of_one_stream_may_come_in_any_order_B3() -> None:
-    """An older message comes late, as it would over a second path."""
+    """An older message arrives late, as it might over a second path."""
     pair, link = _by_hand()
     link.put(3)
     link.put(1)
@@ -74,7 +74,7 @@ def test_nothing_is_committed_before_it_is_durable_B5() -> None:
     assert stored(pair.edge, pair.link.queue) == {}
 
 
-def test_message_is_to_be_had_though_no_commit_was_sent_B6() -> None:
+def test_message_is_available_before_a_commit_is_sent_B6() -> None:
     pair = Pair(hub=SELDOM)
     bodies = pair.put(7)
     assert pair.reader.get("FLIGHTS") == bodies
@@ -82,7 +82,7 @@ def test_message_is_to_be_had_though_no_commit_was_sent_B6() -> None:
     assert len(stored(pair.edge, pair.link.queue)) == 7
 
 
-def test_gap_hides_nothing_behind_it_B7() -> None:
+def test_gap_delays_no_message_behind_it_B7() -> None:
     pair, link = _by_hand()
     link.put(1, 2)
     link.put(4, 5)
@@ -90,7 +90,7 @@ def test_gap_hides_nothing_behind_it_B7() -> None:
 
 
 def test_commits_are_occasional_B8() -> None:
-    """N = 1000 and k = 50: N + N/k flows, where a confirm for each message takes 4 N."""
+    """N = 1000 and k = 50: N + N/k flows; one confirmation per message would take 4 N."""
     window = {"window_messages": 50, "commit_messages": 50, "commit_interval_ms": 60_000}
     pair = Pair(edge={"link": window}, hub={"link": window})
     pair.put(1_000)
@@ -106,11 +106,11 @@ def test_commit_deletes_at_the_source_in_one_turn_B9() -> None:
     pair.hub.start()
     pair.advance(1_000)
     assert stored(pair.edge, pair.link.queue) == {}
-    # And a turn in which it is noted that something is sent in this life.
+    # Plus one turn that records that messages are sent in this process run.
     assert pair.edge.turns.broker.context.turn_number == turn + 2
 
 
-def test_only_what_is_missing_is_sent_after_a_drop_B13() -> None:
+def test_only_missing_messages_are_sent_after_a_drop_B13() -> None:
     pair = Pair(hub=SELDOM)
     bodies = pair.put(30)
     assert pair.sent() == list(range(1, 31))
@@ -126,7 +126,7 @@ def test_only_what_is_missing_is_sent_after_a_drop_B13() -> None:
 
 
 def _with_a_gap() -> tuple[Pair, list[bytes]]:
-    """Return a pair of which the hub holds all but what is bound for a queue that is full."""
+    """Returns a pair whose hub holds all messages except those for a full queue."""
     pair = Pair()
     pair.at_hub.ask(lambda i: m.QueueCreate(i, "SMALL", {"depth_max": 1}))
     pair.at_edge.ask(lambda i: m.QueueCreate(i, f"SMALL@{HUB}"))
@@ -142,7 +142,7 @@ def _with_a_gap() -> tuple[Pair, list[bytes]]:
     return pair, small
 
 
-def test_only_what_is_missing_is_sent_again_after_a_block() -> None:
+def test_only_missing_messages_are_sent_again_after_a_block() -> None:
     pair, small = _with_a_gap()
     for one in small:
         assert pair.reader.get("SMALL") == [one]
@@ -153,7 +153,7 @@ def test_only_what_is_missing_is_sent_again_after_a_block() -> None:
     assert stored(pair.edge, pair.link.queue) == {}
 
 
-def test_what_is_held_above_a_gap_is_not_sent_again_after_a_drop_B13() -> None:
+def test_messages_held_above_a_gap_are_not_sent_again_after_a_drop_B13() -> None:
     pair, small = _with_a_gap()
     assert pair.reader.get("SMALL") == small[:1]
     pair.hub.die()
@@ -163,15 +163,15 @@ def test_what_is_held_above_a_gap_is_not_sent_again_after_a_drop_B13() -> None:
     assert pair.reader.get("SMALL") == small[1:2]
 
 
-def test_sender_asks_for_a_commit_where_its_window_is_full_B10_B26() -> None:
-    """Without, it would wait for the interval, a hundred times."""
+def test_sender_asks_for_a_commit_when_its_window_is_full_B10_B26() -> None:
+    """Otherwise it would wait for the commit interval, a hundred times."""
     pair = Pair(edge={"link": {"window_messages": 10}}, hub=SELDOM)
     pair.put(1_000)
     assert len(stored(pair.hub, pair.queue(pair.hub, "FLIGHTS"))) == 1_000
     assert len(stored(pair.edge, pair.link.queue)) <= 10
 
 
-def test_commit_comes_after_so_many_bytes_B10() -> None:
+def test_commit_is_sent_after_so_many_bytes_B10() -> None:
     seldom = {"link": {**SELDOM["link"], "commit_bytes": "10 KiB"}}
     pair = Pair(hub=seldom)
     for _ in range(20):
@@ -179,7 +179,7 @@ def test_commit_comes_after_so_many_bytes_B10() -> None:
     assert pair.commits() == [6, 12, 18]
 
 
-def test_commit_comes_with_the_goodbye_B10() -> None:
+def test_commit_is_sent_with_the_goodbye_B10() -> None:
     pair = Pair(hub=SELDOM)
     pair.put(5)
     assert pair.commits() == []
@@ -188,7 +188,7 @@ def test_commit_comes_with_the_goodbye_B10() -> None:
     assert pair.commits() == [5]
 
 
-def test_message_consumed_before_its_commit_does_not_come_twice_B14() -> None:
+def test_message_consumed_before_its_commit_is_not_delivered_again_B14() -> None:
     pair = Pair(hub=SELDOM)
     bodies = pair.put(5)
     assert pair.reader.get("FLIGHTS") == bodies
@@ -199,7 +199,7 @@ def test_message_consumed_before_its_commit_does_not_come_twice_B14() -> None:
     assert stored(pair.edge, pair.link.queue) == {}
 
 
-def test_message_consumed_before_its_commit_is_discarded_when_it_comes_again_B14_B29() -> None:
+def test_message_consumed_before_its_commit_is_discarded_when_resent_B14_B29() -> None:
     pair, link = _by_hand()
     link.put(1, 2, 3, 4, 5)
     assert len(pair.reader.get("FLIGHTS")) == 5
@@ -226,7 +226,7 @@ def test_lost_late_and_repeated_commits_end_the_same_B15(commit_ids: list[int]) 
     assert (pair.link.state, pair.link.outbox.commit_id) == (LinkState.UP, 3)
 
 
-def test_commit_of_what_was_never_sent_is_refused_and_deletes_nothing_B28() -> None:
+def test_commit_of_an_unsent_id_is_refused_and_deletes_nothing_B28() -> None:
     pair, hub = _with_stranger()
     pair.put(3)
     hub.say(m.Committed(1, 4))
@@ -235,7 +235,7 @@ def test_commit_of_what_was_never_sent_is_refused_and_deletes_nothing_B28() -> N
     assert len(stored(pair.edge, pair.link.queue)) == 3
 
 
-def test_full_queue_at_the_hub_holds_the_link_until_it_drains_B19() -> None:
+def test_full_queue_at_the_hub_blocks_the_link_until_it_drains_B19() -> None:
     pair = Pair()
     pair.at_hub.ask(lambda i: m.QueueCreate(i, "SMALL", {"depth_max": 10}))
     pair.at_edge.ask(lambda i: m.QueueCreate(i, f"SMALL@{HUB}"))
@@ -252,7 +252,7 @@ def test_full_queue_at_the_hub_holds_the_link_until_it_drains_B19() -> None:
     assert (pair.link.state, stored(pair.edge, pair.link.queue)) == (LinkState.UP, {})
 
 
-def test_inhibited_queue_at_the_hub_holds_the_link_until_that_is_lifted() -> None:
+def test_inhibited_queue_at_the_hub_blocks_the_link_until_the_inhibit_is_lifted() -> None:
     pair = Pair()
     pair.at_hub.ask(lambda i: m.QueueAlter(i, "FLIGHTS", {"put_inhibit": True}))
     bodies = pair.put(5)
@@ -266,7 +266,7 @@ def test_inhibited_queue_at_the_hub_holds_the_link_until_that_is_lifted() -> Non
     assert (pair.link.state, stored(pair.edge, pair.link.queue)) == (LinkState.UP, {})
 
 
-def test_unknown_queue_at_the_hub_holds_the_link_until_it_is_created() -> None:
+def test_unknown_queue_at_the_hub_blocks_the_link_until_it_is_created() -> None:
     pair = Pair()
     pair.at_edge.ask(lambda i: m.QueueCreate(i, f"LATE@{HUB}"))
     late = pair.put(3, f"LATE@{HUB}")
@@ -278,8 +278,8 @@ def test_unknown_queue_at_the_hub_holds_the_link_until_it_is_created() -> None:
     assert pair.link.state.value == LinkState.UP.value
 
 
-def test_what_a_full_queue_holds_up_goes_on_behind_it_after_a_crash_of_the_source() -> None:
-    """The hub holds ids above the gap, so its next commit id may jump past all that was resent."""
+def test_messages_blocked_by_a_full_queue_continue_after_a_crash_of_the_source() -> None:
+    """The hub holds ids above the gap, so its next commit id may jump past all resent messages."""
     pair = Pair(edge={"link": {"window_bytes": 1024}})
     pair.at_hub.ask(lambda i: m.QueueCreate(i, "SMALL", {"depth_max": 1}))
     pair.at_edge.ask(lambda i: m.QueueCreate(i, f"SMALL@{HUB}"))
@@ -304,19 +304,19 @@ def test_what_a_full_queue_holds_up_goes_on_behind_it_after_a_crash_of_the_sourc
 def test_crash_at_any_commit_of_either_end_loses_and_doubles_nothing_B16(
     who: str, when: str
 ) -> None:
-    """The crash matrix: before each commit is durable, and after it but before anything leaves."""
+    """The crash matrix: before each commit is durable, and after it but before anything is sent."""
     for nth in range(1, 100):
         pair = Pair(hub={"link": {"commit_messages": 2}})
         crashed = _crash_at(pair.nodes[who], when, nth)
         _move_five(pair)
         if not crashed:
-            assert nth > 3  # All commits of the transfer have had their turn.
+            assert nth > 3  # Every commit of the transfer had its crash.
             return
     raise AssertionError("the transfer does not end")
 
 
 class Cutting(Pair):
-    """Cuts the first connection of the link once so many bytes came to one of its ends."""
+    """Cuts the first connection of the link once one of its ends has received so many bytes."""
 
     def __init__(self, end: int, offset: int) -> None:
         self._end = end
@@ -340,7 +340,7 @@ class Cutting(Pair):
 
     @property
     def is_cut(self) -> bool:
-        """Whether it came to that."""
+        """Whether the cut happened."""
         return self._left is None
 
 
@@ -357,7 +357,7 @@ def test_cut_at_any_byte_loses_and_doubles_nothing_B16(end: int) -> None:
 
 
 @pytest.mark.parametrize("host", ["lga", "nobody"])
-def test_corrected_address_brings_what_waited_once(host: str) -> None:
+def test_corrected_address_delivers_waiting_messages_once(host: str) -> None:
     pair = Pair(linked=False)
     pair.strangers["lga"] = lambda: Stranger("LGA")
     pair.make_link(host)
@@ -375,13 +375,13 @@ def test_corrected_address_brings_what_waited_once(host: str) -> None:
 def test_address_altered_with_messages_in_flight_loses_and_doubles_nothing_B16(
     over_there: str | None, crash: str | None
 ) -> None:
-    """To another way to the same queue manager, or to another one and back."""
+    """To another address of the same queue manager, or to another one and back."""
     pair = Pair(hub=SELDOM)
     pair.strangers["lga"] = lambda: Stranger("LGA")
-    bodies = pair.put(5)  # They are there, and no commit was sent.
+    bodies = pair.put(5)  # They arrived, and no commit was sent.
     got = pair.reader.get("FLIGHTS")
     pair.link_wire().go_dark()
-    bodies += pair.put(5)  # They are under way.
+    bodies += pair.put(5)  # They are in flight.
     if over_there:
         _alter(pair, "lga")
         pair.advance(10)
@@ -404,8 +404,8 @@ def _alter(pair: Pair, host: str) -> None:
     pair.at_edge.ask(lambda i: m.LinkAlter(i, HUB, {"addresses": [f"{host}:7470"]}))
 
 
-def test_puts_that_arrive_at_once_and_are_refused_do_not_use_up_the_window() -> None:
-    """Each needs its answer: joined, all but the first would count as under way for ever."""
+def test_refused_puts_that_arrive_at_once_do_not_use_up_the_window() -> None:
+    """Each needs its own answer; with a joint answer, all but the first would stay pending."""
     pair = Pair(hub={"limits": {"put_window_messages": 8}})
     pair.at_hub.ask(lambda i: m.QueueAlter(i, "FLIGHTS", {"put_inhibit": True}))
     wire = pair.link_wire()
@@ -423,7 +423,7 @@ def test_puts_that_arrive_at_once_and_are_refused_do_not_use_up_the_window() -> 
 
 
 def _crash_at(node: Node, when: str, nth: int) -> list[bool]:
-    """Have *node* crash at its *nth* commit from now on; the list says whether it has."""
+    """Crashes *node* at its *nth* commit from now on; the list reports whether that happened."""
     commits, crashed, before = count(1), list[bool](), node.store.before_commit
     assert before is not None
 
@@ -438,7 +438,7 @@ def _crash_at(node: Node, when: str, nth: int) -> list[bool]:
 
 
 def _move_five(pair: Pair) -> None:
-    """Put, move and consume five messages, starting again what crashes; check what comes out."""
+    """Puts, moves and consumes five messages, restarts crashed nodes, and checks the result."""
     app, reader = pair.app, pair.reader
     bodies = [b"%d" % i for i in range(5)]
     tickets = [app.core.put(REMOTE, encode(Outgoing(body))) for body in bodies]
@@ -487,14 +487,14 @@ def longest(limit_bytes: int = LIMIT_BYTES) -> int:
 
 
 def test_message_of_the_largest_size_crosses_a_link() -> None:
-    """Its UID, which it gets here, does not count: a size is a size wherever it is measured."""
+    """The UID, added here, does not count: every limit measures the same size."""
     pair = Pair(edge=limited(), hub=limited())
     (body,) = pair.put(1, size_bytes=longest())
     pair.advance(1_000)
     assert (pair.link.state, pair.reader.get("FLIGHTS")) == (LinkState.UP, [body])
 
 
-def test_message_that_is_too_long_for_the_peer_holds_up_no_other() -> None:
+def test_message_too_long_for_the_peer_does_not_block_others() -> None:
     pair = Pair(edge=limited(2 * LIMIT_BYTES), hub=limited())
     first = pair.put(1, size_bytes=100)
     pair.put(1, size_bytes=longest() + 1)

@@ -1,4 +1,4 @@
-"""A queue manager that nobody can dial both sends and fetches, over the connections it dials (G10).
+"""A queue manager without a reachable address sends and fetches over its own connections (G10).
 
 EWR dials NYC; NYC has no address of EWR.
 """
@@ -14,7 +14,7 @@ from tests.sim.pair import EDGE, HUB, REMOTE, Blind, Caller, Pair, stored
 
 
 class Counting(Blind):
-    """Counts the commits of links, and those that no put goes along with."""
+    """Counts the commits of links, and those without a put in the other direction."""
 
     puts = 0  # messages that links sent
     commits = 0
@@ -31,7 +31,7 @@ class Counting(Blind):
 
 
 class BothWays(Pair):
-    """EWR with a link to NYC that fetches, and NYC with one to EWR that has no address."""
+    """EWR with a link to NYC that fetches, and NYC with a link to EWR without an address."""
 
     def __init__(self, connections: int = 1, **sections: Any) -> None:
         super().__init__(sections, sections, linked=False)
@@ -43,7 +43,7 @@ class BothWays(Pair):
         self.at_hub.ask(lambda i: m.LinkCreate(i, EDGE, {"addresses": []}))
         self.at_hub.ask(lambda i: m.QueueCreate(i, f"REPLIES@{EDGE}"))
         self.at_home = Caller(self, self.edge, "home")
-        self.advance(2_000)  # It asks again after a second, as there was no link at first.
+        self.advance(2_000)  # The link did not exist at first: it asks again after a second.
 
     @property
     def back(self) -> Link:
@@ -57,7 +57,7 @@ class BothWays(Pair):
         return bodies
 
 
-def test_queue_manager_that_nobody_can_dial_is_sent_to_G10() -> None:
+def test_queue_manager_that_cannot_be_dialled_receives_messages_G10() -> None:
     pair = BothWays()
     bodies = pair.reply(20)
     assert pair.at_home.get("REPLIES") == bodies
@@ -67,7 +67,7 @@ def test_queue_manager_that_nobody_can_dial_is_sent_to_G10() -> None:
     assert stored(pair.hub, pair.back.queue) == stored(pair.edge, pair.link.queue) == {}
 
 
-def test_what_waits_for_it_is_fetched_once_it_is_there_again() -> None:
+def test_waiting_messages_are_fetched_once_after_it_returns() -> None:
     pair = BothWays(connections=2)
     pair.edge.die()
     bodies = pair.reply(30)
@@ -79,7 +79,7 @@ def test_what_waits_for_it_is_fetched_once_it_is_there_again() -> None:
 
 
 def test_undeliverable_reply_becomes_a_dead_letter_at_home_G10_G18() -> None:
-    """The missing queue is that of the one who fetches: there it ends, after its tries."""
+    """The missing queue is on the side that fetches: the message ends there, after its tries."""
     pair = BothWays(link={"deliver_retries": 2})
     pair.at_hub.ask(lambda i: m.QueueCreate(i, f"NONE@{EDGE}"))
     pair.reader.put(f"NONE@{EDGE}", [b"lost"])
@@ -90,7 +90,7 @@ def test_undeliverable_reply_becomes_a_dead_letter_at_home_G10_G18() -> None:
     assert stored(pair.hub, pair.back.queue) == {}
 
 
-def test_restart_of_either_end_in_the_midst_of_it_loses_and_doubles_nothing() -> None:
+def test_restart_of_either_end_during_a_transfer_loses_and_doubles_nothing() -> None:
     pair = BothWays(connections=2, link={"window_messages": 5})
     bodies = pair.reply(40)
     heard: list[bytes] = []
@@ -103,8 +103,8 @@ def test_restart_of_either_end_in_the_midst_of_it_loses_and_doubles_nothing() ->
     assert sorted(heard) == sorted(bodies)
 
 
-def test_commits_go_along_with_what_goes_the_other_way_B27() -> None:
-    """Both directions are busy: no commit goes by itself."""
+def test_commits_travel_with_puts_in_the_other_direction_B27() -> None:
+    """Both directions are busy: no commit is sent alone."""
     pair = BothWays(link={"commit_messages": 100, "commit_interval_ms": "1 s"})
     pair.counting.commits = pair.counting.alone = 0
     for _ in range(60):
@@ -115,7 +115,7 @@ def test_commits_go_along_with_what_goes_the_other_way_B27() -> None:
 
 
 def traffic(there_ms: int, back_ms: int, over_ms: int = 3_000) -> Counting:
-    """Have a message go each way each so many ms (0: none); return what was counted meanwhile."""
+    """Sends a message per direction every so many ms (0: none); returns the counts."""
     pair = BothWays()
     counting = pair.counting
     counting.puts = counting.commits = counting.alone = 0
@@ -128,8 +128,8 @@ def traffic(there_ms: int, back_ms: int, over_ms: int = 3_000) -> Counting:
     return counting
 
 
-def test_traffic_both_ways_needs_no_more_commits_of_their_own_than_one_way_B27() -> None:
-    """The time of a commit begins with the first message that no other commit told of."""
+def test_traffic_both_ways_needs_no_more_lone_commits_than_one_way_B27() -> None:
+    """The commit interval begins with the first message that no other commit covers."""
     one_way = traffic(3, 0)
     assert one_way.puts == 1_000
     assert 40 <= one_way.alone <= 60  # One each link.commit_interval_ms.
@@ -139,8 +139,8 @@ def test_traffic_both_ways_needs_no_more_commits_of_their_own_than_one_way_B27()
     assert both.commits > 1_000
 
 
-def test_commit_waits_no_longer_than_its_time_for_what_goes_the_other_way_B27() -> None:
-    """Of rare messages the other way, each takes one along; between them, it goes by itself."""
+def test_commit_waits_for_a_put_in_the_other_direction_no_longer_than_its_interval_B27() -> None:
+    """Each rare put takes a commit along; between the puts, commits are sent alone."""
     one_way, both = traffic(3, 0), traffic(3, 200)
     replies = both.puts - one_way.puts
     assert replies == 15

@@ -1,6 +1,6 @@
-"""Who may go on with a link's stream, who is sent away, and when a lost link is dialled again.
+"""Rules for peers: who may continue a link's stream, who is refused, and when links redial.
 
-Stores are put back to earlier states here, and peers pretend to be others.
+The tests restore stores to earlier states, and let peers pretend to be others.
 """
 
 from itertools import pairwise
@@ -14,7 +14,7 @@ from tests.sim.pair import EDGE, HUB, REMOTE, Caller, Pair, Sender, Stranger, st
 
 
 def _put_back(pair: Pair, name: str, rows: dict[bytes, bytes]) -> None:
-    """Have a queue manager start from an older state of its store, and the link try again."""
+    """Restarts a queue manager with an older state of its store, and lets the link retry."""
     node = pair.nodes[name]
     node.die()
     node.store.rows.clear()
@@ -23,7 +23,7 @@ def _put_back(pair: Pair, name: str, rows: dict[bytes, bytes]) -> None:
     pair.advance(60_000)
 
 
-def test_source_put_back_to_an_earlier_state_is_refused_restored_B21() -> None:
+def test_source_restored_to_an_earlier_state_is_refused_restored_B21() -> None:
     pair = Pair()
     pair.put(3)
     old = dict(pair.edge.store.rows)
@@ -35,7 +35,7 @@ def test_source_put_back_to_an_earlier_state_is_refused_restored_B21() -> None:
     assert "holds up to id 6" in pair.link.error
 
 
-def test_source_put_back_that_gave_its_ids_to_other_messages_is_refused_restored_B21() -> None:
+def test_restored_source_that_gave_its_ids_to_other_messages_is_refused_restored_B21() -> None:
     pair = Pair()
     pair.put(3)
     old = dict(pair.edge.store.rows)
@@ -51,8 +51,8 @@ def test_source_put_back_that_gave_its_ids_to_other_messages_is_refused_restored
     assert len(stored(pair.edge, pair.link.queue)) == 8
 
 
-def test_source_put_back_is_refused_though_the_message_that_would_tell_has_expired_B21() -> None:
-    """The id that the peer has seen last was given to one that is gone."""
+def test_restored_source_is_refused_even_if_the_message_that_reveals_it_has_expired_B21() -> None:
+    """The restored source gave the last id that the peer saw to a message that has expired."""
     pair = Pair()
     pair.put(3)
     pair.advance(1_000)
@@ -71,8 +71,8 @@ def test_source_put_back_is_refused_though_the_message_that_would_tell_has_expir
     assert len(stored(pair.edge, pair.link.queue)) == 2
 
 
-def test_source_put_back_is_refused_though_the_same_uid_has_the_same_id_B21() -> None:
-    """Its producer puts it again, behind two others that were never sent."""
+def test_restored_source_is_refused_even_if_the_same_uid_has_the_same_id_B21() -> None:
+    """The producer puts its message again, after two others that were never sent."""
     pair = Pair()
     pair.put(3)
     pair.advance(1_000)
@@ -93,8 +93,8 @@ def test_source_put_back_is_refused_though_the_same_uid_has_the_same_id_B21() ->
     assert stored(pair.edge, pair.link.queue) == {}
 
 
-def test_source_that_was_started_often_is_no_restored_one_B21() -> None:
-    """What was sent in one life is committed in another, and answered in a third."""
+def test_source_restarted_often_is_not_taken_for_restored_B21() -> None:
+    """A message is sent in one run, committed in another, and answered in a third."""
     pair = Pair(hub={"link": {"commit_interval_ms": 60_000}})
     for _ in range(4):
         pair.put(2)
@@ -114,7 +114,7 @@ def test_source_that_was_started_often_is_no_restored_one_B21() -> None:
     assert stored(pair.edge, pair.link.queue) == {}
 
 
-def test_destination_put_back_to_an_earlier_state_goes_on_and_tells_what_may_be_lost_B22() -> None:
+def test_restored_destination_continues_and_reports_possible_losses_B22() -> None:
     pair = Pair()
     pair.put(3)
     pair.advance(1_000)
@@ -131,7 +131,7 @@ def test_destination_put_back_to_an_earlier_state_goes_on_and_tells_what_may_be_
         told = [value for value in node.store.rows.values() if name in value]
         assert len(told) == 1
         assert b'"lost": 3' in told[0]
-    for node in (pair.hub, pair.edge):  # And for good.
+    for node in (pair.hub, pair.edge):  # The report is permanent.
         node.die()
         node.start()
     pair.advance(60_000)
@@ -161,7 +161,7 @@ def test_source_with_a_new_store_is_refused_peer_store_changed_B20() -> None:
     assert "PEER_STORE_CHANGED" in pair.link.error
 
 
-def test_link_that_is_deleted_and_made_anew_begins_at_one_B20() -> None:
+def test_link_deleted_and_created_again_begins_at_one_B20() -> None:
     pair = Pair()
     pair.put(3)
     pair.advance(1_000)
@@ -183,7 +183,7 @@ def test_address_of_another_queue_manager_is_refused_peer_wrong() -> None:
     assert pair.dials == []
 
 
-def test_refused_link_goes_on_once_an_operator_has_seen_to_it() -> None:
+def test_refused_link_continues_once_an_operator_accepts_the_peer() -> None:
     pair = Pair(linked=False)
     wrong = Stranger("LGA")
     pair.strangers["nyc"] = lambda: wrong
@@ -204,7 +204,7 @@ def test_newest_connection_of_a_stream_fences_the_older() -> None:
     assert pair.reader.get("FLIGHTS") == [b"1"]
 
 
-def test_opening_that_was_long_under_way_does_not_fence_a_newer_connection() -> None:
+def test_late_opening_does_not_fence_a_newer_connection() -> None:
     pair = Pair()
     older = Sender(pair, opens=False)
     newer = Sender(pair)
@@ -214,8 +214,8 @@ def test_opening_that_was_long_under_way_does_not_fence_a_newer_connection() -> 
     assert pair.reader.get("FLIGHTS") == [b"1"]
 
 
-def test_producer_whose_older_opening_arrives_late_goes_on() -> None:
-    """Its client would take the fence for another process with its id, and end for good."""
+def test_producer_whose_older_opening_arrives_late_continues() -> None:
+    """Otherwise its client would suspect another process with its id, and end for good."""
     pair = Pair(linked=False)
     caller = Caller(pair, pair.hub, "producer")
     caller.settle_down()
@@ -267,7 +267,7 @@ def _waits_of(link: str) -> list[int]:
     return [later - earlier for earlier, later in pairwise(times)]
 
 
-def test_lost_link_is_dialled_again_soon_once_it_was_up() -> None:
+def test_lost_link_is_dialled_again_soon_if_it_was_up() -> None:
     pair = Pair()
     pair.settle()
     before_ms = pair.now_ms
@@ -277,7 +277,7 @@ def test_lost_link_is_dialled_again_soon_once_it_was_up() -> None:
     assert 50 <= pair.now_ms - before_ms <= 101
 
 
-def test_source_put_back_that_gave_ids_above_a_gap_to_other_messages_is_refused_B21() -> None:
+def test_restored_source_that_gave_ids_above_a_gap_to_other_messages_is_refused_B21() -> None:
     pair = Pair()
     pair.at_hub.ask(lambda i: m.QueueCreate(i, "SMALL", {"depth_max": 1}))
     pair.at_edge.ask(lambda i: m.QueueCreate(i, f"SMALL@{HUB}"))

@@ -1,4 +1,4 @@
-"""Nets break no law from the first seeds on, and break one where something is wrong on purpose."""
+"""Nets break no law in the first seeds, and break one when a bug is planted."""
 
 from typing import Any
 
@@ -13,12 +13,12 @@ from qmgrd.core.sessions.link_streams import LinkStreams
 from tests.sim.ledger import Violated
 from tests.sim.net import Net
 
-SEEDS = 80  # The rarest bug is seen in one of many.
+SEEDS = 80  # The rarest bug is found by few of them.
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_net_breaks_no_law(seed: int) -> None:
-    """B16, B21, B22, G8, G10: over several hops, with stores put back to older states."""
+    """B16, B21, B22, G8, G10: over several hops, with stores restored to older states."""
     Net(seed).run()
 
 
@@ -29,7 +29,7 @@ def test_same_seed_leaves_the_same_bytes() -> None:
     assert first.digest() == second.digest()
 
 
-def test_nets_are_of_all_kinds() -> None:
+def test_nets_of_all_kinds_occur() -> None:
     nets = [Net(seed) for seed in range(20)]
     assert {len(net.nodes) for net in nets} == {2, 3, 4, 5}
     assert max(len(net.way(a, b)) for net in nets for a in net.nodes for b in net.nodes) > 3
@@ -38,7 +38,7 @@ def test_nets_are_of_all_kinds() -> None:
 
 
 def assert_found(*laws: str, first: int = 0) -> None:
-    """Assert that some seed from *first* on breaks one of *laws*.
+    """Asserts that some seed from *first* on breaks one of *laws*.
 
     Raises:
         AssertionError: none does.
@@ -54,7 +54,7 @@ def assert_found(*laws: str, first: int = 0) -> None:
     raise AssertionError(f"none of {laws} was broken in {SEEDS} seeds, but {found}")
 
 
-def test_restored_receiver_that_tells_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_restored_receiver_that_reports_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     begin_at = LinkInbox.begin_at
 
     def silent(self: LinkInbox, lowest_id: int) -> int:
@@ -66,13 +66,13 @@ def test_restored_receiver_that_tells_nothing_is_found(monkeypatch: pytest.Monke
 
 
 @pytest.mark.long
-def test_restored_sender_that_goes_on_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its new messages have ids that its peer knows of others."""
+def test_restored_sender_that_continues_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its new messages have ids that its peer knows from other messages."""
     monkeypatch.setattr(link_continuation, "check", lambda *arguments: None)
     assert_found("deleted_is_held_by_the_receiver")
 
 
-def test_circle_that_nobody_breaks_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_circle_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def on(put: m.Put, peer: str, own: str) -> Any:
         yield put, None
 
@@ -91,7 +91,7 @@ def test_receiver_that_stores_no_window_is_found(monkeypatch: pytest.MonkeyPatch
     assert_found("nothing_is_doubled")
 
 
-def test_sender_that_deletes_what_it_sends_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sender_that_deletes_sent_messages_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Pump.run
 
     def eager(self: Pump) -> None:
@@ -99,11 +99,11 @@ def test_sender_that_deletes_what_it_sends_is_found(monkeypatch: pytest.MonkeyPa
         self._link.outbox.commit(self._link.outbox.sent_id)
 
     monkeypatch.setattr(Pump, "run", eager)
-    # What is deleted in the turn in which it is put was never seen to be stored.
+    # A message deleted in the turn of its put was never seen as stored.
     assert_found("deleted_is_held_by_the_receiver", "acked_is_durable")
 
 
 @pytest.mark.long
-def test_ordered_link_that_keeps_no_order_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ordered_link_out_of_order_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LinkInbox, "is_ordered", property(lambda self: False, lambda self, x: None))
     assert_found("order_per_producer", first=148)

@@ -1,4 +1,4 @@
-"""Publications over links: to all who subscribed, wherever, once each, and in no circle.
+"""Publications over links reach every subscriber once, wherever it is, and do not go in circles.
 
 EWR ◀──▶ NYC ◀──▶ LAX ◀──▶ EWR     a ring, with proxies both ways
 """
@@ -22,7 +22,7 @@ NAMES = ("EWR", "NYC", "LAX")
 
 
 class Ring(Lab):
-    """Queue managers with links both ways between each two, and a subscription on each."""
+    """Queue managers, pairwise linked in both directions, each with a subscription."""
 
     def __init__(self) -> None:
         super().__init__(Random(0))
@@ -54,12 +54,12 @@ class Ring(Lab):
         return [result.uid for result in found if isinstance(result, PutResult)]
 
     def held(self, name: str) -> list[Message]:
-        """What is on the subscription there."""
+        """Returns the messages on the subscription there."""
         page = self.askers[name].ask(lambda i: m.Browse(i, ":s"))
         return [decode(item, ":s", 0) for item in page["items"]]
 
     def kept(self) -> list[int]:
-        """How many publications each keeps."""
+        """The number of publications that each keeps."""
         asked = [
             asker.ask(lambda i: m.QueueShow(i, PUBLICATIONS)) for asker in self.askers.values()
         ]
@@ -71,7 +71,7 @@ def ring() -> Ring:
     return Ring()
 
 
-def test_each_has_each_publication_once_though_all_lead_to_all(ring: Ring) -> None:
+def test_each_subscriber_gets_each_publication_once_in_a_full_mesh(ring: Ring) -> None:
     for name, to in permutations(NAMES, 2):
         ring.link(name, to)
         ring.proxy(name, to)
@@ -85,7 +85,7 @@ def test_each_has_each_publication_once_though_all_lead_to_all(ring: Ring) -> No
     assert ring.kept() == [3, 3, 3]
 
 
-def test_publication_is_carried_on_in_one_direction_and_does_not_come_back(ring: Ring) -> None:
+def test_publication_is_forwarded_in_one_direction_and_does_not_return(ring: Ring) -> None:
     for name, to in zip(NAMES, (*NAMES[1:], NAMES[0]), strict=True):
         ring.link(name, to)
         ring.proxy(name, to)
@@ -95,7 +95,7 @@ def test_publication_is_carried_on_in_one_direction_and_does_not_come_back(ring:
 
 
 def test_proxy_leads_over_a_route(ring: Ring) -> None:
-    """Who lies on the way passes it on, and does not publish it."""
+    """A queue manager on the way forwards the publication, and does not publish it."""
     ring.link("EWR", "NYC", routes=["LAX"])
     ring.link("NYC", "LAX", transit=True)
     ring.proxy("EWR", "LAX")
@@ -103,7 +103,7 @@ def test_proxy_leads_over_a_route(ring: Ring) -> None:
     assert [len(ring.held(name)) for name in NAMES] == [2, 0, 2]
 
 
-def test_nothing_is_kept_where_nobody_subscribed(ring: Ring) -> None:
+def test_publication_without_subscribers_is_not_kept(ring: Ring) -> None:
     for name in NAMES:
         ring.ask(name, m.Unsubscribe, ":s")
     ring.link("EWR", "NYC")
@@ -112,8 +112,8 @@ def test_nothing_is_kept_where_nobody_subscribed(ring: Ring) -> None:
     assert ring.kept() == [0, 0, 0]
 
 
-def test_proxy_carries_what_it_selects(ring: Ring) -> None:
-    """A selector of a proxy knows the topic, and the priority that the producer gave."""
+def test_proxy_forwards_only_what_it_selects(ring: Ring) -> None:
+    """A proxy's selector can use the topic, and the priority that the producer chose."""
     ring.link("EWR", "NYC")
     ring.proxy("EWR", "NYC", "topic = 'flights/JFK' AND subscription = ':p@NYC' AND priority > 4")
     ring.publish(b"1", priority=9)
@@ -121,7 +121,7 @@ def test_proxy_carries_what_it_selects(ring: Ring) -> None:
     assert [message.body for message in ring.held("NYC")] == [b"1"]
 
 
-def test_publication_goes_once_whatever_the_number_of_proxies(ring: Ring) -> None:
+def test_publication_is_sent_once_whatever_the_number_of_proxies(ring: Ring) -> None:
     ring.link("EWR", "NYC")
     for proxy in ("p", "q", "r"):
         ring.proxy("EWR", "NYC", proxy=proxy)

@@ -19,7 +19,7 @@ WAY = ("EWR", "NYC", "LAX", "SFO")
 
 
 class Chain(Lab):
-    """Queue managers in a row, each with a link to the next, behind which all others lie."""
+    """Queue managers in a row, each linked to the next, with routes to all that follow."""
 
     def __init__(self, *, transit: bool = True, circle: bool = False) -> None:
         super().__init__(Random(0))
@@ -60,7 +60,7 @@ class Chain(Lab):
         return sum(link.queue.counters.depth for link in links)
 
 
-def test_message_goes_over_each_queue_manager_on_its_way_G10() -> None:
+def test_message_passes_each_queue_manager_on_its_route_G10() -> None:
     chain = Chain()
     chain.put(b"1", b"2", b"3")
     chain.advance(2_000)
@@ -77,7 +77,7 @@ def test_priority_holds_on_the_last_hop_as_on_the_first_G11() -> None:
     assert chain.target.get("Q") == [b"high", b"low", b"lower"]
 
 
-def test_hop_that_is_down_keeps_what_came_so_far_G8() -> None:
+def test_messages_wait_at_the_last_hop_that_is_up_G8() -> None:
     chain = Chain()
     chain.nodes["LAX"].die()
     chain.put(b"1", b"2")
@@ -104,7 +104,7 @@ def test_crash_of_any_hop_at_any_time_loses_and_doubles_nothing() -> None:
     assert chain.waiting() == 0
 
 
-def test_nothing_goes_on_where_it_is_not_let() -> None:
+def test_message_is_not_forwarded_without_transit() -> None:
     chain = Chain(transit=False)
     chain.put(b"1")
     chain.advance(2_000)
@@ -117,7 +117,7 @@ def test_nothing_goes_on_where_it_is_not_let() -> None:
     assert chain.target.get("Q") == [b"1"]
 
 
-def test_message_that_goes_in_a_circle_is_a_dead_letter_where_that_is_met() -> None:
+def test_message_in_a_circle_becomes_a_dead_letter_where_the_circle_closes() -> None:
     chain = Chain(circle=True)
     chain.askers["EWR"].ask(lambda i: m.QueueCreate(i, "Q@NOWHERE"))
     chain.put(b"lost", queue="Q@NOWHERE")
@@ -131,7 +131,7 @@ def test_message_that_goes_in_a_circle_is_a_dead_letter_where_that_is_met() -> N
     assert "EWR -> NYC -> LAX -> EWR" in dead.dead.text
 
 
-def test_queue_of_the_receiver_may_be_named_with_it() -> None:
+def test_queue_name_may_include_its_own_queue_manager() -> None:
     chain = Chain()
     chain.askers["NYC"].ask(lambda i: m.QueueCreate(i, "LOCAL"))
     chain.askers["EWR"].ask(lambda i: m.LinkAlter(i, "NYC", {"routes": ["*", "NYC2"]}))
@@ -141,7 +141,7 @@ def test_queue_of_the_receiver_may_be_named_with_it() -> None:
     assert reader.get("LOCAL") == [b"1"]
 
 
-def test_way_that_a_message_came_is_in_its_note() -> None:
+def test_route_of_a_message_is_in_its_note() -> None:
     chain = Chain()
     chain.put(b"1")
     chain.advance(2_000)
@@ -149,8 +149,8 @@ def test_way_that_a_message_came_is_in_its_note() -> None:
     assert (message.body, message.dead, message.attempts) == (b"1", None, ())
 
 
-def test_message_that_has_arrived_goes_back_the_way_it_came() -> None:
-    """That is no circle: somebody has moved it."""
+def test_message_that_has_arrived_may_return_over_the_same_route() -> None:
+    """That is not a circle: somebody moved it."""
     chain = Chain()
     for name, following in pairwise(reversed(WAY)):
         chain.link(name, following, routes=["EWR"], transit=name != "SFO")
@@ -164,8 +164,8 @@ def test_message_that_has_arrived_goes_back_the_way_it_came() -> None:
     assert chain.waiting() == 0
 
 
-def test_group_comes_whole_and_in_order_over_each_hop() -> None:
-    """Its members are put in disorder, and a hop is down whenever one comes."""
+def test_group_arrives_complete_and_in_order_over_each_hop() -> None:
+    """Its members are put out of order, and a hop is down whenever one arrives."""
     chain = Chain()
     group = b"G" * 24
     numbers = [3, 1, 5, 2, 4]
@@ -182,7 +182,7 @@ def test_group_comes_whole_and_in_order_over_each_hop() -> None:
     assert chain.waiting() == 0
 
 
-def test_circle_of_two_is_a_dead_letter_where_it_began() -> None:
+def test_circle_of_two_ends_as_a_dead_letter_where_it_began() -> None:
     chain = Chain()
     chain.link("NYC", "EWR", routes=["NOWHERE"], transit=True)
     chain.askers["EWR"].ask(lambda i: m.QueueCreate(i, "Q@NOWHERE"))
@@ -194,7 +194,7 @@ def test_circle_of_two_is_a_dead_letter_where_it_began() -> None:
     assert "EWR -> NYC -> EWR" in dead.dead.text
 
 
-def test_time_that_is_left_goes_over_each_hop() -> None:
+def test_remaining_time_is_passed_on_over_each_hop() -> None:
     chain = Chain()
     chain.nodes["LAX"].die()
     chain.put(b"short", expiry_ms=5_000)

@@ -1,4 +1,4 @@
-"""A few seeds at each run of the tests; `make sim` and `make soak` run more."""
+"""A few seeds in each test run; `make sim` and `make soak` run more."""
 
 import os
 import subprocess
@@ -13,56 +13,58 @@ from tests.sim.world import World
 
 REPO = Path(__file__).parent.parent.parent
 
-# Each found a bug, in the state in which core and simulator were then: what a seed does changes
-# with both. So each bug has a test of its own as well, most of them in test_found.py.
+# Each seed found a bug, in the core and simulator of that time. A change of either changes what a
+# seed does. So each bug has a test of its own as well, most of them in test_found.py.
 REGRESSIONS = (
-    # A hello with a goodbye behind it was welcomed on a closed connection:
-    # test_goodbye_behind_a_hello_ends_the_connection.
+    # A hello followed by a goodbye was welcomed on a closed connection:
+    # test_goodbye_right_after_a_hello_ends_the_connection.
     0,
-    # After a crash and a clean stop, what may have been delivered was flagged "no":
-    # test_maybe_outlasts_a_clean_stop.
+    # After a crash and a clean stop, a possible redelivery was flagged "no":
+    # test_maybe_survives_a_clean_stop.
     10,
-    # A Blocked that came late, on a connection given up, left the link up without a connection:
-    # test_late_words_of_a_given_up_connection_are_void.
+    # A late Blocked, on a connection given up, left the link up without a connection:
+    # test_late_data_of_a_given_up_connection_is_ignored.
     403,
-    # An opening that was long under way fenced the newer connection, and ended its client for good:
-    # test_opening_that_was_long_under_way_does_not_fence_a_newer_connection.
+    # A late opening fenced the newer connection, and ended its client for good:
+    # test_late_opening_does_not_fence_a_newer_connection.
     1040,
-    # A commit that was due on an older connection was told there, and the sender waited for ever:
-    # test_commit_id_is_told_on_the_connection_that_took_over.
+    # A commit that was due on an older connection was sent there, and the sender waited for ever:
+    # test_commit_id_is_sent_on_the_connection_that_took_over.
     10_718,
     # A producer that came and went in the turn of the retention was counted as gone:
     # test_producer_that_comes_and_goes_in_the_turn_of_the_retention_is_counted.
     100_573,
-    # Each retry of a blocked link sent a window more, beyond what its peer takes:
-    # test_link_that_is_blocked_again_and_again_keeps_within_the_put_window_of_a_slow_peer.
+    # Each retry of a blocked link sent another window, beyond the limit of its peer:
+    # test_link_blocked_repeatedly_keeps_within_the_put_window_of_a_slow_peer.
     101_478,
-    # An order to stop a link came late, over a connection long given up; nobody started it again.
+    # An order to stop a link arrived late, over a connection long given up; nobody started it
+    # again.
     1_792,
-    # What was gone with a restart, and had gone over its link before, was counted as both:
+    # A message lost at a restart, after it had crossed its link, was counted as both:
     # test_what_is_gone_with_a_restart_is_counted_once_though_the_peer_holds_it.
     1_560,
-    # Order was asked of a queue whose puts had been inhibited: a link goes on behind those.
+    # The test expected order on a queue whose puts had been inhibited; a link continues after
+    # those.
     2_008,
-    # What a link sends again, a commit covers before the peer has taken it:
+    # A commit covers a resent message before the peer has accepted it:
     # test_commit_of_what_is_sent_again_leaves_the_put_window_of_the_peer_whole (test_link.py).
     7_501,
-    # An order to give a link a wrong address came late, and nobody corrected it.
+    # An order to give a link a wrong address arrived late, and nobody corrected it.
     10_622,
     # The first turn of each of eleven starts counted as one that spins.
     19_491,
-    # A group's job that went on after a restart counted what was lost as expired, too:
+    # A group's job that continued after a restart counted lost members as expired, too:
     # test_what_is_lost_of_a_group_that_expires_is_counted_once (test_sweep.py).
     2_393,
 )
 
-# Between them they do all there is to do. A change of the core moves that, and others are tried.
+# Together they use every feature. If a change of the core alters that, others are tried.
 MANY_FEATURES = (206, 207, 219, 238, 229, 236, 217, 208, 226, 237, 285)
 
 
 @pytest.mark.parametrize("seed", range(1, 9))
 def test_seed_breaks_no_law(seed: int) -> None:
-    """B16, B17: whatever fails at either end, what was put is consumed once."""
+    """B16, B17: whatever fails at either end, each message is consumed once."""
     result = run_seed(seed)
     assert not result.failure, result.failure
 
@@ -120,8 +122,8 @@ def test_each_kind_of_fault_strikes_often_enough() -> None:
 
 
 @pytest.mark.long
-def test_each_feature_is_tried() -> None:
-    """What no seed does, no law is held against: all of it is met in few of them."""
+def test_each_feature_occurs() -> None:
+    """A law is only tested if some seed uses its feature; a few seeds must use all features."""
     met: Counter[str] = Counter()
     for seed in dict.fromkeys((*MANY_FEATURES, *range(200, 280))):
         met += run_seed(seed, steps=2_000).sums

@@ -1,4 +1,4 @@
-"""Worlds of topics break no law from the first seeds on, and break one where something is wrong."""
+"""Worlds of topics break no law in the first seeds, and break one when a bug is planted."""
 
 from collections import Counter
 from typing import Any
@@ -18,13 +18,13 @@ from qmgrd.core.returns import parked
 from tests.sim.ledger import Violated
 from tests.sim.topics import TopicWorld
 
-SEEDS = 60  # The rarest bug is seen in one of many.
+SEEDS = 60  # The rarest bug is found by few of them.
 Patch = pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_topics_break_no_law(seed: int) -> None:
-    """C4, C9-C13, C15-C19, C23: each gets its own, once; what fails is parked, and sent to it."""
+    """C4, C9-C13, C15-C19, C23: each gets its own once; failures are parked, and republished."""
     TopicWorld(seed).run()
 
 
@@ -36,7 +36,7 @@ def test_same_seed_leaves_the_same_bytes() -> None:
 
 
 @pytest.mark.long
-def test_worlds_do_all_that_there_is() -> None:
+def test_each_feature_occurs() -> None:
     wanted = {
         "parked",
         "republished",
@@ -63,7 +63,7 @@ def test_worlds_do_all_that_there_is() -> None:
 
 
 def assert_found(*laws: str, first: int = 0) -> None:
-    """Assert that some seed from *first* on breaks one of *laws*.
+    """Asserts that some seed from *first* on breaks one of *laws*.
 
     Raises:
         AssertionError: none does.
@@ -86,8 +86,8 @@ def _has(context: Any, queue_id: int, arrival: int) -> bool:
     return any(context.tx.get(key) is not None for key in places)
 
 
-def test_republish_that_goes_to_all_is_found(monkeypatch: Patch) -> None:
-    """C11, C21: what is published again is a duplicate for those who had it."""
+def test_republish_to_all_subscribers_is_found(monkeypatch: Patch) -> None:
+    """C11, C21: a republication is a duplicate for subscribers that already had it."""
     step = jobs._WORK["republish"]
 
     def again(context: Any, catalogue: Any, job: Any) -> Any:
@@ -105,7 +105,7 @@ def test_republish_that_goes_to_all_is_found(monkeypatch: Patch) -> None:
     assert_found("nothing_is_doubled", "nobody_else_gets_it")
 
 
-def test_parked_that_stays_in_line_is_found(monkeypatch: Patch) -> None:
+def test_parked_publication_that_stays_in_line_is_found(monkeypatch: Patch) -> None:
     park = parked.park
 
     def twice(context: Any, queue: Any, key: bytes, value: bytes, *rest: Any) -> None:
@@ -117,7 +117,7 @@ def test_parked_that_stays_in_line_is_found(monkeypatch: Patch) -> None:
     assert_found("counters_equal_contents")
 
 
-def test_parked_that_is_on_no_list_is_found(monkeypatch: Patch) -> None:
+def test_parked_publication_on_no_list_is_found(monkeypatch: Patch) -> None:
     park = parked.park
 
     def forgetful(context: Any, queue: Any, key: bytes, *rest: Any) -> None:
@@ -142,7 +142,7 @@ def test_republish_that_keeps_the_name_on_the_list_is_found(monkeypatch: Patch) 
 
 
 def test_holder_that_is_not_released_is_found(monkeypatch: Patch) -> None:
-    """What is published leaks."""
+    """Publications leak."""
     release = References.remove
 
     def forgetful(self: References, arrival: int) -> None:
@@ -154,7 +154,7 @@ def test_holder_that_is_not_released_is_found(monkeypatch: Patch) -> None:
 
 
 def test_holder_that_is_released_twice_is_found(monkeypatch: Patch) -> None:
-    """What is published is lost for others."""
+    """Publications are lost for others."""
     release = References.remove
 
     def eager(self: References, arrival: int) -> None:
@@ -166,14 +166,14 @@ def test_holder_that_is_released_twice_is_found(monkeypatch: Patch) -> None:
     assert_found("publication_is_kept", "publications_are_held")
 
 
-def test_fan_out_that_begins_anew_after_a_crash_is_found(monkeypatch: Patch) -> None:
+def test_fan_out_that_starts_again_after_a_crash_is_found(monkeypatch: Patch) -> None:
     """C19: its position is not stored."""
     monkeypatch.setattr(Publications, "_store", lambda self: None)
     assert_found("each_gets_its_own", "publications_are_held")
 
 
-def test_fan_out_that_forgets_whom_it_reached_is_found(monkeypatch: Patch) -> None:
-    """Of a batch that goes on after a crash some get theirs again."""
+def test_fan_out_that_forgets_the_subscribers_it_reached_is_found(monkeypatch: Patch) -> None:
+    """When a batch continues after a crash, some subscribers get theirs again."""
     resume = Publications._resume
 
     def anew(self: Publications, queue: Any, first: int, stop: int, queue_id: int) -> None:
@@ -183,18 +183,18 @@ def test_fan_out_that_forgets_whom_it_reached_is_found(monkeypatch: Patch) -> No
     assert_found("nothing_is_doubled", "counters_equal_contents", "publications_are_held", first=8)
 
 
-def test_late_subscriber_that_gets_what_was_before_it_is_found(monkeypatch: Patch) -> None:
+def test_late_subscriber_that_gets_older_publications_is_found(monkeypatch: Patch) -> None:
     """C15."""
     monkeypatch.setattr(Subscription, "first", property(lambda self: 0))
     assert_found("nobody_else_gets_it", "each_gets_its_own")
 
 
 @pytest.mark.long
-def test_retained_that_is_given_to_nobody_is_found(monkeypatch: Patch) -> None:
+def test_retained_publication_that_reaches_no_new_subscriber_is_found(monkeypatch: Patch) -> None:
     monkeypatch.setitem(jobs._WORK, "retained", lambda *arguments: DONE)
     assert_found("each_gets_its_own")
 
 
-def test_ack_that_leaves_what_is_parked_is_found(monkeypatch: Patch) -> None:
+def test_ack_that_does_not_remove_a_parked_publication_is_found(monkeypatch: Patch) -> None:
     monkeypatch.setattr(settle, "_LANES", (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED))
     assert_found("settled_is_durable")

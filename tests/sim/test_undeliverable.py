@@ -1,7 +1,7 @@
-"""What a link cannot deliver (G8, G18), and what goes over it beside a record.
+"""Messages that a link cannot deliver (G8, G18), and the data sent along with a record.
 
-Both ends are production cores; the test of the same name in tests/qmgrd/core/sessions has the
-receiving one alone.
+Both ends are production cores. The test of the same name in tests/qmgrd/core/sessions covers the
+receiving end alone.
 """
 
 from typing import Any
@@ -22,14 +22,14 @@ LONG_ENOUGH_MS = 60_000
 
 
 def pair_of(hub: dict[str, Any] | None = None) -> Pair:
-    """Two queue managers, and a remote queue whose queue there does not exist."""
+    """Returns two queue managers, and a remote queue without a queue at the other end."""
     pair = Pair(hub=hub)
     pair.at_edge.ask(lambda i: m.QueueCreate(i, NONE))
     return pair
 
 
 def again(pair: Pair, node: Node, *, clean: bool) -> None:
-    """Have *node* go down and come up, and everything settle."""
+    """Stops *node*, starts it again, and lets everything settle."""
     if clean:
         node.stop()
     else:
@@ -44,13 +44,13 @@ def put(pair: Pair, queue: str, outgoing: Outgoing) -> None:
 
 
 def get(pair: Pair, queue: str) -> list[Message]:
-    """Lease messages at the hub."""
+    """Leases messages at the hub."""
     found: list[Message] = pair.reader.request(m.Get, queue, 100, 0, 0, 1 << 30)
     return found
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_message_for_no_queue_stays_and_is_delivered_once_there_is_one_G8(clean: bool) -> None:
+def test_message_for_a_missing_queue_waits_until_the_queue_exists_G8(clean: bool) -> None:
     pair = pair_of()
     lost, others = pair.put(1, NONE), pair.put(5)
     for node in (pair.edge, pair.hub, pair.edge):
@@ -66,7 +66,7 @@ def test_message_for_no_queue_stays_and_is_delivered_once_there_is_one_G8(clean:
     assert (pair.link.state, stored(pair.edge, pair.link.queue)) == (LinkState.UP, {})
 
 
-def test_message_for_no_queue_is_a_dead_letter_after_n_tries_and_others_go_on_G18() -> None:
+def test_undeliverable_message_is_a_dead_letter_after_n_tries_and_others_continue_G18() -> None:
     pair = pair_of(GIVES_UP)
     before, lost, behind = pair.put(3), pair.put(2, NONE), pair.put(3)
     pair.advance(20_000 - 1)
@@ -86,10 +86,8 @@ def test_message_for_no_queue_is_a_dead_letter_after_n_tries_and_others_go_on_G1
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_message_that_has_no_place_anywhere_stays_on_the_transmission_queue_G18(
-    clean: bool,
-) -> None:
-    """Whatever end goes down."""
+def test_message_without_any_place_stays_on_the_transmission_queue_G18(clean: bool) -> None:
+    """The result is the same whichever end restarts."""
     pair = pair_of(GIVES_UP)
     pair.at_hub.ask(lambda i: m.QueueAlter(i, DEAD_LETTERS, {"put_inhibit": True}))
     lost = pair.put(1, NONE)
@@ -107,7 +105,7 @@ def test_message_that_has_no_place_anywhere_stays_on_the_transmission_queue_G18(
 
 
 @pytest.mark.parametrize("crash", ["before", "after"])
-def test_crash_of_the_hub_as_it_gives_up_doubles_and_loses_nothing_G18(crash: str) -> None:
+def test_crash_of_the_hub_when_it_gives_up_doubles_and_loses_nothing_G18(crash: str) -> None:
     pair = pair_of(GIVES_UP)
     lost, others = pair.put(2, NONE), pair.put(3)
     pair.advance(20_000 - 1)
@@ -121,10 +119,10 @@ def test_crash_of_the_hub_as_it_gives_up_doubles_and_loses_nothing_G18(crash: st
     assert stored(pair.edge, pair.link.queue) == {}
 
 
-# -- what goes along
+# -- data sent along
 
 
-def test_time_that_is_left_counts_down_on_the_way() -> None:
+def test_remaining_time_counts_down_on_the_way() -> None:
     pair = Pair()
     pair.hub.die()
     put(pair, f"FLIGHTS@{HUB}", Outgoing(b"1", expiry_ms=60_000))
@@ -138,7 +136,7 @@ def test_time_that_is_left_counts_down_on_the_way() -> None:
     assert get(pair, "FLIGHTS") == []
 
 
-def test_message_whose_time_is_over_on_the_way_does_not_arrive() -> None:
+def test_message_that_expires_on_the_way_does_not_arrive() -> None:
     pair = Pair()
     pair.hub.die()
     put(pair, f"FLIGHTS@{HUB}", Outgoing(b"1", expiry_ms=10_000))
@@ -150,7 +148,7 @@ def test_message_whose_time_is_over_on_the_way_does_not_arrive() -> None:
     assert stored(pair.edge, pair.link.queue) == {}
 
 
-def test_message_that_expires_as_it_is_held_back_is_no_dead_letter() -> None:
+def test_message_that_expires_while_it_is_blocked_is_not_a_dead_letter() -> None:
     pair = pair_of({"link": {"deliver_retries": 5}})
     put(pair, NONE, Outgoing(b"1", expiry_ms=15_000))
     pair.advance(LONG_ENOUGH_MS)
@@ -158,7 +156,7 @@ def test_message_that_expires_as_it_is_held_back_is_no_dead_letter() -> None:
     assert (pair.link.state, stored(pair.edge, pair.link.queue)) == (LinkState.UP, {})
 
 
-def test_rest_of_a_delay_is_waited_for_behind_the_link() -> None:
+def test_rest_of_a_delay_is_waited_for_at_the_far_end() -> None:
     pair = Pair()
     pair.hub.die()
     put(pair, f"FLIGHTS@{HUB}", Outgoing(b"1", delay_ms=60_000))

@@ -1,11 +1,12 @@
-"""What a world of topics has to hold, as a ledger of each subscription and each publication.
+"""The laws of a world of topics: a ledger of each subscription and each publication.
 
-    published, for who was there ──▶ came ──▶ consumed, expired, pushed out, purged, dead letter
+    published, to each subscriber ──▶ came ──▶ consumed, expired, evicted, purged, dead letter
                                  ╰─▶ missed  │  ▲
-                                             ▼  │ as an operator said
-                                           parked ──▶ dropped, as an operator said
+                                             ▼  │ by an operator
+                                           parked ──▶ dropped, by an operator
 
-A subscription gets what is published from its ``first`` on, and what its topics retained before.
+A subscription gets the publications from its ``first`` on, and those that its topics retained
+before.
 """
 
 from collections.abc import Iterator
@@ -30,39 +31,39 @@ from tests.sim.view import Handle, Held, View
 from tests.sim.watch import Watch
 
 NEVER = 1 << 62
-NOBODYS = "/weather"  # Perhaps nobody has subscribed to it: then it leaves no trace.
+NOBODYS = "/weather"  # Perhaps without subscribers: then it leaves no trace.
 
 
 @dataclass(slots=True)
 class Sub:
-    """One subscription, from its beginning to its end, by the serials of what is published."""
+    """A subscription, from its beginning to its end; publications are named by serial."""
 
     name: str
     row: dict[str, Any]  # as last made durable
     expected: set[int] = field(default_factory=set)
-    late: set[int] = field(default_factory=set)  # retained when it began, and since
-    retained: int = 0  # how many were when it began
+    late: set[int] = field(default_factory=set)  # retained when it began, and still retained
+    retained: int = 0  # the number that were retained when it began
     came: set[int] = field(default_factory=set)
-    excused: set[int] = field(default_factory=set)  # not persistent, and lost on their way
-    parked: dict[int, int] = field(default_factory=dict)  # and the tick in which it was
-    again: set[int] = field(default_factory=set)  # what is on it as it was republished
+    excused: set[int] = field(default_factory=set)  # not persistent, and lost on the way
+    parked: dict[int, int] = field(default_factory=dict)  # serial: the tick in which it was parked
+    again: set[int] = field(default_factory=set)  # republished, and still on the subscription
     gone: dict[int, str] = field(default_factory=dict)
     may_miss: bool = False
     is_new: bool = True
     has_ended: bool = False
 
     def has_lost(self, view: View, held: Held) -> bool:
-        """Return whether a restart took a publication; what was parked is there for good."""
+        """Returns whether a restart removed a publication; one that was parked survives."""
         serial = held.put.serial
         return view.is_lost(held) and serial not in self.parked and serial not in self.again
 
     @property
     def manager(self) -> str:
-        """Where a proxy has its publications go."""
+        """The target of a proxy's publications."""
         return self.name.partition("@")[2]
 
     def wants(self, put: Put) -> bool:
-        """Return whether a publication is for it."""
+        """Returns whether the subscription matches a publication."""
         where, topic = self.row.get("where", ""), put.queue[1:]
         fits = topics.fits(topics.filter_of(self.row["topic"]), topics.levels_of(topic))
         return fits and where in ("", f"kind = '{put.traits.kind}'")
@@ -70,17 +71,17 @@ class Sub:
 
 @dataclass(slots=True)
 class Decision:
-    """What an operator asked for: that what is parked be sent, or dropped."""
+    """An operator's decision: to republish or to drop parked publications."""
 
     where: str
     is_drop: bool
     subscriptions: list[str]
     trailer: bytes
-    until: int = NEVER  # the tick in which it was answered, if it was
-    sent: int = 0  # how often: what went over a connection that was lost may be late
+    until: int = NEVER  # the tick of its answer, if any
+    sent: int = 0  # times sent: a repeat over a lost connection may take effect late
 
     def covers(self, where: str, sub: Sub, put: Put) -> bool:
-        """Return whether it is about what was parked then."""
+        """Returns whether it applies to a publication that was parked at that time."""
         named = not self.subscriptions or sub.name in self.subscriptions
         meant = named and self.trailer in (b"", put.trailer)
         return meant and where == self.where and self.until >= sub.parked[put.serial]
@@ -96,17 +97,17 @@ class TopicAccount(Watch):
         self.published: dict[str, dict[int, int]] = {}  # serial to arrival
         self.retained: dict[tuple[str, str], int] = {}  # serial, by queue manager and topic
         self.decisions: list[Decision] = []
-        self.units: list[tuple[list[Put], list[str]]] = []  # and how each was answered
-        self.is_scheduled = False  # what is parked is sent in turn, or as a subscriber is healthy
-        self.tick = 0  # how many transactions there were
+        self.units: list[tuple[list[Put], list[str]]] = []  # and the answer to each
+        self.is_scheduled = False  # republished on a schedule, or once healthy again
+        self.tick = 0  # the number of transactions
         self._came_at: dict[int, int] = {}  # serial: the tick in which it was published
 
     def named(self, where: str, name: str) -> Sub | None:
-        """Return the subscription *name* as it is now."""
+        """Returns the current subscription *name*."""
         return next((sub for sub in self.live(where) if sub.name == name), None)
 
     def live(self, where: str) -> Iterator[Sub]:
-        """Yield the subscriptions of a queue manager, but for its proxies."""
+        """Yields the subscriptions of a queue manager, except its proxies."""
         return (sub for sub in self.subs[where].values() if not sub.has_ended)
 
     def durable(self, node: Node, changes: list[Change]) -> None:
@@ -121,7 +122,7 @@ class TopicAccount(Watch):
             elif change.key[:1] == keys.SPACE_RETAINED and change.new is None and change.old:
                 arrival = int.from_bytes(rows.unseal(change.key, change.old), "big")
                 self._replaced(node.name, change.key[1:].decode(), arrival)
-            elif change.key[:1] == keys.SPACE_COUNTERS:  # It came and went in one turn.
+            elif change.key[:1] == keys.SPACE_COUNTERS:  # Created and removed in one turn.
                 queue_id = int.from_bytes(change.key[1:], "big")
                 view.queues.setdefault(queue_id, ("", "subscription"))
         super().durable(node, changes)
@@ -147,7 +148,7 @@ class TopicAccount(Watch):
             sub.may_miss |= "depth_max" in row or bool(row.get("suspended"))
 
     def _begins(self, where: str, sub: Sub) -> None:
-        """Have a new subscription expect what its topics retained before it."""
+        """Lets a new subscription expect the publications that its topics retained before it."""
         sub.is_new = False
         for (place, _), serial in self.retained.items():
             put = self.ledger.puts[serial]
@@ -157,7 +158,7 @@ class TopicAccount(Watch):
                     sub.late.add(serial)
 
     def _replaced(self, where: str, topic: str, arrival: int) -> None:
-        """Take note that a topic retains another publication, or none."""
+        """Records that a topic retains another publication, or none."""
         serial = self.retained.get((where, topic), -1)
         if serial < 0 or self.published[where][serial] > arrival:
             return
@@ -251,7 +252,7 @@ class TopicAccount(Watch):
             self.retained[where, put.queue[1:]] = put.serial
 
     def _lies(self, where: str, sub: Sub, put: Put, was: int, place: Place) -> None:
-        """Judge where on a subscription a publication lies from here on."""
+        """Judges the new position of a publication on a subscription."""
         entry, serial = entries.decode(place[1]), put.serial
         fact = f"publication {serial} to {put.queue} on {sub.name} at {where}"
         if place[0] == keys.LANE_PARKED:
@@ -262,7 +263,7 @@ class TopicAccount(Watch):
             return
         is_again = bool(entry.flags & entries.REPUBLISHED)
         if serial in sub.parked or is_again != (serial in sub.again):
-            sub.parked.setdefault(serial, self.tick)  # Perhaps it was in this very turn.
+            sub.parked.setdefault(serial, self.tick)  # Perhaps parked in this same turn.
             asked = any(not x.is_drop and x.covers(where, sub, put) for x in self.decisions)
             require(asked or self.is_scheduled, "republished_as_decided", fact)
             fresh = (entry.delivered, entry.failed) == (0, 0)
@@ -295,7 +296,7 @@ class TopicAccount(Watch):
     def _fate(
         self, node: Node, sub: Sub, handle: Handle, held: Held, was: Place, dead: set[int]
     ) -> str:
-        """Return why a publication left a subscription; nothing where there is no cause."""
+        """Returns why a publication left a subscription; "" if it had no cause."""
         put, where = held.put, node.name
         if sub.has_ended:
             return "ended"
@@ -305,12 +306,12 @@ class TopicAccount(Watch):
             return "lost"
         if 0 < entries.decode(was[1]).expires_ms <= node.now().ms:
             return "expired"
-        sub.parked.setdefault(put.serial, self.tick)  # Perhaps it was in this very turn.
+        sub.parked.setdefault(put.serial, self.tick)  # Perhaps parked in this same turn.
         asked = {x.is_drop for x in self.decisions if x.covers(where, sub, put)}
         if True in asked:
             return "dropped"
         if was[0] == keys.LANE_PARKED and not (asked or self.is_scheduled):
-            return ""  # Else it was sent in this turn, and left the line after that.
+            return ""  # Otherwise it was republished in this turn, and then left.
         if (where, sub.name) in self.ledger.purges:
             return "purged"
         if sub.may_miss:
@@ -326,7 +327,7 @@ class TopicAccount(Watch):
             odd = is_there or (missed and not sub.has_ended)
             require(not odd, "publication_is_kept", f"{fact}: {sub.name} lacks it")
 
-    # What leaves
+    # Departures
 
     def released(self, node: Node, outcome: Outcome) -> None:
         for note in outcome.notes:
@@ -366,9 +367,9 @@ class TopicAccount(Watch):
     # At rest
 
     def each_got_its_own(self, node: Node) -> None:
-        """Hold what came to each subscription against what was published for it.
+        """Checks the arrivals on each subscription against the publications for it.
 
-        What it missed is counted, and so is what was pushed out in the turn in which it came.
+        Missed publications are counted, and so are those evicted in the turn of their arrival.
         """
         if keys.FAN_OUT in node.store.rows:
             return
@@ -380,13 +381,13 @@ class TopicAccount(Watch):
             most = len(sub.expected - sub.came) + sub.retained
             lacks = sub.expected - sub.came - sub.excused
             fact = f"{sub.name} at {node.name}: lacks {sorted(lacks)}, {uncounted} uncounted, {c}"
-            unseen = sub.row["topic"] == "#"  # What it missed may have been nobody's.
+            unseen = sub.row["topic"] == "#"  # It may have missed some without any subscriber.
             most = NEVER if unseen else most
             require(sub.may_miss or not uncounted, "each_gets_its_own", fact)
             require(len(lacks) <= uncounted <= most, "each_gets_its_own", fact)
 
     def is_held(self) -> bool:
-        """Return whether anything lies anywhere but as the last publication of its topic."""
+        """Returns whether any message is stored, apart from retained publications."""
         return any(
             view.queues[queue_id][1] != "publications"
             for view in self.views.values()
@@ -395,7 +396,7 @@ class TopicAccount(Watch):
         )
 
     def balance(self) -> None:
-        """Hold all accounts against each other, when everything has come to rest."""
+        """Checks all accounts against each other, when everything is at rest."""
         for where, view in self.views.items():
             kept = {
                 held.put.serial
@@ -423,5 +424,5 @@ class TopicAccount(Watch):
 
 
 def _may_vanish(put: Put) -> bool:
-    """Return whether a publication may be gone before it came to who is at the end of its way."""
+    """Returns whether a publication may disappear before the end of its route."""
     return bool(put.traits.expiry_ms or put.traits.volatile or put.queue == NOBODYS)

@@ -1,6 +1,6 @@
-"""An application in a world of topics: on the production client, it publishes and subscribes.
+"""An application in a world of topics, on the production client: it publishes and subscribes.
 
-Until the world heals it may be one that fails: it gives back most of what it gets, or forgets it.
+Until the world heals, some applications fail: they release most of their messages, or forget them.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ FRAME_MAX_BYTES = 1 << 30
 
 @dataclass(slots=True)
 class Wanted:
-    """What it subscribes to. Without a name it is gone with its connection."""
+    """What it subscribes to. A subscription without a name ends with its connection."""
 
     topic: str
     name: str = ""
@@ -49,9 +49,9 @@ class Wanted:
 
 
 class TopicApp:
-    """Publishes until it has made ``total``, and consumes from one subscription, if it wants one.
+    """Publishes until it has made ``total``; may consume from one subscription.
 
-    Invariant: ``held`` is what it may settle, ``_puts`` and ``_settles`` have no answer yet.
+    Invariant: ``held`` can be settled; ``_puts`` and ``_settles`` have no answer yet.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class TopicApp:
         self.total = total
         self.batch_max = random.choice([1, 5, 30])
         self.slow = random.choice([0, 0.3, 0.9])
-        self.fails = random.choice([0, 0, 0.3, 0.9])  # of what it settles
+        self.fails = random.choice([0, 0, 0.3, 0.9])  # share of its settles
         self.forgets = random.choice([0, 0, 0.1])
         self.lease_ms = random.choice([300, 5_000, 60_000])
         self.made = self.groups = self._lives = 0
@@ -73,10 +73,10 @@ class TopicApp:
         self._begin()
 
     def _begin(self) -> None:
-        """Start as a new process."""
+        """Starts as a new process."""
         self.core = ClientCore(self.name, self._new_id())
         self.held: list[Message] = []
-        self.subscription = ""  # that it consumes from
+        self.subscription = ""  # its source of messages
         self._puts: dict[int, Put] = {}
         self._settles: dict[int, Message] = {}
         self._subscribing = self._consumer = 0
@@ -97,7 +97,7 @@ class TopicApp:
         return self.made >= self.total and not busy and (self.wanted is None or self._consumer > 0)
 
     def act(self) -> None:
-        """Publish something, settle something, or see to its subscription."""
+        """Publishes, settles, or manages its subscription."""
         random = self.world.random
         if self.wire is None:
             if self.world.now_ms >= self._idle_until_ms:
@@ -166,7 +166,7 @@ class TopicApp:
             require(not put.entered, "refused_is_not_stored", f"put {put.serial}: {code}")
 
     def _go_on(self, event: Any) -> None:
-        """Do the next step of a unit of work: begun, put, committed."""
+        """Performs the next step of a unit of work: begun, put, committed."""
         self._unit_ticket = 0
         if isinstance(event, PutDone):
             self._answers.append("acked" if isinstance(event.result, PutResult) else "refused")
@@ -238,7 +238,7 @@ class TopicApp:
             consumer.check_settled(self.world, self.where, sub.name, message.queue_id, arrival)
 
     def forget(self) -> None:
-        """Die, and start anew."""
+        """Dies, and starts again."""
         if self.wire is not None:
             self.wire.cut(self.world.random)
             self.wire.flow_to(self).over = True
@@ -246,7 +246,7 @@ class TopicApp:
         self._begin()
 
     def hang_up(self) -> None:
-        """Close the connection; it dials again."""
+        """Closes the connection; dials again."""
         if self.wire is not None:
             self.wire.close(self)
 
@@ -273,7 +273,7 @@ class TopicApp:
         self.flush()
 
     def flush(self) -> None:
-        """Send what is due, and take what has happened."""
+        """Sends pending bytes, and handles the events that occurred."""
         self._happen()
         while self.wire is not None and (data := self.core.data_to_send(self.world.now_ms)):
             self._listen_in(data)
@@ -281,7 +281,7 @@ class TopicApp:
         self._happen()
 
     def _listen_in(self, data: bytes) -> None:
-        """Tell the ledger what is settled."""
+        """Records in the ledger the settled messages."""
         self._tap.feed(data)
         for array, _ in self._tap.drain():
             message = parse(array)
@@ -314,7 +314,7 @@ class TopicApp:
             self._suffer(event)
 
     def _suffer(self, event: Any) -> None:
-        """Take what is not the result of anything."""
+        """Handles an event that is not the result of a request."""
         if isinstance(event, ProducerLost):
             excused = self.world.hits["wall jumps"]
             require(excused, "producer_is_known", f"{self.name}: {event.error}")

@@ -1,10 +1,10 @@
-"""Two queue managers with topics: what is published at one goes on to the other over a proxy.
+"""Two queue managers with topics: a proxy forwards publications from one to the other.
 
 NYC ──:far@LAX──▶ LAX        and back over :back@NYC, in some worlds
  │                 │
- ╰─ :all           ╰─ :all   a subscription to all flights, so that somebody has each of them
+ ╰─ :all           ╰─ :all   a subscription to all flights, so that each has a subscriber
 
-world.py has what queues can do. topic_account.py says what has to hold.
+world.py covers queues. topic_account.py has the laws.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ STEPS = 2_000
 PORT = 7470
 FILTERS = ("flights/#", "flights/+", "flights/+/UA", "flights/JFK/#", "flights/LAX/AA", "#")
 OVERFLOWS = ("discard-newest", "discard-oldest", "dead-letter-oldest", "suspend")
-# What may break, and how often beside 100 of all that is no fault.
+# The faults, and how often they happen relative to 100 regular steps.
 FAULTS = {
     "cut": 1.0,
     "half open": 1.0,
@@ -74,11 +74,11 @@ class TopicWorld(Chance):
 
     @property
     def clients(self) -> list[TopicApp]:
-        """All that act for themselves."""
+        """All clients that act on their own."""
         return self.apps
 
     def _define(self) -> None:
-        """Create links, proxies and topics, while nothing fails yet."""
+        """Creates links, proxies and topics, before any fault strikes."""
         random, far = self.random, {HUB: FAR, FAR: HUB}
         for name, asker in self.askers.items():
             asker.dial()
@@ -135,7 +135,7 @@ class TopicWorld(Chance):
             self.account.each_got_its_own(node)
 
     def act(self) -> bool:
-        """Let some do something."""
+        """Lets some clients act."""
         if self.random.random() < 0.06:
             self._operate(self.random.choice(NAMES))
         for _ in range(3):
@@ -145,7 +145,7 @@ class TopicWorld(Chance):
     # Operators
 
     def _operate(self, where: str) -> None:
-        """Have an operator intervene."""
+        """Lets an operator intervene."""
         random, asker = self.random, self.askers[where]
         asker.dial()
         subs = [sub for sub in self.account.live(where) if sub.name[:1] == "A"]
@@ -169,7 +169,7 @@ class TopicWorld(Chance):
             asker.want(partial(m.QueuePurge, queue=sub.name))
 
     def _decide(self, where: str, *, is_drop: bool = False, all_: bool = False) -> None:
-        """Have what is parked be sent or dropped: all of it, of one subscriber, or of one UID."""
+        """Republishes or drops parked publications: all, or those of one subscriber or UID."""
         random, names, trailer = self.random, list[str](), b""
         subs = [sub for sub in self.account.live(where) if sub.parked]
         if subs and not all_:
@@ -183,7 +183,7 @@ class TopicWorld(Chance):
         self._ask(decision, m.Republish(0, is_drop, trailer, "", names, rate))
 
     def _heal(self, where: str, name: str) -> None:
-        """Have an operator say that a subscriber can take messages again."""
+        """Lets an operator mark a subscriber as healthy again."""
         names = [name] if self.policy == "healthy" else ["nobody"]
         self._ask(Decision(where, False, names, b""), m.SubscriptionHealthy(0, name))
 
@@ -199,14 +199,14 @@ class TopicWorld(Chance):
         self.account.decisions.append(decision)
         self.askers[decision.where].want(make, take)
 
-    # To rest
+    # At rest
 
     def heal(self) -> None:
         super().heal()
         self.is_healed = True
 
     def look_after(self) -> None:
-        """Have what is parked sent, links go on, groups come to an end, and dead letters go."""
+        """Republishes parked publications, starts links, ends groups, and clears dead letters."""
         for where, asker in self.askers.items():
             if asker.todo:
                 continue
@@ -224,7 +224,7 @@ class TopicWorld(Chance):
                 asker.want(partial(m.QueuePurge, queue=DEAD_LETTERS))
 
     def _tidy(self, where: str, name: str) -> None:
-        """Have no group wait for what does not come."""
+        """Lets no group wait for missing members."""
         by_id = self.nodes[where].turns.broker.catalogue.by_id
         if not any(queue.name == name and queue.counters.grouped for queue in by_id.values()):
             return
@@ -256,7 +256,7 @@ class TopicWorld(Chance):
 
 
 def config(random: Random, name: str) -> Config:
-    """Return a configuration, of small limits or of the defaults."""
+    """Returns a configuration, with small limits or the defaults."""
     return Config.model_validate(
         {
             "queue_manager": {"name": name},

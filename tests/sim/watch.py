@@ -1,11 +1,11 @@
-"""The checkers that look on while it runs, at the two places where nothing can be hidden:
+"""Checkers that watch a running world, at the two places where nothing stays hidden:
 
-    durable    what a transaction changed, in the instant it is on disk (durable.py)
-    released   what leaves a queue manager, behind the commit it stems from (here)
+    durable    the changes of a transaction, at the instant it is on disk (durable.py)
+    released   each message that leaves a queue manager, after the commit that caused it (here)
 
-They know the layout of the stored rows and the messages of the protocol, and nothing of how the
-core comes to them. view.py is what they remember, fate.py judges why a message left its queue,
-order.py in which order they are handed out. The package's docstring lists the laws.
+They know the layout of the stored rows and the messages of the protocol, but nothing of the core's
+workings. view.py is their memory, fate.py judges why a message left its queue, and order.py judges
+the order of deliveries. The docstring of the package lists the laws.
 """
 
 import re
@@ -25,17 +25,17 @@ from tests.sim.node import Node
 from tests.sim.view import Handed, Handle, Held, View
 
 FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.LINK_FENCED, ErrorCode.SESSION_FENCED)
-# Why a link is refused rightly: its address is that of another one, as an operator said.
+# The valid reason to refuse a link: an operator gave it the address of another queue manager.
 LED_ASTRAY = re.compile(r"^PEER_WRONG: the queue manager at (\w+):\d+ is \1, not ")
-# Those of a link close if their peer has no room for a new stream; it dials again.
+# A link closes if its peer has no room for a new stream; it dials again.
 ORDERLY = (*FENCED, ErrorCode.SHUTTING_DOWN, ErrorCode.CANCELLED, ErrorCode.STORE_FULL)
 
 
 class Watch(Durable):
     """All laws.
 
-    ``unordered`` are the queues and links that keep no order of producers, ``in_order`` the links
-    that keep it whatever is refused at their ends.
+    ``unordered`` has the queues and links that do not keep the order of producers. ``in_order`` has
+    the links that keep it even when messages are refused at their ends.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -45,7 +45,7 @@ class Watch(Durable):
         self.refusals: dict[str, int] = {}
 
     def released(self, node: Node, outcome: Outcome) -> None:
-        """Judge what leaves *node*."""
+        """Judges a message that leaves *node*."""
         view = self.of(node)
         hostile = {number for name, number in self.ledger.hostile if name == node.name}
         self._closes(node, view, outcome, hostile)
@@ -102,7 +102,7 @@ class Watch(Durable):
             self._is_held(node, view, stream, seq_id, fact)
 
     def _holds(self, node: Node, view: View, connection: int, message: m.Committed) -> None:
-        """Judge what a link's receiver says that it has above its commit id."""
+        """Judges the ids above its commit id that a link's receiver reports as held."""
         stream = _stream(node, connection, message.stream)
         if stream is None or not message.held:
             return
@@ -190,7 +190,7 @@ class Watch(Durable):
     def _may_be_had(
         self, node: Node, view: View, handle: Handle, held: Held, failed: int, fact: str
     ) -> None:
-        """Judge whether a message may be handed out at all, whoever has it."""
+        """Judges whether a message may be delivered at all, in any order."""
         now_ms, put = node.now().ms, held.put
         sound = (node.name, put.serial) not in self.ledger.rotten
         require(sound, "damaged_is_not_delivered", fact)
@@ -207,7 +207,7 @@ class Watch(Durable):
         require(failed == held.failed >= told, "failures_are_counted", f"{fact}: {failed}, {told}")
         threshold = view.attribute(handle[0], "backout_threshold", 0)
         respected = not threshold or held.failed < threshold or held.is_stuck
-        if put.member is not None:  # It waits with its group, until an operator says otherwise.
+        if put.member is not None:  # It waits with its group, until an operator intervenes.
             respected = respected or view.group_of(handle[0], put).is_parked
         require(respected, "threshold_is_respected", f"{fact}: failed {failed} times")
 
@@ -237,14 +237,14 @@ class Watch(Durable):
         require(state & flags or unseen, "delivered_again_is_flagged", fact)
 
     def protocol_broken(self, node: Node, peer: Peer, error: RemoteProtocolError) -> None:
-        """Only hostile clients break the protocol on purpose."""
+        """Reports a broken protocol, unless a hostile client broke it."""
         fact = f"{peer.peer_name} to {node.name}: {error}"
         is_hostile = (node.name, peer.number) in self.ledger.hostile
         require(is_hostile, "peers_keep_the_protocol", fact)
 
 
 def _stream(node: Node, connection: int, number: int) -> Producer | LinkInbox | None:
-    """Return what is open under that number, whatever path of it that is."""
+    """Returns the stream open under that number, on any of its paths."""
     session = node.turns.broker.sessions.get(connection)
     found = session.streams.get(number) if session is not None else None
     return found.stream if isinstance(found, Inflow) else found

@@ -1,11 +1,11 @@
-"""Connections: streams of bytes that keep their order, come late, stall, and break at any byte.
+"""Connections: byte streams that keep their order, may be late or stall, and break at any byte.
 
     port A ──send──▶ Flow to B (in flight) ──deliver──▶ B.received
     port B ──send──▶ Flow to A (in flight) ──deliver──▶ A.received
 
-TCP's faults, and no others: bytes are never lost, doubled or reordered inside a connection. A cut
-loses what is in flight from some byte on, and each end learns of it at a time of its own. A dark
-wire swallows everything and tells nobody, like a cable that was pulled out.
+Only TCP's faults occur: bytes are never lost, doubled or reordered inside a connection. A cut loses
+the bytes in flight from some byte on, and each end learns of it at a different time. A dark wire
+swallows everything without notice, like an unplugged cable.
 """
 
 from random import Random
@@ -16,14 +16,14 @@ class Port(Protocol):
     """One end of a connection."""
 
     def received(self, data: bytes) -> None:
-        """Take bytes of the other end."""
+        """Receives bytes from the other end."""
 
     def lost(self, why: str) -> None:
-        """Take note, once, that the connection is gone."""
+        """Receives, once, the news that the connection is gone."""
 
 
 class Flow:
-    """What is in flight to one port. ``end`` is why nothing follows behind ``data``."""
+    """The bytes in flight to one port. ``end`` is why nothing follows ``data``."""
 
     __slots__ = ("clogged", "data", "end", "over", "port")
 
@@ -35,7 +35,7 @@ class Flow:
         self.clogged = False
 
     def deliver(self, size: int) -> None:
-        """Hand the next *size* bytes over, or the news that there are no more."""
+        """Delivers the next *size* bytes, or the news that no more follow."""
         if self.data:
             chunk = bytes(self.data[:size])
             del self.data[:size]
@@ -60,21 +60,21 @@ class Wire:
         return self.flows[0].over and self.flows[1].over
 
     def flow_to(self, port: Port) -> Flow:
-        """Return what flows to *port*."""
+        """Returns the flow to *port*."""
         return self.flows[0] if self.flows[0].port is port else self.flows[1]
 
     def flow_from(self, port: Port) -> Flow:
-        """Return what flows from *port*."""
+        """Returns the flow from *port*."""
         return self.flows[1] if self.flows[0].port is port else self.flows[0]
 
     def send(self, port: Port, data: bytes) -> None:
-        """Put bytes of *port* in flight; of a port that has closed, or to one that has, nowhere."""
+        """Sends bytes from *port*; drops them if either end has closed."""
         flow = self.flow_from(port)
         if not (flow.end or flow.over or self.dark or self.flow_to(port).end):
             flow.data += data
 
     def close(self, port: Port) -> None:
-        """Have *port* close in good order: what it sent arrives, what is sent to it is void."""
+        """Closes *port* in good order: what it sent arrives, what is sent to it is dropped."""
         own, other = self.flow_to(port), self.flow_from(port)
         own.data.clear()
         own.clogged = False
@@ -83,20 +83,20 @@ class Wire:
             other.end = other.end or "the peer closed the connection"
 
     def cut(self, random: Random) -> None:
-        """Break it: of what is in flight each end gets what comes before some byte."""
+        """Breaks it: each end receives the bytes in flight up to a random one."""
         for flow in self.flows:
             if flow.data:
                 del flow.data[random.randrange(len(flow.data) + 1) :]
             flow.end = flow.end or "connection reset"
 
     def go_dark(self) -> None:
-        """Swallow all from now on and tell nobody."""
+        """Swallows everything from now on, without notice."""
         self.dark = True
         for flow in self.flows:
             flow.data.clear()
 
     def vanish(self, port: Port, random: Random, *, silently: bool) -> None:
-        """Take *port* away with its process; *silently* if its machine goes too."""
+        """Removes *port* with its process; *silently* if its machine goes too."""
         own, other = self.flow_to(port), self.flow_from(port)
         own.over = True
         own.data.clear()

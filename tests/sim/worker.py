@@ -1,11 +1,11 @@
-"""A client that works in units, by hand on the bare protocol: gets from a queue, puts on others.
+"""A client of units of work, by hand on the bare protocol: gets from a queue, puts on others.
 
     begin ──▶ get, ack in the unit, put ... ──all answered──▶ commit ──cut──▶ commit again
                                                │                │
                                                └─▶ back out     └─▶ one answer, for good
 
-One unit at a time, on one stream. Now and then it says counts that are not those of its unit, holds
-one open until it is too old, or loses its connection with it.
+It has one unit at a time, on one stream. Now and then it sends wrong counts for its unit, keeps one
+open until it is too old, or loses its connection with it.
 """
 
 import hashlib
@@ -39,23 +39,23 @@ _STEPS = {
 
 @dataclass(slots=True)
 class Habits:
-    """What a worker does."""
+    """The habits of a worker."""
 
-    puts: producer.Habits  # total is of units
+    puts: producer.Habits  # its total counts units
     source: str
     lease_ms: int = 5_000
     steps_max: int = 5
     batch_max: int = 5
-    backout: float = 0.0  # of units that it backs out
-    wrong: float = 0.0  # of commits that say other counts
-    idle: float = 0.0  # of the times it could go on, it does not
+    backout: float = 0.0  # share of units that it backs out
+    wrong: float = 0.0  # share of commits with wrong counts
+    idle: float = 0.0  # share of the chances to continue that it skips
     order: int = m.PHYSICAL  # or logical
 
 
 class Worker(Client):
-    """Invariant: ``waits`` has the requests and settles of the unit that are not answered.
+    """Works. Invariant: ``waits`` has the unanswered requests and settles of the unit.
 
-    A commit that was sent is in ``commit``, until it is answered, over any number of connections.
+    ``commit`` keeps a commit that was sent until it is answered, over any number of connections.
     """
 
     def __init__(self, lab: Lab, name: str, where: str, habits: Habits) -> None:
@@ -88,7 +88,7 @@ class Worker(Client):
         return self.unit is None and self.commit is None and self.made >= self.habits.puts.total
 
     def act(self) -> None:
-        """Do something."""
+        """Performs one action."""
         random = self.lab.random
         if self.wire is None:
             self.dial()
@@ -103,7 +103,7 @@ class Worker(Client):
             self._go_on(self.unit)
 
     def forget(self) -> None:
-        """Die and start as somebody else: what was under way stays unknown."""
+        """Dies and starts under a new name; the results of open requests stay unknown."""
         self.hang_up()
         self._over()
         self._begin()
@@ -119,7 +119,7 @@ class Worker(Client):
         self.steps = random.randint(0, self.habits.steps_max)
         self._ask("begin", m.UnitBegin, self.number)
         if self.steps and random.random() < 0.5:
-            self._step(self.unit)  # At once: the answer to the beginning says nothing.
+            self._step(self.unit)  # At once: the answer to the begin carries no information.
 
     def _go_on(self, unit: Unit) -> None:
         random = self.lab.random
@@ -156,7 +156,7 @@ class Worker(Client):
         self.send(get)
 
     def _close_reader(self) -> None:
-        """Leave the group that it is in to others."""
+        """Leaves its current group to other readers."""
         self._reads = False
         self.send(m.ReaderClose(self.next_id(), READER))
 
@@ -237,7 +237,7 @@ class Worker(Client):
             require(code in _OVER, "refusals_have_a_cause", fact)
             self.lab.ledger.answered(unit, code)
             happened["units refused"] += 1
-            if code == "STORE_FULL":  # It is open still.
+            if code == "STORE_FULL":  # It is still open.
                 self._ask("backout", m.UnitBackout, self.number)
             return
         fact = f"{described(unit)} said other counts"
@@ -245,13 +245,13 @@ class Worker(Client):
         self.lab.ledger.answered(unit, "acked")
         for put in unit.puts:
             if not put.entered and put.lives_ms:
-                put.strayed = "expired"  # In the turn of the commit: nobody saw it.
+                put.strayed = "expired"  # It expired in the turn of the commit, unseen.
             self.lab.ledger.answered(put, "acked")
         happened["units committed"] += 1
         happened["units over queues"] += bool(unit.puts and unit.gets)
 
     def _done(self, message: m.Message) -> None:
-        """Take the answer to a request of the unit."""
+        """Handles the answer to a request of the unit."""
         found = next((key for key in self.waits if key[1] == message.request_id), None)
         if found is None:
             return
@@ -271,7 +271,7 @@ class Worker(Client):
             self._over("backed out")
 
     def _held(self, puts: list[Put], refused: list[list[Any]]) -> None:
-        """Take what became of puts: some are in the unit, some were refused at once."""
+        """Handles the results of puts: some are in the unit, some were refused at once."""
         codes = {index: name_of(code) for index, code, *_ in refused}
         for index, put in enumerate(puts):
             if index in codes:
@@ -283,7 +283,7 @@ class Worker(Client):
                 self.unit.puts.append(put)
 
     def _got(self, deliver: m.Deliver) -> None:
-        """Ack what came, as part of the unit."""
+        """Acks its messages as part of the unit."""
         self.waits.pop(("get", deliver.request_id), None)
         handles = []
         for item in deliver.items:
@@ -324,7 +324,7 @@ class Worker(Client):
             handed.unit = unit
 
     def _over(self, how: str = "lost") -> None:
-        """Take note that the unit is over, and nothing of it was done."""
+        """Records that the unit ended without effect."""
         if self.unit is not None:
             self.unit.ending = True
             self.unit.answer = how

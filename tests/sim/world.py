@@ -1,7 +1,7 @@
-"""A network of queue managers that lives from one seed.
+"""A network of queue managers whose whole history follows from one seed.
 
-A step picks one thing to happen. Then everything is healed, and has to come to rest in a bounded
-time; the laws are checked on the way (watch.py) and at rest (audit.py).
+Each step performs one random action. Then everything is healed, and must come to rest in a bounded
+time. The laws are checked on the way (watch.py) and at rest (audit.py).
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ STEPS = 4_000
 
 
 class World(Chance):
-    """A hub with three edges, and all that queues can do."""
+    """A hub with three edges, and all features of queues."""
 
     def __init__(self, seed: int, *, steps: int = STEPS, turns_type: type[Turns] = Turns) -> None:
         super().__init__(seed)
@@ -43,7 +43,7 @@ class World(Chance):
         self.workers: list[Worker] = []
         population.define(self)
         population.populate(self)
-        # A link goes on behind what its target refuses: order ends where one is full or missing.
+        # A link continues after its target refuses: a full or missing queue breaks the order.
         self.watch.unordered |= {(HUB, "DELAYS"), (HUB, "LATE"), (HUB, "SCRATCH"), (HUB, "RING")}
         self.watch.world_ms = self.now_ms
         self.ledger.pushing.add((HUB, "RING"))
@@ -54,7 +54,7 @@ class World(Chance):
 
     @property
     def clients(self) -> list[Client]:
-        """All that act for themselves."""
+        """All clients that act on their own."""
         return [*self.producers, *self.consumers, *self.apps, *self.workers]
 
     def look(self) -> None:
@@ -62,7 +62,7 @@ class World(Chance):
             audit.audit(node, self.watch)
 
     def act(self) -> bool:
-        """Let some clients do something."""
+        """Lets some clients act."""
         random = self.random
         if random.random() < 0.05:
             population.operate(self, random.choice([HUB, *EDGES]))
@@ -82,7 +82,7 @@ class World(Chance):
         self._look_after_groups()
 
     def _look_after_links(self) -> None:
-        """Start what is stopped, correct addresses, as people do: an order may have come late."""
+        """Starts stopped links and corrects addresses: an operator's order may have come late."""
         for name, node in self.nodes.items():
             for link in node.turns.broker.catalogue.links.values():
                 asker, addresses = self.askers[name], population.addresses(self, name)
@@ -95,7 +95,7 @@ class World(Chance):
                     asker.want(partial(m.LinkAlter, link=link.name, attributes=attributes))
 
     def _look_after_groups(self) -> None:
-        """Have no group wait for what does not come, nor for a word of an operator."""
+        """Lets no group wait for missing members or for an operator."""
         for name, asker in self.askers.items():
             if asker.todo:
                 continue

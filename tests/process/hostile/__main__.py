@@ -14,7 +14,7 @@ ACT_S = 180.0  # at most, so that a long campaign has many stores
 
 
 def main() -> int:
-    """Run a campaign; return 0 if all laws hold."""
+    """Runs a campaign; returns 0 if all laws hold."""
     parser = argparse.ArgumentParser(prog="python -m tests.process.hostile", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--seed", type=int, default=None)
@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def summary(result: Result, seed: int, minutes: float) -> str:
-    """Returns the line that a ledger keeps."""
+    """Returns the summary line that the ledger records."""
     kinds = " ".join(f"{kind}={count}" for kind, count in sorted(result.counts.items()))
     return (
         f"hostile: seed={seed} minutes={minutes:.1f} {kinds} operations={result.operations} "

@@ -1,4 +1,4 @@
-"""The attackers' process: ``python -m tests.process.hostile.attackers``, told what to do by lines.
+"""The attackers' process: ``python -m tests.process.hostile.attackers``, with orders on stdin.
 
     {"tcp": "127.0.0.1:7470", "unix": "unix:/...", "seed": "7/3", "kinds": [...], "seconds": 6}
         {"counts": {"mute": {"connections": 2100, ...}, ...}}
@@ -33,7 +33,7 @@ from tests.process.hostile.enemy import Pace, Raid
 
 NICE = 19
 PAUSE_S = 0.2
-DEFINED_PER_S = 10**9  # This is no attack.
+DEFINED_PER_S = 10**9  # no limit: this is not an attack
 KINDS: dict[str, Callable[[Raid], Awaitable[None]]] = {
     "mute": sockets.mute,
     "slow": sockets.slow,
@@ -61,7 +61,7 @@ KINDS: dict[str, Callable[[Raid], Awaitable[None]]] = {
 
 
 async def attack(order: dict[str, Any], pace: Pace) -> dict[str, dict[str, int]]:
-    """Runs the attacks of an order at the same time; returns what each counted."""
+    """Runs the attacks of an order at the same time; returns the counts of each."""
     raids = {
         kind: Raid(order["tcp"], order["unix"], f"{order['seed']}/{kind}", pace)
         for kind in order["kinds"]
@@ -74,7 +74,7 @@ async def attack(order: dict[str, Any], pace: Pace) -> dict[str, dict[str, int]]
 
 
 async def _go_on(kind: str, raid: Raid, until_s: float) -> None:
-    """Attacks again and again, whatever the daemon does about it, until the time is over."""
+    """Repeats an attack, whatever the daemon does about it, until the time is over."""
     while (left_s := until_s - time.monotonic()) > 0:
         try:
             async with asyncio.timeout(left_s):
@@ -86,7 +86,7 @@ async def _go_on(kind: str, raid: Raid, until_s: float) -> None:
 
 
 async def define(order: dict[str, Any], _: Pace) -> dict[str, dict[str, int]]:
-    """Defines as many queues, topics and templates as an order says."""
+    """Defines the number of queues, topics and templates in an order."""
     raid = Raid(order["tcp"], order["unix"], "define", Pace(DEFINED_PER_S))
     enemy = await raid.client("define")
     await hoarders.define_many(enemy, *order["define"])
@@ -95,7 +95,7 @@ async def define(order: dict[str, Any], _: Pace) -> dict[str, dict[str, int]]:
 
 
 def main() -> None:
-    """Follow orders until no more come."""
+    """Follows orders until the input ends."""
     os.nice(NICE)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

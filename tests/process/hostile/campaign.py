@@ -1,4 +1,4 @@
-"""A campaign: acts of a daemon, good clients and attackers, and what the laws say of them."""
+"""A campaign: acts of a daemon, good clients and attackers, judged by the laws."""
 
 import asyncio
 import json
@@ -23,8 +23,8 @@ NAME = "HOSTILE"
 WAIT_MS = 60_000
 LOOK_S = 0.1
 SETTLE_S = 3.0  # after a restart, until the clients are back
-RSS_GUARD_MIB = 1_500  # a daemon beyond is killed, to spare the machine
-EXITS_MAX = 5  # of an act, then it is given up
+RSS_GUARD_MIB = 1_500  # above this, the daemon is killed to spare the machine
+EXITS_MAX = 5  # per act; then the act is given up
 DEFINED = {"few": [0, 0, 0], "many": [9_900, 3_000, 1_000], "full": [0, 0, 0]}
 SETTINGS = {
     "few": {},
@@ -38,33 +38,33 @@ QMCTL = str(Path(sys.executable).with_name("qmctl"))
 
 @dataclass(frozen=True)
 class Limits:
-    """What the laws allow."""
+    """The limits of the laws."""
 
     p99_ratio: float = 2.0
-    p99_ms: float = 100.0  # No ratio breaks the law below: it is the budget of two turns.
+    p99_ms: float = 100.0  # Below this, no ratio breaks the law: it is the budget of two turns.
     stall_ms: float = 1_000.0
-    rss_mib: int = 256  # beyond what the definitions of the store take
+    rss_mib: int = 256  # in addition to the definitions of the store
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a campaign consists of."""
+    """The plan of a campaign."""
 
     acts: Sequence[str] = ("few", "many", "full")
-    seconds: float = 600.0  # of an act
-    rounds_min: int = 1  # of calm and attack, however long they take
+    seconds: float = 600.0  # per act
+    rounds_min: int = 1  # of calm and attack, whatever their duration
     calm_s: float = 3.0
     attack_s: float = 6.0
     kinds: Sequence[str] = tuple(KINDS)
-    at_once: Sequence[int] = (1, 2, 3)  # how many kinds attack at a time
-    kills: float = 0.25  # the share of attacks during which the daemon is killed
+    at_once: Sequence[int] = (1, 2, 3)  # number of kinds that attack at the same time
+    kills: float = 0.25  # share of attacks during which the daemon is killed
     limits: Limits = field(default_factory=Limits)
     program: Sequence[str] = ("-m", "qmgrd")
 
 
 @dataclass(slots=True)
 class Result:
-    """What a campaign counted."""
+    """The counts of a campaign."""
 
     counts: Counter[str] = field(default_factory=Counter)  # attacks, by kind
     lost: int = 0
@@ -77,16 +77,16 @@ class Result:
     unsound: int = 0
     operations: int = 0
     rss_max_mib: int = 0  # without definitions
-    definitions_mib: int = 0  # of the store that has most
+    definitions_mib: int = 0  # of the largest store
     p99_ratio: float = 0.0  # of the worst kind of store
-    p99_ms: float = 0.0  # under attack, with that kind
+    p99_ms: float = 0.0  # under attack, for that kind
     longest_stall_ms: float = 0.0
     longest_what: str = ""
     windows: dict[str, Windows] = field(default_factory=dict)  # of all acts, by kind of store
     ratios: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def broken(self, limits: Limits) -> list[str]:
-        """Returns the names of the laws that do not hold."""
+        """Returns the names of the broken laws."""
         laws = {
             "lost": self.lost,
             "doubled": self.doubled,
@@ -103,7 +103,7 @@ class Result:
 
 
 class Act:
-    """One daemon with one store, its good clients and its attackers."""
+    """A daemon with its store, good clients and attackers."""
 
     def __init__(self, kind: str, directory: Path, plan: Plan, rng: Random, result: Result) -> None:
         self.kind, self._plan, self._rng, self._result = kind, plan, rng, result
@@ -111,9 +111,9 @@ class Act:
         self.node = Node(NAME, directory, settings, plan.program)
         self.watch = Watch(result.windows.setdefault(kind, {"calm": [], "attack": []}))
         self._log = directory / f"{NAME}.log"
-        self._is_ours = True  # whether the campaign itself has the daemon down now
+        self._is_ours = True  # whether the daemon is down because of the campaign
         self._exits = 0
-        self._deck: list[str] = []  # kinds that have their turn next, last first
+        self._deck: list[str] = []  # the next kinds to attack, in reverse order
         self._has_drained = False
         self._lives = asyncio.Lock()  # held while the daemon is killed or started
 
@@ -154,7 +154,7 @@ class Act:
         self._result.unexpected_exits += await asyncio.to_thread(self.node.stop) != 0
 
     async def _define(self, attackers: asyncio.subprocess.Process) -> None:
-        """Has the store filled with definitions, and notes the memory that they take."""
+        """Fills the store with definitions, and measures the memory that they use."""
         assert self.node.process is not None
         before_mib = self.watch.look_at(self.node.process.pid)
         await self._order(attackers, define=DEFINED[self.kind])
@@ -189,7 +189,7 @@ class Act:
             )
 
     def _choose(self) -> list[str]:
-        """Returns the next kinds: each has its turn before one comes again."""
+        """Returns the next kinds: every kind attacks before one repeats."""
         count = self._rng.choice(self._plan.at_once)
         while len(self._deck) < count:
             kinds = [kind for kind in self._plan.kinds if kind not in FULL_ONLY]
@@ -202,7 +202,7 @@ class Act:
         return list(dict.fromkeys(chosen))
 
     async def _order(self, attackers: asyncio.subprocess.Process, **order: Any) -> None:
-        """Has the attackers follow an order, and waits until they have."""
+        """Sends an order to the attackers, and waits for its completion."""
         order |= {"tcp": self.node.tcp, "unix": self.node.address}
         assert attackers.stdin is not None
         assert attackers.stdout is not None
@@ -216,14 +216,14 @@ class Act:
             self._result.stolen += counts.get("stolen", 0)
 
     async def _make_room(self) -> None:
-        """Deletes what filled the store, as an operator does."""
+        """Deletes the attackers' data from a full store, as an operator would."""
         async with connect(self.node.address, name="operator", wait_ms=WAIT_MS) as manager:
             rows = [row["queue"] for row in await manager.admin.queue_list()]
             for queue in {"H.FILL", "H.LARGE", "H.UNITS"} & set(rows):
                 await manager.admin.queue_delete(queue, purge=True)
 
     async def _tell_of(self, good: Good) -> None:
-        """Prints what is missing or doubled, and what the queues still hold."""
+        """Prints lost and doubled messages, and the depth of the queues."""
         for name, ledger in good.ledgers.items():
             lost, doubled = sorted(ledger.lost), [*ledger.doubled, *ledger.unexpected]
             print(f"{self.kind}: {name}: lost {lost[:20]}, doubled {doubled[:20]}", file=sys.stderr)
@@ -236,7 +236,7 @@ class Act:
     # -- the daemon's lives
 
     async def _be_up(self) -> None:
-        """Waits until the daemon takes clients; starts it again if it ends before.
+        """Waits until the daemon accepts clients; starts it again if it ends before.
 
         Raises:
             GivenUp: it does not stay up.
@@ -284,7 +284,7 @@ class Act:
         self.watch.settle()
 
     async def _guard(self) -> None:
-        """Looks at the daemon's memory, and starts it again if it ended by itself."""
+        """Watches the daemon's memory, and restarts the daemon after an unexpected exit."""
         while True:
             await asyncio.sleep(LOOK_S)
             process = self.node.process
@@ -296,7 +296,7 @@ class Act:
             elif process.poll() is not None:
                 async with self._lives:
                     if process is not self.node.process or self._is_ours:
-                        continue  # Killed by the campaign meanwhile.
+                        continue  # Meanwhile killed by the campaign.
                     self._note_exit()
                     self._is_ours = True
                     self.watch.disturb()
@@ -312,9 +312,9 @@ class Act:
             print(f"{self.kind}: {done.stdout}{done.stderr}", file=sys.stderr)
 
     def _add_up(self, good: Good) -> None:
-        """Adds what was seen to the result of the campaign."""
+        """Adds the measurements to the result of the campaign."""
         result, watch = self._result, self.watch
-        result.lost += good.lost if self._has_drained else 0  # Else nobody knows.
+        result.lost += good.lost if self._has_drained else 0  # Otherwise unknown.
         result.doubled += good.doubled
         result.stolen += good.robbed
         result.foreign += good.foreign
@@ -344,7 +344,7 @@ async def _start_attackers() -> asyncio.subprocess.Process:
 
 
 def run(directory: Path, seed: int, plan: Plan) -> Result:
-    """Runs the campaign of *seed* in *directory*; returns what it counted."""
+    """Runs the campaign of *seed* in *directory*; returns its counts."""
     rng, result = Random(seed), Result()
     for number, kind in enumerate(plan.acts):
         home = directory / f"{number}-{kind}"

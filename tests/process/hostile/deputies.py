@@ -1,4 +1,4 @@
-"""Attackers that use what the daemon does by itself: events, reports, dead letters, stamps."""
+"""Attackers that exploit the daemon's own actions: events, reports, dead letters, stamps."""
 
 import contextlib
 import time
@@ -33,13 +33,13 @@ async def system(raid: Raid) -> None:
         await enemy.say(m.Put(stream, number, number - 1, queue, batch))
         await enemy.next(m.Committed)
         number += len(batch)
-    await enemy.say(m.Put(stream, number, number - 1, "H.1", [short] * 10))  # Each tells an event.
+    await enemy.say(m.Put(stream, number, number - 1, "H.1", [short] * 10))  # Each causes an event.
     await enemy.listen(2)
     raid.close()
 
 
 async def reports(raid: Raid) -> None:
-    """Has messages expire whose report is to go to queues where this client never puts."""
+    """Lets messages expire that request reports to queues where this client never puts."""
     enemy = await raid.client("reports")
     with contextlib.suppress(RequestError):
         await enemy.ask(m.QueueCreate, "H.1")

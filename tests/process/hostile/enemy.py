@@ -1,4 +1,4 @@
-"""A hostile connection, and what all hostile connections have in common."""
+"""A hostile connection, and the parts that all hostile connections share."""
 
 import asyncio
 import time
@@ -42,7 +42,7 @@ class Pace:
 
 
 class Raid:
-    """One attack: its connections, its random choices, and what it counted."""
+    """An attack: its connections, its random choices, and its counts."""
 
     def __init__(self, tcp: str, unix: str, seed: str, pace: Pace) -> None:
         self.tcp, self.unix = tcp, unix
@@ -53,7 +53,7 @@ class Raid:
         self.enemies: list[Enemy] = []
 
     async def connect(self, *, unix: bool = False) -> "Enemy":
-        """Returns a connection on which nothing was said yet."""
+        """Returns a connection without any traffic yet."""
         if unix:
             reader, writer = await asyncio.open_unix_connection(
                 self.unix.removeprefix("unix:"), limit=LOCAL_BUFFER_BYTES
@@ -69,7 +69,7 @@ class Raid:
         return enemy
 
     async def client(self, name: str = "hostile") -> "Enemy":
-        """Returns a connection that has said hello and was welcomed."""
+        """Returns a connection after hello and welcome."""
         enemy = await self.connect()
         await enemy.say(m.Hello(m.MAGIC, 1, 1, "client", name))
         await enemy.next(m.Welcome)
@@ -83,7 +83,7 @@ class Raid:
 
 
 class Enemy:
-    """A connection that sends what it likes; it answers pings while it reads."""
+    """A connection without restrictions; while it reads, it answers pings."""
 
     def __init__(
         self, raid: Raid, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -94,7 +94,7 @@ class Enemy:
         self._last_id = 0
 
     def id(self) -> int:
-        """Returns a request id that this connection did not use yet."""
+        """Returns an unused request id."""
         self._last_id += 1
         return self._last_id
 
@@ -104,7 +104,7 @@ class Enemy:
         await self.write(data, len(messages))
 
     async def write(self, data: bytes, frames: int = 1) -> None:
-        """Sends bytes, sound or not."""
+        """Sends bytes, valid or not."""
         await self._raid.pace.spend(frames, len(data))
         if self._writer.is_closing():
             raise ConnectionResetError("the daemon closed the connection")
@@ -154,7 +154,7 @@ class Enemy:
                 self._received.append(message)
 
     async def listen(self, seconds: float) -> None:
-        """Reads for a while and drops what comes."""
+        """Reads for a while and drops all messages."""
         try:
             async with asyncio.timeout(seconds):
                 while True:

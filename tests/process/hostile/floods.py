@@ -1,4 +1,4 @@
-"""Attackers that send very many requests: of each operation, and of those known to cost much."""
+"""Attackers that send very many requests: of each operation, and of the expensive ones."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ async def _open_streams(raid: Raid, enemy: Enemy) -> None:
 
 
 async def costly(raid: Raid) -> None:
-    """Sends what costs in proportion to all that is defined: status, lists, topics, templates."""
+    """Sends requests whose cost grows with the definitions: status, lists, topics, templates."""
     kinds: tuple[tuple[Any, ...], ...] = (
         (m.Status,),
         (m.QueueList, "", 1),
@@ -55,7 +55,7 @@ async def costly(raid: Raid) -> None:
 
 
 async def wildcards(raid: Raid) -> None:
-    """Subscribes to a thousand filters of wildcards, and publishes to topics that fit them all."""
+    """Subscribes to a thousand wildcard filters, and publishes to topics that match them all."""
     enemy = await raid.client("wildcards")
     await enemy.say(*(m.Subscribe(enemy.id(), _filter(number)) for number in range(FILTERS)))
     await enemy.listen(2)
@@ -75,16 +75,16 @@ async def wildcards(raid: Raid) -> None:
 
 
 def _filter(number: int) -> str:
-    """Returns a filter in which each level is "x" or "+", as the bits of *number* say.
+    """Returns a filter in which each level is "x" or "+", after the bits of *number*.
 
-    It ends with a level that no topic has: the filters are looked up, and nothing is stored.
+    It ends with a level that no topic has, so the filters are looked up, but nothing is stored.
     """
     levels = ("+" if number >> bit & 1 else "x" for bit in range(LEVELS))
     return "h/" + "/".join(levels) + "/none"
 
 
 async def refused(raid: Raid) -> None:
-    """Asks for what does not exist, which is refused each time."""
+    """Sends requests for missing objects, which are refused each time."""
     enemy = await raid.client("refused")
     while True:
         name = f"H.NONE.{raid.rng.randrange(10**6)}"

@@ -20,7 +20,7 @@ async def half(raid: Raid) -> None:
 
 
 async def malformed(raid: Raid) -> None:
-    """Sends frames that are bent, damaged, nested or too large, before and after a hello."""
+    """Sends altered, damaged, nested or oversized frames, before and after a hello."""
     rng, maker = raid.rng, raid.maker
     while True:
         enemy = await (raid.client("malformed") if rng.random() < 0.7 else raid.connect())

@@ -1,4 +1,4 @@
-"""The well-behaved clients, at a small and steady pace, and the ledgers of what they were told.
+"""The well-behaved clients, at a low and steady rate, and the ledgers of their answers.
 
     two producers ──┬─────────────────────▶ GOOD.WORK ──▶ two consumers       ledger "work"
                     ╰─▶ GOOD.IN ──unit──────▲
@@ -7,8 +7,8 @@
     requester ──▶ GOOD.REQUESTS ──unit──▶ GOOD.REPLIES ──▶ requester          ledger "replies"
     newcomer: connects, puts one message on GOOD.WORK, closes
 
-Nothing else puts such bodies. What attackers make arrive here is foreign: it is counted and thrown
-away.
+Only these clients put such bodies. Any other message that attackers cause to arrive here is
+foreign: it is counted and discarded.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from tests.process.hostile.watch import Mark, Watch
 DRAIN_S = 30
 TICK_S = 0.02
 PUTS_A_TICK = 2
-OPEN_MAX = 500  # puts of a producer that are not answered
+OPEN_MAX = 500  # unanswered puts of a producer
 REQUEST_S = PUBLISH_S = 0.05
 NEWCOMER_S = 0.5
 QUEUES = ("GOOD.WORK", "GOOD.IN", "GOOD.REQUESTS", "GOOD.REPLIES")
@@ -36,7 +36,7 @@ _BODY = re.compile(rb"good (\d+)\.*")
 
 
 class Good:
-    """All of them. Invariant: a ledger has what was acknowledged, and what came out."""
+    """All good clients. Invariant: a ledger has acknowledged messages, and those that came out."""
 
     def __init__(self, address: str, seed: int, watch: Watch) -> None:
         self.ledgers = {name: Ledger() for name in ("work", "replies", *SUBSCRIBERS)}
@@ -47,16 +47,16 @@ class Good:
 
     @property
     def lost(self) -> int:
-        """How many acknowledged messages did not come out."""
+        """The number of acknowledged messages that did not come out."""
         return sum(len(ledger.lost) for ledger in self.ledgers.values())
 
     @property
     def doubled(self) -> int:
-        """How many came out twice and were not flagged, or were never put."""
+        """The number that came out twice without a flag, or were never put."""
         return sum(len(x.doubled) + len(x.unexpected) for x in self.ledgers.values())
 
     async def run(self) -> None:
-        """Works until told to stop, then until everything came out, or no more comes."""
+        """Works until told to stop, then until everything came out, or nothing more comes."""
         async with self._connect("operator") as manager:
             for queue in QUEUES:
                 await manager.admin.queue_create(queue)
@@ -81,7 +81,8 @@ class Good:
             writing = [tasks.create_task(writer) for writer in writers]
             await self.stopping.wait()
             await asyncio.wait(writing, timeout=DRAIN_S)
-            # A full store lets no unit put: what still waits to be moved is consumed where it is.
+            # In a full store no unit can put, so messages that still wait to be moved are consumed
+            # in place.
             running += [
                 tasks.create_task(self._consume("GOOD.IN")),
                 tasks.create_task(self._consume("GOOD.REQUESTS", "replies")),
@@ -103,7 +104,7 @@ class Good:
         self._next += 1
         return self._next
 
-    # -- those who put
+    # -- producers
 
     async def _produce(self, which: int) -> None:
         room = asyncio.Semaphore(OPEN_MAX)
@@ -167,7 +168,7 @@ class Good:
                 await self._reply(manager, number)
 
     async def _reply(self, manager: QueueManager, number: int) -> None:
-        """Gets the reply to a request, however long it takes."""
+        """Gets the reply to a request, without a time limit."""
         while True:
             try:
                 found = await manager.get(
@@ -181,7 +182,7 @@ class Good:
                 self._refused_settle(error)
 
     async def _come_and_go(self) -> None:
-        """Connects as a new client now and then: somebody else must not take all the places."""
+        """Connects as a new client now and then: attackers must not occupy all connections."""
         while not self.stopping.is_set():
             await asyncio.sleep(NEWCOMER_S)
             number, mark = self._number(), self._watch.start("connect and put")
@@ -194,7 +195,7 @@ class Good:
                 self.ledgers["work"].note_put(number)
             self._watch.done(mark)
 
-    # -- those who get
+    # -- consumers
 
     async def _consume(self, queue: str, ledger: str = "work") -> None:
         async with self._connect(f"consumer-{queue}") as manager:
@@ -221,7 +222,7 @@ class Good:
             self._refused_settle(error)
 
     def _refused_settle(self, error: RequestError) -> None:
-        """Counts a lease that somebody else ended: no kill explains it."""
+        """Counts a lease that another client ended: no kill explains its loss."""
         if error.code == ErrorCode.LEASE_LOST and not self._watch.is_disturbed:
             self.robbed += 1
 
@@ -240,7 +241,7 @@ class Good:
                         mark = self._watch.start("commit")
                     self._watch.done(mark)
                 except RequestError:
-                    await asyncio.sleep(TICK_S)  # Backed out: its messages come again.
+                    await asyncio.sleep(TICK_S)  # Backed out: its messages are delivered again.
 
     def _note(self, ledger: str, message: Message) -> None:
         match = _BODY.fullmatch(message.body)

@@ -1,4 +1,4 @@
-"""Attackers that settle what others have leased, by handles that they guess."""
+"""Attackers that settle messages leased by others, with guessed handles."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ ACTIONS = (m.ACK, m.ACK, m.RELEASE, m.RETURN, m.UNREAD, m.REJECT, m.RENEW)
 
 
 async def guess(raid: Raid) -> None:
-    """Guesses handles of the good clients, from what browsing their queues shows."""
+    """Guesses handles of the good clients, based on a browse of their queues."""
     enemy = await raid.client("guesser")
     while True:
         queue = raid.rng.choice(QUEUES)
@@ -26,7 +26,7 @@ async def guess(raid: Raid) -> None:
 
 
 async def rob(raid: Raid) -> None:
-    """Guesses handles of another client of this attacker, and counts what that one lost."""
+    """Guesses handles of another client of this attacker, and counts the leases that it lost."""
     queue = f"H.ROBBED.{raid.rng.randrange(10**9)}"
     victim, thief = await raid.client("victim"), await raid.client("thief")
     await victim.ask(m.QueueCreate, queue)
@@ -37,7 +37,7 @@ async def rob(raid: Raid) -> None:
     await victim.say(m.Get(victim.id(), queue, LEASED, 0, m.LEASE_MAX_MS, 1 << 20))
     leased: Any = await victim.next(m.Deliver)
     await thief.say(m.Get(thief.id(), queue, 1, 0, m.LEASE_MAX_MS, 1 << 20))
-    own: Any = await thief.next(m.Deliver)  # Its handles are imitated.
+    own: Any = await thief.next(m.Deliver)  # Its handles are the pattern.
     for _ in range(10):
         page = await thief.ask(m.Browse, queue, None, 2 * LEASED, 1 << 20)
         items = [item for item in page["items"] if not _is_same(item, own.items[0])]
@@ -53,14 +53,14 @@ async def rob(raid: Raid) -> None:
 
 
 def _is_same(item: bytes, other: bytes) -> bool:
-    """Returns whether two items are of one message: it has one place."""
+    """Returns whether two items are of the same message, that is, at the same place."""
     return m.HANDLE.unpack_from(item)[:2] == m.HANDLE.unpack_from(other)[:2]
 
 
 async def _settle(
     raid: Raid, enemy: Enemy, queue_id: int, items: list[bytes], count: int, own: bytes = b""
 ) -> None:
-    """Settles messages by guessed handles, *count* in all, and by those shown."""
+    """Settles messages by *count* guessed handles, and by those it saw."""
     if not items:
         return
     rng = raid.rng

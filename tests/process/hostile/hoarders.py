@@ -17,7 +17,7 @@ FILL_BYTES = 200_000
 
 
 async def producers(raid: Raid) -> None:
-    """Opens producers by the thousand, each under an id of its own."""
+    """Opens thousands of producers, each with a new id."""
     while True:
         enemy = await raid.client("producers")
         ids = (raid.rng.randbytes(16) for _ in range(BATCH))
@@ -27,7 +27,7 @@ async def producers(raid: Raid) -> None:
 
 
 async def units(raid: Raid) -> None:
-    """Holds units of work open, with bytes in them."""
+    """Keeps units of work open, with data in them."""
     body = record.encode(Fields(bytes(UNIT_BYTES)))
     enemies = [await raid.client("units") for _ in range(3)]
     with contextlib.suppress(RequestError):
@@ -40,7 +40,7 @@ async def units(raid: Raid) -> None:
 
 
 async def rows(raid: Raid) -> None:
-    """Makes rows that are no puts: queues, topics, cursors, subscriptions, templates, producers."""
+    """Creates rows without puts: queues, topics, cursors, subscriptions, templates, producers."""
     enemy = await raid.client("rows")
     while True:
         await enemy.say(*(_row(raid.rng, enemy.id()) for _ in range(BATCH)))
@@ -48,7 +48,7 @@ async def rows(raid: Raid) -> None:
 
 
 def _row(rng: Random, request_id: int) -> m.Message:
-    """Returns a request that makes a row, under a long name that was not used yet."""
+    """Returns a request that creates a row, under a long unused name."""
     tag = f"{rng.randrange(10**9)}{'x' * 40}"
     topic = f"h/row/{tag}/{'x' * 100}"
     requests: tuple[m.Message, ...] = (
@@ -64,7 +64,7 @@ def _row(rng: Random, request_id: int) -> m.Message:
 
 
 async def fill(raid: Raid) -> None:
-    """Puts until the store is full, and goes on."""
+    """Puts until the store is full, and continues."""
     enemy = await raid.client("fill")
     with contextlib.suppress(RequestError):
         await enemy.ask(m.QueueCreate, "H.FILL")

@@ -1,4 +1,4 @@
-"""Attackers that claim to be a peer queue manager, and ask for and offer what only links may."""
+"""Attackers that claim to be a peer queue manager, and use requests that only links may send."""
 
 from qmgr_protocol import messages as m
 from qmgr_protocol import record
@@ -10,7 +10,9 @@ STREAMS = 50
 
 
 async def liar(raid: Raid) -> None:
-    """Says hello as a queue manager, opens streams, fetches, and commits what it never got."""
+    """Says hello as a queue manager, opens streams, fetches, and commits ids that it never
+    received.
+    """
     rng = raid.rng
     while True:
         enemy = await raid.connect()

@@ -1,4 +1,4 @@
-"""Attackers that ask for much and read nothing of it."""
+"""Attackers that request much data and read none of it."""
 
 import asyncio
 import contextlib
@@ -39,7 +39,7 @@ async def browsers(raid: Raid) -> None:
 
 
 async def consumers(raid: Raid) -> None:
-    """Consumes messages of 4 MB with endless credit, and reads none of them."""
+    """Consumes messages of 4 MB with unlimited credit, and reads none of them."""
     await _put_large(raid, await raid.client("consumer"), 5)
     while True:
         enemies = [await raid.client("consumer") for _ in range(DEAF)]

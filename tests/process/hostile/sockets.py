@@ -23,7 +23,7 @@ async def mute(raid: Raid) -> None:
 
 
 async def slow(raid: Raid) -> None:
-    """Says hello one byte at a time, on many connections."""
+    """Sends hello one byte at a time, on many connections."""
     hello = encode(layout.to_array(m.Hello(m.MAGIC, 1, 1, "client", "slow" * 20)))
     enemies = [await raid.connect() for _ in range(100)]
     for at in range(len(hello)):
@@ -45,7 +45,7 @@ async def storm(raid: Raid) -> None:
 
 
 async def dead(raid: Raid) -> None:
-    """Sends a window of requests and closes at once: nobody is left to answer to."""
+    """Sends a window of requests and closes at once: no one is left to receive the replies."""
     while True:
         enemy = await raid.client("dead")
         kind = raid.rng.choice(OPERATIONS)

@@ -1,4 +1,4 @@
-"""What the campaign sees of the daemon: latencies of good clients, its memory, its exits."""
+"""The campaign's view of the daemon: latencies of good clients, memory, exits."""
 
 import asyncio
 import time
@@ -10,12 +10,12 @@ from typing import NamedTuple, TypeAlias
 Windows: TypeAlias = dict[str, list[list[float]]]  # by kind: the milliseconds of each operation
 
 TICK_S = 0.005
-SAMPLES_MIN = 100  # of a window, for its p99 to mean anything
+SAMPLES_MIN = 100  # per window, for a meaningful p99
 WINDOWS_MIN = 2
 
 
 class Mark(NamedTuple):
-    """When an operation began, and what the watch knew at that moment."""
+    """The start of an operation, and the state of the watch at that moment."""
 
     what: str
     at_s: float
@@ -26,30 +26,30 @@ class Mark(NamedTuple):
 class Watch:
     """Latencies by window. A window is calm or under attack.
 
-    Operations that overlap a kill of the daemon are not counted. The time that this process or the
-    daemon waited for a processor, because other programs had it, is taken off.
+    Operations that overlap a kill of the daemon are not counted. If other programs kept this
+    process or the daemon waiting for a processor, that time is subtracted.
     """
 
     def __init__(self, windows: Windows | None = None) -> None:
         """Begins.
 
         Args:
-            windows: what was seen before, to be added to.
+            windows: earlier measurements, which it extends.
         """
         self.windows: Windows = windows if windows is not None else {"calm": [], "attack": []}
         self.longest_ms, self.longest_what = 0.0, ""
         self.operations = 0
         self.rss_max_mib = 0
-        self.definitions_mib = 0  # of that, what the definitions of the store take
+        self.definitions_mib = 0  # the part of it that the definitions of the store use
         self._now: list[float] | None = None
-        self._lag_s = 0.0  # that other programs caused, since the beginning
+        self._lag_s = 0.0  # the delay that other programs caused, since the beginning
         self._daemon: Path | None = None
-        self._waited_ns = 0  # by the daemon that runs
+        self._waited_ns = 0  # by the current daemon
         self._epoch = 0  # odd while the daemon is down, or has just come back
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether the daemon is down because the campaign killed it, or has just come back."""
+        """Whether the daemon is down because the campaign killed it, or has just returned."""
         return bool(self._epoch % 2)
 
     def disturb(self) -> None:
@@ -57,11 +57,11 @@ class Watch:
         self._epoch += not self.is_disturbed
 
     def settle(self) -> None:
-        """Ends it."""
+        """Ends that span."""
         self._epoch += self.is_disturbed
 
     def open(self, kind: str) -> None:
-        """Begins a window; a window before it ends."""
+        """Begins a window; ends the previous one."""
         self._now = []
         self.windows[kind].append(self._now)
 
@@ -70,7 +70,7 @@ class Watch:
         self._now = None
 
     def start(self, what: str) -> Mark:
-        """Returns the beginning of an operation, for :meth:`done`."""
+        """Returns the start of an operation, for :meth:`done`."""
         return Mark(what, time.monotonic(), self._lag_s, self._epoch)
 
     def done(self, mark: Mark) -> None:
@@ -86,7 +86,7 @@ class Watch:
             self.longest_ms, self.longest_what = took_ms, mark.what
 
     async def keep_lag(self) -> None:
-        """Notes how late this process and the daemon run, until cancelled."""
+        """Measures how late this process and the daemon run, until cancelled."""
         while True:
             due_s = time.monotonic() + TICK_S
             await asyncio.sleep(TICK_S)
@@ -99,12 +99,12 @@ class Watch:
         try:
             now_ns = int(self._daemon.read_text().split()[1])
         except OSError:
-            return 0.0  # It is gone.
+            return 0.0  # It has ended.
         waited_ns, self._waited_ns = now_ns - self._waited_ns, now_ns
         return max(waited_ns, 0) / 1e9
 
     def look_at(self, pid: int) -> int:
-        """Returns the daemon's own memory now, in MiB; 0 if it is gone."""
+        """Returns the daemon's current own memory, in MiB; 0 if it has ended."""
         self._daemon = Path(f"/proc/{pid}/task/{pid}/schedstat")
         try:
             text = Path(f"/proc/{pid}/status").read_text()

@@ -1,4 +1,4 @@
-"""What is set aside: kept over restarts, bounded, put back or deleted."""
+"""Items set aside: they survive restarts, are limited in number, and are restored or deleted."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ KEY = keys.SPACE_TOPIC + b"flights"
 
 
 def do(manager: Manager, call: Callable[[Broker], object]) -> None:
-    """Have *call* made in a turn."""
+    """Runs *call* in a turn."""
 
     def made(broker: Broker) -> None:
         call(broker)
@@ -33,7 +33,7 @@ def add(manager: Manager, work: Work, row: bytes = b"") -> None:
     do(manager, lambda x: x.context.aside.add(x.context, work, "a thing", "a test", row))
 
 
-def test_work_stays_aside_over_restarts_and_is_reported(store: AnyStore) -> None:
+def test_work_stays_set_aside_over_restarts_and_is_reported(store: AnyStore) -> None:
     manager = Manager(store)
     add(manager, Work("link", "NYC"))
     (note,) = manager.last.notes
@@ -48,7 +48,7 @@ def test_work_stays_aside_over_restarts_and_is_reported(store: AnyStore) -> None
         manager.store.close()
 
 
-def test_same_work_is_one_item_but_no_row_is_lost() -> None:
+def test_work_set_aside_twice_is_one_item_but_no_row_is_lost() -> None:
     manager = Manager()
     for _ in range(2):
         add(manager, Work("events"))
@@ -56,7 +56,7 @@ def test_same_work_is_one_item_but_no_row_is_lost() -> None:
     assert [item.work.kind for item in items(manager)] == ["events", "row", "row"]
 
 
-def test_row_is_moved_and_put_back() -> None:
+def test_row_is_set_aside_and_restored() -> None:
     manager = Manager()
     do(manager, lambda x: rows.put(x.context.tx, KEY, b"row"))
     do(manager, lambda x: x.context.aside.move(x.context, "row", KEY, "a test"))
@@ -66,7 +66,7 @@ def test_row_is_moved_and_put_back() -> None:
     assert items(manager) == []
 
 
-def test_row_is_not_put_back_over_another() -> None:
+def test_row_is_not_restored_over_another() -> None:
     manager = Manager()
     add(manager, Work("row", KEY), b"old")
     do(manager, lambda x: rows.put(x.context.tx, KEY, b"new"))
@@ -75,7 +75,9 @@ def test_row_is_not_put_back_over_another() -> None:
     assert len(items(manager)) == 1
 
 
-def test_oldest_is_forgotten_beyond_the_limit_and_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oldest_item_beyond_the_limit_is_forgotten_and_logged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(aside, "ITEMS_MAX", 3)
     manager = Manager()
     for number in range(5):
@@ -86,13 +88,13 @@ def test_oldest_is_forgotten_beyond_the_limit_and_logged(monkeypatch: pytest.Mon
     assert [item.number for item in items(manager)] == [3, 4, 5]
 
 
-def test_item_that_is_not_there_is_refused() -> None:
+def test_missing_item_is_refused() -> None:
     with pytest.raises(RequestError, match="there is no item 7") as caught:
         Manager().turns.broker.context.aside.find(7)
     assert caught.value.code is ErrorCode.ASIDE_UNKNOWN
 
 
-def test_item_that_cannot_be_read_is_deleted_and_the_start_goes_on() -> None:
+def test_unreadable_item_is_deleted_and_the_start_continues() -> None:
     manager = Manager()
     tx = manager.store.begin()
     rows.put(tx, keys.aside(1), b"\xc0")

@@ -1,4 +1,4 @@
-"""Runs are as short as what they tell of lets them be."""
+"""Committed reports stamps and duplicates in runs that are as short as possible."""
 
 from itertools import pairwise
 
@@ -23,7 +23,7 @@ def test_stamps_are_told_in_runs(steps: list[tuple[int, int]]) -> None:
         assert (a + count, t + count) != (b, u)
 
 
-def test_matches_are_told_in_runs() -> None:
+def test_duplicates_are_reported_in_runs() -> None:
     runs: list[list[int]] = []
     add_matches(runs, [1, 2, 4, 5], 3)
     add_matches(runs, [6], 3)

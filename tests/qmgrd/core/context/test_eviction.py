@@ -45,7 +45,7 @@ def test_oldest_becomes_a_dead_letter_G13(store: AnyStore, app: Client) -> None:
     assert app.show("Q")["dead"] == 1
 
 
-def test_oldest_of_the_lowest_priority_goes_first_G13(app: Client) -> None:
+def test_lowest_priority_is_evicted_first_G13(app: Client) -> None:
     app.ask(m.QueueAlter, "Q", DISCARD | {"depth_max": 3})
     app.put("Q", b"high", priority=9)
     app.put("Q", b"low1", b"low2", priority=1)
@@ -53,7 +53,7 @@ def test_oldest_of_the_lowest_priority_goes_first_G13(app: Client) -> None:
     assert app.bodies("Q") == [b"high", b"new", b"low2"]
 
 
-def test_delayed_ones_go_last_and_leased_ones_stay_G13(app: Client) -> None:
+def test_delayed_messages_are_evicted_last_and_leased_ones_never_G13(app: Client) -> None:
     app.ask(m.QueueAlter, "Q", DISCARD | {"depth_max": 3})
     app.put("Q", b"delayed", delay_ms=1_000)
     app.put("Q", b"leased", b"free")
@@ -69,7 +69,7 @@ def test_delayed_ones_go_last_and_leased_ones_stay_G13(app: Client) -> None:
     assert app.ack(held) == []
 
 
-def test_delayed_one_becomes_a_dead_letter_where_nothing_else_is_left_G13(app: Client) -> None:
+def test_delayed_message_becomes_a_dead_letter_if_no_other_is_left_G13(app: Client) -> None:
     app.ask(m.QueueAlter, "Q", BURY | {"depth_max": 2})
     app.put("Q", b"worth more", delay_ms=1_000, priority=5)
     app.put("Q", b"1", delay_ms=1_000)
@@ -81,7 +81,7 @@ def test_delayed_one_becomes_a_dead_letter_where_nothing_else_is_left_G13(app: C
 
 
 def test_room_in_bytes_is_made_too_G13(app: Client) -> None:
-    """With the UIDs that the new ones get."""
+    """Including the UIDs that the new messages get."""
     app.ask(m.QueueAlter, "Q", DISCARD | {"bytes_max": 10_000})
     for _ in range(20):
         app.put("Q", *[bytes(900)] * 3)
@@ -89,7 +89,7 @@ def test_room_in_bytes_is_made_too_G13(app: Client) -> None:
     assert app.show("Q")["bytes"] <= 10_000
 
 
-def test_what_has_no_place_among_the_dead_letters_stays_G13(app: Client) -> None:
+def test_message_without_a_place_among_the_dead_letters_stays_G13(app: Client) -> None:
     app.ask(m.QueueAlter, DEAD_LETTERS, {"depth_max": 1})
     app.ask(m.QueueAlter, "Q", BURY | {"depth_max": 1})
     app.put("Q", b"1")
@@ -99,8 +99,10 @@ def test_what_has_no_place_among_the_dead_letters_stays_G13(app: Client) -> None
     assert (app.bodies("Q"), app.bodies(DEAD_LETTERS)) == ([b"2"], [b"1"])
 
 
-def test_what_has_no_place_among_the_dead_letters_is_passed_over_G13(app: Client) -> None:
-    """Another queue's dead letter has its UID; a put was refused for it, and a commit went over."""
+def test_message_without_a_place_among_the_dead_letters_is_passed_over_G13(app: Client) -> None:
+    """Another queue's dead letter has its UID. A put was refused for it, and a commit exceeded
+    depth.
+    """
     uid = Uid("APP", 1)
     app.ask(m.QueueCreate, "OTHER")
     app.put_records("OTHER", record(b"dead", uid=uid))
@@ -116,7 +118,7 @@ def test_what_has_no_place_among_the_dead_letters_is_passed_over_G13(app: Client
     audit(app.manager)
 
 
-def test_few_are_tried_where_none_has_a_place_among_the_dead_letters(
+def test_only_a_few_are_tried_if_none_has_a_place_among_the_dead_letters(
     app: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried = []
@@ -135,8 +137,8 @@ def test_few_are_tried_where_none_has_a_place_among_the_dead_letters(
     assert (refused.code, len(tried)) == (ErrorCode.QUEUE_FULL, STUCK_MAX)
 
 
-def test_what_is_lost_with_a_restart_makes_no_room(app: Client) -> None:
-    """It takes none: it is counted already, though it is there still."""
+def test_message_lost_at_a_restart_frees_no_space(app: Client) -> None:
+    """It no longer counts towards the depth, though its row still exists."""
     app.ask(m.QueueAlter, "Q", DISCARD | {"depth_max": 2})
     app.put("Q", b"v1", b"v2", flags=records.FLAG_NOT_PERSISTENT)
     manager = app.manager
@@ -149,7 +151,7 @@ def test_what_is_lost_with_a_restart_makes_no_room(app: Client) -> None:
     audit(manager)
 
 
-def test_link_makes_room_where_it_leads_to_G13(app: Client) -> None:
+def test_link_put_evicts_on_its_target_queue_G13(app: Client) -> None:
     app.ask(m.QueueAlter, "Q", DISCARD | {"depth_max": 2})
     far = Far(app.manager)
     far.open()
@@ -159,7 +161,7 @@ def test_link_makes_room_where_it_leads_to_G13(app: Client) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 5])
-def test_operators_are_told_how_many_were_pushed_out(app: Client, count: int) -> None:
+def test_operators_learn_how_many_were_evicted(app: Client, count: int) -> None:
     app.ask(m.QueueAlter, "Q", DISCARD | {"depth_max": 10})
     app.put("Q", *[b"x"] * 10)
     app.put("Q", *[b"y"] * count)
@@ -167,8 +169,8 @@ def test_operators_are_told_how_many_were_pushed_out(app: Client, count: int) ->
     assert (event["event"], event["queue"], event["count"]) == ("queue overflowed", "Q", count)
 
 
-def test_pushing_out_looks_at_no_leased_ones_before_the_position(app: Client) -> None:
-    """Else a queue with thousands of leases would scan them with each put."""
+def test_eviction_skips_leased_messages_before_the_position(app: Client) -> None:
+    """Otherwise each put on a queue with thousands of leases would scan them all."""
     app.ask(m.QueueAlter, "Q", DISCARD | {"depth_max": 3_000})
     app.put("Q", *[b"x"] * 3_000)
     app.get("Q", 2_500)

@@ -1,4 +1,4 @@
-"""From whom links are accepted, and that a stranger learns nothing and changes nothing."""
+"""Which peers may open links; strangers learn nothing and change nothing."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ SECRET = b"for FAR's eyes only"
 
 @pytest.fixture
 def manager(store: AnyStore) -> Manager:
-    """A queue manager that accepts links only from those that it was told of."""
+    """Returns a queue manager that accepts links only from defined peers."""
     return Manager(store, link={"inbound": "defined"})
 
 
@@ -37,7 +37,7 @@ def app(manager: Manager) -> Client:
 
 
 class Stranger(Far):
-    """A queue manager that claims to be FAR; it keeps every byte that it is sent."""
+    """A queue manager that claims to be FAR; it records every byte that it receives."""
 
     def __init__(self, manager: Manager, store_id: bytes = OTHER_STORE) -> None:
         super().__init__(manager, store_id=store_id)
@@ -51,7 +51,7 @@ class Stranger(Far):
         self.client.read = listen  # type: ignore[method-assign]
 
     def try_all(self, store_id: bytes) -> list[ErrorCode]:
-        """Open each stream that FAR may have, and fetch; return what that was answered."""
+        """Opens each stream that FAR may have, and fetches; returns the answers."""
         streams = (store_id + number.to_bytes(8, "big") for number in range(1, 4))
         tries: list[m.Message] = [m.LinkOpen(10, stream, 1, 100) for stream in streams]
         answers = [self.client.say(each) for each in [*tries, FETCH]]
@@ -59,7 +59,7 @@ class Stranger(Far):
 
 
 def linked(app: Client) -> Far:
-    """A link from FAR that is up and has brought a message, and one to FAR on which one waits."""
+    """Sets up a link from FAR that delivered a message, and one to FAR with a waiting message."""
     app.ask(m.LinkAllow, "FAR")
     app.ask(m.LinkCreate, "FAR", {"addresses": []})
     app.ask(m.QueueCreate, "F@FAR")
@@ -71,7 +71,7 @@ def linked(app: Client) -> Far:
 
 
 def facts(manager: Manager) -> list[tuple[bytes, bytes]]:
-    """What is stored, but for the clock."""
+    """Returns the stored rows, except the clock."""
     return [(key, value) for key, value in manager.scan(b"") if key != keys.CLOCK]
 
 
@@ -136,7 +136,7 @@ def test_stranger_cannot_fetch_from_a_link_that_has_addresses(
     assert facts(manager) == before, "and it is not pinned"
 
 
-def test_first_that_comes_is_pinned_unless_the_store_is_given(
+def test_first_store_that_connects_is_pinned_unless_the_store_id_is_given(
     app: Client, manager: Manager
 ) -> None:
     app.ask(m.LinkAllow, "FAR")
@@ -154,7 +154,7 @@ def test_first_that_comes_is_pinned_unless_the_store_is_given(
     "message_",
     [m.LinkOpen(5, STREAM, 1, 1), FETCH, m.CommitAsk(1), m.Committed(1, 5), m.Blocked(1, 5, 303)],
 )
-def test_client_may_send_no_message_of_links(app: Client, message_: m.Message) -> None:
+def test_client_may_not_send_link_messages(app: Client, message_: m.Message) -> None:
     client = app.manager.connect()
     app.ask(m.LinkAllow, "app")
     client.write(encode(to_array(message_)))
@@ -162,7 +162,7 @@ def test_client_may_send_no_message_of_links(app: Client, message_: m.Message) -
     assert client.goaway.code == ErrorCode.STATE_VIOLATION
 
 
-def test_answers_of_a_queue_manager_that_was_asked_nothing_cut_it_off(
+def test_unrequested_replies_of_a_queue_manager_close_its_connection(
     app: Client, manager: Manager
 ) -> None:
     linked(app)
@@ -178,7 +178,7 @@ def test_answers_of_a_queue_manager_that_was_asked_nothing_cut_it_off(
 # -- definitions
 
 
-def test_definition_outlasts_a_restart_and_ends_by_disallow(app: Client, manager: Manager) -> None:
+def test_definition_survives_a_restart_and_ends_by_disallow(app: Client, manager: Manager) -> None:
     app.ask(m.LinkAllow, "FAR")
     manager.crash()
     far, app = Far(manager), manager.connect()
@@ -191,7 +191,7 @@ def test_definition_outlasts_a_restart_and_ends_by_disallow(app: Client, manager
     assert manager.scan(PEER) == []
 
 
-def test_stream_goes_on_where_it_was_when_its_sender_is_allowed_again(
+def test_stream_resumes_where_it_was_when_its_sender_is_allowed_again(
     app: Client, manager: Manager
 ) -> None:
     app.ask(m.LinkAllow, "FAR")
@@ -203,7 +203,9 @@ def test_stream_goes_on_where_it_was_when_its_sender_is_allowed_again(
     assert Far(manager).open()[0] == 1
 
 
-def test_pin_of_a_link_stays_when_its_peer_may_send_no_more(app: Client, manager: Manager) -> None:
+def test_pin_of_a_link_stays_when_its_peer_may_no_longer_send(
+    app: Client, manager: Manager
+) -> None:
     linked(app)
     app.ask(m.LinkDisallow, "FAR")
     (kept,) = manager.scan(PEER)
@@ -214,9 +216,7 @@ def test_pin_of_a_link_stays_when_its_peer_may_send_no_more(app: Client, manager
     assert manager.scan(PEER) == []
 
 
-def test_deleted_link_leaves_the_definition_of_what_leads_here(
-    app: Client, manager: Manager
-) -> None:
+def test_deletion_of_a_link_keeps_the_definition_of_the_peer(app: Client, manager: Manager) -> None:
     linked(app)
     app.ask(m.QueueDelete, "F@FAR")
     app.ask(m.LinkDelete, "FAR", True)
@@ -224,7 +224,7 @@ def test_deleted_link_leaves_the_definition_of_what_leads_here(
     assert app.code_of(m.LinkDelete, "FAR") is ErrorCode.LINK_UNKNOWN
 
 
-def test_dial_from_here_pins_its_peer_and_does_not_allow_it() -> None:
+def test_dial_pins_the_peer_but_does_not_allow_it() -> None:
     lines = Lines(Manager(link={"inbound": "defined"}))
     lines.up()
     app = lines.app
@@ -234,7 +234,7 @@ def test_dial_from_here_pins_its_peer_and_does_not_allow_it() -> None:
     assert code is ErrorCode.PEER_NOT_ALLOWED
 
 
-def test_what_is_dialled_and_fetched_from_needs_no_definition() -> None:
+def test_link_that_dials_and_fetches_needs_no_definition() -> None:
     lines = Lines(Manager(link={"inbound": "defined"}), 1, fetch=True)
     lines.app.ask(m.QueueCreate, "Q")
     line = lines.answer()
@@ -247,7 +247,7 @@ def test_what_is_dialled_and_fetched_from_needs_no_definition() -> None:
     assert lines.app.bodies("Q") == [b"1"]
 
 
-def test_dial_that_meets_another_store_sends_nothing_of_its_stream() -> None:
+def test_dial_that_reaches_another_store_sends_nothing_of_its_stream() -> None:
     lines = Lines(Manager(link={"inbound": "defined"}), 1)
     lines.app.ask(m.LinkAllow, "NYC", OTHER_STORE)
     line = lines.answer()
@@ -270,7 +270,7 @@ def test_peer_of_an_older_version_stays_allowed(app: Client, manager: Manager) -
     assert row["seen_us"] is not None
 
 
-def test_disallow_says_whether_anybody_may_open_links(store: AnyStore) -> None:
+def test_disallow_reports_whether_any_peer_may_open_links(store: AnyStore) -> None:
     app = Manager(store, link={"inbound": "any"}).connect()
     Far(app.manager).open()
     assert app.ask(m.LinkDisallow, "FAR") == {"connections": 1, "inbound": "any"}
@@ -318,7 +318,7 @@ def test_damaged_definition_is_replaced_or_deleted_by_an_operator(
     assert app.ask(m.LinkList)["allowed_count"] == 0
 
 
-def test_new_store_id_parts_from_the_old_store(app: Client, manager: Manager) -> None:
+def test_new_store_id_releases_the_old_store(app: Client, manager: Manager) -> None:
     app.ask(m.LinkAllow, "FAR")
     far = Far(manager)
     far.open()
@@ -328,20 +328,20 @@ def test_new_store_id_parts_from_the_old_store(app: Client, manager: Manager) ->
 
 
 @pytest.mark.parametrize("row", [b"", b"x" * 15, b"\x90", pack({"store_id": b"x"})])
-def test_row_of_nothing_known_is_refused(row: bytes) -> None:
+def test_unreadable_row_is_refused(row: bytes) -> None:
     with pytest.raises(ValueError, match=r"msgpack|map|store id"):
         link_peers.decode(row)
 
 
-def test_row_of_a_newer_version_keeps_what_is_not_known() -> None:
+def test_row_of_a_newer_version_keeps_unknown_fields() -> None:
     known = LinkPeer(FAR_STORE, is_allowed=True, more={"rate": 5})
     assert link_peers.decode(known.encode()) == known
 
 
-# -- who was refused
+# -- refused peers
 
 
-def test_refused_are_listed_and_logged_once_by_name(app: Client, manager: Manager) -> None:
+def test_refused_peers_are_listed_and_logged_once_by_name(app: Client, manager: Manager) -> None:
     notes = []
     for _ in range(3):
         stranger = Stranger(manager)
@@ -355,7 +355,7 @@ def test_refused_are_listed_and_logged_once_by_name(app: Client, manager: Manage
     assert app.ask(m.LinkList)["refused"] == []
 
 
-def test_names_of_refused_are_limited_in_memory_and_in_the_log(
+def test_names_of_refused_peers_are_limited_in_memory_and_in_the_log(
     app: Client, manager: Manager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link_peers, "REFUSED_MAX", 3)
@@ -371,7 +371,7 @@ def test_names_of_refused_are_limited_in_memory_and_in_the_log(
 # -- at the sender
 
 
-def test_link_that_its_peer_does_not_allow_is_refused_and_asks_again() -> None:
+def test_link_that_its_peer_does_not_allow_is_refused_and_retries() -> None:
     lines = Lines(Manager(), 1)
     told = []
     for _ in range(3):
@@ -393,7 +393,7 @@ def test_link_that_its_peer_does_not_allow_is_refused_and_asks_again() -> None:
     assert (lines.row["state"], lines.row["error"]) == ("up", "")
 
 
-def test_refused_link_that_was_stopped_meanwhile_does_not_ask_again() -> None:
+def test_refused_link_that_was_stopped_meanwhile_does_not_retry() -> None:
     lines = Lines(Manager(), 1)
     line = lines.answer()
     line.say(m.Welcome(1, "NYC", b"N" * 16, 1))

@@ -1,4 +1,4 @@
-"""The window of a sequenced producer (D1b), by itself."""
+"""The window of a sequenced producer (D1b), on its own."""
 
 import pytest
 
@@ -32,13 +32,13 @@ def test_row_is_read_as_it_was_written() -> None:
 def test_row_of_a_newer_version_is_read_as_far_as_known() -> None:
     tx = MemoryStore()
     row = make(5).encode()
-    rows.put(tx, make().key, bytes([row[0] + 1]) + row[1:] + b"\x07")  # An array, longer by one.
+    rows.put(tx, make().key, bytes([row[0] + 1]) + row[1:] + b"\x07")  # a longer array
     loaded = producer.load(tx, ID, 10)
     assert loaded is not None
     assert loaded.inbox.commit_id == 5
 
 
-def test_seen_prunes_refusals_and_never_goes_back() -> None:
+def test_seen_removes_refusals_and_never_moves_back() -> None:
     sender = make(9, _2=303, _5=303, _9=303)
     sender.note_seen(5)
     assert sender.refused == {9: 303}
@@ -46,8 +46,8 @@ def test_seen_prunes_refusals_and_never_goes_back() -> None:
     assert sender.seen == 5
 
 
-def test_seen_beyond_the_commit_id_is_not_believed() -> None:
-    """An answer that was never given cannot have been seen: what is held above stays known."""
+def test_seen_beyond_the_commit_id_is_ignored() -> None:
+    """A client cannot have seen an answer that was never given, so refusals above it stay."""
     sender = make(3, (6,), _2=303, _6=303)
     sender.note_seen(100)
     assert sender.seen == 3
@@ -69,7 +69,7 @@ def test_answers_not_marked_as_seen_are_limited() -> None:
         sender.check(21, 6)
 
 
-def test_answers_repeat_the_code_of_the_first_time() -> None:
+def test_repeated_answers_have_the_first_code() -> None:
     sender = make(9, _2=303, _5=403, _9=303)
     assert sender.answers(3, 8) == [[5, 403, "refused when it came first: DUPLICATE_MESSAGE"]]
     assert make(9).answers(1, 9) == []
@@ -81,12 +81,12 @@ def context(**sections: object) -> Context:
     return made
 
 
-def test_new_producer_starts_at_nothing() -> None:
+def test_new_producer_starts_empty() -> None:
     found = producer.open_producer(context(), ID, resume=False, count=0)
     assert (found.inbox.commit_id, found.used_ms) == (0, 123)
 
 
-def test_resuming_what_is_not_known_is_refused() -> None:
+def test_resuming_an_unknown_producer_is_refused() -> None:
     with pytest.raises(RequestError) as caught:
         producer.open_producer(context(), ID, resume=True, count=0)
     assert caught.value.code == ErrorCode.PRODUCER_UNKNOWN

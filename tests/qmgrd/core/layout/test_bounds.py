@@ -1,18 +1,18 @@
-"""What a queue is held to that was told nothing."""
+"""The default bounds of a queue."""
 
 from qmgrd.core.catalogue.attributes import queue_attributes
 from qmgrd.core.layout.bounds import Bounds
 
 
-def test_bounds_of_their_own_accord_are_what_a_queue_may_be_given() -> None:
+def test_default_bounds_are_those_that_a_queue_may_set() -> None:
     bounds = Bounds(depth_max=1, bytes_max=1024, lease_ms=100, leases_max=1)
-    others = {"leases_max", "redelivery_limit"}  # of subscriptions alone
+    others = {"leases_max", "redelivery_limit"}  # of subscriptions only
     given = {name: getattr(bounds, name) for name in Bounds.__slots__ if name not in others}
     assert queue_attributes("Q", given, "local") == given
 
 
-def test_bounds_of_their_own_accord_change_nothing_about_a_message() -> None:
-    """Each new attribute has to be asked for: a queue is as it was without it."""
+def test_default_bounds_leave_messages_alone() -> None:
+    """Each new attribute must be set explicitly, so that existing queues keep their behaviour."""
     bounds = Bounds(depth_max=1, bytes_max=1024, lease_ms=100, leases_max=1)
     off = (
         "message_max_bytes",
@@ -25,6 +25,6 @@ def test_bounds_of_their_own_accord_change_nothing_about_a_message() -> None:
     )
     assert not any(getattr(bounds, name) for name in off)
     assert bounds.overflow == "refuse"
-    # But for one: what its consumers die of again and again is in the way of all others.
+    # One exception: a message that repeatedly kills its consumers would block all others.
     assert bounds.delivery_limit == 20
     assert not any((bounds.exclusive, bounds.put_inhibit, bounds.get_inhibit))

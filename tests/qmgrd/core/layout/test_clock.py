@@ -16,13 +16,13 @@ def test_runs_with_the_monotonic_clock() -> None:
     assert clock.now(10_250, 99) == Now(750, 99)
 
 
-def test_start_adds_the_time_away() -> None:
+def test_start_adds_the_downtime() -> None:
     clock = StoreClock(500, 1_000_000, DAY_MS, mono_ms=0, wall_us=3_000_000)
     assert clock.now(0, 0).ms == 500 + 2_000
 
 
-def test_time_away_is_held_to_its_most() -> None:
-    """A wall clock that jumped by ten years moves no deadline by more than the bound."""
+def test_downtime_is_limited() -> None:
+    """A wall clock that jumps by ten years moves no deadline by more than the limit."""
     clock = StoreClock(500, 1_000_000, DAY_MS, mono_ms=0, wall_us=10**16)
     assert clock.now(0, 0).ms == 500 + DAY_MS
 

@@ -5,12 +5,12 @@ import pytest
 from qmgrd.core.layout.ids import Ids
 
 
-def test_numbers_of_what_is_stored_are_of_their_boot() -> None:
+def test_ids_contain_their_boot_number() -> None:
     ids = Ids(3)
     assert [ids.next(), ids.next()] == [(3 << 40) + 1, (3 << 40) + 2]
 
 
-def test_numbers_of_a_boot_do_not_run_into_the_next_ones() -> None:
+def test_ids_of_a_boot_do_not_reach_those_of_the_next() -> None:
     ids = Ids(3)
     ids.last = (4 << 40) - 2
     assert ids.next() < Ids(4).next()

@@ -1,4 +1,4 @@
-"""The rows that lead to a message are made of what it holds, and of that only."""
+"""The index rows of a message are made from its contents alone."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def front(**fields: object) -> bytes:
 @pytest.mark.parametrize("correlation_id", [b"", b"c", b"c" * 64])
 @pytest.mark.parametrize("group", [None, (GROUP, 3, False), (GROUP, 3, True)])
 @pytest.mark.parametrize("delay_ms", [0, 5])
-def test_record_says_by_what_it_is_selected(
+def test_record_has_its_selection_keys(
     correlation_id: bytes, group: tuple[bytes, int, bool] | None, delay_ms: int
 ) -> None:
     data = front(correlation_id=correlation_id, group=group, delay_ms=delay_ms)
@@ -25,22 +25,22 @@ def test_record_says_by_what_it_is_selected(
 
 
 @pytest.mark.parametrize("length", range(0, 70, 7))
-def test_record_that_was_cut_leads_nowhere_that_it_does_not_say(length: int) -> None:
+def test_truncated_record_has_no_selection_keys_beyond_its_contents(length: int) -> None:
     data = front(correlation_id=b"c", group=(GROUP, 3, False))[:length]
     correlation_id, group = index.selected_by(data)
     assert b"c".startswith(correlation_id)
     assert group in (None, (GROUP, 3))
 
 
-def test_index_has_the_place_behind_what_is_sought() -> None:
+def test_index_key_ends_with_the_place() -> None:
     data = front(correlation_id=b"c", group=(GROUP, 3, False))
     place = bytes([9 - 4]) + (77).to_bytes(8, "big")
     assert index.correlation_key(1, data, 4, 77) == keys.correlation(1, b"c") + place
     assert index.correlation_key(1, front(), 4, 77) == b""
 
 
-def test_longer_correlation_id_is_another_one() -> None:
-    """Else who seeks c would find what has cc."""
+def test_correlation_ids_with_a_common_prefix_are_distinct() -> None:
+    """Otherwise a search for c would also find cc."""
     short, long = keys.correlation(1, b"c"), keys.correlation(1, b"cc")
     assert not long.startswith(short)
 

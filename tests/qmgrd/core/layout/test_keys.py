@@ -1,4 +1,4 @@
-"""The layout of the store: what is asked in order lies in order."""
+"""The layout of the store: keys sort in the order in which they are read."""
 
 import re
 from pathlib import Path
@@ -56,7 +56,7 @@ def test_bytes_of_a_key_are_those_of_the_drawing() -> None:
     assert keys.job(258).hex(" ") == "40 00 00 00 00 00 00 01 02"
 
 
-def test_first_key_behind_a_prefix_is_as_long_and_one_more() -> None:
+def test_first_key_after_a_prefix_has_the_same_length_and_is_one_higher() -> None:
     assert keys.after(b"\x10\0\0\0\1") == b"\x10\0\0\0\2"
     assert keys.after(b"\x10\xff") == b"\x11\0"
 

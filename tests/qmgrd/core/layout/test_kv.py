@@ -1,4 +1,4 @@
-"""Both stores keep what the core asks of one."""
+"""Both stores have the properties that the core requires."""
 
 from pathlib import Path
 
@@ -96,7 +96,7 @@ def test_plain_values_are_tuples() -> None:
     assert Now(1, 2).ms == 1
 
 
-def test_memory_store_counts_flushes_of_what_was_written_only() -> None:
+def test_memory_store_counts_a_flush_only_after_a_write() -> None:
     store = MemoryStore()
     store.begin()
     store.commit()

@@ -1,4 +1,4 @@
-"""Sealed rows: whatever rots in one, or goes missing, is told at the start or by a refusal."""
+"""Sealed rows: a damaged or missing row is found at the start, or by a refusal."""
 
 import re
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def flipped(data: bytes, bit: int) -> bytes:
 
 @pytest.fixture
 def full() -> MemoryStore:
-    """A store that has a row of each kind that a start reads, after a crash."""
+    """Returns a store with a row of each kind that a start reads, after a crash."""
     manager = Manager()
     app = manager.connect()
     for name in ("ORDERS", "OLD"):
@@ -57,9 +57,9 @@ def full() -> MemoryStore:
 
 
 def refusal(store: MemoryStore) -> str:
-    """Return why a start refuses *store*, which it leaves as it was."""
+    """Returns why a start refuses *store*, which it leaves unchanged."""
     before = dict(store.rows)
-    with pytest.raises((RowDamaged, StoreForeign)) as caught:  # The format is looked at first.
+    with pytest.raises((RowDamaged, StoreForeign)) as caught:  # The format is checked first.
         Manager(store)
     assert dict(store.rows) == before
     return str(caught.value)
@@ -120,7 +120,7 @@ def test_queue_is_named_where_its_name_is_known() -> None:
 
 @pytest.mark.parametrize("space", READ_AT_START)
 def test_flipped_bit_in_what_a_start_reads_is_refused(full: MemoryStore, space: bytes) -> None:
-    dropped = keys.of_queue(keys.SPACE_COUNTERS, 2)  # only to be deleted
+    dropped = keys.of_queue(keys.SPACE_COUNTERS, 2)  # waits for deletion
     found = [pair for pair in full.scan(space, keys.after(space)) if pair[0] != dropped]
     assert found
     for key, value in found:
@@ -152,7 +152,7 @@ def rename(store: MemoryStore, key: bytes) -> None:
         (keys.SPACE_LINK + b"NYC", "the definition of link NYC: it is missing"),
     ],
 )
-def test_row_that_is_gone_or_under_another_key_is_missed(
+def test_missing_row_or_row_under_another_key_is_found(
     full: MemoryStore, harm: Callable[[MemoryStore, bytes], None], key: bytes, words: str
 ) -> None:
     harm(full, key)
@@ -161,10 +161,10 @@ def test_row_that_is_gone_or_under_another_key_is_missed(
 
 @pytest.mark.parametrize(("next_arrival", "sound"), [(62, True), (61, False), (30, False)])
 @pytest.mark.parametrize("priorities", [(4,), (9, 4, 0)])
-def test_arrival_that_is_taken_is_never_given_again(
+def test_used_arrival_is_never_given_again(
     next_arrival: int, sound: bool, priorities: tuple[int, ...]
 ) -> None:
-    """Whatever priority has the last message, and set aside or not."""
+    """This holds for any priority of the last message, and also if it is set aside."""
     manager = Manager()
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")

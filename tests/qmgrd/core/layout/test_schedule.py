@@ -1,11 +1,11 @@
-"""The schedule by itself: one stored range in the order of time."""
+"""The schedule on its own: one stored range, ordered by time."""
 
 from qmgrd.core.layout import keys
 from qmgrd.core.layout.schedule import Schedule, due_of
 from tests.memory_store import MemoryStore
 
 
-def test_rows_are_due_in_the_order_of_time_whatever_the_order_they_came_in() -> None:
+def test_rows_are_due_in_the_order_of_time_not_of_insertion() -> None:
     store, schedule = MemoryStore(), Schedule()
     for due_ms in (300, 100, 200):
         schedule.add(store, due_ms, 1, keys.LANE_READY, 4, due_ms)
@@ -15,7 +15,7 @@ def test_rows_are_due_in_the_order_of_time_whatever_the_order_they_came_in() -> 
     assert schedule.due(store, 99, 10) == []
 
 
-def test_loading_finds_the_first_of_what_is_left() -> None:
+def test_loading_finds_the_first_remaining_row() -> None:
     store, schedule = MemoryStore(), Schedule()
     schedule.load(store)
     assert schedule.next_ms is None
@@ -27,7 +27,7 @@ def test_loading_finds_the_first_of_what_is_left() -> None:
     assert schedule.next_ms == 200
 
 
-def test_value_of_a_row_comes_along() -> None:
+def test_row_is_returned_with_its_value() -> None:
     store, schedule = MemoryStore(), Schedule()
     schedule.add(store, 5, 7, keys.LANE_REMEMBERED, 4, 9, b"trailer")
     ((key, value),) = schedule.due(store, 5, 1)

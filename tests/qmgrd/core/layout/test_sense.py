@@ -1,4 +1,4 @@
-"""Values of stored rows: of the right type, and no larger than arithmetic can bear."""
+"""Values of stored rows must have the right type and a size that arithmetic can handle."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from qmgrd.core.layout.sense import IDS_MAX, NUMBER_MAX, number, stored_ids, typ
 
 
 @pytest.mark.parametrize("value", [-1, NUMBER_MAX + 1, True, 1.0, "1", None, b"1"])
-def test_number_that_is_none_is_refused(value: Any) -> None:
+def test_invalid_number_is_refused(value: Any) -> None:
     with pytest.raises(ValueError, match="the depth is "):
         number(value, "the depth")
 
@@ -25,11 +25,11 @@ def test_value_of_another_type_is_refused() -> None:
         typed(bool, 1, "x")
 
 
-def test_ids_are_those_of_which_runs_were_made() -> None:
+def test_ids_match_the_runs_they_were_made_from() -> None:
     assert stored_ids(runs_of({3, 4, 9})) == {3, 4, 9}
 
 
 @pytest.mark.parametrize("runs", ["x", [1], [[1]], [[1, -1]], [[0, 2**40]], [[1, IDS_MAX], [9, 1]]])
-def test_runs_that_are_none_or_endless_are_refused_at_once(runs: Any) -> None:
+def test_invalid_or_endless_runs_are_refused_at_once(runs: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
         stored_ids(runs)

@@ -24,7 +24,7 @@ def test_timestamps_increase_in_a_tight_loop_A2() -> None:
 
 @given(st.lists(st.integers(0, 2**62), max_size=50))
 def test_timestamps_increase_whatever_the_clock_does_A3(clock: list[int]) -> None:
-    """A3: a clock that jumps to and fro never makes one timestamp twice."""
+    """A3: a clock that jumps back and forth never repeats a timestamp."""
     stamper = Stamper("QM1", 5)
     issued = [5, *(timestamp(stamper.next(wall_us)) for wall_us in clock)]
     assert all(a < b for a, b in pairwise(issued))
@@ -35,7 +35,7 @@ def test_timestamp_follows_the_clock_when_it_is_ahead() -> None:
     assert stamper.next(1_000) == encode_uid(Uid("QM1", 1_000))
 
 
-def test_own_name_from_elsewhere_is_stayed_ahead_of() -> None:
+def test_own_stamps_stay_ahead_of_foreign_uids_with_the_own_name() -> None:
     stamper = Stamper("QM1", 5)
     stamper.observe(encode_uid(Uid("QM1", 2_000)), wall_us=1_000)
     assert timestamp(stamper.next(1_000)) == 2_001

@@ -1,10 +1,10 @@
-"""The time of a turn: parts with marks, by a clock that is handed in."""
+"""The time budget of a turn, in parts with deadlines, by a clock that is passed in."""
 
 from qmgrd.core.limits.budget import ARRIVALS, DELIVERY, ENDLESS, WORK, Budget
 from tests.qmgrd.core.ticking import MS_NS, Ticking
 
 
-def test_each_part_of_a_turn_has_its_share_of_it_from_where_it_starts() -> None:
+def test_each_part_of_a_turn_has_its_share_from_its_own_start() -> None:
     clock = Ticking()
     budget = Budget(100, clock)
     clock.now_ns = 7 * MS_NS
@@ -20,7 +20,7 @@ def test_each_part_of_a_turn_has_its_share_of_it_from_where_it_starts() -> None:
     assert ARRIVALS + WORK + DELIVERY == 100
 
 
-def test_next_turn_starts_with_its_whole_time() -> None:
+def test_next_turn_starts_with_a_full_budget() -> None:
     clock = Ticking()
     budget = Budget(10, clock)
     clock.now_ns = 1_000 * MS_NS
@@ -29,6 +29,6 @@ def test_next_turn_starts_with_its_whole_time() -> None:
     assert not budget.is_over
 
 
-def test_clock_that_stands_still_ends_nothing() -> None:
+def test_clock_that_does_not_move_ends_nothing() -> None:
     ENDLESS.begin()
     assert not ENDLESS.is_over

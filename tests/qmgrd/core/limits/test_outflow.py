@@ -1,4 +1,4 @@
-"""What was sent and not fetched: who is held, what is not read from the store meanwhile."""
+"""Sent but unread data: when a connection is held, and which reads of the store then wait."""
 
 import pytest
 
@@ -13,7 +13,7 @@ LONGEST = 4 << 20
 
 
 def filled(count: int = 40, body: bytes = LARGE) -> tuple[Manager, Client]:
-    """Return a manager with large messages on Q, and who put them."""
+    """Returns a manager with large messages on Q, and their producer."""
     manager = Manager(limits=BUFFERS)
     client = manager.connect("producer")
     client.ask(m.QueueCreate, "Q")
@@ -24,15 +24,15 @@ def filled(count: int = 40, body: bytes = LARGE) -> tuple[Manager, Client]:
 
 
 def sent(client: Client) -> list[m.Message]:
-    """Return what one turn sends."""
+    """Returns the output of one turn."""
     client.manager.turn()
     return client.hear()
 
 
-# -- by itself
+# -- on its own
 
 
-def test_connection_that_a_turn_made_enough_for_is_held_until_it_ends() -> None:
+def test_connection_with_enough_output_is_held_until_the_turn_ends() -> None:
     flow = Outflow()
     flow.made(1, ENOUGH_BYTES)
     assert not flow.held
@@ -53,7 +53,7 @@ def test_connection_that_is_blocked_stays_held() -> None:
     assert not flow.held
 
 
-def test_room_is_tight_if_the_longest_frame_does_not_fit() -> None:
+def test_space_is_tight_if_the_longest_frame_does_not_fit() -> None:
     flow = Outflow(LONGEST)
     flow.set_room(3 * LONGEST)
     assert (flow.is_tight, flow.frame_bytes, flow.long_answers) == (False, DELIVER_MAX_BYTES, 3)
@@ -71,20 +71,20 @@ def test_weight_is_about_that_on_the_wire(value: object) -> None:
 # -- requests
 
 
-def test_turn_stops_taking_requests_of_a_connection_that_asked_for_enough() -> None:
+def test_turn_stops_reading_requests_of_a_connection_with_enough_output() -> None:
     manager, _ = filled()
     greedy, other = manager.connect("greedy"), manager.connect("other")
     for number in range(1, 31):
         greedy.send(m.Browse(number, "Q"))
         other.send(m.Status(number))
     answers = sent(greedy)
-    assert len(answers) == 2  # of three messages each, and one more puts it over the limit
+    assert len(answers) == 2  # of three messages each, and one more exceeds the limit
     assert len(other.hear()) == 30
     manager.rest()
     assert len(greedy.hear()) == 28
 
 
-def test_connection_that_does_not_fetch_is_asked_nothing_more() -> None:
+def test_requests_of_a_connection_that_does_not_read_wait() -> None:
     manager, _ = filled()
     greedy = manager.connect("greedy")
     manager.turn()
@@ -98,7 +98,7 @@ def test_connection_that_does_not_fetch_is_asked_nothing_more() -> None:
     assert len(greedy.hear()) == 10
 
 
-def test_connection_that_is_held_can_be_closed() -> None:
+def test_held_connection_can_be_closed() -> None:
     manager, client = filled(1)
     greedy = manager.connect("greedy")
     manager.turn()
@@ -113,8 +113,8 @@ def test_connection_that_is_held_can_be_closed() -> None:
     assert len(client.ask(m.ConnectionList)["connections"]) == 1
 
 
-def test_answers_of_a_link_are_taken_while_it_is_held() -> None:
-    """Two ends of a link that each wait for the other to fetch would wait for ever."""
+def test_replies_of_a_link_are_read_while_it_is_held() -> None:
+    """Otherwise two ends of a link could wait for each other for ever."""
     manager, _ = filled(1)
     link = manager.connect("NYC", "queue-manager", b"N" * 16)
     manager.turn()
@@ -124,7 +124,7 @@ def test_answers_of_a_link_are_taken_while_it_is_held() -> None:
     assert [answer.request_id for answer in link.hear()] == [1]
 
 
-def test_long_answers_wait_for_room_and_short_ones_do_not() -> None:
+def test_long_replies_wait_for_space_and_short_ones_do_not() -> None:
     manager, _ = filled()
     client = manager.connect("app")
     waiting = manager.connect("waiting")
@@ -138,7 +138,7 @@ def test_long_answers_wait_for_room_and_short_ones_do_not() -> None:
     assert len(waiting.hear()) == 1
 
 
-def test_only_as_many_long_answers_are_made_as_there_is_room_for() -> None:
+def test_only_as_many_long_replies_are_made_as_fit() -> None:
     manager, _ = filled(1, bytes(4_000_000))
     clients = [manager.connect(f"app {number}") for number in range(20)]
     manager.turn()
@@ -155,7 +155,7 @@ def test_only_as_many_long_answers_are_made_as_there_is_room_for() -> None:
     assert sum(len(client.hear()) for client in clients) == 18
 
 
-def test_those_that_wait_follow_in_further_turns_as_long_as_there_is_room() -> None:
+def test_waiting_replies_follow_in_later_turns_as_space_allows() -> None:
     manager, _ = filled(1)
     clients = [manager.connect(f"app {number}") for number in range(5)]
     manager.turn()
@@ -176,7 +176,7 @@ def test_those_that_wait_follow_in_further_turns_as_long_as_there_is_room() -> N
 # -- deliveries
 
 
-def test_consumers_of_a_connection_that_does_not_fetch_are_handed_nothing() -> None:
+def test_consumers_of_a_connection_that_does_not_read_receive_nothing() -> None:
     manager, _ = filled(10)
     idle, busy = manager.connect("idle"), manager.connect("busy")
     idle.consume("Q", 1)
@@ -191,7 +191,7 @@ def test_consumers_of_a_connection_that_does_not_fetch_are_handed_nothing() -> N
     assert len(busy.delivered()) == 9
 
 
-def test_consumer_goes_on_once_its_peer_has_fetched() -> None:
+def test_consumer_continues_once_its_peer_has_read() -> None:
     manager, client = filled(0)
     idle = manager.connect("idle")
     idle.consume("Q")
@@ -204,7 +204,7 @@ def test_consumer_goes_on_once_its_peer_has_fetched() -> None:
     assert len(idle.delivered()) == 1
 
 
-def test_turn_hands_a_connection_only_enough_whatever_its_consumers() -> None:
+def test_turn_sends_a_connection_only_so_much_whatever_its_consumers() -> None:
     manager, _ = filled(40)
     client = manager.connect("app")
     for request_id in range(1, 6):
@@ -220,7 +220,7 @@ def test_turn_hands_a_connection_only_enough_whatever_its_consumers() -> None:
 
 @pytest.mark.parametrize("order", [m.PHYSICAL, m.LOGICAL, m.PINNED])
 @pytest.mark.parametrize("where", ["", "correlation_id = 'k'"])
-def test_large_message_stays_in_the_store_while_the_room_is_tight(order: int, where: str) -> None:
+def test_large_message_stays_in_the_store_while_space_is_tight(order: int, where: str) -> None:
     manager, client = filled(0)
     client.put("Q", b"small", correlation_id=b"k")
     client.put("Q", LARGE, correlation_id=b"k")
@@ -238,7 +238,7 @@ def test_large_message_stays_in_the_store_while_the_room_is_tight(order: int, wh
     assert len(app.delivered()) == 2
 
 
-def test_get_waits_for_room_rather_than_find_nothing() -> None:
+def test_get_waits_for_space_instead_of_finding_nothing() -> None:
     manager, client = filled(1)
     manager.turns.intake.set_room(0)
     app = manager.connect("app")
@@ -252,7 +252,7 @@ def test_get_waits_for_room_rather_than_find_nothing() -> None:
     assert [type(x) for x in app.hear()] == [m.Deliver]
 
 
-def test_message_that_does_not_fit_in_the_frame_is_not_read_for_nothing(
+def test_message_that_does_not_fit_in_the_frame_is_not_read_in_vain(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     manager, _ = filled(4, bytes(600_000))
@@ -273,7 +273,7 @@ def test_message_that_does_not_fit_in_the_frame_is_not_read_for_nothing(
     assert len(opened) == 4
 
 
-def test_counted_is_what_is_not_short() -> None:
+def test_only_long_output_is_counted() -> None:
     flow = Outflow()
     for _ in range(10_000):
         flow.made(1, outflow.COUNTED_BYTES - 1)

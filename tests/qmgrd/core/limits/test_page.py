@@ -1,4 +1,4 @@
-"""Pages of what is kept in order."""
+"""Pages of an ordered collection."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,7 +38,7 @@ def test_page_is_cut_where_its_rows_take_longer_than_a_share() -> None:
     assert not len(rows) % LOOK_EACH
 
 
-def test_page_that_is_not_cut_goes_on_where_it_ended() -> None:
+def test_page_that_is_not_cut_continues_where_it_ended() -> None:
     keys = list(range(100))
     assert shown(keys, 99, str, ENDLESS) == (list(map(str, keys)), 99)
     assert shown(keys, None, str, ENDLESS) == (list(map(str, keys)), None)

@@ -15,11 +15,11 @@ def test_reads_are_the_requests_that_are_declared_as_queries() -> None:
         assert (traits.growth, traits.is_dropped) == (Growth.NOTHING, True)
 
 
-def test_long_answers_are_those_of_reads() -> None:
+def test_long_replies_are_those_of_reads() -> None:
     assert LONG < READS
 
 
-def test_nothing_that_writes_is_dropped() -> None:
+def test_writing_operations_are_never_dropped() -> None:
     kept = {m.Put, m.Settle, m.UnitPut, m.UnitCommit, m.UnitBackout, m.ProducerOpen, m.Subscribe}
     assert not DROPPED & kept
     may_be = {Right.SHOW, Right.BROWSE, Right.GET, Right.CONNECT}

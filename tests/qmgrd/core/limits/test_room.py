@@ -1,4 +1,4 @@
-"""How much room there is, for whom; and that acks go on in a small map, whatever they change."""
+"""Free space and its reserves; acks must continue in a small map, whatever they change."""
 
 import random
 from pathlib import Path
@@ -57,7 +57,7 @@ def test_puts_stop_first_and_operators_last(
         (9, False, False, False),
     ],
 )
-def test_so_it_is_on_a_disk_that_is_nearly_full(
+def test_nearly_full_disk_has_the_same_limits(
     disk_mib: int, puts: bool, publications: bool, operators: bool
 ) -> None:
     found = at(10, disk_mib)
@@ -68,7 +68,7 @@ def test_so_it_is_on_a_disk_that_is_nearly_full(
     )
 
 
-def test_reasons_have_their_numbers() -> None:
+def test_refusals_have_numbers() -> None:
     assert at(81, held_mib=2).why_full == (
         f"the store uses {81 * MIB} bytes of its map ({2 * MIB} for a snapshot), puts stop at "
         f"{80 * MIB}; get messages, or raise store.map_bytes"
@@ -79,7 +79,7 @@ def test_reasons_have_their_numbers() -> None:
     )
 
 
-def test_turn_does_less_the_fewer_pages_are_free() -> None:
+def test_turn_does_less_when_fewer_pages_are_free() -> None:
     rows = [at(used_mib).turn_rows for used_mib in (0, 50, 80, 90, 99, 100)]
     assert rows == sorted(rows, reverse=True)
     assert rows[2] == 20 * MIB // PAGE_BYTES // room.TURN_SHARE
@@ -101,17 +101,15 @@ def test_turn_does_less_the_fewer_pages_are_free() -> None:
         ({"group": (b"g" * 24, 1, False)}, True),
     ],
 )
-def test_put_is_in_sequence_unless_something_leads_to_it(
-    fields: dict[str, Any], is_alone: bool
-) -> None:
+def test_put_is_sequential_unless_it_has_index_rows(fields: dict[str, Any], is_alone: bool) -> None:
     assert is_in_sequence(record(b"x", **fields)) is not is_alone
 
 
-# -- a store that is full, and acks that change as many pages as can be
+# -- a full store, and acks that change as many pages as possible
 
 
 def full(directory: Path, map_bytes: int, percent: int = 80, **attributes: int) -> Client:
-    """Return who put messages at random places until a small store was full."""
+    """Returns the producer of messages at random places that filled a small store."""
     store = {"map_bytes": map_bytes, "high_water_percent": percent, "free_disk_min_bytes": 0}
     app = Manager(LmdbStore(directory, map_bytes), store=store).connect()
     app.ask(m.QueueCreate, "Q", attributes)
@@ -143,7 +141,7 @@ def lease_all(app: Client) -> list[Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("percent", "retention_ms"), [(80, 0), (95, 60_000)])
-def test_full_store_bears_acks_at_random_places(
+def test_full_store_accepts_acks_at_random_places(
     tmp_path: Path, percent: int, retention_ms: int
 ) -> None:
     app = full(tmp_path, room.MAP_LEAST_BYTES, percent, dedup_retention_ms=retention_ms)
@@ -159,7 +157,7 @@ def test_full_store_bears_acks_at_random_places(
 
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["release", "unit", "purge", "delete"])
-def test_full_store_bears_every_other_end(tmp_path: Path, how: str) -> None:
+def test_full_store_accepts_every_other_removal(tmp_path: Path, how: str) -> None:
     app = full(tmp_path, room.MAP_LEAST_BYTES)
     leased, manager = lease_all(app), app.manager
     if how == "release":
@@ -183,7 +181,7 @@ def test_full_store_bears_every_other_end(tmp_path: Path, how: str) -> None:
     manager.store.close()
 
 
-def test_put_of_many_at_random_places_is_stored_as_far_as_pages_are_free(tmp_path: Path) -> None:
+def test_puts_at_random_places_are_stored_while_pages_are_free(tmp_path: Path) -> None:
     app = full(tmp_path, room.MAP_LEAST_BYTES)
     leased = sorted(lease_all(app), key=lambda found: found.arrival)
     for start in range(0, 5_000, 500):

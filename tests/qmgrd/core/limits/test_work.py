@@ -5,7 +5,7 @@ from qmgrd.core.limits.work import Failures, Work
 DUE, JOB = Work("due", b"\x13\x01"), Work("job", 7)
 
 
-def test_name_for_people() -> None:
+def test_name_is_readable() -> None:
     assert [str(work) for work in (DUE, JOB, Work("link", "NYC"), Work("events"))] == [
         "due 1301",
         "job 7",
@@ -14,7 +14,7 @@ def test_name_for_people() -> None:
     ]
 
 
-def test_work_is_set_aside_when_it_fails_for_the_second_time() -> None:
+def test_work_is_set_aside_at_its_second_failure() -> None:
     failures = Failures()
     assert [failures.add(work, 0) for work in (DUE, JOB, DUE, None, None, JOB)] == [
         False,
@@ -26,7 +26,7 @@ def test_work_is_set_aside_when_it_fails_for_the_second_time() -> None:
     ]
 
 
-def test_failures_of_what_is_set_aside_do_not_end_the_process() -> None:
+def test_failures_of_work_set_aside_do_not_end_the_process() -> None:
     failures = Failures()
     for number in range(100):
         for _ in range(2):
@@ -34,14 +34,14 @@ def test_failures_of_what_is_set_aside_do_not_end_the_process() -> None:
     assert failures.since(-1) == 0
 
 
-def test_failures_that_nothing_cures_are_recent_for_a_while() -> None:
+def test_incurable_failures_count_as_recent_for_a_while() -> None:
     failures = Failures()
     for now_ms in range(6):
         failures.add(None, now_ms)
     assert failures.since(2) == 3
 
 
-def test_what_failed_once_long_ago_is_forgotten() -> None:
+def test_single_old_failure_is_forgotten() -> None:
     failures = Failures()
     failures.add(DUE, 0)
     for number in range(1_000):

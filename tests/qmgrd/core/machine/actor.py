@@ -1,4 +1,4 @@
-"""Who does things to the manager, and to the model in the same step."""
+"""The base of all rules: each acts on the queue manager and on the model in one step."""
 
 from hypothesis.stateful import RuleBasedStateMachine
 
@@ -8,13 +8,13 @@ from tests.qmgrd.core.machine.seat import Seat
 
 
 class Actor(RuleBasedStateMachine):
-    """What all rules share."""
+    """The helpers that all rules share."""
 
     def __init__(self) -> None:
         super().__init__()
         self.bench = Bench()
         self.model = self.bench.model
-        self.consumed: list[tuple[str, int]] = []  # UIDs of their own that were acknowledged
+        self.consumed: list[tuple[str, int]] = []  # acknowledged UIDs that producers chose
 
     def _seat(self, number: int) -> Seat:
         return self.bench.seats[number]

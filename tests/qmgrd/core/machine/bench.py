@@ -1,9 +1,9 @@
-"""The table on which the rules work: a manager, those who talk to it, the model, and a step.
+"""The workbench of the rules: a queue manager, its clients, the model, and a step.
 
-    begin ─▶ the rule changes the model ─▶ say: the manager hears it, and runs until it rests
-          ─▶ each word of the manager is held against the model ─▶ end: so is all that is stored
+    begin ─▶ the rule changes the model ─▶ say: the manager receives it, and runs until it is idle
+          ─▶ each message of the manager is compared with the model ─▶ end: so is the store
 
-Nothing here decides what is right: that is the model's.
+This module does not decide what is correct; the model does.
 """
 
 from typing import Any
@@ -23,13 +23,15 @@ SEATS = 3
 UNIT_AGE_MS = 20_000
 DOWNTIME_MAX_MS = 30 * 24 * 3_600_000
 QUEUES = ("Q", "B")
-ARCHIVE = "C"  # has copies, which nobody gets
+ARCHIVE = "C"  # has copies, which no consumer gets
 ALL_QUEUES = (*QUEUES, DEAD_LETTERS)
-HANDLES_MAX = 40  # remembered: the last
+HANDLES_MAX = 40  # the last ones are remembered
 
 
 class Bench:
-    """Invariant: between two steps the manager rests, and what it stores is what the model says."""
+    """Runs steps. Invariant: between two steps the manager is idle, and its store matches the
+    model.
+    """
 
     def __init__(self) -> None:
         self.manager = Watched(
@@ -37,12 +39,12 @@ class Bench:
         )
         self.model = Model("QM1", UNIT_AGE_MS)
         self.handles: list[Handle] = []
-        self.expected: dict[int, int] = {}  # of gets: by request, how many they are handed
+        self.expected: dict[int, int] = {}  # of gets: by request, the expected number of messages
         self.seats: list[Seat] = []
         self.bodies = 0
-        self.guessed: list[tuple[Message, Message]] = []  # the first, and what came behind it
+        self.guessed: list[tuple[Message, Message]] = []  # the first, and a message behind it
         self.stamp_us = 0
-        self.durable_us = 0  # of these, what a crash does not undo
+        self.durable_us = 0  # the last that a crash does not undo
         self.wall_jumped = False
         self._connect(resumes=False)
         for queue in (*QUEUES, ARCHIVE):
@@ -50,7 +52,7 @@ class Bench:
             self.ask(self.seats[0], m.QueueCreate, queue)
 
     def _connect(self, *, resumes: bool) -> None:
-        """Connect everybody, with the producer that they had, and perhaps in their sessions."""
+        """Connects all clients, with their producers, and perhaps in their sessions."""
         for number in range(SEATS):
             if len(self.seats) < SEATS:
                 self.seats.append(Seat(number, self.manager.connect(f"c{number}")))
@@ -59,7 +61,7 @@ class Bench:
                 self.come_back(self.seats[number], resumes=resumes)
 
     def come_back(self, seat: Seat, *, resumes: bool) -> None:
-        """Connect one who hung up, in its last session if it *resumes* that."""
+        """Connects a client that hung up, in its last session if *resumes*."""
         seat.connect(self.manager, resumes=resumes)
         self._open(seat, resume=True)
 
@@ -77,13 +79,13 @@ class Bench:
     # -- a step
 
     def begin(self) -> Model:
-        """Begin a step."""
+        """Begins a step."""
         now = self.manager.now()
         self.model.begin(now.ms, now.wall_us)
         return self.model
 
     def end(self) -> None:
-        """Hold what is stored against the model; nobody waits for what is there."""
+        """Compares the store with the model; no waiter may wait for an available message."""
         model = self.model
         model.groups.rest(model.messages)
         for waiter in model.waiters:
@@ -102,7 +104,7 @@ class Bench:
         del self.handles[:-HANDLES_MAX]
 
     def say(self, seat: Seat, message: m.Message, request_id: int | None = None) -> list[Any]:
-        """Send, let the manager come to rest, and return what answers but deliveries."""
+        """Sends, runs until the manager is idle, and returns all replies except deliveries."""
         seat.client.send(message)
         self.run()
         heard, seat.heard = seat.heard, []
@@ -112,7 +114,7 @@ class Bench:
         return heard
 
     def run(self, ms: int = 0) -> None:
-        """Let time pass, and the manager come to rest; take in all that it says."""
+        """Lets time pass until the manager is idle; processes its output."""
         end_groups(self.model)
         self.manager.turn(ms)
         self.manager.rest()
@@ -133,7 +135,7 @@ class Bench:
                 seat.heard.append(message)
 
     def ask(self, seat: Seat, kind: Any, *fields: Any) -> Any:
-        """Return the value that answers a request, or the code that refuses it."""
+        """Returns the result of a request, or the code that refuses it."""
         request_id = seat.client.next_id()
         (answer,) = self.say(seat, kind(request_id, *fields), request_id)
         return answer.code if type(answer) is m.Error else answer.value
@@ -159,9 +161,10 @@ class Bench:
             assert len(found) >= least, f"{len(found)} of {least} handed out"
 
     def _first(self, available: list[Message], delivery: Delivery) -> Message:
-        """Return what is to be handed out; of what came just now in any order, what is.
+        """Returns the expected delivery; of messages that just arrived in any order, the actual
+        one.
 
-        It is held against the order in which it came once that is known.
+        The choice is checked once the order of arrival is known.
         """
         first = available[0]
         if first.order[1]:
@@ -178,7 +181,7 @@ class Bench:
         )
 
     def _get_is_over(self, seat: Seat, message: m.Message) -> bool:
-        """Take in that a get goes away with nothing; return whether *message* says so."""
+        """Processes the end of a get without a message; returns whether *message* is that."""
         if type(message) is not m.Ok or message.value is not None:
             return False
         waiter = self._waiter(seat, message.request_id)
@@ -190,7 +193,7 @@ class Bench:
         return True
 
     def wait_for(self, waiter: Waiter) -> None:
-        """Have *waiter* be there."""
+        """Adds *waiter*."""
         self.model.waiters.append(waiter)
         if waiter.until_ms is None:
             return
@@ -205,10 +208,10 @@ class Bench:
     # -- restarts
 
     def restart(self, away_ms: int, *, is_clean: bool, resumes: bool) -> None:
-        """Lose the memory, in good order or not, and come up again after a while.
+        """Loses the memory, by a clean stop or a crash, and restarts after a while.
 
         Args:
-            resumes: whether the clients go on in their sessions.
+            resumes: whether the clients resume their sessions.
         """
         model = self.model
         before_ms = self.manager.now().ms
@@ -234,7 +237,7 @@ class Bench:
     # -- records
 
     def record(self, wish: Wish) -> bytes:
-        """Return the record of *wish*, of which the queue manager may give the UID."""
+        """Returns the record of *wish*; the queue manager may choose its UID."""
         flags = records.FLAG_PRIORITY_OF_QUEUE if wish.priority is None else 0
         flags |= records.FLAG_NOT_PERSISTENT if wish.volatile else 0
         headers = {records.HEADERS: {"colour": wish.colour}} if wish.colour else {}
@@ -251,7 +254,7 @@ class Bench:
         )
 
     def stamped(self, timestamps: list[int], *, durable: bool) -> None:
-        """Take in the UIDs that were given: they rise, whatever the clocks do."""
+        """Learns the assigned UIDs: they increase, whatever the clocks do."""
         for timestamp in timestamps:
             assert timestamp > self.stamp_us
             self.stamp_us = timestamp
@@ -259,7 +262,7 @@ class Bench:
             self.durable_us = self.stamp_us
 
     def selection_fields(self, wanted: Selection) -> dict[str, Any]:
-        """Return the fields of a request that select so."""
+        """Returns the request fields for *wanted*."""
         fields: dict[str, Any] = {
             "where": wanted.where,
             "correlation_id": wanted.correlation_id,
@@ -270,7 +273,7 @@ class Bench:
         return fields
 
     def browse(self, seat: Seat, queue: str, page: int, wanted: Selection, **extra: Any) -> None:
-        """Read a queue page by page, and hold it against the model."""
+        """Browses a queue page by page, and compares it with the model."""
         there = [
             x for x in self.model.on(queue, delayed=bool(extra.get("delayed"))) if wanted.wants(x)
         ]
@@ -280,7 +283,7 @@ class Bench:
     def browse_all(
         self, seat: Seat, queue: str, page: int, there: list[Message], **fields: Any
     ) -> None:
-        """Read a queue page by page, and hold it against what is *there*, or has expired."""
+        """Browses a queue page by page, and compares it with *there*, without expired ones."""
         found, after = [], None
         while True:
             value = self.ask_for(
@@ -298,7 +301,7 @@ class Bench:
             compare_delivery(delivery, message, self.model.now_ms, browsed=True)
 
     def ask_for(self, seat: Seat, kind: Any, **fields: Any) -> Any:
-        """As :meth:`ask`, with the fields by name."""
+        """Does the same as :meth:`ask`, with the fields by name."""
         request_id = seat.client.next_id()
         (answer,) = self.say(seat, kind(request_id=request_id, **fields), request_id)
         return answer.code if type(answer) is m.Error else answer.value

@@ -1,4 +1,4 @@
-"""What the manager stores, shows and hands out, held against the model."""
+"""Compares what the manager stores, shows and delivers with the model."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from tests.qmgrd.core.machine.model import Model
 
 
 def compare_store(manager: Manager, model: Model) -> None:
-    """Hold the rows of each queue against the model, which learns the chances that were taken."""
+    """Compares the rows of each queue with the model, which learns the manager's random choices."""
     rows = dict(manager.scan(b""))
     for name in model.bounds:
         if name not in manager.turns.broker.catalogue.queues:
@@ -31,7 +31,7 @@ def compare_store(manager: Manager, model: Model) -> None:
 
 
 def _of_lane(model: Model, name: str, lane: int) -> list[Message]:
-    """Return what is to lie in a lane."""
+    """Returns the messages expected in a lane."""
     if lane == keys.LANE_DELAYED:
         return model.on(name, delayed=True)
     is_grouped = lane == keys.LANE_GROUPED
@@ -39,7 +39,7 @@ def _of_lane(model: Model, name: str, lane: int) -> list[Message]:
 
 
 def _learn_order(rows: dict[bytes, bytes], queue_id: int, model: Model, name: str) -> None:
-    """Have what came in one step of its own accord, in any order, be in the order of arrivals."""
+    """Orders the messages that arrived together in one step by their actual arrivals."""
     prefix = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
     found = sorted((keys.place(key)[1], key) for key in rows if key.startswith(prefix))
     names = [name_of(_record_of(rows, entries.decode(rows[key])).body) for _, key in found]
@@ -86,7 +86,7 @@ def _compare_member(
 
 
 def _compare_groups(rows: dict[bytes, bytes], queue_id: int, model: Model, name: str) -> None:
-    """Hold what is remembered of groups against the model, which learns who was first to fail."""
+    """Compares the stored groups with the model, which learns which member failed first."""
     prefix = keys.of_queue(keys.SPACE_GROUP_ROW, queue_id)
     found = {
         key[len(prefix) :]: GroupRow.decode(sealed.unseal(key, value))
@@ -139,7 +139,7 @@ def _compare_record(found: records.Fields, message: Message) -> None:
 
 
 def compare_delivery(found: Delivery, message: Message, now_ms: int, *, browsed: bool) -> None:
-    """Hold what was handed out, or shown, against *message* as it was before."""
+    """Compares a delivery or a browsed item with the earlier state of *message*."""
     assert found.priority == message.priority
     assert (found.delivered, found.failed) == (message.delivered, message.failed)
     assert found.put_us == message.put_us, message

@@ -1,4 +1,4 @@
-"""What the attributes of a queue are in the model, as long as nobody alters them."""
+"""The default attributes of queues in the model."""
 
 from typing import Any
 

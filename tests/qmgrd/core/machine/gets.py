@@ -1,4 +1,4 @@
-"""Rules that get: now, by what is selected, after a while, or one after the other."""
+"""Rules that get: at once, by selection, after a wait, or one after another."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule

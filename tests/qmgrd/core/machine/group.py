@@ -1,7 +1,7 @@
-"""What the model knows of groups: plain sets of numbers, a group of a queue each.
+"""Groups in the model: plain sets of numbers for each group of a queue.
 
-Who is a member, who left for good, who failed; beside that nothing: what is there is told by the
-messages themselves.
+A group has its members, those that left for good, and those that failed. The messages themselves
+have everything else.
 """
 
 from dataclasses import dataclass, field
@@ -14,11 +14,11 @@ RETENTION_MS = 30 * 24 * 3_600_000
 
 @dataclass
 class Burial:
-    """A parked group that leaves its queue, one number after the other."""
+    """A parked group that leaves its queue, one number after another."""
 
     cursor: int = 0
     wake_ms: int = 0
-    to: str = ""  # the queue that has the first of it, and gets the others
+    to: str = ""  # the queue that has its first member, and gets the others
 
 
 @dataclass
@@ -26,18 +26,18 @@ class Group:
     """One group on one queue."""
 
     left: set[int] = field(default_factory=set)  # for good
-    highest: int = 0  # of those that were ever there
+    highest: int = 0  # of those that ever arrived
     last: int = 0
     is_closed: bool = False
     is_paused: bool = False
-    parked: dict[int, int] = field(default_factory=dict)  # who failed, and why; one of them is told
+    parked: dict[int, int] = field(default_factory=dict)  # number: code; one of them is reported
     parked_step: int = 0
     changed_ms: int = 0
-    turn: Message | None = None  # at whose place it has its turn, while there is a due one
+    turn: Message | None = None  # its place in the order is that of this due member
 
     @property
     def done(self) -> int:
-        """All numbers up to it left for good."""
+        """The highest number up to which all left for good."""
         number = 0
         while number + 1 in self.left:
             number += 1
@@ -45,16 +45,16 @@ class Group:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether nothing of it is handed out."""
+        """Whether none of its members may be delivered."""
         return self.is_paused or bool(self.parked)
 
     def admits(self, number: int, *, is_last: bool) -> bool:
-        """Return whether a message that comes from elsewhere contradicts nothing of it."""
+        """Returns whether a message from elsewhere is consistent with the group."""
         contradicts = 0 < self.last < number or (is_last and number < self.highest)
         return number not in self.left and not contradicts
 
     def give_up_to(self, number: int) -> None:
-        """Have all numbers below *number* be gone."""
+        """Gives up all numbers below *number*."""
         self.left |= set(range(1, number))
         self.highest = max(self.highest, self.done)
 
@@ -70,18 +70,18 @@ class Groups:
         self.step = 0
 
     def of(self, message: Message) -> Group | None:
-        """Return the group of which *message* is a member, if it is one."""
+        """Returns the group of *message*, if it is a member."""
         if not message.is_member or message.wish.group is None:
             return None
         return self.known[message.queue, message.wish.group[0]]
 
     def is_stopped(self, message: Message) -> bool:
-        """Return whether *message* is not handed out, as its group is not."""
+        """Returns whether *message* must not be delivered because its group is stopped."""
         group = self.of(message)
         return group is not None and group.is_stopped
 
     def member(self, messages: list[Message], queue: str, group_id: bytes, number: int) -> Message:
-        """Return the member of that number, which is there."""
+        """Returns the stored member with that number."""
         (found,) = [
             x
             for x in messages
@@ -95,7 +95,7 @@ class Groups:
     # -- puts
 
     def refusal(self, messages: list[Message], queue: str, wish: Wish) -> int:
-        """Return with which code a put to *queue* is refused for its group, or 0."""
+        """Returns the code with which a put to *queue* is refused because of its group, or 0."""
         if wish.group is None:
             return 0
         group_id, number, is_last = wish.group
@@ -123,7 +123,7 @@ class Groups:
         return ErrorCode.GROUP_ENDED if ends_before or goes_on else 0
 
     def _held(self, queue: str, group_id: bytes) -> list[tuple[int, bool]]:
-        """Return what units are going to put of a group: number, and whether it is the last."""
+        """Returns the numbers of a group in open units, and whether each is the last."""
         return [
             x.wish.group[1:]
             for unit in self._units.values()
@@ -132,7 +132,7 @@ class Groups:
         ]
 
     def enter(self, messages: list[Message], message: Message) -> None:
-        """Have *message*, which comes to its queue, be a member there if it may."""
+        """Makes *message*, which arrives on its queue, a member if that is possible."""
         message.is_member = False
         if message.wish.group is None:
             return
@@ -151,7 +151,7 @@ class Groups:
         group.changed_ms = self.now_ms
 
     def leave(self, message: Message, *, for_good: bool) -> None:
-        """Have *message* be no member any more."""
+        """Ends the membership of *message*."""
         group = self.of(message)
         message.is_member = False
         if group is None or message.wish.group is None:
@@ -161,7 +161,7 @@ class Groups:
             group.left.add(message.wish.group[1])
 
     def inherit(self, message: Message, target: str) -> None:
-        """Have the group of *message* go on at *target* where it is, unless it is known there."""
+        """Lets the group of *message* continue on *target*, unless *target* already knows it."""
         if message.wish.group is None:
             return
         group_id, number, _ = message.wish.group
@@ -176,11 +176,11 @@ class Groups:
     # -- failures
 
     def park(self, message: Message, code: int) -> bool:
-        """Have the group of a member that failed for good wait; return whether it is in one."""
+        """Parks the group of a member that failed for good; returns whether it is in a group."""
         group = self.of(message)
         if group is None or message.wish.group is None:
             return False
-        # Of those that fail in the same step any may be the first.
+        # If several members fail in one step, any of them may be the first.
         if not group.parked or group.parked_step == self.step:
             group.parked[message.wish.group[1]] = code
             group.parked_step = self.step
@@ -189,13 +189,13 @@ class Groups:
     # -- time
 
     def rest(self, messages: list[Message]) -> None:
-        """Forget groups that are over, or of which there was nothing for long; others wait."""
+        """Forgets groups that are over, or empty for long; updates the turns of all others."""
         for (queue, group_id), group in list(self.known.items()):
             if numbers(messages, queue, group_id) or group.is_paused:
                 self._take_turn(messages, (queue, group_id), group)
                 continue
             is_old = group.changed_ms + RETENTION_MS <= self.now_ms and not group.parked
-            is_kept = group.is_closed and group.last  # who puts more is told
+            is_kept = group.is_closed and group.last  # later puts are refused
             is_over = not is_kept and (not group.left or 0 < group.last <= group.done)
             if is_over or is_old:
                 del self.known[queue, group_id]
@@ -203,11 +203,11 @@ class Groups:
                 self._take_turn(messages, (queue, group_id), group)
 
     def _take_turn(self, messages: list[Message], key: tuple[str, bytes], group: Group) -> None:
-        """Have a group have its turn at its due member, if there is one."""
+        """Places a group in the order, at its due member, if there is one."""
         group.turn = self.due(messages, *key)
 
     def due(self, messages: list[Message], queue: str, group_id: bytes) -> Message | None:
-        """Return the due member of a group, if it is there and may be handed out."""
+        """Returns the due member of a group, if it exists and may be delivered."""
         group = self.known[queue, group_id]
         number = group.done + 1
         if group.is_stopped or number not in numbers(messages, queue, group_id):
@@ -216,7 +216,7 @@ class Groups:
         return None if found.is_delayed else found
 
     def in_turn(self, messages: list[Message], queue: str, *, whole: bool) -> list[Message]:
-        """Return what lies on a queue in logical order: up to the first gap of each group."""
+        """Returns the messages of a queue in logical order: each group up to its first gap."""
         free = [x for x in messages if x.queue == queue and not (x.is_member or x.is_delayed)]
         turns = [(x, [x]) for x in free]
         for (at, group_id), group in self.known.items():
@@ -246,7 +246,7 @@ def _up_to_gap(group: Group, mine: list[Message]) -> list[Message]:
 
 
 def numbers(messages: list[Message], queue: str, group_id: bytes) -> set[int]:
-    """Return the numbers of the members of a group that are there."""
+    """Returns the numbers of the stored members of a group."""
     return {
         x.wish.group[1]
         for x in messages

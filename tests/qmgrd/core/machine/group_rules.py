@@ -1,4 +1,4 @@
-"""Rules of whole groups, and of operators that look at groups and intervene in them."""
+"""Rules for complete groups, and for operators who inspect groups and intervene."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ class GroupRules(Puts):
 
     @rule(seat=SEAT_NUMBERS, wish=WISHES, group_id=st.sampled_from(GROUPS), count=st.integers(1, 4))
     def put_group(self, seat: int, wish: Wish, group_id: bytes, count: int) -> None:
-        """All that is to come of a group, or the rest of it."""
+        """Puts all messages of a group, or the rest of them."""
         self.bench.begin()
         wish = wish._replace(uid=None, padding=0)
         members = [wish._replace(group=(group_id, 1, n == count)) for n in range(1, count + 1)]

@@ -1,4 +1,4 @@
-"""All that may happen to queues, as rules, on the production core: held against a plain model.
+"""All operations on queues, as rules on the production core, compared with a plain model.
 
 chances ─▶ rules (puts, gets, settles, unit_rules, operators, group_rules, time) ─▶ bench ─▶ model
                                                                                        └▶ manager
@@ -28,9 +28,10 @@ class Machine(Units, Operators, GroupRules):
         self._time_passes(ms)
 
     def _time_passes(self, ms: int) -> None:
-        """Let time pass, with a turn before and when a get has waited enough.
+        """Lets time pass, with a turn right before and at the end of each wait of a get.
 
-        In one turn it would look at the queue before delays are over, though they were over sooner.
+        In a single turn, a get would look at the queue before delays end, even if they ended
+        earlier.
         """
         left_ms = ms
         while left_ms:
@@ -46,7 +47,7 @@ class Machine(Units, Operators, GroupRules):
             left_ms -= step_ms
 
     def _mortal(self) -> list[Handle]:
-        """Return handles of messages that expire in somebody's hands."""
+        """Returns handles of leased messages that expire soon."""
         soon_ms = self.bench.manager.now().ms + 3_000
         return [
             x
@@ -60,7 +61,7 @@ class Machine(Units, Operators, GroupRules):
     @precondition(lambda self: self._mortal())
     @rule(number=NUMBERS, seat=SEAT_NUMBERS, crashes=st.booleans())
     def what_is_held_expires(self, number: int, seat: int, crashes: bool) -> None:
-        """G12: it comes back when its life is over, or lies there unswept, and nobody gets it."""
+        """G12: a leased message expires; when its lease ends, no consumer gets it."""
         handle = self._mortal()[number % len(self._mortal())]
         self._time_passes(handle.message.expires_ms - self.bench.manager.now().ms + 100)
         if crashes:
@@ -72,7 +73,7 @@ class Machine(Units, Operators, GroupRules):
     @precondition(lambda self: self._mortal())
     @rule(number=NUMBERS, seat=SEAT_NUMBERS)
     def what_is_lost_has_expired(self, number: int, seat: int) -> None:
-        """G12: its holder is gone, and who waits for it does not get it either."""
+        """G12: after its holder is gone, a waiting consumer does not get it either."""
         handle = self._mortal()[number % len(self._mortal())]
         lease = handle.message.lease
         assert lease is not None
@@ -83,7 +84,7 @@ class Machine(Units, Operators, GroupRules):
 
     @rule(years=st.sampled_from([-20, -1, 1, 10]))
     def wall_clock_jumps(self, years: int) -> None:
-        """Nothing is due for that."""
+        """Nothing becomes due because of that."""
         self.bench.manager.wall_us += years * 365 * 24 * 3_600_000_000
         self.bench.wall_jumped = True
         self.bench.begin()

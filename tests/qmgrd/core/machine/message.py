@@ -1,4 +1,4 @@
-"""What the model knows of a message, of who holds it, and of what is held to be put."""
+"""Messages, leases and units of work in the model."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,33 +9,33 @@ Uid = tuple[str, int]
 
 
 class Wish(NamedTuple):
-    """A message as its producer wants it."""
+    """A message as its producer requests it."""
 
     body: bytes
     uid: Uid | None = None
-    priority: int | None = 4  # None: as the queue has it
+    priority: int | None = 4  # None: the priority of the queue
     correlation_id: bytes = b""
-    group: tuple[bytes, int, bool] | None = None  # the last is whether it ends it
+    group: tuple[bytes, int, bool] | None = None  # id, number, and whether it ends the group
     colour: str = ""
     expiry_ms: int = 0
     delay_ms: int = 0
     volatile: bool = False
-    padding: int = 0  # bytes of the body: a long one lies in rows of its own
+    padding: int = 0  # bytes of the body: a long one is stored in rows of its own
 
 
 def name_of(body: bytes) -> bytes:
-    """Return what tells a body from all others: it may be long."""
+    """Returns the unique beginning of a body, which may be long."""
     return body[: body.index(b":") + 1]
 
 
 def stand_in(body: bytes) -> Uid:
-    """Return what stands for a UID that the manager gives, until it is told: like no other."""
+    """Returns a unique placeholder for a UID that the manager assigns, until it is known."""
     return "", int(name_of(body)[:-1])
 
 
 @dataclass(eq=False)
 class Lease:
-    """Who holds a message. Without a deadline it ends with a unit of work."""
+    """The lease of a message. Without a deadline it ends with a unit of work."""
 
     number: int
     seat: int
@@ -51,19 +51,19 @@ class Message:
     queue: str
     wish: Wish
     priority: int
-    order: tuple[int, int]  # of arrival: the step, and which one in it
+    order: tuple[int, int]  # of arrival: the step, and the position in it
     put_us: int
-    uid: Uid  # of no origin as long as it is a stand-in
+    uid: Uid  # a placeholder has no origin
     expires_ms: int = 0  # 0: never
     ready_ms: tuple[int, int] = (0, 0)  # the least and the most; 0: at once
-    look_ms: tuple[int, int] = (0, 0)  # when something is due to it
+    look_ms: tuple[int, int] = (0, 0)  # when something is due
     delivered: int = 0
     failed: int = 0
     maybe: bool = False
     note: Note | None = None
     lease: Lease | None = None
-    codes: tuple[int, ...] = ()  # why it may be a dead letter, where chance decides
-    is_member: bool = False  # of its group on its queue
+    codes: tuple[int, ...] = ()  # the possible causes of a dead letter, if chance decides
+    is_member: bool = False  # whether it is a member of its group on its queue
 
     def __repr__(self) -> str:
         return (
@@ -75,7 +75,7 @@ class Message:
 
     @property
     def name(self) -> bytes:
-        """What its body begins with."""
+        """The unique beginning of its body."""
         return name_of(self.wish.body)
 
     @property
@@ -102,7 +102,7 @@ class Unit:
 
 
 class Selection(NamedTuple):
-    """What a get or a consumer wants: everything, unless one of them is given."""
+    """The selection of a get or a consumer: everything, or by one criterion."""
 
     where: str = ""
     correlation_id: bytes = b""
@@ -120,14 +120,14 @@ class Selection(NamedTuple):
         return self.uid is None or self.uid == message.uid
 
     def rank(self, message: Message) -> tuple[Any, ...]:
-        """Return what the order of delivery goes by: of a group, its numbers first."""
+        """Returns the key of the delivery order: in a group, numbers first."""
         place = -message.priority, message.order
         group = message.wish.group
         return (group[1], *place) if self.group_id and group is not None else place
 
 
 ALL = Selection()
-# Selectors, and what each means. A colour that is missing makes a comparison unknown.
+# Selectors and their meanings. If the colour is missing, a comparison is unknown.
 CONDITIONS: dict[str, Callable[[Message], bool]] = {
     "priority > 4": lambda message: message.priority > 4,
     "colour = 'red'": lambda message: message.wish.colour == "red",
@@ -141,7 +141,7 @@ CONDITIONS: dict[str, Callable[[Message], bool]] = {
 
 @dataclass(eq=False)
 class Waiter:
-    """A consumer, or a get that waits."""
+    """A consumer, or a waiting get."""
 
     request_id: int
     seat: int

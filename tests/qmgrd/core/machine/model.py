@@ -1,8 +1,8 @@
-"""What queues are to do, said with lists: written from what is promised, sharing nothing with the
-core but names and codes.
+"""A model of queues, written with plain lists from the documented behaviour.
 
-A step of the machine changes the model first; what the manager then answers, hands out and stores
-is held against it (compare.py). Times are those of the store clock, which the machine tells.
+It shares only names and codes with the core. A step of the machine changes the model first. Then
+the answers, deliveries and stored rows of the manager are compared with it (compare.py). Times are
+those of the store clock, which the machine provides.
 """
 
 from collections import Counter
@@ -16,8 +16,8 @@ from tests.qmgrd.core.machine.how import How
 from tests.qmgrd.core.machine.message import Lease, Message, Unit, Waiter, Wish, stand_in
 
 DEAD_LETTERS = "SYSTEM.DEAD.LETTERS"
-LOOK_AGAIN_MS, LOOK_AGAIN_MAX_MS = 1_000, 60_000  # at what has expired, and is leased
-STUCK_MS = 10_000  # until what has no place among the dead letters is tried again
+LOOK_AGAIN_MS, LOOK_AGAIN_MAX_MS = 1_000, 60_000  # for a message that is expired and leased
+STUCK_MS = 10_000  # until the next try to bury a message that has no place
 RETRIES_MAX = 3
 _OF_CONSUMERS = (
     ErrorCode.BACKOUT_THRESHOLD_REACHED,
@@ -28,7 +28,7 @@ _OF_CONSUMERS = (
 
 
 class Model:
-    """Queues, units of work, consumers and gets: what should be there."""
+    """Queues, units of work, consumers and gets: the expected state."""
 
     def __init__(self, name: str, unit_age_ms: int) -> None:
         self.name = name
@@ -39,20 +39,20 @@ class Model:
         self._count = 0
         self.bounds: dict[str, dict[str, Any]] = {DEAD_LETTERS: dict(DEFAULTS)}
         self.messages: list[Message] = []
-        self.remembered: list[tuple[str, Any, int]] = []  # queue, UID, until when
+        self.remembered: list[tuple[str, Any, int]] = []  # queue, UID, and the end of its retention
         self.units: dict[tuple[int, int], Unit] = {}  # by seat and number
         self.waiters: list[Waiter] = []
         self.groups = Groups(self.units)
 
     def begin(self, now_ms: int, wall_us: int) -> None:
-        """Begin a step."""
+        """Begins a step."""
         self.step += 1
         self._count = 0
         self.now_ms, self.wall_us = now_ms, wall_us
         self.groups.now_ms, self.groups.step = now_ms, self.step
 
     def remove(self, message: Message, *, for_good: bool = True) -> None:
-        """Have *message* be on its queue no more; its group goes on behind it if *for_good*."""
+        """Removes *message* from its queue; if *for_good*, its group continues."""
         self.groups.leave(message, for_good=for_good)
         self.messages.remove(message)
 
@@ -61,12 +61,12 @@ class Model:
         return self.step, self._count
 
     def on(self, queue: str, *, delayed: bool = False) -> list[Message]:
-        """Return what lies on a queue, in order: what can be got or is leased, or is delayed."""
+        """Returns the messages of a queue in order: ready and leased ones, or delayed ones."""
         found = [x for x in self.messages if x.queue == queue and x.is_delayed is delayed]
         return sorted(found, key=lambda x: (-x.priority, x.order))
 
     def available(self, waiter: Waiter) -> list[Message]:
-        """Return what *waiter* may be handed, in order."""
+        """Returns the messages that *waiter* may receive, in order."""
         if self.bounds[waiter.queue]["get_inhibit"]:
             return []
         found = [
@@ -85,16 +85,16 @@ class Model:
         return [x for unit in self.units.values() for x in unit.puts if x.queue == queue]
 
     def is_about_to_put(self, queue: str, group_id: bytes, above: int, below: int) -> bool:
-        """Return whether a unit of work holds a number in between of a group."""
+        """Returns whether an open unit has a number of a group between *above* and *below*."""
         held = [x.wish.group for x in self._held(queue) if x.wish.group is not None]
         return any(x[0] == group_id and above < x[1] < below for x in held)
 
     def depth(self, queue: str) -> int:
-        """Return how many messages there are in whatever state."""
+        """Returns the number of messages, in any state."""
         return sum(x.queue == queue for x in self.messages) + len(self._held(queue))
 
     def make_room(self, queue: str, count: int) -> None:
-        """Have the oldest of the lowest priority leave a full queue that is to have them leave."""
+        """Evicts the oldest messages of the lowest priority from a full queue that allows it."""
         bounds = self.bounds[queue]
         excess = self.depth(queue) + count - bounds["depth_max"]
         if bounds["overflow"] == "refuse" or count > bounds["depth_max"]:
@@ -108,13 +108,13 @@ class Model:
                 break
 
     def refusal_of_all(self, queue: str) -> int:
-        """Return with which code any put of a client to *queue* is refused, or 0."""
+        """Returns the code with which any client's put to *queue* is refused, or 0."""
         if queue == DEAD_LETTERS:
             return ErrorCode.QUEUE_IS_SYSTEM
         return ErrorCode.PUT_INHIBITED if self.bounds[queue]["put_inhibit"] else 0
 
     def refusal(self, queue: str, wish: Wish, size: int, *, is_held: bool = False) -> int:
-        """Return with which code a put, perhaps of a unit, is refused, or 0."""
+        """Returns the code with which a put, perhaps of a unit, is refused, or 0."""
         if code := self._refusal(queue, wish, size):
             return code
         bounds = self.bounds[queue]
@@ -123,7 +123,7 @@ class Model:
         return ErrorCode.QUEUE_FULL if depth + 1 > bounds["depth_max"] else 0
 
     def _refusal(self, queue: str, wish: Wish, size: int) -> int:
-        """Return with which code a put is refused for what it is itself, or 0."""
+        """Returns the code with which a put is refused because of its own properties, or 0."""
         bounds = self.bounds[queue]
         if bounds["message_max_bytes"] and size > bounds["message_max_bytes"]:
             return ErrorCode.MESSAGE_TOO_LARGE
@@ -141,7 +141,7 @@ class Model:
         return any((name, known) == (queue, uid) for name, known, _ in self.remembered)
 
     def arrive(self, queue: str, wish: Wish) -> Message:
-        """Return a message that is put now, and is on no queue yet."""
+        """Returns a new message, which is not yet on a queue."""
         bounds, expires_ms, ready_ms = self.bounds[queue], 0, 0
         lives_ms = wish.expiry_ms
         if bounds["expiry_max_ms"]:
@@ -163,13 +163,13 @@ class Model:
         )
 
     def append(self, message: Message) -> None:
-        """Have *message* be on its queue."""
+        """Adds *message* to its queue."""
         self.groups.enter(self.messages, message)
         self.messages.append(message)
         self._look_anew(message)
 
     def _look_anew(self, message: Message) -> None:
-        """Have *message* be looked at when something is due to it."""
+        """Schedules the next check of *message*."""
         end_ms = message.expires_ms
         if message.is_delayed:
             least, most = message.ready_ms
@@ -180,14 +180,14 @@ class Model:
     # -- how leases end
 
     def consume(self, message: Message) -> None:
-        """Remove for good what was acknowledged."""
+        """Removes an acknowledged message for good."""
         self.remove(message)
         keep_ms = self.bounds[message.queue]["dedup_retention_ms"]
         if keep_ms:
             self.remembered.append((message.queue, message.uid, self.now_ms + keep_ms))
 
     def give_back(self, message: Message, how: How) -> None:
-        """End the lease of a message; it can be had again, in time, or is a dead letter."""
+        """Ends the lease of a message, which returns, perhaps delayed, or becomes a dead letter."""
         bounds = self.bounds[message.queue]
         message.lease = None
         least, most = how.wait_ms(bounds, message.failed)
@@ -206,11 +206,11 @@ class Model:
         if most:
             message.ready_ms = self.now_ms + least, self.now_ms + most
             self._enter_anew(message)
-        if most or message.is_expired(self.now_ms):  # Not when it would be looked at again.
+        if most or message.is_expired(self.now_ms):  # Otherwise its next check stays as scheduled.
             self._look_anew(message)
 
     def _enter_anew(self, message: Message) -> None:
-        """Have *message* come to its queue once more, as what waits, or did, does."""
+        """Updates the group membership of *message* when its delay begins or ends."""
         self.groups.leave(message, for_good=False)
         self.groups.enter(self.messages, message)
 
@@ -230,13 +230,13 @@ class Model:
     # -- dead letters
 
     def bury(self, message: Message, code: int, how: How, only: str = "") -> str:
-        """Have *message* be a dead letter, on *only* that queue if it is given; return on which."""
+        """Makes *message* a dead letter, on queue *only* if given; returns the queue, or ""."""
         for target in [only] if only else self._ways(message.queue, code):
             if target == message.queue or self.bounds[target]["put_inhibit"]:
                 continue
             there = [x for x in self.messages if (x.queue, x.uid) == (target, message.uid)]
             if there and (there[0].note or {}).get("queue") != message.queue:
-                continue  # Another queue's copy, which is work of its own.
+                continue  # A copy from another queue is a dead letter of its own.
             self.make_room(target, 1)
             if any(x.uid == message.uid for x in self._held(target)):
                 continue
@@ -270,7 +270,7 @@ class Model:
         }
         if code == ErrorCode.MESSAGE_EXPIRED:
             note.pop("left_ms", None)
-        elif message.expires_ms:  # Else what it had left when it died the first time.
+        elif message.expires_ms:  # Otherwise it keeps the time left from its first death.
             note["left_ms"] = max(message.expires_ms - self.now_ms, 0)
         self.groups.inherit(message, target)
         self.remove(message, for_good=code != ErrorCode.MESSAGE_EXPIRED)
@@ -292,7 +292,7 @@ class Model:
     # -- moves
 
     def move(self, source: str, target: str, wants: Any, most: int, *, copy: bool) -> None:
-        """Have up to *most* messages go, each where it comes from if there is no *target*."""
+        """Moves up to *most* messages, without a *target* each to its original queue."""
         done = 0
         for message in sorted(self.on(source), key=lambda x: x.is_member):  # Members go last.
             if done == most or message.lease or message.is_expired(self.now_ms):
@@ -302,7 +302,7 @@ class Model:
             done += self._goes(message, target, copy=copy)
 
     def _is_torn(self, message: Message) -> bool:
-        """Return whether something of the group of *message* could not go with it."""
+        """Returns whether some member of the group of *message* cannot be moved with it."""
         return any(
             x.lease is not None or x.is_delayed
             for x in self.messages
@@ -315,7 +315,7 @@ class Model:
         )
 
     def _goes(self, message: Message, target: str, *, copy: bool) -> bool:
-        """Have one go; return whether it did."""
+        """Moves or copies one message; returns whether it did."""
         note, expires_ms = message.note, message.expires_ms
         if not copy and (not target or "code" in (note or {})):
             if note is None or "code" not in note or note.get("retries", 0) >= RETRIES_MAX:
@@ -354,7 +354,7 @@ class Model:
     # -- units of work
 
     def commit(self, unit: Unit) -> None:
-        """Have all of *unit* happen."""
+        """Carries out *unit*."""
         for message in unit.gets:
             self.consume(message)
         for queue, count in Counter(message.queue for message in unit.puts).items():
@@ -362,17 +362,17 @@ class Model:
             for message in unit.puts:
                 if message.queue == queue:
                     self.append(message)
-            self.make_room(queue, 0)  # Where all else is leased, the oldest of it goes itself.
+            self.make_room(queue, 0)  # If all others are leased, its own oldest message is evicted.
 
     def back_out(self, key: tuple[int, int], how: How | None = None) -> None:
-        """Have nothing of a unit happen."""
+        """Undoes a unit."""
         for message in self.units.pop(key).gets:
             self.give_back(message, how or How(f"c{key[0]}", code=ErrorCode.UNIT_BACKED_OUT))
 
     # -- time
 
     def time_passes(self) -> None:
-        """Do what is due by now: leases and units end, delays and lives are over."""
+        """Does what is due: ends leases, units, delays and lives."""
         due = [
             x for x in self.messages if x.lease and 0 < (x.lease.deadline_ms or 0) <= self.now_ms
         ]
@@ -388,7 +388,7 @@ class Model:
         self.sweep()
 
     def sweep(self) -> None:
-        """Do what is due to messages, and forget UIDs."""
+        """Does what is due for messages, and forgets UIDs."""
         self.remembered = [x for x in self.remembered if x[2] > self.now_ms]
         due = [x for x in self.messages if 0 < x.look_ms[1] <= self.now_ms]
         for message in sorted(due, key=lambda x: x.look_ms):
@@ -396,7 +396,7 @@ class Model:
 
     def _due(self, message: Message) -> None:
         if message not in self.messages:
-            return  # One before it took its place among the dead letters.
+            return  # An earlier one took its place among the dead letters.
         if not message.is_expired(self.now_ms):
             if message.is_delayed:
                 message.ready_ms = 0, 0
@@ -414,7 +414,7 @@ class Model:
     # -- connections and restarts
 
     def hang_up(self, seat: int, *, is_stop: bool = False) -> None:
-        """Let go of all that hangs on a connection, as it is lost, or its queue manager stops."""
+        """Ends everything that depends on a connection when it is lost or closed by a stop."""
         self.waiters = [x for x in self.waiters if x.seat != seat]
         lost = How(f"c{seat}", is_failed=False, delay_ms=0)
         for message in list(self.messages):
@@ -425,7 +425,7 @@ class Model:
             self.back_out(key, lost if is_stop else None)
 
     def restart(self, *, is_clean: bool) -> None:
-        """Lose now what is not persistent; after a crash nobody knows what was delivered."""
+        """Removes non-persistent messages; after a crash, earlier deliveries are unknown."""
         self.waiters.clear()
         self.units.clear()
         for burial in self.groups.burials.values():
@@ -437,7 +437,7 @@ class Model:
             message.maybe |= not is_clean
 
     def lease(self, message: Message, waiter: Waiter, number: int) -> None:
-        """Have *waiter* hold *message*."""
+        """Leases *message* to *waiter*."""
         deadline_ms = self.now_ms + waiter.lease_ms
         message.lease = Lease(number, waiter.seat, waiter.lease_ms, deadline_ms)
         waiter.credit -= 1

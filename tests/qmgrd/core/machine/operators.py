@@ -19,7 +19,7 @@ class Operators(Actor):
     """What operators do."""
 
     def _can_move(self, target: str) -> bool:
-        """Return whether a move there need not wait."""
+        """Returns whether a move to that queue needs no wait."""
         bounds = self.model.bounds[target]
         unheld = not any(x.queue == target for unit in self.model.units.values() for x in unit.puts)
         return unheld and not bounds["put_inhibit"] and bounds["depth_max"] > 100_000
@@ -32,7 +32,7 @@ class Operators(Actor):
         most=st.integers(0, 2),
     )
     def send_back(self, seat: int, source: str, where: str, most: int) -> None:
-        """Dead letters go back to where they come from."""
+        """Moves dead letters back to their original queues."""
         self._move(seat, source, "", where, most, copy=False)
 
     @precondition(lambda self: self._can_move("B"))
@@ -90,7 +90,7 @@ class Operators(Actor):
         self.bench.begin()
         is_group = len(key) == 24
         wanted = Selection(group_id=key) if is_group else Selection(correlation_id=key)
-        # The place where a page of a group ends does not say how far its numbers were read.
+        # The cursor of a page that ends in a group does not tell which numbers were shown.
         self.bench.browse(self._seat(seat), "Q", 1_000 if is_group else page, wanted)
         self.bench.end()
 

@@ -1,4 +1,4 @@
-"""Rules that put: new messages, duplicates, and what was sent before."""
+"""Rules that put: new messages, duplicates, and repeated sends."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
@@ -15,9 +15,9 @@ class Puts(Actor):
     """Puts of numbered streams."""
 
     def _named(self, queue: str, wishes: list[Wish]) -> list[Wish]:
-        """Return *wishes* with bodies, and UIDs if they are to bring any, that nobody had before.
+        """Returns *wishes* with unique bodies, and with new UIDs if they choose their own.
 
-        What is to be in a group is in one with a number, as GROUPED says.
+        A wish with a group gets a group and a number, see GROUPED.
         """
         highest: dict[bytes, int] = {}
         found = []
@@ -36,7 +36,7 @@ class Puts(Actor):
         return found
 
     def _highest(self, queue: str, group_id: bytes) -> int:
-        """Return the highest number of a group that is known on a queue, or held for it."""
+        """Returns the highest number of a group that is known on a queue, or in an open unit."""
         known = self.model.groups.known.get((queue, group_id))
         held = [
             x.wish.group
@@ -48,7 +48,7 @@ class Puts(Actor):
         return max([0 if known is None else known.highest, *found])
 
     def _put(self, seat: Seat, queue: str, wishes: list[Wish]) -> None:
-        """Put a batch and hold its answer against what becomes of each."""
+        """Puts a batch, and compares the answer with the model's result for each message."""
         bench, model = self.bench, self.model
         batch = [bench.record(wish) for wish in wishes]
         first_id, seat.next_id = seat.next_id, seat.next_id + len(batch)
@@ -58,7 +58,7 @@ class Puts(Actor):
         most = model.bounds[queue]["depth_max"]
         for seq_id, (wish, data) in enumerate(zip(wishes, batch, strict=True), first_id):
             index = seq_id - first_id
-            if not refused_all and index % most == 0:  # The later may push out the earlier.
+            if not refused_all and index % most == 0:  # A later message may evict an earlier one.
                 piece = zip(wishes[index : index + most], batch[index:], strict=False)
                 codes = [model.refusal(queue, one, len(record)) for one, record in piece]
                 model.make_room(queue, sum(code in (0, ErrorCode.QUEUE_FULL) for code in codes))
@@ -77,7 +77,7 @@ class Puts(Actor):
         bench.stamped(times, durable=not refused)
 
     def _send_numbered(self, seat: Seat) -> m.Committed:
-        """Send what was sent last, under its number, and hold the answer against the first."""
+        """Sends the last put again under its number, and compares the answer with the first."""
         sent = seat.last
         assert sent is not None
         seen = sent.first_id - 1
@@ -107,7 +107,7 @@ class Puts(Actor):
     @precondition(lambda self: any(x.wish.uid for x in self.model.messages))
     @rule(seat=SEAT_NUMBERS, number=NUMBERS, twice=st.booleans())
     def put_duplicate(self, seat: int, number: int, twice: bool) -> None:
-        """A12: whatever state the first is in."""
+        """A12: the original may be in any state."""
         known = [x for x in self.model.messages if x.wish.uid]
         found = known[number % len(known)]
         wish = Wish(b"0:again", uid=found.wish.uid)
@@ -118,7 +118,7 @@ class Puts(Actor):
     @precondition(lambda self: self.consumed)
     @rule(seat=SEAT_NUMBERS, number=NUMBERS)
     def put_consumed_again(self, seat: int, number: int) -> None:
-        """A11: what was consumed is no duplicate, unless the queue remembers it."""
+        """A11: a consumed message is no duplicate, unless the queue remembers it."""
         uid = self.consumed[number % len(self.consumed)]
         if any(x.uid == uid for x in self._everywhere()):
             return
@@ -129,7 +129,7 @@ class Puts(Actor):
 
     @rule(seat=SEAT_NUMBERS)
     def send_again(self, seat: int) -> None:
-        """Whatever was sent last, a put or a commit, is answered as the first time."""
+        """Repeats the last put or commit, which gets the same answer."""
         if self._seat(seat).last is None:
             return
         self.bench.begin()

@@ -1,7 +1,8 @@
-"""The machine, a seed after the other: python -m tests.qmgrd.core.machine.run [--minutes M].
+"""Runs the machine for one seed after another: python -m tests.qmgrd.core.machine.run [--minutes
+M].
 
-Prints one line. Exit code 1 and `seed=...` if the manager did otherwise than the model, with the
-rules that lead there, as few as can be found; --start with that seed and --seeds 1 repeats it.
+It prints one line. If the manager and the model differ, it exits with 1 and prints `seed=...` and
+the shortest rules that lead there. --start with that seed and --seeds 1 repeats it.
 """
 
 import argparse
@@ -15,8 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from tests.qmgrd.core.machine.machine import Machine
 
-EXAMPLES = 20  # of one seed
-STEPS = 60  # of one example
+EXAMPLES = 20  # per seed
+STEPS = 60  # per example
 
 
 def run_seed(
@@ -26,13 +27,13 @@ def run_seed(
     examples: int = EXAMPLES,
     machine: type[RuleBasedStateMachine] = Machine,
 ) -> str:
-    """Try the examples of a seed; return how one fails, or nothing.
+    """Tries the examples of a seed; returns the failure of one, or "".
 
     Args:
         number: the seed.
-        shrink: have the rules be as few as possible, which takes up to five minutes.
+        shrink: minimize the rules, which takes up to five minutes.
         examples: how many.
-        machine: what is run.
+        machine: the class to run.
     """
     phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
     found = settings(
@@ -53,8 +54,8 @@ def run_seed(
 
 
 def _described(error: Exception) -> str:
-    """Return what went wrong, where, and the rules that lead there."""
-    cause = error.__cause__ or error  # A bug in a turn is told by the turn.
+    """Returns the failure, its location, and the rules that lead there."""
+    cause = error.__cause__ or error  # A bug in a turn is the cause of TurnFailed.
     where = traceback.extract_tb(cause.__traceback__)[-3:]
     places = "".join(traceback.format_list(where))
     rules = "\n".join(getattr(error, "__notes__", []))
@@ -62,7 +63,7 @@ def _described(error: Exception) -> str:
 
 
 def main(machine: type[RuleBasedStateMachine] = Machine, what: str = "queues") -> int:
-    """Run what the command line asks: *machine* has rules on *what*."""
+    """Runs the command line: *machine* has rules on *what*."""
     parser = argparse.ArgumentParser(description=f"rules on {what}, held against a model")
     parser.add_argument("--minutes", type=float, default=1.0, help="stop after so long")
     parser.add_argument("--start", type=int, default=0, help="the first seed; 0: a fresh one")

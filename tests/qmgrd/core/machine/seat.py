@@ -1,4 +1,4 @@
-"""Those who talk to the manager: each keeps its producer, and what it sent, over connections."""
+"""The clients of the manager: each keeps its producer, and its last request, over connections."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -12,9 +12,9 @@ from tests.sim.store import Change, WatchedStore
 
 
 class Watched(Manager):
-    """A manager whose every word is kept, in the order in which it said them.
+    """A manager whose output is recorded in order.
 
-    It keeps accounts, too, which are held against what it stores.
+    It also keeps accounts, which are checked against the store.
     """
 
     def __init__(self, **sections: Any) -> None:
@@ -50,7 +50,7 @@ class Watched(Manager):
 
 
 class SessionId(NamedTuple):
-    """One session of a seat, over all connections that resume it."""
+    """A session of a seat, over all connections that resume it."""
 
     seat: int
     number: int
@@ -58,7 +58,7 @@ class SessionId(NamedTuple):
 
 @dataclass(eq=False)
 class Handle:
-    """What one session was once handed, or a forgery that nobody was handed."""
+    """A handle that a session received, or a forgery."""
 
     message: Message
     delivery: Delivery
@@ -67,10 +67,10 @@ class Handle:
 
 @dataclass
 class Sent:
-    """What was sent under a number, and which refusals answered it."""
+    """The last numbered request, and the refusals in its answer."""
 
     kind: type[Any]
-    fields: tuple[Any, ...]  # behind stream, number and seen
+    fields: tuple[Any, ...]  # after stream, number and seen
     first_id: int
     refused: list[list[int]]  # id and code
 
@@ -84,7 +84,7 @@ class Seat:
     stream: int = 0
     next_id: int = 1
     last: Sent | None = None
-    units: int = 0  # ever begun
+    units: int = 0  # that it ever began
     heard: list[m.Message] = field(default_factory=list)
     sessions: int = 1  # that it ever had
 
@@ -94,15 +94,15 @@ class Seat:
 
     @property
     def session(self) -> SessionId:
-        """The session of its connection."""
+        """The session of its current connection."""
         return SessionId(self.number, self.sessions)
 
     def connect(self, manager: Manager, *, resumes: bool) -> None:
-        """Connect again, in the session of the last connection or in a new one."""
+        """Connects again, in the session of the last connection or in a new one."""
         token = self.client.session if resumes else b""
         self.sessions += not resumes
         self.client = manager.connect(self.name, session=token)
 
     def open(self, *, resume: bool) -> m.Message:
-        """Return what opens its producer."""
+        """Returns the request that opens its producer."""
         return m.ProducerOpen(self.client.next_id(), self.name.encode().rjust(16, b"."), resume)

@@ -1,4 +1,4 @@
-"""Rules that end leases, or have them go on."""
+"""Rules that end leases, or renew them."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
@@ -13,7 +13,7 @@ from tests.qmgrd.core.machine.seat import Handle, Seat
 
 
 class Settles(Actor):
-    """Settles of what somebody was handed, be it long ago."""
+    """Settles of deliveries, perhaps of old ones."""
 
     def _settle(
         self,
@@ -49,12 +49,12 @@ class Settles(Actor):
         lease_ms: int,
         words: tuple[str, str],
     ) -> int:
-        """Have the model do what a settle says; return the code of its exception, or 0."""
+        """Applies a settle to the model; returns the code of its exception, or 0."""
         model, message = self.model, handle.message
         lease = message.lease if message in model.messages else None
         if lease is None:
             return self._settled_late(seat, action, handle, unit)
-        # No lease outlives its connection, so that of a seat is of its present session.
+        # No lease outlives its connection, so a lease of a seat belongs to its current session.
         if lease.number != handle.delivery.number or lease.seat != seat.number or lease.unit:
             return ErrorCode.LEASE_LOST
         if action == m.ACK and unit:
@@ -69,7 +69,7 @@ class Settles(Actor):
         return 0
 
     def _settled_late(self, seat: Seat, action: int, handle: Handle, unit: int) -> int:
-        """The same, where nobody has the message: it waits, or is gone."""
+        """Does the same for a message that is not leased: it waits, or was removed."""
         if action in (m.RELEASE, m.RETURN, m.UNREAD):
             return 0
         if action != m.ACK or unit:
@@ -95,19 +95,19 @@ class Settles(Actor):
         return 0
 
     def _handle_of(self, number: int, *, late: bool) -> Handle:
-        """Return a handle: one of a lease that is open, where there is any, or of whatever was."""
+        """Returns a handle: that of an open lease, if any and not *late*, otherwise any."""
         known = self.bench.handles
         alive = [x for x in known if x.message.lease and x.message in self.model.messages]
         found = known if late or not alive else alive
         return found[number % len(found)]
 
     def _holder(self, handle: Handle) -> Seat:
-        """Return who was handed it, perhaps in another session than its present one."""
+        """Returns the seat that received it, perhaps in another session than its current one."""
         assert handle.session is not None
         return self._seat(handle.session.seat)
 
     def _settler(self, seat: int | None, handle: Handle) -> Seat:
-        """Return who settles: who was handed it unless a *seat* is given."""
+        """Returns the seat that settles: by default the one that received it."""
         return self._holder(handle) if seat is None else self._seat(seat)
 
     @precondition(lambda self: self.bench.handles)
@@ -157,7 +157,7 @@ class Settles(Actor):
         action=st.sampled_from([m.ACK, m.RELEASE, m.REJECT, m.RENEW]),
     )
     def forge(self, seat: int | None, number: int, late: bool, flipped: int, action: int) -> None:
-        """Settle with a number that nobody was handed: as browsing shows it, or a guess."""
+        """Settles with a number that no session received: from a browse, or a guess."""
         handle = self._handle_of(number, late=late)
         guess = handle.delivery.number ^ flipped if flipped else 0
         forged = Handle(handle.message, handle.delivery._replace(number=guess), None)
@@ -165,7 +165,7 @@ class Settles(Actor):
 
 
 def _how(action: int, client: str, delay_ms: int, words: tuple[str, str]) -> How:
-    """Return how a message comes back that its consumer settles so."""
+    """Returns how a message returns after such a settle."""
     if action == m.UNREAD:
         return How(client, is_delivered=False, is_failed=False, delay_ms=max(delay_ms, 0))
     how = How(client, delay_ms=delay_ms, reason=words[0], text=words[1])

@@ -1,4 +1,4 @@
-"""What the machine found, each as a plain test."""
+"""Bugs that the machine found, each as a plain test."""
 
 from typing import Any
 
@@ -20,8 +20,8 @@ def alter(app: Client, **attributes: Any) -> None:
     app.ask(m.QueueAlter, "Q", attributes)
 
 
-def test_what_is_gone_with_a_restart_is_not_due_any_more(manager: Manager, app: Client) -> None:
-    """Its delay is over in the very turn that sweeps it: it was counted a second time."""
+def test_message_lost_at_a_restart_is_no_longer_due(manager: Manager, app: Client) -> None:
+    """Its delay ends in the same turn that sweeps it; it was counted a second time."""
     app.put("Q", b"1", flags=VOLATILE, delay_ms=250)
     app.put("Q", b"2", flags=VOLATILE, expiry_ms=250)
     manager.crash(5_000)
@@ -32,7 +32,7 @@ def test_what_is_gone_with_a_restart_is_not_due_any_more(manager: Manager, app: 
     assert (counters.depth, counters.delayed, counters.expired, counters.lost) == (0, 0, 0, 2)
 
 
-def test_what_is_gone_with_a_restart_is_counted_once_whatever_the_first_turn_brings(
+def test_message_lost_at_a_restart_is_counted_once_whatever_the_first_turn_brings(
     manager: Manager, app: Client
 ) -> None:
     app.put("Q", b"1", flags=VOLATILE)
@@ -44,7 +44,7 @@ def test_what_is_gone_with_a_restart_is_counted_once_whatever_the_first_turn_bri
     assert (counters.lost, counters.acked) == (1, 0)
 
 
-def test_what_is_gone_with_a_restart_is_neither_purged_nor_pushed_out(
+def test_message_lost_at_a_restart_is_neither_purged_nor_evicted(
     manager: Manager, app: Client
 ) -> None:
     alter(app, depth_max=2, overflow="dead-letter-oldest")
@@ -62,7 +62,9 @@ def test_what_is_gone_with_a_restart_is_neither_purged_nor_pushed_out(
     assert (counters.lost, counters.purged) == (1, 2)
 
 
-def test_what_is_gone_with_a_restart_is_no_dead_letter(manager: Manager, app: Client) -> None:
+def test_message_lost_at_a_restart_does_not_become_a_dead_letter(
+    manager: Manager, app: Client
+) -> None:
     alter(app, expiry_action="dead-letter")
     app.put("Q", b"1", flags=VOLATILE, expiry_ms=250)
     manager.crash(5_000)
@@ -70,7 +72,7 @@ def test_what_is_gone_with_a_restart_is_no_dead_letter(manager: Manager, app: Cl
 
 
 @pytest.mark.parametrize("before", [b"", b"2"])
-def test_a_late_ack_settles_what_waits_for_its_retry(
+def test_late_ack_settles_a_message_that_waits_for_its_retry(
     manager: Manager, app: Client, before: bytes
 ) -> None:
     alter(app, retry_initial_ms=10_000)
@@ -100,9 +102,7 @@ def test_a_refused_put_of_a_unit_is_counted_for_good(manager: Manager, app: Clie
     assert manager.queue("Q").counters.duplicates == 1
 
 
-def test_the_last_attempt_of_a_dead_letter_says_why_it_failed(
-    manager: Manager, app: Client
-) -> None:
+def test_last_attempt_of_a_dead_letter_states_why_it_failed(manager: Manager, app: Client) -> None:
     alter(app, backout_threshold=1)
     app.put("Q", b"1")
     app.get("Q", lease_ms=500)
@@ -115,7 +115,7 @@ def test_the_last_attempt_of_a_dead_letter_says_why_it_failed(
     assert [code for _, code, *_ in note["attempts"]] == [ErrorCode.LEASE_LOST]
 
 
-def test_what_is_remembered_at_the_backout_queue_is_no_reason_to_lose_a_dead_letter(
+def test_uid_remembered_by_the_backout_queue_does_not_lose_a_dead_letter(
     manager: Manager, app: Client
 ) -> None:
     app.ask(m.QueueCreate, "B", {"dedup_retention_ms": 60_000})
@@ -137,7 +137,7 @@ def test_a_queue_of_delayed_messages_is_not_empty(app: Client) -> None:
 
 
 def test_delayed_messages_are_in_no_index(app: Client) -> None:
-    """They were passed over, and those that can be got were shown in their place."""
+    """They were skipped, and available messages were shown in their place."""
     app.put("Q", b"1", correlation_id=b"k")
     app.put("Q", b"2", correlation_id=b"k", delay_ms=1_000, uid=("O", 1))
     uid = records.encode_uid(records.Uid("O", 1))
@@ -149,10 +149,10 @@ def test_delayed_messages_are_in_no_index(app: Client) -> None:
         assert code == ErrorCode.VALUE_INVALID
 
 
-def test_timestamps_that_a_lost_unit_was_given_are_not_given_again_A3(
+def test_timestamps_given_to_a_lost_unit_are_not_given_again_A3(
     manager: Manager, app: Client
 ) -> None:
-    """Nothing of it was ever written: the stop in good order has to (seed 2006)."""
+    """Nothing of it was ever written, so the clean stop has to store them (seed 2006)."""
     stamps = []
     for _ in range(2):
         app.ask(m.UnitBegin, 1)
@@ -164,7 +164,7 @@ def test_timestamps_that_a_lost_unit_was_given_are_not_given_again_A3(
 
 
 def test_job_that_ended_in_1970_has_ended(manager: Manager, app: Client) -> None:
-    """With the wall clock set back so far it began anew at the next start (seed 35)."""
+    """With the wall clock set back that far, it began again at the next start (seed 35)."""
     app.ask(m.QueueCreate, "B")
     app.put("Q", b"1", b"2")
     manager.wall_us = 0
@@ -175,7 +175,7 @@ def test_job_that_ended_in_1970_has_ended(manager: Manager, app: Client) -> None
     assert manager.connect().bodies("Q") == [b"2"]
 
 
-def test_a_member_that_is_refused_pushes_out_nothing(app: Client) -> None:
+def test_refused_member_evicts_nothing(app: Client) -> None:
     alter(app, depth_max=2, overflow="discard-oldest")
     app.put("Q", b"1")
     app.put("Q", b"2", group=(GROUP, 1, False))
@@ -184,8 +184,8 @@ def test_a_member_that_is_refused_pushes_out_nothing(app: Client) -> None:
     assert app.bodies("Q") == [b"1", b"2"]
 
 
-def test_a_member_of_a_parked_group_makes_room(app: Client) -> None:
-    """Who was there for more had looked behind it, and so the queue was full for good."""
+def test_member_of_a_parked_group_can_be_evicted(app: Client) -> None:
+    """The read position was behind it, so eviction missed it, and the queue stayed full."""
     alter(app, depth_max=1, overflow="discard-oldest", backout_threshold=1)
     app.put("Q", b"1", group=(GROUP, 1, False))
     app.release(*app.get("Q"))
@@ -194,10 +194,10 @@ def test_a_member_of_a_parked_group_makes_room(app: Client) -> None:
     assert app.bodies("Q") == [b"2"]
 
 
-def test_a_last_member_that_is_moved_ends_no_group_that_goes_on(
+def test_last_member_that_is_moved_does_not_end_a_group_that_continues(
     manager: Manager, app: Client
 ) -> None:
-    """It is a message of no group there: there are members behind it."""
+    """It has no group on its new queue, because members with higher numbers are there."""
     app.ask(m.QueueCreate, "B")
     app.put("B", b"3", group=(GROUP, 3, False))
     app.put("Q", b"2", group=(GROUP, 2, True))
@@ -209,10 +209,10 @@ def test_a_last_member_that_is_moved_ends_no_group_that_goes_on(
     assert app.bodies("B") == [b"3", b"2"]
 
 
-def test_what_left_before_a_move_has_left_after_a_crash_though_its_message_is_no_member(
+def test_numbers_that_left_before_a_move_stay_gone_after_a_crash(
     manager: Manager, app: Client
 ) -> None:
-    """A unit held the number of the message; the rest was known in memory alone (seed 40)."""
+    """A unit held the number of the message; the rest was only in memory (seed 40)."""
     app.ask(m.QueueCreate, "B")
     app.put("Q", b"1", group=(GROUP, 1, False))
     app.put("Q", b"2", group=(GROUP, 2, False))
@@ -228,10 +228,10 @@ def test_what_left_before_a_move_has_left_after_a_crash_though_its_message_is_no
 
 
 @pytest.mark.parametrize("first", [1, 2])
-def test_a_reader_goes_on_where_it_was_when_an_earlier_group_came_back(
+def test_reader_continues_where_it_was_when_an_earlier_group_returns(
     manager: Manager, app: Client, first: int
 ) -> None:
-    """It is in one group at a time: it began a third, and had two members of the second left."""
+    """A reader is in one group at a time. It began a third with two members of the second left."""
     a, b, c = (letter * 24 for letter in (b"a", b"b", b"c"))
     members = [(a, 1, True), (b, 1, False), (b, 2, True), (c, 1, True)]
     app.put_records("Q", *(record(x[0][:1] + b"%d" % x[1], group=x) for x in members))

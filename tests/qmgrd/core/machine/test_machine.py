@@ -1,4 +1,4 @@
-"""The machine for about a minute; and that it finds what is wrong, if something is."""
+"""Runs the machine for about a minute, and shows that it finds planted bugs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,15 +19,15 @@ from tests.qmgrd.core.machine.run import run_seed
 
 RULES_MIN = 30
 SEEDS = range(1, 91)
-SHORT = 8  # of them; the rest are run by make long
+SHORT = 8  # `make long` runs the rest
 Patch = pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
     "seed", [pytest.param(seed, marks=pytest.mark.long if seed > SHORT else ()) for seed in SEEDS]
 )
-def test_queues_do_what_the_model_says(seed: int) -> None:
-    """A11, A12, G12, G13, G20, G21, G22, G23; `run.py --start` has fewer rules say the same."""
+def test_queues_match_the_model(seed: int) -> None:
+    """A11, A12, G12, G13, G20, G21, G22, G23; `run.py --start` reduces a failure to fewer rules."""
     assert not run_seed(seed, shrink=False)
 
 
@@ -130,7 +130,7 @@ def no_number_settles_what_waits(patch: Patch) -> None:
         ),
     ],
 )
-def test_a_bug_is_found_within_its_minute(
+def test_planted_bug_is_found_within_a_minute(
     plant: Callable[[Patch], None], monkeypatch: Patch
 ) -> None:
     plant(monkeypatch)

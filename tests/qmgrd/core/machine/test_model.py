@@ -1,4 +1,4 @@
-"""Where the model was wrong, each as the rules that showed it."""
+"""Errors of the model, each as the rules that showed it."""
 
 from tests.qmgrd.core.machine.machine import Machine
 from tests.qmgrd.core.machine.message import Wish
@@ -7,7 +7,7 @@ from tests.qmgrd.core.machine.model import DEAD_LETTERS
 GROUP = b"g" * 24
 
 
-def test_members_that_are_dead_in_the_step_of_their_put_are_not_one_and_the_same_D10() -> None:
+def test_dead_members_of_one_step_are_different_messages_D10() -> None:
     """None has a known UID yet: the third was taken for a copy of the second (seed 18)."""
     machine = Machine()
     machine.put_one(seat=0, wish=Wish(b"", group=(GROUP, 1, False)))
@@ -18,8 +18,8 @@ def test_members_that_are_dead_in_the_step_of_their_put_are_not_one_and_the_same
     assert sorted(x.number for x in dead if x.is_member) == [1, 2, 3]
 
 
-def test_a_group_that_is_over_is_forgotten_before_its_members_are_dead_again() -> None:
-    """They came back to dead letters in the step in which the last of them left (seed 120)."""
+def test_group_that_is_over_is_forgotten_before_its_members_become_dead_letters_again() -> None:
+    """They became dead letters again in the step in which the last of them left (seed 120)."""
     machine = Machine()
     machine.put_group(seat=0, wish=Wish(b""), group_id=GROUP, count=2)
     machine.skip_in_group(seat=0, number=0, to=0)
@@ -32,8 +32,8 @@ def test_a_group_that_is_over_is_forgotten_before_its_members_are_dead_again() -
     assert [x.number for x in dead if x.is_member] == [1, 2]
 
 
-def test_what_a_restart_loses_left_its_group_when_it_is_up_again() -> None:
-    """Else a group was forgotten as old that had changed just now (seeds 101 and 265)."""
+def test_message_lost_at_a_restart_leaves_its_group_at_the_restart() -> None:
+    """Otherwise a group that had just changed was forgotten as old (seeds 101 and 265)."""
     machine = Machine()
     wish = Wish(b"", group=(GROUP, 1, True), volatile=True)
     machine.put_one(seat=0, wish=wish)

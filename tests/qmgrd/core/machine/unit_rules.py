@@ -1,4 +1,4 @@
-"""Rules of units of work, and of programs that send dead letters back in them."""
+"""Rules of units of work, and of programs that use them to resend dead letters."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
@@ -84,7 +84,7 @@ class Units(Puts, Gets, Settles):
     @precondition(lambda self: self.model.units)
     @rule(number=NUMBERS, queue=QUEUE_NAMES, count=st.integers(1, 4))
     def unit_get(self, number: int, queue: str, count: int) -> None:
-        """What a program does that gets in a unit of work."""
+        """Gets in a unit of work, as a program does."""
         seat, unit = self._unit(number)
         known = list(self.bench.handles)
         self._get(seat, queue, count, 0, 0, Selection())
@@ -93,7 +93,7 @@ class Units(Puts, Gets, Settles):
 
     @rule(seat=SEAT_NUMBERS, count=st.integers(1, 4))
     def unit_whole(self, seat: int, count: int) -> None:
-        """A unit of work from its begin to its commit, as programs have them."""
+        """Runs a unit of work from its begin to its commit, as programs do."""
         self.unit_begin(seat)
         number = max(index for index, key in enumerate(self.model.units) if key[0] == seat)
         self.unit_get(number, "Q", count)
@@ -154,7 +154,7 @@ class Units(Puts, Gets, Settles):
     @precondition(lambda self: self.model.units and self._replayable())
     @rule(number=NUMBERS, which=NUMBERS)
     def replay(self, number: int, which: int) -> None:
-        """A program puts a dead letter on its old queue, under its UID, in a unit of work."""
+        """Puts a dead letter back on its old queue, with its UID, in a unit of work."""
         seat, unit = self._unit(number)
         handle = self._replayable()[which % len(self._replayable())]
         message = handle.message

@@ -1,4 +1,4 @@
-"""The flood breaker, by itself and at work on a queue."""
+"""The circuit breaker, on its own and at work on a queue."""
 
 import json
 from typing import Any
@@ -29,7 +29,7 @@ ON = {
 }
 
 
-def test_it_opens_at_the_share_of_failures() -> None:
+def test_breaker_opens_at_the_share_of_failures() -> None:
     breaker = Breaker()
     assert breaker.note(BOUNDS, 1, 3, 0) is None
     assert breaker.note(BOUNDS, 2, 0, 2) is None
@@ -37,20 +37,20 @@ def test_it_opens_at_the_share_of_failures() -> None:
     assert breaker.until_ms == 5_003
 
 
-def test_it_needs_a_number_of_messages() -> None:
+def test_breaker_needs_a_number_of_messages() -> None:
     breaker = Breaker()
     assert [breaker.note(BOUNDS, 1, 0, 1) for _ in range(4)] == [None, None, None, State.OPEN]
 
 
-def test_what_is_older_than_the_window_does_not_count() -> None:
+def test_messages_older_than_the_window_do_not_count() -> None:
     breaker = Breaker()
     breaker.note(BOUNDS, 10_000, 0, 3)
     assert breaker.note(BOUNDS, 20_000, 0, 1) is None
     assert breaker.note(BOUNDS, 24_000, 0, 2) is None
-    assert breaker.note(BOUNDS, 25_000, 0, 1) is State.OPEN  # The half before counts.
+    assert breaker.note(BOUNDS, 25_000, 0, 1) is State.OPEN  # The previous half counts.
 
 
-def test_without_a_share_it_lets_everything_pass() -> None:
+def test_breaker_without_a_share_lets_everything_pass() -> None:
     breaker, off = Breaker(), Bounds(10, 10, 10, 10)
     assert breaker.note(off, 1, 0, 1_000) is None
     assert breaker.allowance(1, {}) is None
@@ -63,7 +63,7 @@ def opened() -> Breaker:
     return breaker
 
 
-def test_open_it_lets_nothing_pass_until_its_pause_is_over_and_then_one() -> None:
+def test_open_breaker_lets_one_pass_after_its_pause() -> None:
     breaker = opened()
     assert breaker.allowance(5_999, {}) == 0
     assert breaker.allowance(6_000, {}) == 1
@@ -75,7 +75,7 @@ def test_open_it_lets_nothing_pass_until_its_pause_is_over_and_then_one() -> Non
 @pytest.mark.parametrize(
     ("consumed", "failed", "state"), [(1, 0, State.CLOSED), (0, 1, State.OPEN)]
 )
-def test_what_is_tried_decides(consumed: int, failed: int, state: State) -> None:
+def test_result_of_the_tried_message_decides(consumed: int, failed: int, state: State) -> None:
     breaker = opened()
     breaker.allowance(6_000, {})
     assert breaker.note(BOUNDS, 7_000, consumed, failed) is state
@@ -91,7 +91,7 @@ def events(app: Client) -> list[str]:
 
 @pytest.fixture
 def down(app: Client) -> Client:
-    """A client of Q, whose breaker has just opened; ten messages wait there."""
+    """Returns a client of Q, whose breaker just opened; ten messages wait there."""
     app.ask(m.QueueAlter, "Q", ON)
     app.put("Q", *[b"%d" % i for i in range(10)], correlation_id=b"c")
     app.release(*app.get("Q", 4))
@@ -99,8 +99,8 @@ def down(app: Client) -> Client:
     return app
 
 
-def test_nothing_is_handed_out_while_it_is_open(down: Client) -> None:
-    """To gets, consumers, and those who select, alike; and no turn is spent."""
+def test_nothing_is_delivered_while_the_breaker_is_open(down: Client) -> None:
+    """This holds for gets, consumers, and selections; and no turn is spent."""
     assert down.get("Q") == []
     ways: list[dict[str, Any]] = [{}, {"correlation_id": b"c"}, {"where": "priority = 4"}]
     for selecting in ways:
@@ -112,7 +112,9 @@ def test_nothing_is_handed_out_while_it_is_open(down: Client) -> None:
     assert events(down) == ["breaker opened"]
 
 
-def test_one_is_tried_by_itself_and_its_success_closes_it(manager: Manager, down: Client) -> None:
+def test_one_message_is_tried_alone_and_its_success_closes_the_breaker(
+    manager: Manager, down: Client
+) -> None:
     down.consume("Q")
     manager.turn(4_999)
     assert down.delivered() == []
@@ -126,12 +128,14 @@ def test_one_is_tried_by_itself_and_its_success_closes_it(manager: Manager, down
     assert events(down) == ["breaker opened", "breaker closed"]
 
 
-def test_its_timer_wakes_it(manager: Manager, down: Client) -> None:
+def test_timer_of_the_breaker_wakes_the_queue(manager: Manager, down: Client) -> None:
     due_ms = manager.turns.broker.next_timer_ms()
     assert due_ms == manager.now().ms + 5_000
 
 
-def test_failure_of_what_is_tried_opens_it_again(manager: Manager, down: Client) -> None:
+def test_failure_of_the_tried_message_opens_the_breaker_again(
+    manager: Manager, down: Client
+) -> None:
     down.consume("Q")
     manager.turn(5_000)
     manager.rest()
@@ -144,7 +148,7 @@ def test_failure_of_what_is_tried_opens_it_again(manager: Manager, down: Client)
     assert len(down.delivered()) == 1
 
 
-def test_what_is_tried_and_comes_back_unseen_is_followed_by_another(
+def test_tried_message_that_returns_unseen_is_followed_by_another(
     manager: Manager, down: Client
 ) -> None:
     manager.turn(5_000)
@@ -163,7 +167,7 @@ def test_lost_connection_lets_another_be_tried(manager: Manager, down: Client) -
     assert len(down.get("Q", 5)) == 1
 
 
-def test_altered_while_it_is_open_it_lets_all_pass(manager: Manager, down: Client) -> None:
+def test_breaker_that_is_removed_while_open_lets_all_pass(manager: Manager, down: Client) -> None:
     down.consume("Q")
     down.ask(m.QueueAlter, "Q", {"breaker_percent": 0})
     manager.rest()
@@ -173,9 +177,7 @@ def test_altered_while_it_is_open_it_lets_all_pass(manager: Manager, down: Clien
     assert events(down) == ["breaker opened", "breaker closed"]
 
 
-def test_inhibited_meanwhile_it_tries_one_once_that_is_lifted(
-    manager: Manager, down: Client
-) -> None:
+def test_end_of_an_inhibit_tries_one_message(manager: Manager, down: Client) -> None:
     down.consume("Q")
     down.ask(m.QueueAlter, "Q", {"get_inhibit": True})
     manager.turn(60_000)
@@ -187,7 +189,7 @@ def test_inhibited_meanwhile_it_tries_one_once_that_is_lifted(
 
 
 @pytest.mark.parametrize("wait_ms", [0, 60_000])
-def test_who_selects_gets_what_is_tried_however_far_behind_it_lies(
+def test_selection_gets_the_tried_message_wherever_it_is(
     manager: Manager, app: Client, wait_ms: int
 ) -> None:
     app.ask(m.QueueAlter, "Q", ON)
@@ -202,7 +204,7 @@ def test_who_selects_gets_what_is_tried_however_far_behind_it_lies(
     assert [x.body for x in app.delivered()] == [b"wanted"]
 
 
-def test_gets_whose_wait_is_over_end_while_one_is_tried(manager: Manager, down: Client) -> None:
+def test_overdue_gets_end_while_one_message_is_tried(manager: Manager, down: Client) -> None:
     manager.turn(5_000)
     ids = [down.next_id() for _ in range(3)]
     down.send(*[m.Get(x, "Q", 1, 0, 0, 1 << 20, "priority = 4") for x in ids])
@@ -225,6 +227,6 @@ def test_breaker_is_closed_after_a_restart(manager: Manager, down: Client) -> No
     assert manager.connect().show("Q")["breaker"] == "closed"
 
 
-def test_events_say_which_queue(down: Client) -> None:
+def test_events_name_the_queue(down: Client) -> None:
     found: list[dict[str, Any]] = [json.loads(body) for body in down.bodies(EVENTS)]
     assert found == [{"event": "breaker opened", "count": 1, "manager": "QM1", "queue": "Q"}]

@@ -1,4 +1,4 @@
-"""Browsing: a cursor that survives what happens meanwhile, and marks nothing (G24)."""
+"""Browsing: the cursor survives changes of the queue, and a browse marks nothing (G24)."""
 
 from typing import Any
 
@@ -31,8 +31,8 @@ def test_first_next_and_under_the_cursor_G24(store: AnyStore, app: Client) -> No
     assert under == second
 
 
-def test_message_under_the_cursor_that_is_removed_is_no_more_G24(app: Client) -> None:
-    """2034; the cursor goes on behind it."""
+def test_message_under_the_cursor_may_be_removed_G24(app: Client) -> None:
+    """2034; the cursor continues behind it."""
     app.put("Q", b"1", b"2")
     (first,), cursor = page(app, None)
     uid = records.encode_uid(first.uid)
@@ -45,7 +45,7 @@ def test_message_under_the_cursor_that_is_removed_is_no_more_G24(app: Client) ->
 def test_lock_is_a_lease_by_uid_and_unlock_counts_nothing_G24_G7(
     store: AnyStore, app: Client
 ) -> None:
-    """2209: what is not locked cannot be unlocked."""
+    """2209: a message that is not locked cannot be unlocked."""
     app.put("Q", b"1", b"2")
     (first,), _ = page(app, None)
     uid = records.encode_uid(first.uid)
@@ -59,8 +59,8 @@ def test_lock_is_a_lease_by_uid_and_unlock_counts_nothing_G24_G7(
     assert app.settle(m.RENEW, locked) == [ErrorCode.LEASE_LOST]
 
 
-def test_cursor_survives_what_is_put_and_got_meanwhile_G24(app: Client) -> None:
-    """What comes in behind it, it does not meet; what comes before it, it does."""
+def test_cursor_survives_puts_and_gets_G24(app: Client) -> None:
+    """It does not show new messages behind it, but those before it."""
     app.put("Q", *[b"%d" % i for i in range(6)])
     found, cursor = page(app, None, 2)
     app.ack(*app.get("Q", 4))
@@ -82,8 +82,8 @@ def test_browsing_marks_nothing_G21_G24(store: AnyStore, app: Client) -> None:
     assert (app.manager.scan(b"\x10"), app.show("Q")) == before
 
 
-def test_page_that_selects_is_bounded_in_what_it_looks_at(app: Client) -> None:
-    """It may be empty and not the last."""
+def test_page_with_a_selector_checks_a_limited_number_of_messages(app: Client) -> None:
+    """Such a page may be empty without being the last."""
     app.put("Q", *[b"x"] * (2 * LOOKED_AT_MAX + 100))
     app.put("Q", b"wanted", priority=1)
     sizes, cursor = [], None
@@ -99,10 +99,8 @@ HEAVY = " OR ".join(["h LIKE '%" + "_" * 250 + "b%'"] * 14)
 
 
 @pytest.mark.parametrize(("wanted", "count"), [("1 = 1", 12), ("1 = 2", 0)])
-def test_page_is_shorter_where_the_selector_takes_long(
-    app: Client, wanted: str, count: int
-) -> None:
-    """It goes on all the same: at least one message is looked at, however long that takes."""
+def test_page_is_shorter_if_the_selector_takes_long(app: Client, wanted: str, count: int) -> None:
+    """It still makes progress: it checks at least one message, however long that takes."""
     app.put("Q", *[b"x"] * 12, envelope={"headers": {"g": "a" * 4_000}})
     sizes, cursor = [], None
     for _ in range(99):
@@ -113,7 +111,7 @@ def test_page_is_shorter_where_the_selector_takes_long(
     assert (len(sizes), sum(sizes)) == (12, count)
 
 
-def test_turn_has_few_pages_where_the_selector_takes_long(app: Client) -> None:
+def test_turn_has_few_pages_if_the_selector_takes_long(app: Client) -> None:
     app.put("Q", *[b"x"] * 12, envelope={"headers": {"g": "a" * 4_000}})
     for _ in range(12):
         app.send(m.Browse(app.next_id(), "Q", None, 1, 1 << 20, HEAVY))
@@ -121,7 +119,7 @@ def test_turn_has_few_pages_where_the_selector_takes_long(app: Client) -> None:
     assert 1 <= len(app.hear()) <= app.manager.config.limits.turn_rows // 1_000 + 1
 
 
-def test_expired_ones_count_as_looked_at(app: Client) -> None:
+def test_expired_messages_count_as_checked(app: Client) -> None:
     app.put("Q", *[b"x"] * (LOOKED_AT_MAX + 1), expiry_ms=10)
     app.put("Q", b"1")
     app.manager.turns.broker.due_work.run = lambda: None  # type: ignore[method-assign]
@@ -133,15 +131,15 @@ def test_expired_ones_count_as_looked_at(app: Client) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_delayed_ones_are_browsed_in_pages_too(app: Client, count: int) -> None:
+def test_delayed_messages_are_also_browsed_in_pages(app: Client, count: int) -> None:
     app.put("Q", b"now")
     app.put("Q", *[b"%d" % i for i in range(4)], delay_ms=1_000)
     assert browsed(app, count=count, delayed=True) == [b"0", b"1", b"2", b"3"]
     assert browsed(app, count=count) == [b"now"]
 
 
-def test_selector_knows_the_priority_of_what_waits_for_a_link(app: Client) -> None:
-    """Where it lies there, all are in the order of their ids."""
+def test_selector_knows_the_priority_of_messages_that_wait_for_a_link(app: Client) -> None:
+    """A transmission queue keeps all messages in the order of their ids."""
     app.ask(m.LinkCreate, "NYC", {"addresses": ["nyc:7470"], "stopped": True})
     app.ask(m.QueueCreate, "F@NYC")
     for priority in (2, 8):
@@ -161,7 +159,7 @@ def by_arrival(
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])
-def test_in_the_order_of_arrival_priorities_groups_and_delays_mean_nothing(
+def test_order_of_arrival_ignores_priorities_groups_and_delays(
     store: AnyStore, app: Client, count: int
 ) -> None:
     app.put("Q", b"1", priority=1)
@@ -184,7 +182,7 @@ def test_in_the_order_of_arrival_priorities_groups_and_delays_mean_nothing(
     assert [one.body for one in by_arrival(app, 3)[0]] == [b"4", b"5"]
 
 
-def test_in_the_order_of_arrival_it_selects_by_where_alone(app: Client) -> None:
+def test_order_of_arrival_allows_selection_by_where_only(app: Client) -> None:
     app.put("Q", b"1", correlation_id=b"c")
     app.put("Q", b"2", priority=9, flags=records.FLAG_DELAYED, delay_ms=60_000)
     app.put("Q", b"3", priority=9)
@@ -202,7 +200,7 @@ def test_in_the_order_of_arrival_it_selects_by_where_alone(app: Client) -> None:
 
 
 @pytest.mark.parametrize("order", [m.PHYSICAL, m.LOGICAL, m.ARRIVAL])
-def test_cursor_is_of_one_order(app: Client, order: int) -> None:
+def test_cursor_works_in_one_order_only(app: Client, order: int) -> None:
     cursors = {m.PHYSICAL: [9, 1], m.LOGICAL: [9, 1, 0, m.LOGICAL], m.ARRIVAL: [9, 1, 0, m.ARRIVAL]}
     for other, cursor in cursors.items():
         ask = m.Browse(0, "Q", cursor, order=order)
@@ -212,7 +210,7 @@ def test_cursor_is_of_one_order(app: Client, order: int) -> None:
             assert app.code_of(m.Browse, *ask[1:]) == ErrorCode.INCONSISTENT_BROWSE
 
 
-def test_page_of_which_all_are_delayed_stays_within_a_frame(app: Client) -> None:
+def test_page_with_only_delayed_messages_stays_within_a_frame(app: Client) -> None:
     late = record(b"x" * 26, flags=records.FLAG_DELAYED, delay_ms=records.DELAY_MAX_MS)
     app.ask(m.QueueAlter, "Q", {"depth_max": m.GET_MAX_MESSAGES})
     for _ in range(m.GET_MAX_MESSAGES // 1_000):
@@ -222,7 +220,7 @@ def test_page_of_which_all_are_delayed_stays_within_a_frame(app: Client) -> None
     assert len(pack(value)) < DELIVER_MAX_BYTES + FRAME_OVERHEAD_BYTES
 
 
-def test_expired_ones_are_not_met_in_the_order_of_arrival(app: Client) -> None:
+def test_expired_messages_are_skipped_in_the_order_of_arrival(app: Client) -> None:
     app.put("Q", b"1", expiry_ms=1_000)
     app.put("Q", b"2", expiry_ms=5_000)
     app.manager.advance(2_000)

@@ -39,7 +39,7 @@ class LookingStore(MemoryStore):
 
     @property
     def looks(self) -> int:
-        """How often a message or the index of messages was asked."""
+        """Returns how often messages or the index of messages were read."""
         return self.reads[keys.SPACE_MESSAGE] + self.reads[keys.SPACE_UID]
 
 
@@ -60,7 +60,9 @@ def test_equal_timestamps_of_two_origins_are_two_messages_A1(app: Client) -> Non
 
 
 @pytest.mark.parametrize("uids", [[("A", 1), ("AA", 1)], [("AB", 0x43 << 56), ("ABC", 0)]])
-def test_origins_that_start_alike_are_apart_A1(app: Client, uids: list[tuple[str, int]]) -> None:
+def test_origins_with_a_common_prefix_are_distinct_A1(
+    app: Client, uids: list[tuple[str, int]]
+) -> None:
     assert [put(app, *uid) for uid in uids] == [None] * 2
     assert [put(app, *uid) for uid in uids] == [DUPLICATE] * 2
 
@@ -76,7 +78,7 @@ def test_stamped_timestamps_increase_A2(app: Client) -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_clock_set_back_over_a_restart_A3(store: AnyStore, app: Client, clean: bool) -> None:
-    """A3: an hour back, then a restart: stamps go on above the last, nothing is a duplicate."""
+    """A3: an hour back, then a restart: stamps continue above the last, no put is a duplicate."""
     manager = app.manager
     app.put("Q", *[b"x"] * 1_000)
     last = app.browse("Q")[-1].uid.timestamp
@@ -103,7 +105,7 @@ def test_table_has_the_highest_timestamp_of_each_origin_A4(app: Client) -> None:
     assert app.show("OTHER")["origins"] == {"A": 1}
 
 
-def test_table_is_as_large_as_the_number_of_origins_A4(app: Client) -> None:
+def test_size_of_the_table_is_the_number_of_origins_A4(app: Client) -> None:
     for timestamp in range(1, 200):
         put(app, "A", timestamp)
     prefix = keys.of_queue(keys.SPACE_ORIGIN, app.manager.queue("Q").id)
@@ -111,7 +113,7 @@ def test_table_is_as_large_as_the_number_of_origins_A4(app: Client) -> None:
 
 
 def test_fast_path_looks_at_no_message_A5() -> None:
-    """A5: 10^5 puts in order of creation: not one look at a message or at the index of messages."""
+    """A5: 10^5 puts in order of creation read no message and no index of messages."""
     manager = Manager(LookingStore())
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
@@ -141,7 +143,7 @@ def test_cost_of_a_put_does_not_depend_on_depth_A6() -> None:
 def test_slow_path_asks_the_index_once_at_any_depth_A6() -> None:
     """A6, D1: a late message costs one look, where the plain queue searches; a duplicate two.
 
-    What the index says is held against the message itself, whose UID may have rotted.
+    The answer of the index is checked against the message itself, whose UID may be damaged.
     """
     for depth in (10, 1_000, 10_000):
         manager = Manager(LookingStore())
@@ -182,14 +184,14 @@ def test_equal_timestamp_takes_the_slow_path_A8(app: Client) -> None:
 
 
 def test_late_message_is_accepted_by_search_A9(app: Client) -> None:
-    """A9: timestamps 1, 3, 2: all on the queue, one slow path."""
+    """A9: timestamps 1, 3, 2: all are queued, and one took the slow path."""
     assert [put(app, "A", t) for t in (1, 3, 2)] == [None] * 3
     assert app.bodies("Q") == [b"1", b"3", b"2"]
     assert counts(app) == (2, 1, 0)
 
 
 def test_duplicate_of_an_older_message_changes_nothing_A10(app: Client) -> None:
-    """A10: 1, 2, 3, then 2: refused with a code of its own."""
+    """A10: 1, 2, 3, then 2: refused with a separate code."""
     for timestamp in (1, 2, 3):
         put(app, "A", timestamp)
     before = app.browse("Q"), app.show("Q")["origins"]
@@ -199,7 +201,7 @@ def test_duplicate_of_an_older_message_changes_nothing_A10(app: Client) -> None:
     assert DUPLICATE not in (ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_BYTES_FULL)
 
 
-def test_duplicate_of_what_was_consumed_is_told_as_such(app: Client) -> None:
+def test_duplicate_of_a_consumed_message_is_reported_as_such(app: Client) -> None:
     app.ask(m.QueueAlter, "Q", {"dedup_retention_ms": 60_000})
     app.put("Q", b"x", uid=("A", 2))
     app.ack(*app.get("Q"))
@@ -211,7 +213,7 @@ def test_duplicate_of_what_was_consumed_is_told_as_such(app: Client) -> None:
     )
 
 
-def test_duplicate_is_told_before_full_A10(app: Client) -> None:
+def test_duplicate_is_reported_before_a_full_queue_A10(app: Client) -> None:
     app.ask(m.QueueCreate, "SMALL", {"depth_max": 1})
     assert put(app, "A", 5, "SMALL") is None
     assert put(app, "A", 5, "SMALL") is DUPLICATE
@@ -219,7 +221,7 @@ def test_duplicate_is_told_before_full_A10(app: Client) -> None:
 
 
 def test_criterion_is_being_on_the_queue_A11(app: Client) -> None:
-    """A11: put, get, put the same UID: accepted, as it is not on the queue any more."""
+    """A11: put, get, put the same UID: accepted, because it is no longer on the queue."""
     put(app, "A", 5)
     app.ack(*app.get("Q"))
     assert put(app, "A", 5) is None
@@ -237,7 +239,7 @@ def test_leased_message_is_on_the_queue_A12(app: Client) -> None:
 
 
 def test_entry_is_never_lowered_A13(app: Client) -> None:
-    """A13: what was taken away again is found missing by the slow path, not by the fast one."""
+    """A13: the slow path, not the fast one, finds that a removed message is missing."""
     put(app, "A", 9)
     app.ack(*app.get("Q"))
     assert [put(app, "A", 9), put(app, "A", 8)] == [None, None]
@@ -284,7 +286,7 @@ def test_many_clients_put_the_same_uids_at_once_A17(manager: Manager, app: Clien
 
 
 def append(tx: MemoryStore, table: OriginTable, uid: bytes, arrival: int) -> None:
-    """Store a message of the encoded *uid* on queue 1, as the queue does."""
+    """Stores a message with the encoded *uid* on queue 1, as the queue does."""
     key = keys.message(1, keys.LANE_READY, 4, arrival)
     tx.put(
         key, entries.encode_head(0) + record(b"", uid=(uid[:-8].decode(), int.from_bytes(uid[-8:])))
@@ -294,7 +296,7 @@ def append(tx: MemoryStore, table: OriginTable, uid: bytes, arrival: int) -> Non
 
 
 def run_differential(steps: int, seed: int) -> None:
-    """A19: put, late put, duplicate and removal on both queues: the same verdict at each step."""
+    """A19: the same puts, duplicates and removals on both queues give the same verdicts."""
     rng = random.Random(seed)
     tx, table, naive = MemoryStore(), OriginTable(1), NaiveQueue()
     ticks = dict.fromkeys((b"A", b"B", b"AB"), 0)
@@ -319,7 +321,7 @@ def run_differential(steps: int, seed: int) -> None:
             append(tx, table, uid, step)
         if step % 1_000 == 0:
             table.flush(tx)
-            table = OriginTable(1)  # A restart: what is stored has to do.
+            table = OriginTable(1)  # A restart: only stored data is left.
     assert min(verdicts[verdict] for verdict in Verdict) > steps / 50
 
 
@@ -349,7 +351,7 @@ def test_counters_add_up_A20(app: Client) -> None:
 
 
 def test_cache_of_origins_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What leaves the memory is in the store."""
+    """Entries beyond the cache are read from the store."""
     monkeypatch.setattr(dedup, "ORIGINS_CACHED_MAX", 10)
     tx, table = MemoryStore(), OriginTable(1)
     for i in range(25):
@@ -368,10 +370,8 @@ def test_cache_of_origins_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert table.entries(tx, "", 25)[1] is None
 
 
-def test_one_uid_may_wait_for_a_link_once_for_each_queue_there(
-    store: AnyStore, app: Client
-) -> None:
-    """Here as over there: queues are apart, each is asked for its own."""
+def test_one_uid_may_wait_for_a_link_once_per_target_queue(store: AnyStore, app: Client) -> None:
+    """As at the target: each queue has its own table."""
     app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"]})
     for queue in ("F@NYC", "G@NYC"):
         app.ask(m.QueueCreate, queue)
@@ -382,8 +382,8 @@ def test_one_uid_may_wait_for_a_link_once_for_each_queue_there(
     assert app.show("@NYC")["depth"] == 2
 
 
-def test_entry_that_rotted_never_lets_a_duplicate_in(store: AnyStore, app: Client) -> None:
-    """What it was is not known: from then on the index is asked."""
+def test_damaged_entry_never_lets_a_duplicate_in(store: AnyStore, app: Client) -> None:
+    """Its value is unknown, so from then on the index decides."""
     put(app, "A", 5)
     manager = app.manager
     key = keys.of_queue(keys.SPACE_ORIGIN, manager.queue("Q").id) + b"A"

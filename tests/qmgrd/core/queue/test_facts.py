@@ -74,7 +74,7 @@ OF_FULL: dict[str, Value | None] = {
     "JMSXGroupSeq": 5,
     "JMSRedelivered": True,
 }
-BESIDE = {  # what does not stand in the record
+BESIDE = {  # values stored outside the record
     "priority": 7,
     "delivered": 2,
     "failed": 1,
@@ -93,7 +93,7 @@ def test_built_in_fact_has_its_value(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_what_a_message_does_not_have_is_null(name: str) -> None:
+def test_missing_property_is_null(name: str) -> None:
     assert facts_of(BARE).value_of(name) == {**BESIDE, "size": 5}.get(name)
 
 
@@ -101,13 +101,13 @@ def test_each_built_in_fact_is_known() -> None:
     assert set(BUILT_IN) == set(OF_FULL)
 
 
-def test_first_delivery_is_no_redelivery() -> None:
+def test_first_delivery_is_not_a_redelivery() -> None:
     facts = Facts(FULL, 4, 0, 0, 0)
     assert facts.value_of("redelivered") is facts.value_of("JMSRedelivered") is False
     assert facts.value_of("JMSXDeliveryCount") == 1
 
 
-def test_correlation_id_that_is_no_text_is_its_digits() -> None:
+def test_binary_correlation_id_is_shown_as_digits() -> None:
     facts = facts_of(record(correlation_id=b"\xff\x00a"))
     assert facts.value_of("correlation_id") == facts.value_of("JMSCorrelationID") == "ff0061"
 
@@ -147,11 +147,11 @@ def test_any_other_name_is_a_header(name: str, value: Value | None) -> None:
         ('"reply_to"', None),
     ],
 )
-def test_quoted_name_is_a_header_always(name: str, value: Value | None) -> None:
+def test_quoted_name_is_always_a_header(name: str, value: Value | None) -> None:
     assert facts_of(FULL, {"dead": "letter", "uid": "x"}).value_of(name) == value
 
 
-def test_fact_of_a_dead_letter_stands_between_the_built_in_and_the_headers() -> None:
+def test_facts_of_a_dead_letter_precede_headers() -> None:
     facts = facts_of(FULL, {"dead": "letter", "priority": 1, "stops": [2], "reason": "expired"})
     assert facts.value_of("dead") == "letter"
     assert facts.value_of("priority") == 7
@@ -160,7 +160,7 @@ def test_fact_of_a_dead_letter_stands_between_the_built_in_and_the_headers() -> 
     assert facts.value_of("carrier") == "UA"
 
 
-def test_what_the_client_encodes_is_found() -> None:
+def test_headers_encoded_by_the_client_are_found() -> None:
     outgoing = Outgoing(
         b"body", headers={"carrier": "UA"}, reply_to="ANSWERS", content_type="text/plain"
     )
@@ -171,9 +171,7 @@ def test_what_the_client_encodes_is_found() -> None:
     assert selector.matches(facts.value_of)
 
 
-def test_envelope_is_unpacked_once_and_only_if_it_is_needed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_envelope_is_unpacked_once_and_only_if_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     unpacked: list[bytes] = []
 
     def counted(data: bytes) -> Any:
@@ -207,7 +205,7 @@ ROTTEN = [
 
 
 @pytest.mark.parametrize("envelope", ROTTEN, ids=lambda envelope: envelope[:8].hex())
-def test_rotten_envelope_has_no_headers(envelope: bytes) -> None:
+def test_damaged_envelope_has_no_headers(envelope: bytes) -> None:
     head = records.HEAD.pack(0, 0, 1, 4, 0, 0, 0, 0, len(envelope), 3)
     facts = facts_of(head + envelope + b"abc")
     for name in ("carrier", '"carrier"', "headers", "reply_to", "content_type"):
@@ -216,7 +214,7 @@ def test_rotten_envelope_has_no_headers(envelope: bytes) -> None:
 
 
 @pytest.mark.parametrize("damaged", [b"", FULL[:23], FULL[:-1], FULL + b"x", b"\xff" * 100])
-def test_record_that_is_none_leaves_what_lies_beside_it(damaged: bytes) -> None:
+def test_invalid_record_keeps_the_facts_stored_outside_it(damaged: bytes) -> None:
     facts = facts_of(damaged)
     assert {name: facts.value_of(name) for name in BUILT_IN} == {
         name: BESIDE.get(name) for name in BUILT_IN
@@ -249,6 +247,6 @@ def test_facts_are_the_fields_of_the_record(fields: Fields) -> None:
         assert found is None or found == headers[name]
 
 
-def test_headers_are_found_behind_group_and_delay() -> None:
+def test_headers_are_found_after_group_and_delay() -> None:
     whole = record(group=(b"g" * 24, 1, False), delay_ms=5, envelope={"headers": {"carrier": "UA"}})
     assert facts_of(whole).value_of("carrier") == "UA"

@@ -1,4 +1,4 @@
-"""The journal tells what happened to messages, and lets go of what need not stay."""
+"""The journal records what happens to messages, and drops old rows."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ def opened(**sections: Any) -> tuple[Manager, Client]:
     return manager, app
 
 
-def test_queue_keeps_none_unless_it_is_asked_to() -> None:
+def test_queue_keeps_no_history_by_default() -> None:
     manager = Manager()
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
@@ -57,7 +57,7 @@ def test_life_of_a_message() -> None:
     assert (put.peer, delivered.peer, settled.peer) == ("", "app", "app")
 
 
-def test_batches_are_told_message_by_message_and_take_little() -> None:
+def test_batches_are_recorded_message_by_message_and_stay_small() -> None:
     manager, app = opened()
     app.put_records("Q", *(record(b"x" * 256) for _ in range(1_000)))
     taken = [one for _ in range(10) for one in app.get("Q", 100)]
@@ -68,7 +68,7 @@ def test_batches_are_told_message_by_message_and_take_little() -> None:
     assert sum(len(value) for _, value in manager.scan(keys.SPACE_HISTORY)) < 10_000
 
 
-def test_delivery_alone_makes_no_turn_write_until_it_has_waited() -> None:
+def test_delivery_alone_is_written_only_after_a_wait() -> None:
     manager, app = opened()
     app.put("Q", b"a")
     before = rows_stored(manager)
@@ -81,7 +81,7 @@ def test_delivery_alone_makes_no_turn_write_until_it_has_waited() -> None:
     assert delivery
 
 
-def test_what_comes_back_fails_and_becomes_a_dead_letter() -> None:
+def test_failed_message_returns_and_becomes_a_dead_letter() -> None:
     manager, app = opened()
     app.ask(m.QueueAlter, "Q", {"backout_threshold": 2})
     app.put("Q", b"a")
@@ -100,7 +100,7 @@ def test_what_comes_back_fails_and_becomes_a_dead_letter() -> None:
     assert told[-1].code == ErrorCode.BACKOUT_THRESHOLD_REACHED
 
 
-def test_expiry_delay_purge_move_and_overflow_are_told() -> None:
+def test_expiry_delay_purge_move_and_overflow_are_recorded() -> None:
     manager, app = opened()
     app.ask(m.QueueCreate, "TO", {"accounting": "on"})
     app.put("Q", b"expires", expiry_ms=1_000)
@@ -123,7 +123,7 @@ def test_expiry_delay_purge_move_and_overflow_are_told() -> None:
     assert (last.arrival, last.code) == (4, ErrorCode.QUEUE_FULL)
 
 
-def test_what_a_restart_loses_is_told() -> None:
+def test_loss_at_a_restart_is_recorded() -> None:
     manager, app = opened()
     app.put("Q", b"volatile", flags=records.FLAG_NOT_PERSISTENT)
     manager.crash()
@@ -131,7 +131,7 @@ def test_what_a_restart_loses_is_told() -> None:
     assert brief(manager)[-1] == ("lost", 1)
 
 
-def test_what_rotted_is_told() -> None:
+def test_damage_is_recorded() -> None:
     manager, app = opened()
     app.put("Q", b"rots")
     tx = manager.store.begin()
@@ -142,7 +142,7 @@ def test_what_rotted_is_told() -> None:
     assert brief(manager)[-1] == ("damaged", 1)
 
 
-def test_units_groups_and_publications_are_told() -> None:
+def test_units_groups_and_publications_are_recorded() -> None:
     manager, app = opened()
     app.ask(m.QueueAlter, "SYSTEM.PUBLICATIONS", {"accounting": "on"})
     app.ask(m.TopicSet, "a", {"redelivery_limit": 0})
@@ -169,7 +169,7 @@ def test_units_groups_and_publications_are_told() -> None:
     ]
 
 
-def test_history_says_what_is_there_over_crashes() -> None:
+def test_history_matches_the_stored_messages_over_crashes() -> None:
     manager, app = opened(queue_defaults={"accounting": "on"})
     app.ask(m.QueueCreate, "OTHER", {"backout_threshold": 1})
     for number in range(30):
@@ -190,7 +190,7 @@ def test_history_says_what_is_there_over_crashes() -> None:
     assert {place for place in replay(told) if place[0] in ids} == stored(manager, *queues)
 
 
-def test_rows_go_once_all_cursors_have_passed_them() -> None:
+def test_rows_are_removed_once_all_cursors_have_passed_them() -> None:
     manager, app = opened()
     for _ in range(5):
         app.put("Q", b"x")
@@ -220,7 +220,7 @@ def event_names(manager: Manager) -> list[str]:
     return found
 
 
-def test_beyond_its_limit_the_oldest_goes_and_operators_are_told_before() -> None:
+def test_history_over_its_limit_drops_the_oldest_after_an_event() -> None:
     manager, app = opened(accounting=SMALL)
     app.ask(m.CursorCommit, "SLOW", 0)
     for number in range(400):
@@ -241,7 +241,7 @@ def test_beyond_its_limit_the_oldest_goes_and_operators_are_told_before() -> Non
     assert names.index("history nearly full") < names.index("history dropped")
 
 
-def test_limit_that_is_shown_is_the_one_that_holds_in_a_small_store(tmp_path: Path) -> None:
+def test_limit_shown_for_a_small_store_is_the_actual_one(tmp_path: Path) -> None:
     store = LmdbStore(tmp_path / "store", 4 << 20)
     try:
         assert Manager(store).connect().ask(m.HistoryShow)["bytes_max"] == 512 << 10
@@ -249,7 +249,7 @@ def test_limit_that_is_shown_is_the_one_that_holds_in_a_small_store(tmp_path: Pa
         store.close()
 
 
-def test_what_is_too_old_goes() -> None:
+def test_old_history_is_removed() -> None:
     manager, app = opened(accounting=SMALL)
     app.put("Q", b"old")
     manager.advance(SMALL["age_max_ms"] + 1)
@@ -257,7 +257,7 @@ def test_what_is_too_old_goes() -> None:
     assert brief(manager) == [("put", 2)]
 
 
-def test_long_turns_are_cut_into_rows_that_fit() -> None:
+def test_long_turns_are_split_into_rows_that_fit() -> None:
     manager, app = opened()
     uids = [(f"{number:>60}".replace(" ", "o"), number + 1) for number in range(300)]
     batch = [record(b"x", uid=uid) for uid in uids]
@@ -268,7 +268,7 @@ def test_long_turns_are_cut_into_rows_that_fit() -> None:
     assert [one.message_id for one in history_of(manager)] == [f"{a}.{b}" for a, b in uids]
 
 
-def test_what_a_deleted_queue_had_is_told_as_removed() -> None:
+def test_messages_of_a_deleted_queue_are_recorded_as_removed() -> None:
     manager, app = opened()
     for number in range(3):
         app.put("Q", b"x" * (1 + 5_000 * number))
@@ -283,7 +283,7 @@ def test_what_a_deleted_queue_had_is_told_as_removed() -> None:
     assert [one.size for one in told[3:]] == [one.size for one in told[:3]]
 
 
-def test_what_an_ended_subscription_had_is_told_as_removed() -> None:
+def test_messages_of_an_ended_subscription_are_recorded_as_removed() -> None:
     manager, app = opened(queue_defaults={"accounting": "on"})
     app.ask(m.Subscribe, "a", ":s")
     app.put("/a", b"x")
@@ -294,7 +294,7 @@ def test_what_an_ended_subscription_had_is_told_as_removed() -> None:
     assert brief(manager, "SYSTEM.PUBLICATIONS") == [("published", 1), ("settled", 1)]
 
 
-def test_dead_letter_is_told_with_its_last_failure() -> None:
+def test_dead_letter_is_recorded_with_its_last_failure() -> None:
     manager, app = opened()
     app.ask(m.QueueAlter, "Q", {"backout_threshold": 1})
     app.put("Q", b"a")
@@ -303,7 +303,7 @@ def test_dead_letter_is_told_with_its_last_failure() -> None:
     assert (last.event, last.delivered, last.failed) == ("dead-lettered", 1, 1)
 
 
-def test_priority_is_that_of_the_message_where_all_are_kept_in_one_order() -> None:
+def test_priority_is_recorded_on_queues_that_keep_one_order() -> None:
     manager, app = opened(queue_defaults={"accounting": "on"})
     app.ask(m.LinkCreate, "NYC", {"addresses": ["nyc:7470"]})
     app.ask(m.QueueCreate, "Q@NYC")
@@ -323,8 +323,8 @@ def test_priority_is_that_of_the_message_where_all_are_kept_in_one_order() -> No
 
 @pytest.mark.parametrize("at", range(34))
 @pytest.mark.parametrize("bit", [1, 128, 255])
-def test_entry_that_rots_anywhere_fails_no_turn(at: int, bit: int) -> None:
-    """Nothing covers the daemon's part: what it says now may be any number."""
+def test_damage_anywhere_in_an_entry_fails_no_turn(at: int, bit: int) -> None:
+    """No checksum covers the daemon's part, so it may contain any number."""
     manager, app = opened()
     app.put("Q", b"rots")
     key = keys.message(manager.queue("Q").id, keys.LANE_READY, 4, 1)
@@ -369,7 +369,7 @@ def test_longest_names_fit_in_a_row() -> None:
     assert {one.peer for one in history_of(manager)} == {"", "\U0001f4a5" * 200}
 
 
-def test_page_ends_before_a_row_that_rotted() -> None:
+def test_page_ends_before_a_damaged_row() -> None:
     manager, app = opened()
     for _ in range(4):
         app.put("Q", b"x")
@@ -383,7 +383,7 @@ def test_page_ends_before_a_row_that_rotted() -> None:
 
 
 @pytest.mark.parametrize("damage", ["missing", "older", "ahead"])
-def test_start_finds_out_where_the_journal_stands_so_that_no_row_is_replaced(damage: str) -> None:
+def test_start_finds_the_end_of_the_journal_so_that_no_row_is_replaced(damage: str) -> None:
     manager, app = opened()
     for _ in range(4):
         app.put("Q", b"x")
@@ -404,7 +404,7 @@ def test_start_finds_out_where_the_journal_stands_so_that_no_row_is_replaced(dam
     assert note.facts["what"] == "where the journal stands"
 
 
-def test_rows_that_rotted_leave_in_their_turn() -> None:
+def test_damaged_rows_are_removed_in_turn() -> None:
     manager, app = opened(accounting=SMALL)
     for _ in range(3):
         app.put("Q", b"x")
@@ -419,7 +419,7 @@ def test_rows_that_rotted_leave_in_their_turn() -> None:
     assert rows_stored(manager)[-1] == 5
 
 
-def test_full_store_takes_acks_and_lets_the_oldest_history_go() -> None:
+def test_full_store_accepts_acks_and_drops_the_oldest_history() -> None:
     manager, app = opened()
     for number in range(50):
         app.put("Q", b"x", uid=(f"O{number}", 1))

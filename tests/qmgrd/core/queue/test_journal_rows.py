@@ -1,4 +1,4 @@
-"""Which rows of history are stored: found out by seeks, whatever the row about them says."""
+"""The extent of the stored history is found by seeks, even if its state row is wrong."""
 
 from typing import Any
 
@@ -22,19 +22,19 @@ def test_rows_are_found(first: int, last: int) -> None:
     assert find(stored(first, last)) == (first, last + 1)
 
 
-def test_without_rows_the_first_is_the_next() -> None:
+def test_empty_history_begins_at_the_next_row() -> None:
     assert find(MemoryStore()) == (1, 1)
     assert read_state(MemoryStore(), 1, 1) == (1, 1, 0, 0)
 
 
-def test_state_that_agrees_with_the_rows_is_taken() -> None:
+def test_state_that_matches_the_rows_is_accepted() -> None:
     tx = stored(3, 5)
     rows.put(tx, keys.HISTORY, keys.HISTORY_ROW.pack(2, 8, 100, 1))
     assert read_state(tx, 3, 6) == (2, 8, 100, 1)
 
 
 @pytest.mark.parametrize("state", [(1, 5, 0, 0), (9, 8, 0, 0), (4, 8, 0, 0), (1, 2**60, 0, 0)])
-def test_state_that_cannot_be_true_makes_no_sense(state: tuple[int, int, int, int]) -> None:
+def test_impossible_state_is_invalid(state: tuple[int, int, int, int]) -> None:
     tx = stored(3, 5)
     rows.put(tx, keys.HISTORY, keys.HISTORY_ROW.pack(*state))
     with pytest.raises((rows.RowSenseless, ValueError)):
@@ -42,7 +42,7 @@ def test_state_that_cannot_be_true_makes_no_sense(state: tuple[int, int, int, in
 
 
 @pytest.mark.parametrize("row", [[], {}, {"position": 10}, {"position": 1, "lost": -1}])
-def test_cursor_that_cannot_be_true_makes_no_sense(row: Any) -> None:
+def test_impossible_cursor_is_invalid(row: Any) -> None:
     with pytest.raises((ValueError, KeyError)):
         cursor(row, 9)
 

@@ -1,4 +1,4 @@
-"""Where a message lies, and that all rows which lead to it are made and removed together."""
+"""The place of a message, and all rows that lead to it, are created and removed together."""
 
 import pytest
 from hypothesis import given
@@ -69,7 +69,7 @@ def sums(queue: Queue) -> list[int]:
     st.booleans(),
     st.booleans(),
 )
-def test_what_is_added_is_removed_without_a_trace(
+def test_added_message_is_removed_without_a_trace(
     given_fields: Fields,
     flags: int,
     expires_ms: int,
@@ -90,8 +90,7 @@ def test_what_is_added_is_removed_without_a_trace(
     count = tx.rows_used
     queue.refresh_groups(tx, Now(1, 1))
     group = None if is_transmission else given_fields.group
-    # Nobody waits for more of a group that ends here: it is complete, unless its member is delayed,
-    # and so has no turn.
+    # A group that ends here is complete, unless its member is delayed, and so has no turn.
     of_group = 0 if group is None else ROWS_OF_A_GROUP - (1 + group[2] if ready_ms else 0)
     assert len(rows_of(tx)) == count + of_group + is_noted
     assert sums(queue)[:3] == [not ready_ms, bool(ready_ms), len(record)]
@@ -102,13 +101,13 @@ def test_what_is_added_is_removed_without_a_trace(
     # The row of its group stays, and its note goes, too.
     assert tx.rows_used == 2 * count - (group is not None) + is_noted
     queue.refresh_groups(tx, Now(1, 1))
-    goes_on = group is not None and not group[2]  # That is known, and will be forgotten in time.
+    goes_on = group is not None and not group[2]  # Such a group is remembered for a while.
     kept = [keys.SPACE_DUE, keys.SPACE_GROUP_ROW] if goes_on else []
     assert sorted(key[:1] for key in rows_of(tx)) == kept
     assert sums(queue) == [0] * 7
 
 
-def test_delayed_message_is_found_by_nobody_but_its_uid_is_taken() -> None:
+def test_delayed_message_is_not_found_but_its_uid_is_taken() -> None:
     tx, queue = MemoryStore(), a_queue()
     record = records.encode(Fields(b"x", correlation_id=b"c", uid=Uid("B", 1)))
     entry = entry_of(queue, tx, record, 0, 0, 1_000)
@@ -128,8 +127,8 @@ def test_earlier_of_delay_and_end_is_due() -> None:
         assert queue.shared.schedule.next_ms == due_ms
 
 
-def test_what_wakes_is_had_in_its_old_place(store: AnyStore, app: Client) -> None:
-    """Also by who seeks it through an index."""
+def test_message_returns_to_its_old_place_after_its_delay(store: AnyStore, app: Client) -> None:
+    """This includes a search through an index."""
     app.put("Q", b"late", delay_ms=1_000, correlation_id=b"c", expiry_ms=60_000)
     app.put("Q", b"young")
     app.manager.crash(500)
@@ -145,8 +144,8 @@ def test_what_wakes_is_had_in_its_old_place(store: AnyStore, app: Client) -> Non
     assert bodies(app.get("Q", 9)) == [b"late", b"last"]
 
 
-def test_what_was_due_while_a_restart_took_it_is_not_counted_again(app: Client) -> None:
-    """The schedule meets it before the job that removes it does."""
+def test_delayed_message_lost_at_a_restart_is_counted_once(app: Client) -> None:
+    """The schedule meets it before the job that removes it."""
     app.put("Q", b"x", bytes(9_000), delay_ms=1_000, flags=FLAG_NOT_PERSISTENT)
     manager = app.manager
     manager.crash(10_000)
@@ -159,7 +158,7 @@ def test_what_was_due_while_a_restart_took_it_is_not_counted_again(app: Client) 
 
 
 @pytest.mark.parametrize("index", [0, 1, 3, 30])
-def test_entry_that_rotted_takes_no_row_of_another(index: int) -> None:
+def test_damaged_entry_removes_no_row_of_another(index: int) -> None:
     tx, queue = MemoryStore(), a_queue()
     for arrival in (3, 4):
         record = records.encode(Fields(b"x", correlation_id=b"c", uid=Uid("B", arrival)))
@@ -176,7 +175,7 @@ def test_entry_that_rotted_takes_no_row_of_another(index: int) -> None:
     assert other <= set(left)
 
 
-def test_damaged_entry_is_kept_as_it_is_where_nobody_gets_it() -> None:
+def test_damaged_entry_is_kept_unchanged_in_its_own_lane() -> None:
     tx, queue = MemoryStore(), a_queue()
     record = records.encode(Fields(b"x", correlation_id=b"c", uid=Uid("B", 1)))
     entry = entry_of(queue, tx, record, 0, 5_000, 0)
@@ -188,8 +187,10 @@ def test_damaged_entry_is_kept_as_it_is_where_nobody_gets_it() -> None:
     assert (queue.counters.damaged, queue.counters.depth) == (1, 0)
 
 
-def test_what_is_gone_with_a_restart_is_not_damaged_as_well(store: AnyStore, app: Client) -> None:
-    """Seed 1797: it was counted as lost already, and a job that met it set it aside."""
+def test_message_lost_at_a_restart_is_not_also_counted_as_damaged(
+    store: AnyStore, app: Client
+) -> None:
+    """Seed 1797: it already counted as lost, and then a job set it aside."""
     app.put("Q", b"x", flags=FLAG_NOT_PERSISTENT)
     app.manager.crash()
     manager, queue = app.manager, app.manager.queue("Q")

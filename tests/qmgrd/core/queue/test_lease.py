@@ -1,4 +1,4 @@
-"""Leases: how they end when time does it."""
+"""Leases that end by time."""
 
 import pytest
 
@@ -20,8 +20,8 @@ def test_lease_ends_at_its_deadline_and_not_before(store: AnyStore, app: Client)
     assert (again.delivered, again.failed, again.state) == (1, 1, state)
 
 
-def test_ack_that_waits_beats_the_deadline(app: Client) -> None:
-    """Requests are applied before timers: what is in the socket in time counts."""
+def test_ack_that_arrived_in_time_beats_the_deadline(app: Client) -> None:
+    """Requests are applied before timers, so an ack that reached the socket in time counts."""
     app.put("Q", b"1")
     (lease,) = app.get("Q", lease_ms=1_000)
     app.send(m.Settle(9, m.ACK, lease.queue_id, lease.handle))
@@ -30,7 +30,7 @@ def test_ack_that_waits_beats_the_deadline(app: Client) -> None:
     assert app.show("Q")["returned"] == 0
 
 
-def test_lease_is_as_long_as_the_queue_says_where_the_client_does_not(app: Client) -> None:
+def test_lease_duration_is_that_of_the_queue_by_default(app: Client) -> None:
     app.ask(m.QueueCreate, "SHORT", {"lease_ms": 200})
     assert app.ask(m.Consume, "SHORT", 1, 1000)[1] == 200
     assert app.ask(m.Consume, "SHORT", 1, 1000, 700)[1] == 700
@@ -50,7 +50,7 @@ def test_leases_of_one_consumer_end_one_by_one(app: Client) -> None:
 
 
 def test_thousands_of_leases_that_end_at_once_take_more_than_one_turn(app: Client) -> None:
-    """A turn is bounded: what is due comes back in slices, soon."""
+    """A turn is bounded: expired leases are returned in slices."""
     for _ in range(3):
         app.put("Q", *[b"x"] * 1_000)
     for _ in range(12):
@@ -67,8 +67,8 @@ def test_thousands_of_leases_that_end_at_once_take_more_than_one_turn(app: Clien
 
 
 @pytest.mark.parametrize("gets", [5_000])
-def test_gets_that_are_answered_leave_nothing_behind(app: Client, gets: int) -> None:
-    """A get every few microseconds must not fill the memory with timers of its wait or lease."""
+def test_completed_gets_leave_nothing_behind(app: Client, gets: int) -> None:
+    """A get every few microseconds must not fill the memory with timers for its wait or lease."""
     timers = app.manager.turns.broker.context.timers
     app.put("Q", b"x")
     (lease,) = app.get("Q")
@@ -96,7 +96,7 @@ def test_consumer_wants_while_it_has_credit_of_both_kinds(manager: Manager) -> N
 
 
 def test_leases_of_many_consumers_that_end_at_once_come_back_in_slices(app: Client) -> None:
-    """Each has a timer of its own; all of them in one turn would hold up everybody else."""
+    """Each has its own timer; all of them in one turn would delay everything else."""
     app.put("Q", *[b"x"] * 2_000)
     for number in range(10):
         assert len(app.get("Q", 200, lease_ms=1_000 + number)) == 200

@@ -1,4 +1,4 @@
-"""Lease numbers, and who can settle with which: a guess, a theft and a replay settle nothing."""
+"""Lease numbers protect leases: a guess, a theft and a replay settle nothing."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -65,7 +65,7 @@ def test_tags_of_a_block_are_those_of_its_arrivals() -> None:
 
 @pytest.fixture(params=["queue", "subscription", "group"])
 def source(request: pytest.FixtureRequest, manager: Manager) -> tuple[str, Client]:
-    """The name of what has 300 messages, and a client that is to get them."""
+    """Returns the name of a queue or subscription with 300 messages, and its client."""
     app = manager.connect("victim")
     app.ask(m.QueueCreate, "Q")
     if request.param == "subscription":
@@ -82,7 +82,7 @@ def source(request: pytest.FixtureRequest, manager: Manager) -> tuple[str, Clien
 
 
 def take(app: Client, name: str, count: int, lease_ms: int = LEASE_MS) -> list[Delivery]:
-    """Get in logical order, up to what one get brings."""
+    """Gets in logical order, up to the limit of one get."""
     request_id = app.next_id()
     app.send(m.Get(request_id, name, count, 0, lease_ms, 1 << 30, order=m.LOGICAL, reader=1))
     (answer,) = app.say()
@@ -90,12 +90,12 @@ def take(app: Client, name: str, count: int, lease_ms: int = LEASE_MS) -> list[D
 
 
 def at_once(name: str, app: Client) -> int:
-    """Return how many messages may be acknowledged late: of a group those behind the first not."""
+    """Returns how many messages may be acknowledged late: in a group, only the first."""
     return 1 if app.show(name)["grouped"] else 100
 
 
 def guesses(near: list[Delivery], browsed: list[Delivery], count: int) -> Iterator[bytes]:
-    """Yield guessed handles of what was browsed, near to the numbers that the guesser was given."""
+    """Yields guessed handles for browsed messages, close to the guesser's own numbers."""
     own = {found.arrival: found.number for found in near}
     spans = [own[at] - own[at - 1] for at in own if at - 1 in own] or [1]
     found = 0
@@ -115,7 +115,7 @@ def guesses(near: list[Delivery], browsed: list[Delivery], count: int) -> Iterat
 
 
 def settle(app: Client, queue_id: int, action: int, handles: list[bytes]) -> list[int]:
-    """Settle, and return the code of each handle."""
+    """Settles, and returns the code of each handle."""
     settle_id = app.next_id()
     app.send(m.Settle(settle_id, action, queue_id, b"".join(handles)))
     answer = app._wait(lambda x: type(x) is m.Settled and x.settle_id >= settle_id)
@@ -126,7 +126,7 @@ def settle(app: Client, queue_id: int, action: int, handles: list[bytes]) -> lis
 
 
 def state(app: Client, name: str) -> Any:
-    """Return what a queue has, and what became of it."""
+    """Returns the contents and counters of a queue."""
     kind = m.QueueShow
     row = app.ask(kind, name)
     return {key: row[key] for key in ("depth", "leased", "acked", "returned", "ready")}
@@ -134,7 +134,7 @@ def state(app: Client, name: str) -> Any:
 
 @pytest.mark.long
 def test_no_guess_settles_anything(manager: Manager, source: tuple[str, Client]) -> None:
-    """Of messages that nobody has, that another has, and that another had."""
+    """For messages without a lease, with another's lease, and with another's ended lease."""
     name, victim = source
     held = take(victim, name, 100, lease_ms=60_000)
     thief = manager.connect("thief")
@@ -159,10 +159,10 @@ def test_no_guess_settles_anything(manager: Manager, source: tuple[str, Client])
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_handles_of_another_session_are_worth_nothing(
+def test_handles_of_another_session_are_useless(
     manager: Manager, source: tuple[str, Client], action: int
 ) -> None:
-    """While it holds the messages, when it has lost them, and when it is gone."""
+    """While it holds the messages, after it lost them, and after it has ended."""
     name, victim = source
     held = take(victim, name, 100)
     handles, queue_id = [found.handle for found in held], held[0].queue_id
@@ -174,7 +174,7 @@ def test_handles_of_another_session_are_worth_nothing(
     manager.rest()
     before = state(thief, name)
     assert before["leased"] == 0
-    is_free = action in (m.RELEASE, m.RETURN, m.UNREAD)  # It does nothing.
+    is_free = action in (m.RELEASE, m.RETURN, m.UNREAD)  # It has no effect.
     assert set(settle(thief, queue_id, action, handles)) == ({0} if is_free else set(LOST))
     victim.hang_up()
     manager.rest()
@@ -192,7 +192,7 @@ def test_browsed_handles_settle_nothing(manager: Manager, source: tuple[str, Cli
     assert state(app, name) == before
 
 
-def test_own_handle_is_worth_nothing_once_another_has_the_message(
+def test_own_handle_is_useless_once_another_session_has_the_message(
     manager: Manager, source: tuple[str, Client]
 ) -> None:
     name, first = source
@@ -228,7 +228,7 @@ def restart(app: Client) -> None:
 
 @pytest.mark.parametrize("end", [lose_the_lease, lose_the_connection, crash, restart])
 @pytest.mark.parametrize("resumes", [True, False])
-def test_late_ack_settles_in_the_session_that_had_the_message(
+def test_late_ack_works_in_the_session_that_had_the_message(
     manager: Manager, source: tuple[str, Client], end: Any, resumes: bool
 ) -> None:
     name, app = source
@@ -245,12 +245,12 @@ def test_late_ack_settles_in_the_session_that_had_the_message(
     while found := take(again, name, 300):
         assert again.ack(*found) == []
     assert state(again, name)["depth"] == 0
-    # Once more, now that all is gone.
+    # Once more, after all messages were removed.
     assert set(settle(again, held[0].queue_id, m.ACK, [x.handle for x in held])) == {0}
 
 
-def test_handle_of_before_a_restore_settles_nothing_else(manager: Manager) -> None:
-    """Arrivals and boot numbers begin again where the restored store was."""
+def test_handle_from_before_a_restore_settles_no_other_message(manager: Manager) -> None:
+    """Arrivals and boot numbers restart from those in the restored store."""
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
     before = dict(manager.store.rows)
@@ -268,8 +268,8 @@ def test_handle_of_before_a_restore_settles_nothing_else(manager: Manager) -> No
     assert app.ack(new) == []
 
 
-def test_handle_of_before_a_restore_settles_its_own_message(manager: Manager) -> None:
-    """In its own session, as the secret is restored, too."""
+def test_handle_from_before_a_restore_settles_its_own_message(manager: Manager) -> None:
+    """This works in its own session, because the secret is restored, too."""
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
     app.put("Q", b"x")
@@ -284,7 +284,7 @@ def test_handle_of_before_a_restore_settles_its_own_message(manager: Manager) ->
 
 
 def test_session_has_one_connection(manager: Manager, source: tuple[str, Client]) -> None:
-    """The newer one: what the older one held comes back, and its requests are not heard."""
+    """The newer one wins: messages of the older one return, and its requests are ignored."""
     name, older = source
     count = at_once(name, older)
     held = take(older, name, count + 1)
@@ -308,7 +308,7 @@ def test_session_has_one_connection(manager: Manager, source: tuple[str, Client]
     assert newer.goaway is not None
 
 
-def test_newer_connection_has_the_session_in_whichever_order_a_turn_meets_them(
+def test_newer_connection_gets_the_session_whatever_the_order_within_a_turn(
     manager: Manager,
 ) -> None:
     first = manager.connect()
@@ -325,7 +325,7 @@ def test_newer_connection_has_the_session_in_whichever_order_a_turn_meets_them(
     assert newer.ask(m.QueueCreate, "Q") is not None
 
 
-def test_unit_of_work_is_settled_by_its_own_session_alone(manager: Manager) -> None:
+def test_only_its_own_session_settles_a_unit_of_work(manager: Manager) -> None:
     app, thief = manager.connect("app"), manager.connect("thief")
     app.ask(m.QueueCreate, "Q")
     app.put("Q", b"x")

@@ -1,4 +1,4 @@
-"""Notes: bounded, readable whatever a peer or a disk made of them, and there after a restart."""
+"""Notes: limited, readable whatever a peer or a disk did to them, and kept over restarts."""
 
 from typing import Any
 
@@ -30,13 +30,13 @@ def test_first_and_last_attempts_are_kept(count: int) -> None:
     assert len(found) == min(count, notes.ATTEMPTS_MAX)
 
 
-def test_note_that_makes_sense_is_stored_as_it_is() -> None:
+def test_valid_note_is_stored_unchanged() -> None:
     note = note_of_failures(10, reason="r", text="t", client="c") | {"unknown": [1]}
     assert unpack(notes.encode(note)) == note
 
 
-def test_note_is_never_longer_than_a_link_takes() -> None:
-    """The first attempt is kept, and of the last as many as there is room for."""
+def test_note_never_exceeds_the_limit_of_a_link() -> None:
+    """The first attempt is kept, and as many of the last ones as fit."""
     note = note_of_failures(10, reason=WIDE * 64, text=WIDE * 1_000, client=WIDE * 255)
     note |= {"code": 1, "reason": WIDE * 64, "text": WIDE * 1_000, "queue": "Q"}
     data = notes.encode(note)
@@ -59,9 +59,7 @@ def test_note_is_never_longer_than_a_link_takes() -> None:
     ],
     ids=["attempt", "no attempts", "text", "unknown", "many"],
 )
-def test_note_of_a_peer_that_grows_too_long_loses_what_is_not_known(
-    foreign: dict[str, Any],
-) -> None:
+def test_note_of_a_peer_that_is_too_long_loses_unknown_fields(foreign: dict[str, Any]) -> None:
     assert notes.checked(pack(foreign))
     note = notes.with_attempt(foreign, 1, 7, "r", WIDE * 1_000, "c") | {"code": 5, "queue": "Q"}
     data = notes.encode(note)
@@ -76,11 +74,11 @@ def test_note_of_a_peer_that_grows_too_long_loses_what_is_not_known(
     [b"", b"\xc1", pack([1]), pack({"x": "a" * notes.NOTE_MAX_BYTES})],
     ids=["none", "rotten", "no map", "too long"],
 )
-def test_what_is_no_note_is_none(data: bytes) -> None:
+def test_invalid_note_is_ignored(data: bytes) -> None:
     assert notes.checked(data) == b""
 
 
-def test_facts_of_nothing_are_unknown() -> None:
+def test_facts_without_a_note_are_unknown() -> None:
     facts = notes.facts_of({})
     assert facts.pop("dead_retries") == 0
     assert set(facts.values()) == {None}
@@ -111,7 +109,7 @@ def test_note_follows_a_message_over_a_link(store: AnyStore, app: Client) -> Non
     assert len(app.manager.scan(keys.SPACE_NOTE)) == 1
 
 
-def test_note_that_rotted_is_as_none_and_a_new_one_takes_its_place(app: Client) -> None:
+def test_damaged_note_is_ignored_and_can_be_replaced(app: Client) -> None:
     app.put("Q", b"x")
     settle(app, m.RELEASE, *app.get("Q"), reason="lost")
     ((key, row),) = app.manager.scan(keys.SPACE_NOTE)
@@ -124,7 +122,7 @@ def test_note_that_rotted_is_as_none_and_a_new_one_takes_its_place(app: Client) 
     assert [attempt[2] for attempt in note_of(found)["attempts"]] == ["new"]
 
 
-def test_note_goes_with_its_message(app: Client) -> None:
+def test_note_is_removed_with_its_message(app: Client) -> None:
     app.put("Q", b"acked", b"purged")
     app.release(*app.get("Q", 2))
     assert len(app.manager.scan(keys.SPACE_NOTE)) == 2

@@ -1,4 +1,4 @@
-"""Putting a batch: the tight loop and the other one leave the same bytes and say the same."""
+"""Putting a batch: the tight loop and the general loop store the same bytes and answers."""
 
 from typing import Any
 from zlib import crc32
@@ -32,7 +32,7 @@ NOW = Now(1, 1_700_000_000_000_000)
 
 
 def outcome(batches: list[list[bytes]], target: str, bounds: Bounds) -> Any:
-    """Return what is said, stored and counted of *batches*, put one after the other."""
+    """Returns the answers, rows and counters after the consecutive *batches*."""
     store, stamper = MemoryStore(), Stamper("QM1", 7)
     queue = Queue(1, "Q", bounds, Counters(), Ids(1), Schedule(), is_transmission=bool(target))
     said = []
@@ -62,7 +62,7 @@ def test_plain_records_are_put_as_all_others(
 
 
 def test_plain_records_take_the_tight_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the test above would compare the slow one with itself."""
+    """Otherwise the test above would compare the general loop with itself."""
     monkeypatch.setattr(puts, "prepare", None)
     plain = [
         *(records.encode(Fields(bytes(size))) for size in (0, 256, PLAIN_MAX)),
@@ -107,7 +107,7 @@ def test_what_is_out_of_range_is_refused_among_plain_records(changed: dict[str, 
         ((10, 60), ErrorCode.QUEUE_BYTES_FULL, "queue Q holds 36 bytes, 25 more are beyond its 60"),
     ],
 )
-def test_full_queue_says_so_and_when_to_try_again(
+def test_full_queue_says_so_and_when_to_retry(
     bounds: tuple[int, int], code: ErrorCode, text: str
 ) -> None:
     queue = Queue(1, "Q", Bounds(*bounds, 1_000, 100), Counters(), Ids(1), Schedule())
@@ -116,7 +116,7 @@ def test_full_queue_says_so_and_when_to_try_again(
     assert (index, error.code, error.text, error.retry_after_ms) == (1, code, text, 1_000)
 
 
-def test_runs_of_stamps_break_where_a_record_needs_none() -> None:
+def test_runs_of_stamps_break_at_a_record_that_needs_none() -> None:
     queue = Queue(1, "Q", Bounds(10, 10**6, 1_000, 100), Counters(), Ids(1), Schedule())
     plain = records.encode(Fields(b"x"))
     other = records.encode(Fields(b"x", uid=Uid("B", 1)))
@@ -161,8 +161,8 @@ def test_rows_that_are_written_are_counted(size: int) -> None:
     assert said[0][2] == sum(key[:1] in written for key in rows)
 
 
-def test_tight_loop_is_given_a_run_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that is left, copied behind each record that is not plain, would be quadratic."""
+def test_tight_loop_processes_one_run_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the rest were copied after each record that is not plain, the cost would be quadratic."""
     copied: list[int] = []
     put_plain = puts._put_plain
 
@@ -178,8 +178,8 @@ def test_tight_loop_is_given_a_run_at_a_time(monkeypatch: pytest.MonkeyPatch) ->
     assert max(copied) == puts.RUN_MAX_RECORDS
 
 
-def test_priority_of_the_queue_is_given_to_what_leaves_it_to_that(app: Client) -> None:
-    """Plain ones and others; those on the queue keep theirs when it is altered."""
+def test_queue_sets_the_priority_of_messages_without_one(app: Client) -> None:
+    """This holds for plain ones and others. Stored messages keep theirs when it is altered."""
     app.ask(m.QueueAlter, "Q", {"priority_default": 7})
     for fields in ({}, {"uid": ("O", 1)}, {"expiry_ms": 9_000}):
         app.put("Q", b"x", flags=records.FLAG_PRIORITY_OF_QUEUE, **fields)
@@ -190,7 +190,7 @@ def test_priority_of_the_queue_is_given_to_what_leaves_it_to_that(app: Client) -
 
 
 @pytest.mark.parametrize("fields", [{}, {"uid": ("O", 1)}])
-def test_message_longer_than_the_queue_takes_is_refused_G13(
+def test_message_longer_than_the_limit_of_the_queue_is_refused_G13(
     app: Client, fields: dict[str, Any]
 ) -> None:
     size = len(harness_record(b""))  # A UID does not count.
@@ -216,10 +216,10 @@ EXTRAS = [
 
 
 @pytest.mark.parametrize(("extra", "lasts_ms"), EXTRAS)
-def test_what_a_link_says_beside_a_record_is_held_to_bounds(
+def test_extra_fields_of_a_link_are_checked(
     app: Client, extra: dict[str, Any], lasts_ms: int
 ) -> None:
-    """Whatever a peer says: no turn fails of it."""
+    """Whatever a peer sends, no turn fails."""
     far = Far(app.manager)
     far.open()
     sent = harness_record(b"x", uid=("FAR", 1), expiry_ms=1_000)

@@ -1,4 +1,4 @@
-"""Refusals of puts say what and how many."""
+"""Refusals of puts state the limit and the numbers."""
 
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.layout.bounds import Bounds
@@ -16,7 +16,7 @@ def a_queue(message_max_bytes: int = 0, dedup_retention_ms: int = 0) -> Queue:
     return Queue(1, "Q", found, counters, Ids(1), Schedule())
 
 
-def test_full_queue_says_how_many_it_holds_and_may() -> None:
+def test_full_queue_reports_its_depth_and_its_limit() -> None:
     error = put_errors.full(a_queue())
     assert (error.code, error.retry_after_ms) == (ErrorCode.QUEUE_FULL, 1_000)
     assert error.text == "queue Q holds 3 messages, at most 3"
@@ -28,7 +28,7 @@ def test_bytes_beyond_the_limit_are_named() -> None:
     assert error.text == "queue Q holds 990 bytes, 20 more are beyond its 1000"
 
 
-def test_long_message_says_whose_limit_it_meets() -> None:
+def test_long_message_names_the_limit_that_it_exceeds() -> None:
     own = put_errors.too_large(a_queue(message_max_bytes=5), 6, 5)
     assert "qmctl queue alter Q --message-max SIZE" in own.text
     assert put_errors.too_large(a_queue(), 6, 5).text == (
@@ -36,7 +36,7 @@ def test_long_message_says_whose_limit_it_meets() -> None:
     )
 
 
-def test_duplicate_that_is_remembered_says_for_how_long() -> None:
+def test_remembered_duplicate_reports_for_how_long() -> None:
     trailer = b"QM1" + (7).to_bytes(8, "big")
     error = put_errors.duplicate(a_queue(dedup_retention_ms=50), MemoryStore(), trailer, b"")
     assert error.code == ErrorCode.DUPLICATE_MESSAGE
@@ -44,7 +44,7 @@ def test_duplicate_that_is_remembered_says_for_how_long() -> None:
     assert "for 50 ms after it is consumed" in error.text
 
 
-def test_duplicate_that_is_there_says_so() -> None:
+def test_stored_duplicate_is_reported() -> None:
     trailer = b"QM1" + (7).to_bytes(8, "big")
     error = put_errors.duplicate(a_queue(), MemoryStore(), trailer, b"")
     assert error.text == "message QM1.7 is on queue Q already"

@@ -26,7 +26,7 @@ def bodies(deliveries: list[Delivery]) -> list[bytes]:
 # -- order
 
 
-def test_queue_is_one_of_priorities_and_cleanly_closed_unless_told() -> None:
+def test_queue_is_one_of_priorities_and_cleanly_closed_by_default() -> None:
     queue = Queue(1, "Q", Bounds(1, 1, 1, 1), Counters(next_arrival=7), Ids(1), Schedule())
     assert queue.positions.prefixes[9] < queue.positions.prefixes[0]
     assert queue.counters.maybe_before == 0
@@ -38,7 +38,7 @@ def test_order_is_priority_then_arrival(store: AnyStore, app: Client) -> None:
     assert bodies(app.get("Q", 10)) == [b"top", b"top2", b"a", b"b", b"low"]
 
 
-def test_what_comes_back_comes_in_its_old_place(store: AnyStore, app: Client) -> None:
+def test_returned_message_is_delivered_from_its_old_place(store: AnyStore, app: Client) -> None:
     app.put("Q", b"1", b"2", b"3")
     first, second = app.get("Q", 2)
     app.release(second)
@@ -119,8 +119,8 @@ def test_after_a_clean_stop_nothing_is_maybe_redelivered(store: AnyStore, app: C
     assert (fresh.state, fresh.delivered) == (0, 0)
 
 
-def test_what_lies_there_since_a_crash_stays_maybe_redelivered(app: Client) -> None:
-    """Over a clean stop too, and until it is had."""
+def test_message_from_before_a_crash_stays_maybe_redelivered(app: Client) -> None:
+    """Even over a clean stop, until it is delivered."""
     app.put("Q", b"old")
     app.manager.crash()
     app.manager.restart()
@@ -150,7 +150,7 @@ def test_ack_again_is_success(app: Client) -> None:
     assert app.show("Q")["acked"] == 1
 
 
-def test_ack_after_a_crash_settles_what_nobody_holds(store: AnyStore, app: Client) -> None:
+def test_ack_after_a_crash_settles_an_unleased_message(store: AnyStore, app: Client) -> None:
     app.put("Q", b"1", b"2")
     lease = app.get("Q")
     app.manager.crash()
@@ -159,7 +159,7 @@ def test_ack_after_a_crash_settles_what_nobody_holds(store: AnyStore, app: Clien
     assert again.bodies("Q") == [b"2"]
 
 
-def test_ack_after_the_lease_settles_what_nobody_holds(app: Client) -> None:
+def test_ack_after_the_lease_settles_an_unleased_message(app: Client) -> None:
     app.put("Q", b"1")
     lease = app.get("Q", lease_ms=100)
     app.manager.turn(101)
@@ -169,7 +169,7 @@ def test_ack_after_the_lease_settles_what_nobody_holds(app: Client) -> None:
 
 
 @pytest.mark.parametrize("action", [m.ACK, m.RELEASE])
-def test_lease_of_another_is_lost(app: Client, action: int) -> None:
+def test_lease_of_another_client_is_lost(app: Client, action: int) -> None:
     app.put("Q", b"1")
     late = app.get("Q", lease_ms=100)
     app.manager.turn(101)
@@ -180,7 +180,7 @@ def test_lease_of_another_is_lost(app: Client, action: int) -> None:
     assert app.settle(action, *late) == []
 
 
-def test_lease_of_another_who_still_holds_it_is_lost(app: Client) -> None:
+def test_lease_that_another_client_still_holds_is_lost(app: Client) -> None:
     app.put("Q", b"1")
     (held,) = app.get("Q")
     other = app.manager.connect("other")
@@ -214,7 +214,7 @@ def test_handle_of_another_priority_settles_nothing(app: Client) -> None:
     assert app.bodies("Q") == [b"1"]
 
 
-def test_late_handle_of_a_priority_beyond_the_top_is_taken_for_the_top(app: Client) -> None:
+def test_late_handle_with_a_priority_above_the_top_counts_as_the_top(app: Client) -> None:
     app.put("Q", b"1", b"2", priority=9)
     (lease,) = app.get("Q", lease_ms=100)
     app.manager.turn(101)
@@ -222,7 +222,7 @@ def test_late_handle_of_a_priority_beyond_the_top_is_taken_for_the_top(app: Clie
     assert app.bodies("Q") == [b"2"]
 
 
-def test_release_of_what_is_gone_keeps_none_of_the_others(app: Client) -> None:
+def test_release_of_a_removed_message_affects_no_others(app: Client) -> None:
     app.put("Q", b"1", b"2", b"3")
     leases = app.get("Q", 3)
     app.ack(leases[0])
@@ -265,7 +265,7 @@ def test_queue_full_of_bytes_refuses_what_does_not_fit(app: Client) -> None:
     app.put("SMALL", b"a small one fits")
 
 
-def test_message_over_the_limit_is_refused_by_itself() -> None:
+def test_message_over_the_limit_is_refused_alone() -> None:
     manager = Manager(limits={"message_max_bytes": "2 KiB"})
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
@@ -311,7 +311,7 @@ def test_leases_of_a_queue_are_limited() -> None:
 
 
 @pytest.mark.parametrize("size", [3_800, 4_000, 4_001, 70_000, 4 * MIB - 100])
-def test_long_message_lies_in_rows_and_leaves_nothing(
+def test_long_message_is_stored_in_rows_and_leaves_none(
     store: AnyStore, app: Client, size: int
 ) -> None:
     body = bytes(range(256)) * (size // 256 + 1)
@@ -336,7 +336,7 @@ def test_late_ack_of_a_long_message_leaves_nothing(app: Client) -> None:
     assert app.manager.scan(keys.SPACE_BODY) == []
 
 
-def test_delivery_of_long_messages_is_cut_into_frames(app: Client) -> None:
+def test_delivery_of_long_messages_is_split_into_frames(app: Client) -> None:
     for _ in range(5):
         app.put("Q", bytes(DELIVER_MAX_BYTES // 2))
     app.consume("Q")
@@ -350,7 +350,7 @@ def test_delivery_of_long_messages_is_cut_into_frames(app: Client) -> None:
 
 
 def flip(manager: Manager, key: bytes, index: int, mask: int = 0x40) -> None:
-    """Change one byte of a stored value, as a bad disk would."""
+    """Changes one byte of a stored value, as a bad disk would."""
     tx = manager.store.begin()
     value = bytearray(tx.get(key) or b"")
     value[index] ^= mask
@@ -382,7 +382,7 @@ def test_long_message_with_a_damaged_row_is_set_aside(store: AnyStore, app: Clie
     assert app.manager.scan(keys.SPACE_BODY) == []
 
 
-def test_queue_of_damaged_messages_only_comes_to_rest(app: Client) -> None:
+def test_queue_with_only_damaged_messages_becomes_idle(app: Client) -> None:
     app.put("Q", b"1", b"2")
     for key in message_keys(app.manager):
         flip(app.manager, key, entries.HEAD_BYTES + 24)
@@ -393,7 +393,7 @@ def test_queue_of_damaged_messages_only_comes_to_rest(app: Client) -> None:
 
 
 def test_damaged_message_may_be_put_again(app: Client) -> None:
-    """It is not on the queue any more: whoever has it still may bring it back."""
+    """It is no longer on the queue, so a client that still has it may put it again."""
     app.put_records("Q", record(b"sound", uid=("A", 5)))
     flip(app.manager, message_keys(app.manager)[0], entries.HEAD_BYTES + 24)
     assert app.get("Q") == []
@@ -404,8 +404,10 @@ def test_damaged_message_may_be_put_again(app: Client) -> None:
 @pytest.mark.parametrize("body", [b"sound", bytes(10_000)], ids=["short", "long"])
 @pytest.mark.parametrize("index", [-1, -8, -9])
 @pytest.mark.parametrize("meanwhile", ["nothing", "set aside", "purged", "crashed"])
-def test_message_whose_uid_rotted_may_be_put_again(body: bytes, index: int, meanwhile: str) -> None:
-    """Its row in the UID index cannot be found by the UID it has now."""
+def test_message_with_a_damaged_uid_may_be_put_again(
+    body: bytes, index: int, meanwhile: str
+) -> None:
+    """Its row in the UID index cannot be found by its damaged UID."""
     manager = Manager()
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
@@ -429,8 +431,8 @@ def test_message_whose_uid_rotted_may_be_put_again(body: bytes, index: int, mean
     assert app.put_records("Q", sound) == []
 
 
-def test_damage_that_names_another_message_leaves_that_one_its_identity(app: Client) -> None:
-    """A.5 reads A.4 after one flipped bit: A.4 stays on the queue, and known to be there."""
+def test_damaged_uid_of_another_message_leaves_that_one_alone(app: Client) -> None:
+    """A.5 reads A.4 after one flipped bit: A.4 stays on the queue, and in the index."""
     app.put_records("Q", record(b"4", uid=("A", 4)), record(b"5", uid=("A", 5)))
     key = message_keys(app.manager)[1]
     tx = app.manager.store.begin()
@@ -442,8 +444,8 @@ def test_damage_that_names_another_message_leaves_that_one_its_identity(app: Cli
     app.ask(m.QueueDelete, "Q", True)
 
 
-def test_any_flipped_byte_of_an_entry_harms_that_message_only() -> None:
-    """Never wrong data, never a crash, whichever byte of whichever part it is."""
+def test_any_flipped_byte_of_an_entry_affects_that_message_only() -> None:
+    """Whichever byte of whichever part it is: no wrong data, no crash."""
     size = entries.HEAD_BYTES + len(record(b"22", uid=("QM1", 7)))
     for index in range(size):
         manager = Manager()
@@ -463,7 +465,7 @@ def test_any_flipped_byte_of_an_entry_harms_that_message_only() -> None:
 
 
 @pytest.mark.parametrize("index", range(entries.HEAD_BYTES + 36))
-def test_purge_gets_rid_of_damaged_messages(index: int) -> None:
+def test_purge_removes_damaged_messages(index: int) -> None:
     manager = Manager()
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
@@ -477,11 +479,11 @@ def test_purge_gets_rid_of_damaged_messages(index: int) -> None:
 # -- browse
 
 
-def test_browse_leases_nothing_and_shows_what_is_leased(app: Client) -> None:
+def test_browse_leases_nothing_and_shows_leased_messages(app: Client) -> None:
     app.put("Q", b"1", b"2")
     app.get("Q")
     assert [(x.body, x.state, x.number) for x in app.browse("Q")] == [
-        (b"1", m.STATE_LEASED, 0),  # The number would let who browses settle for the holder.
+        (b"1", m.STATE_LEASED, 0),  # With the number, a browser could settle for the holder.
         (b"2", 0, 0),
     ]
     assert app.show("Q")["leased"] == 1
@@ -492,7 +494,7 @@ def test_browse_begins_with_the_very_first_message(app: Client) -> None:
     assert app.bodies("Q") == [b"1", b"2"]
 
 
-def test_browse_says_what_a_delivery_would_and_that_it_is_leased(app: Client) -> None:
+def test_browse_shows_the_counts_of_a_delivery_and_that_it_is_leased(app: Client) -> None:
     app.put("Q", b"1", b"2")
     app.release(*app.get("Q", 2))
     app.get("Q")
@@ -520,7 +522,7 @@ def test_browse_pages_through_priorities(app: Client) -> None:
     assert pages == 4
 
 
-def test_browse_goes_on_behind_a_message_that_is_gone(app: Client) -> None:
+def test_browse_continues_behind_a_removed_message(app: Client) -> None:
     app.put("Q", b"1", b"2", b"3")
     after = app.ask(m.Browse, "Q", None, 1)["next"]
     app.ack(*app.get("Q", 2))
@@ -528,7 +530,7 @@ def test_browse_goes_on_behind_a_message_that_is_gone(app: Client) -> None:
     assert (len(value["items"]), value["next"]) == (1, None)
 
 
-def test_browse_is_bounded_in_bytes_but_shows_one(app: Client) -> None:
+def test_browse_is_limited_in_bytes_but_shows_at_least_one(app: Client) -> None:
     app.put("Q", bytes(1000), bytes(1000), bytes(1000))
     value = app.ask(m.Browse, "Q", None, 100, 1)
     assert (len(value["items"]), value["next"]) == (1, [4, 1])
@@ -550,7 +552,7 @@ def test_browse_after_the_end_finds_nothing(app: Client) -> None:
     assert len(app.ask(m.Browse, "Q", [255, 2**63 - 1])["items"]) == 1
 
 
-# -- what is told of it
+# -- statistics
 
 
 def test_consumers_are_counted_and_waiting_gets_are_not(app: Client) -> None:
@@ -577,7 +579,7 @@ def test_lease_numbers_never_repeat_over_crashes(app: Client) -> None:
 
 @pytest.mark.parametrize("mask", [0x40, 1, 2, 3])
 @pytest.mark.parametrize("index", range(entries.HEAD_BYTES + 12))
-def test_rotten_entry_of_a_long_message_harms_no_other_one(index: int, mask: int) -> None:
+def test_damaged_entry_of_a_long_message_harms_no_other(index: int, mask: int) -> None:
     """Body ids are consecutive: one flipped bit names the neighbour's rows, which are sound."""
     manager = Manager()
     app = manager.connect()
@@ -599,7 +601,7 @@ def test_rotten_entry_of_a_long_message_harms_no_other_one(index: int, mask: int
     manager.rest()
 
 
-def test_size_that_rotted_does_not_fail_a_later_ack() -> None:
+def test_damaged_size_does_not_fail_a_later_ack() -> None:
     manager = Manager()
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")

@@ -14,7 +14,7 @@ def test_changes_of_a_turn_add_up() -> None:
     assert references.changes == {7: 3, 8: -1}
 
 
-def test_last_holder_takes_it_along() -> None:
+def test_last_holder_removes_the_publication() -> None:
     hub = Hub()
     for number in range(3):
         hub.subscribe("t", f"S:{number}")

@@ -1,4 +1,4 @@
-"""Who selects: what wakes it, how much it looks at, that it misses nothing."""
+"""Consumers and gets that select: their wake-ups, the cost of their checks, and completeness."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ FIELDS: dict[str, Any] = {"correlation_id": b"c", "group": (GROUP, 1, True), "ui
 
 
 def waiting(app: Client, wait_ms: int = FOREVER_MS, count: int = 1, **fields: Any) -> int:
-    """Send a get that waits; return its id."""
+    """Sends a get that waits; returns its id."""
     request = m.Get(app.next_id(), "Q", count, wait_ms, 0, 1 << 20, **fields)
     app.say(request)
     return request.request_id
@@ -43,11 +43,11 @@ def bodies(app: Client) -> list[bytes]:
     return [x.body for x in app.delivered()]
 
 
-# -- what wakes it
+# -- what wakes a waiting get
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_put_wakes_it(app: Client, way: dict[str, Any]) -> None:
+def test_put_wakes_a_waiting_get(app: Client, way: dict[str, Any]) -> None:
     waiting(app, **way)
     app.put("Q", b"other")
     assert bodies(app) == []
@@ -56,7 +56,7 @@ def test_put_wakes_it(app: Client, way: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_comes_back_wakes_it(app: Client, way: dict[str, Any]) -> None:
+def test_release_wakes_a_waiting_get(app: Client, way: dict[str, Any]) -> None:
     app.put("Q", b"1", **FIELDS)
     (held,) = app.get("Q")
     waiting(app, **way)
@@ -67,7 +67,7 @@ def test_what_comes_back_wakes_it(app: Client, way: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("long", [False, True])
-def test_end_of_a_delay_wakes_it(app: Client, way: dict[str, Any], long: bool) -> None:
+def test_end_of_a_delay_wakes_a_waiting_get(app: Client, way: dict[str, Any], long: bool) -> None:
     app.put("Q", bytes(9_000 * long), delay_ms=1_000, **FIELDS)
     waiting(app, **way)
     assert bodies(app) == []
@@ -76,7 +76,7 @@ def test_end_of_a_delay_wakes_it(app: Client, way: dict[str, Any], long: bool) -
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_commit_wakes_it_G20(app: Client, way: dict[str, Any]) -> None:
+def test_commit_wakes_a_waiting_get_G20(app: Client, way: dict[str, Any]) -> None:
     producer = app.producer(b"U" * 16)
     app.ask(m.UnitBegin, 7)
     app.ask(m.UnitPut, 7, "Q", [record(b"1", **FIELDS)])
@@ -87,7 +87,7 @@ def test_commit_wakes_it_G20(app: Client, way: dict[str, Any]) -> None:
     assert bodies(app) == [b"1"]
 
 
-def test_whole_group_is_found_behind_and_before_many_that_are_not(app: Client) -> None:
+def test_complete_group_is_found_behind_and_before_many_incomplete_ones(app: Client) -> None:
     """E11, in physical order: nothing is missed, whenever a group is completed."""
     others = 2 * LOOKED_AT_MAX
     first = record(b"first", group=(b"F" * 24, 1, False))
@@ -102,7 +102,7 @@ def test_whole_group_is_found_behind_and_before_many_that_are_not(app: Client) -
 
 
 @pytest.mark.parametrize("fields", [{"all_available": True}, {"order": m.LOGICAL}])
-def test_by_index_a_later_one_of_higher_priority_is_had(
+def test_index_delivers_a_later_message_of_higher_priority(
     app: Client, fields: dict[str, Any]
 ) -> None:
     request = m.Consume(app.next_id(), "Q", 9, 1 << 20, correlation_id=b"c", **fields)
@@ -114,10 +114,10 @@ def test_by_index_a_later_one_of_higher_priority_is_had(
 
 
 @pytest.mark.parametrize("fields", [{}, {"where": "priority = 9"}])
-def test_member_that_a_unit_had_put_before_the_first_is_had_with_its_group(
+def test_member_put_in_a_unit_before_the_first_is_delivered_with_its_group(
     app: Client, fields: dict[str, Any]
 ) -> None:
-    """E11: the place of what is committed late lies before that of what came first."""
+    """E11: a late commit places it before messages that arrived first."""
     producer = app.producer(b"U" * 16)
     waiting(app, all_available=True, **fields)
     app.ask(m.UnitBegin, 7)
@@ -129,7 +129,7 @@ def test_member_that_a_unit_had_put_before_the_first_is_had_with_its_group(
     assert bodies(app) == [b"A2"]
 
 
-def test_what_came_back_behind_what_is_new_hides_nothing(app: Client) -> None:
+def test_returned_message_behind_a_new_one_hides_nothing(app: Client) -> None:
     app.put("Q", b"A1", group=(GROUP, 1, False))
     app.put("Q", b"A2", group=(GROUP, 2, False), correlation_id=b"wanted")
     app.put("Q", b"one", correlation_id=b"one")
@@ -141,7 +141,7 @@ def test_what_came_back_behind_what_is_new_hides_nothing(app: Client) -> None:
     assert bodies(app) == [b"A2"]
 
 
-def test_more_than_is_looked_at_again_is_found(app: Client) -> None:
+def test_messages_beyond_one_slice_are_found(app: Client) -> None:
     count = AGAIN_MAX + 100
     for _ in range(0, count, 100):
         app.put("Q", *[b"x"] * 100)
@@ -158,7 +158,7 @@ def test_more_than_is_looked_at_again_is_found(app: Client) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_wait_ends_and_a_cancelled_one_too(app: Client, way: dict[str, Any]) -> None:
+def test_wait_ends_by_time_and_by_cancel(app: Client, way: dict[str, Any]) -> None:
     first, second = waiting(app, 1_000, **way), waiting(app, **way)
     app.hear()
     app.manager.turn(1_000)
@@ -176,7 +176,7 @@ def test_wait_ends_and_a_cancelled_one_too(app: Client, way: dict[str, Any]) -> 
         assert not left
 
 
-def test_two_who_seek_the_same_have_one_each(app: Client) -> None:
+def test_two_gets_with_the_same_selection_receive_one_each(app: Client) -> None:
     waiting(app, correlation_id=b"c")
     waiting(app, correlation_id=b"c")
     app.put("Q", b"1", correlation_id=b"c")
@@ -189,7 +189,7 @@ def test_two_who_seek_the_same_have_one_each(app: Client) -> None:
 # -- limits
 
 
-def test_leases_that_are_used_up_keep_nobody_waiting_for_good() -> None:
+def test_exhausted_leases_do_not_keep_a_get_waiting_for_ever() -> None:
     app = Manager(queue_defaults={"leases_max": 1}).connect()
     app.ask(m.QueueCreate, "Q")
     for name in (b"a", b"b", b"c"):
@@ -219,7 +219,7 @@ def test_leases_that_are_used_up_keep_nobody_waiting_for_good() -> None:
 
 
 @pytest.mark.parametrize("way", [WAYS[0], WAYS[1], WAYS[3]])
-def test_consumer_that_selects_is_held_to_its_credit(app: Client, way: dict[str, Any]) -> None:
+def test_consumer_with_a_selection_respects_its_credit(app: Client, way: dict[str, Any]) -> None:
     number = app.next_id()
     app.send(m.Consume(number, "Q", 2, 1 << 20, 0, **way))
     app.put_records(
@@ -232,7 +232,7 @@ def test_consumer_that_selects_is_held_to_its_credit(app: Client, way: dict[str,
     assert bodies(app) == [b"2", b"3"]
 
 
-def test_long_ones_are_cut_into_frames(app: Client) -> None:
+def test_long_messages_are_split_into_frames(app: Client) -> None:
     app.put("Q", *[bytes(400_000)] * 5, correlation_id=b"c")
     app.ask(m.Consume, *m.Consume(0, "Q", 10, 1 << 30, 0, "", b"c")[1:])
     app.manager.rest()
@@ -240,8 +240,8 @@ def test_long_ones_are_cut_into_frames(app: Client) -> None:
     assert [len(x.items) for x in frames] == [2, 2, 1]
 
 
-def test_many_gets_of_one_turn_all_have_what_they_seek() -> None:
-    """Even those that do not wait: the turn ends where its rows do, their answer is a later one."""
+def test_many_gets_of_one_turn_all_find_their_messages() -> None:
+    """Even gets without a wait: when a turn uses up its rows, they are answered in a later one."""
     manager = Manager(limits={"turn_rows": 500})
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
@@ -258,7 +258,9 @@ def test_many_gets_of_one_turn_all_have_what_they_seek() -> None:
     assert len(app.delivered()) == count
 
 
-def test_damaged_message_is_set_aside_and_the_next_one_had(manager: Manager, app: Client) -> None:
+def test_damaged_message_is_set_aside_and_the_next_one_delivered(
+    manager: Manager, app: Client
+) -> None:
     app.put("Q", b"1", b"2", correlation_id=b"c")
     key, value = manager.scan(b"\x10")[0]
     manager.store.rows[key] = value[:-12] + bytes([value[-12] ^ 1]) + value[-11:]
@@ -266,7 +268,7 @@ def test_damaged_message_is_set_aside_and_the_next_one_had(manager: Manager, app
     assert app.show("Q")["damaged"] == 1
 
 
-# -- those who hold much of what they seek
+# -- consumers that hold much of what they select
 
 
 BY_INDEX = WAYS[:2]
@@ -281,7 +283,7 @@ def put_many(app: Client) -> None:
 
 
 @pytest.mark.parametrize("way", BY_INDEX)
-def test_consumer_by_index_holds_as_many_as_it_has_credit_for(
+def test_consumer_by_index_holds_as_many_as_its_credit_allows(
     app: Client, way: dict[str, Any]
 ) -> None:
     put_many(app)
@@ -290,7 +292,7 @@ def test_consumer_by_index_holds_as_many_as_it_has_credit_for(
 
 
 @pytest.mark.parametrize("way", BY_INDEX)
-def test_get_by_index_finds_what_lies_behind_many_that_are_held(
+def test_get_by_index_finds_messages_behind_many_leased_ones(
     app: Client, way: dict[str, Any]
 ) -> None:
     put_many(app)
@@ -301,7 +303,7 @@ def test_get_by_index_finds_what_lies_behind_many_that_are_held(
 
 @pytest.mark.parametrize("way", BY_INDEX)
 @pytest.mark.parametrize("wait_ms", [0, 1_000])
-def test_wait_ends_where_all_that_is_sought_is_held(
+def test_wait_ends_if_all_selected_messages_are_leased(
     app: Client, way: dict[str, Any], wait_ms: int
 ) -> None:
     put_many(app)
@@ -310,14 +312,14 @@ def test_wait_ends_where_all_that_is_sought_is_held(
     app.ask(m.Consume, *m.Consume(0, "Q", MANY, 1 << 30, 0, **way)[1:])
     assert len(bodies(app)) == MANY - 256
     heard = app.say(m.Get(app.next_id(), "Q", 1, wait_ms, 0, 1 << 20, **way))
-    app.manager.rest()  # Nobody is looked after again and again.
+    app.manager.rest()  # The get is not checked repeatedly.
     app.manager.turn(wait_ms)
     app.manager.rest()
     assert [type(x) for x in heard + app.hear()] == [m.Ok]
 
 
 @pytest.mark.parametrize("way", BY_INDEX)
-def test_what_comes_back_before_the_position_is_found_at_once(
+def test_returned_message_before_the_position_is_found_at_once(
     app: Client, way: dict[str, Any]
 ) -> None:
     put_many(app)
@@ -335,7 +337,7 @@ def test_what_comes_back_before_the_position_is_found_at_once(
 
 
 @pytest.mark.parametrize("way", BY_INDEX)
-def test_those_who_seek_the_same_share_the_rows_of_a_turn(way: dict[str, Any]) -> None:
+def test_equal_selections_share_the_rows_of_a_turn(way: dict[str, Any]) -> None:
     manager = Manager(limits={"turn_rows": 500})
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
@@ -354,19 +356,19 @@ def test_those_who_seek_the_same_share_the_rows_of_a_turn(way: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_position_is_forgotten_with_the_last_who_seeks(app: Client, way: dict[str, Any]) -> None:
+def test_position_is_forgotten_with_the_last_selection(app: Client, way: dict[str, Any]) -> None:
     app.put("Q", b"1", **FIELDS)
     assert [x.body for x in got(app, **way)] == [b"1"]
     assert app.manager.queue("Q").waiting.reached == {}
 
 
-# -- how much it looks at
+# -- how much is checked
 
 
-def test_thousands_wait_and_a_put_wakes_its_own_only(
+def test_put_wakes_only_its_own_get_among_thousands(
     manager: Manager, app: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So a reply costs the same however many wait for theirs."""
+    """So a reply costs the same however many clients wait for theirs."""
     per_connection = manager.config.limits.request_window
     count, clients = 5_000, []
     for start in range(0, count, per_connection):
@@ -395,7 +397,7 @@ def test_thousands_wait_and_a_put_wakes_its_own_only(
 
 
 class Looks:
-    """How often each message is held against a selector."""
+    """Counts how often each message is checked against a selector."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
@@ -408,8 +410,8 @@ class Looks:
         monkeypatch.setattr(selection, "Facts", counting)
 
 
-def test_selector_looks_at_each_message_once(app: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is put and got in between; what comes back is looked at once more."""
+def test_selector_checks_each_message_once(app: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is put and got in between; a returned message is checked once more."""
     looks = Looks(monkeypatch)
     app.put("Q", *[b"x"] * 1_200)
     app.ask(m.Consume, *m.Consume(0, "Q", 10, 1 << 20, 0, "priority = 8")[1:])
@@ -424,9 +426,7 @@ def test_selector_looks_at_each_message_once(app: Client, monkeypatch: pytest.Mo
     assert looks.count == 1_216
 
 
-def test_get_that_does_not_wait_looks_at_all_there_is_in_slices(
-    manager: Manager, app: Client
-) -> None:
+def test_get_without_a_wait_checks_all_messages_in_slices(manager: Manager, app: Client) -> None:
     app.put("Q", *[b"x"] * 5_000)
     request = app.next_id()
     app.send(m.Get(request, "Q", 1, 0, 0, 1 << 20, "priority = 8"))
@@ -438,8 +438,8 @@ def test_get_that_does_not_wait_looks_at_all_there_is_in_slices(
     assert 5_000 / LOOKED_AT_MAX / 2 <= turns <= 5_000 / LOOKED_AT_MAX + 2
 
 
-def test_slices_are_smaller_where_the_selector_takes_long(manager: Manager, app: Client) -> None:
-    """Each look counts for as many rows as it takes time, for the slice and for the turn."""
+def test_slices_are_smaller_if_the_selector_takes_long(manager: Manager, app: Client) -> None:
+    """The time of a check counts as rows, for the slice and for the turn."""
     app.put("Q", *[b"x"] * 24, envelope={"headers": {"g": "a" * 4_000}})
     request = app.next_id()
     where = " OR ".join(["h LIKE '%" + "_" * 250 + "b%'"] * 14)
@@ -452,7 +452,7 @@ def test_slices_are_smaller_where_the_selector_takes_long(manager: Manager, app:
     assert turns >= 24 / (manager.config.limits.turn_rows // 1_000)
 
 
-def test_last_of_many_is_found_by_a_get_that_does_not_wait(app: Client) -> None:
+def test_last_of_many_is_found_by_a_get_without_a_wait(app: Client) -> None:
     app.put("Q", *[b"x"] * 5_000)
     app.put("Q", b"wanted", priority=1)
     assert [x.body for x in got(app, where="priority = 1")] == [b"wanted"]
@@ -460,16 +460,16 @@ def test_last_of_many_is_found_by_a_get_that_does_not_wait(app: Client) -> None:
 
 @pytest.fixture
 def small() -> Client:
-    """Return who talks to a queue manager of small turns."""
+    """Returns a client of a queue manager with small turns."""
     app = Manager(limits={"turn_rows": 500}).connect()
     app.ask(m.QueueCreate, "Q")
     return app
 
 
-def test_many_who_find_nothing_share_the_rows_of_many_turns(
+def test_many_searches_in_vain_share_the_rows_of_many_turns(
     small: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What nobody wants is looked at by all, and a turn stays as short as it is."""
+    """All of them check the unwanted messages, and no turn takes longer for that."""
     looks, messages, consumers = Looks(monkeypatch), 100, 50
     for number in range(consumers):
         small.ask(m.Consume, *m.Consume(0, "Q", 9, 1 << 20, 0, f"n = {number}")[1:])
@@ -484,7 +484,7 @@ def test_many_who_find_nothing_share_the_rows_of_many_turns(
     assert most <= 500 + messages
 
 
-def test_nobody_starves_where_many_look_in_vain(small: Client) -> None:
+def test_no_search_starves_among_many_in_vain(small: Client) -> None:
     for number in range(50):
         small.ask(
             m.Consume, *m.Consume(0, "Q", 9, 1 << 20, 0, f"priority = 9 AND n = {number}")[1:]
@@ -493,7 +493,7 @@ def test_nobody_starves_where_many_look_in_vain(small: Client) -> None:
     last.ask(m.Consume, *m.Consume(0, "Q", 9, 1 << 20, 0, "priority = 8")[1:])
     producer = small.producer(b"P" * 16)
     small.send(m.Put(producer.stream, 1, 0, "Q", [record(b"x")] * 200))
-    for number in range(60):  # Each turn brings something, so that none comes to an end.
+    for number in range(60):  # A new message in each turn keeps each search going.
         small.send(
             m.Put(producer.stream, 201 + number, 0, "Q", [record(b"%d" % number, priority=8)])
         )
@@ -503,7 +503,7 @@ def test_nobody_starves_where_many_look_in_vain(small: Client) -> None:
     small.manager.rest()
 
 
-def test_new_one_is_found_by_who_looked_before_it_came(small: Client) -> None:
+def test_new_message_is_found_by_a_search_that_passed_its_place(small: Client) -> None:
     first = small.manager.connect("first")
     first.ask(m.Consume, *m.Consume(0, "Q", 9, 1 << 20, 0, "priority = 8")[1:])
     for number in range(50):
@@ -517,7 +517,7 @@ def test_new_one_is_found_by_who_looked_before_it_came(small: Client) -> None:
     assert [x.body for x in first.delivered()] == [b"new"]
 
 
-def test_waits_of_many_that_are_over_at_once_end_after_one_look_each(
+def test_many_waits_that_end_at_once_cost_one_check_each(
     small: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks, messages, count = Looks(monkeypatch), 100, 50
@@ -529,7 +529,7 @@ def test_waits_of_many_that_are_over_at_once_end_after_one_look_each(
     assert looks.count == messages * count
 
 
-def test_get_is_cancelled_while_it_looks(manager: Manager, app: Client) -> None:
+def test_get_can_be_cancelled_during_its_search(manager: Manager, app: Client) -> None:
     app.put("Q", *[b"x"] * 5_000)
     request = app.next_id()
     app.say(m.Get(request, "Q", 1, 0, 0, 1 << 20, "priority = 8"))
@@ -539,9 +539,7 @@ def test_get_is_cancelled_while_it_looks(manager: Manager, app: Client) -> None:
     assert app.hear() == []
 
 
-def test_connection_that_is_lost_while_it_looks_leaves_nothing(
-    manager: Manager, app: Client
-) -> None:
+def test_connection_lost_during_a_search_leaves_nothing(manager: Manager, app: Client) -> None:
     app.put("Q", *[b"x"] * 5_000)
     app.say(m.Get(app.next_id(), "Q", 1, 0, 0, 1 << 20, "priority = 8"))
     app.hang_up()
@@ -551,7 +549,7 @@ def test_connection_that_is_lost_while_it_looks_leaves_nothing(
         assert not left
 
 
-# -- it misses nothing
+# -- nothing is missed
 
 
 steps = st.lists(
@@ -577,7 +575,7 @@ steps = st.lists(
 def test_each_message_goes_to_one_of_those_who_want_it(
     ways: list[dict[str, Any]], steps: list[Any]
 ) -> None:
-    """Two consumers that select, and a plain one at times, against a plain filter."""
+    """Two consumers that select, and at times a plain one, compared with a plain filter."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(seeks, "LOOKED_AT_MAX", 2)
         hand_out(ways, steps)
@@ -603,7 +601,7 @@ def hand_out(ways: list[dict[str, Any]], steps: list[Any]) -> None:
         if step == "put":
             app.put("Q", body, **fields)
             free[body] = priority
-        elif step == "put late":  # It is put first, and visible last.
+        elif step == "put late":  # Its place is that of the put, but it becomes visible last.
             late += 1
             app.ask(m.UnitBegin, late)
             app.ask(m.UnitPut, late, "Q", [record(body, **fields)])

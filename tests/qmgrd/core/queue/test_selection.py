@@ -1,4 +1,4 @@
-"""What requests select: one way at a time, at a cost that does not depend on depth."""
+"""Selections of requests: one criterion at a time, at a cost independent of the depth."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,7 +19,7 @@ GROUP = b"g" * 24
 
 
 def got(app: Client, queue: str = "Q", wait_ms: int = 0, **fields: Any) -> list[Delivery]:
-    """Get what *fields* select, waiting for the answer."""
+    """Gets the messages that *fields* select, waiting for the answer."""
     request = m.Get(app.next_id(), queue, fields.pop("count", 10), wait_ms, 0, 1 << 20, **fields)
     app.send(request)
     answer = app._wait(
@@ -31,7 +31,7 @@ def got(app: Client, queue: str = "Q", wait_ms: int = 0, **fields: Any) -> list[
 
 
 def browsed(app: Client, **fields: Any) -> list[bytes]:
-    """Return the bodies of all that a browse selects, page by page."""
+    """Returns the bodies of all messages that a browse selects, page by page."""
     found: list[bytes] = []
     after, count = None, fields.pop("count", 100)
     while True:
@@ -66,10 +66,10 @@ WANTED: list[tuple[dict[str, Any], list[bytes]]] = [
 
 
 @pytest.mark.parametrize(("fields", "bodies"), WANTED)
-def test_get_has_what_it_selects_in_order(
+def test_get_receives_its_selection_in_order(
     store: AnyStore, app: Client, fields: dict[str, Any], bodies: list[bytes]
 ) -> None:
-    """A group is in the order of its numbers, all else in that of delivery."""
+    """Members of a group are in the order of their numbers, others in that of delivery."""
     fill(app)
     app.manager.restart()
     app = app.manager.connect()
@@ -80,7 +80,7 @@ def test_get_has_what_it_selects_in_order(
 
 @pytest.mark.parametrize(("fields", "bodies"), WANTED)
 @pytest.mark.parametrize("count", [1, 2, 100])
-def test_browse_shows_what_it_selects_page_by_page(
+def test_browse_shows_its_selection_page_by_page(
     app: Client, fields: dict[str, Any], bodies: list[bytes], count: int
 ) -> None:
     fill(app)
@@ -88,7 +88,7 @@ def test_browse_shows_what_it_selects_page_by_page(
 
 
 @pytest.mark.parametrize(("fields", "bodies"), [WANTED[0], WANTED[1], WANTED[3]])
-def test_consumer_is_sent_what_it_selects_as_it_comes(
+def test_consumer_receives_its_selection_as_it_arrives(
     app: Client, fields: dict[str, Any], bodies: list[bytes]
 ) -> None:
     app.ask(m.Consume, *m.Consume(0, "Q", 10, 1 << 20, 0, **fields)[1:])
@@ -97,7 +97,7 @@ def test_consumer_is_sent_what_it_selects_as_it_comes(
     assert sorted(x.body for x in app.delivered()) == sorted(bodies)
 
 
-def test_acked_and_purged_ones_leave_no_row_of_an_index(store: AnyStore, app: Client) -> None:
+def test_acked_and_purged_messages_leave_no_index_rows(store: AnyStore, app: Client) -> None:
     fill(app)
     app.ack(*got(app, correlation_id=b"c"))
     app.ask(m.QueuePurge, "Q")
@@ -106,7 +106,7 @@ def test_acked_and_purged_ones_leave_no_row_of_an_index(store: AnyStore, app: Cl
 
 
 @pytest.mark.parametrize("kind", [m.Get, m.Consume, m.Browse])
-def test_two_ways_to_select_at_once_are_refused(app: Client, kind: Any) -> None:
+def test_two_criteria_at_once_are_refused(app: Client, kind: Any) -> None:
     fields = {"where": "priority = 1", "correlation_id": b"c"}
     rest = {"messages": 1, "bytes": 1} if kind is m.Consume else {}
     request = kind(request_id=0, queue="Q", **rest, **fields)
@@ -116,7 +116,7 @@ def test_two_ways_to_select_at_once_are_refused(app: Client, kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [m.Get, m.Consume, m.Browse])
-def test_selector_that_makes_no_sense_keeps_the_connection(app: Client, kind: Any) -> None:
+def test_invalid_selector_keeps_the_connection(app: Client, kind: Any) -> None:
     rest = {"messages": 1, "bytes": 1} if kind is m.Consume else {}
     request = kind(request_id=0, queue="Q", where="priority >", **rest)
     assert app.code_of(kind, *request[1:]) == ErrorCode.SELECTOR_INVALID
@@ -125,7 +125,7 @@ def test_selector_that_makes_no_sense_keeps_the_connection(app: Client, kind: An
 
 
 @pytest.mark.parametrize("fields", [{"correlation_id": b"c"}, {"group_id": GROUP}, {"uid": UID}])
-def test_what_is_delayed_is_selected_by_a_selector_only(
+def test_delayed_message_is_selected_by_a_selector_only(
     app: Client, fields: dict[str, Any]
 ) -> None:
     app.put("Q", b"1", correlation_id=b"c", delay_ms=1_000)
@@ -134,7 +134,7 @@ def test_what_is_delayed_is_selected_by_a_selector_only(
     assert browsed(app, delayed=True, where="correlation_id = 'c'") == [b"1"]
 
 
-def test_what_is_no_uid_is_refused(app: Client) -> None:
+def test_invalid_uid_is_refused(app: Client) -> None:
     assert app.code_of(m.Get, *m.Get(0, "Q", uid=b"short")[1:]) == ErrorCode.VALUE_INVALID
 
 
@@ -142,8 +142,8 @@ def test_nothing_selected_is_everything(app: Client) -> None:
     assert selection(app.manager.queue("Q"), "", b"", b"") is ALL
 
 
-def test_message_that_is_gone_is_an_empty_answer_G24(app: Client) -> None:
-    """2034: a get or a browse of it says nil, and no error: it may have been there just now."""
+def test_missing_message_is_an_empty_answer_G24(app: Client) -> None:
+    """2034: a get or a browse returns nil, not an error: the message may just have left."""
     app.put("Q", b"uid", uid=("O", 7))
     app.ack(*got(app, uid=UID))
     assert got(app, uid=UID) == []
@@ -151,7 +151,7 @@ def test_message_that_is_gone_is_an_empty_answer_G24(app: Client) -> None:
 
 
 class Counted(MemoryStore):
-    """A store that counts what is read."""
+    """A store that counts reads."""
 
     reads = 0
 
@@ -166,7 +166,7 @@ class Counted(MemoryStore):
 
 
 def reads_at(depth: int, fields: dict[str, Any]) -> tuple[int, int]:
-    """Return what a get and a browse read on a queue of that depth."""
+    """Returns how many rows a get and a browse read on a queue of that depth."""
     store = Counted()
     manager = Manager(store)
     app = manager.connect()
@@ -190,7 +190,7 @@ def test_cost_does_not_depend_on_depth(fields: dict[str, Any]) -> None:
     assert max(found) < 15
 
 
-def test_page_behind_a_cursor_reads_that_page_only() -> None:
+def test_page_after_a_cursor_reads_that_page_only() -> None:
     store = Counted()
     manager = Manager(store)
     app = manager.connect()
@@ -204,8 +204,8 @@ def test_page_behind_a_cursor_reads_that_page_only() -> None:
 @pytest.mark.parametrize(
     "after", [[4, 0, "x"], [4, 0, -1], [4, 0, 2**40], [255, 2**63 - 1, 2**32 - 1]]
 )
-def test_cursor_of_another_kind_is_a_place_all_the_same(app: Client, after: list[Any]) -> None:
-    """Whatever stands behind it: what a newer client may add is not looked at."""
+def test_cursor_of_another_kind_is_still_a_place(app: Client, after: list[Any]) -> None:
+    """Additional fields, perhaps of a newer client, are ignored."""
     fill(app)
     value = app.ask(m.Browse, *m.Browse(0, "Q", after, 10, 1 << 20, group_id=GROUP)[1:])
     assert value["next"] is None
@@ -230,8 +230,8 @@ def weigh(manager: Manager, selector: Selector | None) -> list[int]:
 SLOW = " OR ".join(["h LIKE '%" + "_" * 250 + "b%'"] * 14)
 
 
-def test_look_weighs_what_it_takes(app: Client) -> None:
-    """A long body is read only; a long envelope is unpacked, and may be what LIKE is asked of."""
+def test_cost_of_a_check_depends_on_the_message(app: Client) -> None:
+    """A long body is only read. A long envelope is unpacked, and LIKE may search it."""
     app.put("Q", b"x", bytes(1_000_000))
     app.put("Q", b"x", envelope={"headers": {"h": "a" * 4_096}})
     app.put("Q", b"x", envelope={"headers": {f"h{n}": n for n in range(3_000)}})
@@ -244,14 +244,14 @@ def test_look_weighs_what_it_takes(app: Client) -> None:
     assert 2_500 < slow[2] < slow[3] < 3_500
 
 
-def test_compiling_weighs_what_it_takes() -> None:
+def test_cost_of_compiling_depends_on_the_selector() -> None:
     assert compile_weight("") == 0
     assert compile_weight("carrier LIKE 'U%' AND priority = 4") < 10
     assert 600 < compile_weight("a" * 4_000) < 700
     assert compile_weight("h LIKE '" + "%_a" * 1_300 + "'") > 3_000
 
 
-def test_entry_that_rotted_weighs_little(manager: Manager) -> None:
+def test_damaged_entry_costs_little(manager: Manager) -> None:
     tx = manager.store.begin()
     assert weight(compile_selector("priority = 4"), tx, b"rotted") == 1
     manager.store.abort()

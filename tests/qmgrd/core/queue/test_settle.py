@@ -1,4 +1,4 @@
-"""How a lease ends, row by row: for good, or back in its old place."""
+"""The end of a lease, row by row: the message is removed, or returns to its old place."""
 
 from typing import NamedTuple
 
@@ -45,14 +45,14 @@ def leased(*given: Fields, dedup_retention_ms: int = 0) -> Leased:
     put(queue, tx, NOW, Stamper("QM1", 0), batch, 10**6)
     consumer = Consumer(1, 1, lessee(queue), 100, 10**6)
     items = take(queue, tx, NOW, consumer, 100)
-    items += seek(queue, tx, NOW, consumer, 100).items  # what is in groups
+    items += seek(queue, tx, NOW, consumer, 100).items  # members of groups
     assert len(items) == len(given)
     heads = [DELIVERY.unpack_from(item)[:3] for item in items]
     return Leased(queue, tx, [HANDLE.pack(*head) for head in heads], consumer.lessee.numbers)
 
 
 def left(queue: Queue, tx: MemoryStore) -> list[bytes]:
-    """The rows of messages, and of groups, without the table of origins."""
+    """Returns the rows of messages and groups, without the table of origins."""
     queue.refresh_groups(tx, NOW)
     return [key for key in tx.rows if key[:1] != keys.SPACE_ORIGIN]
 
@@ -76,7 +76,7 @@ def test_acknowledged_message_leaves_no_row(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_uid_is_remembered_in_time_whatever_the_message_is(kind: str) -> None:
+def test_uid_is_remembered_for_the_retention_whatever_the_message_is(kind: str) -> None:
     queue, tx, handles, numbers = leased(KINDS[kind], dedup_retention_ms=5_000)
     assert settle.ack_all(queue, tx, NOW, handles[0], numbers) == []
     spaces = sorted(key[:1] for key in left(queue, tx))
@@ -85,7 +85,7 @@ def test_uid_is_remembered_in_time_whatever_the_message_is(kind: str) -> None:
     assert queue.counters.bytes == 0
 
 
-def test_retention_that_begins_while_a_message_is_leased_holds_for_it() -> None:
+def test_retention_set_during_a_lease_applies() -> None:
     queue, tx, handles, numbers = leased(KINDS["plain"])
     queue.bounds = Bounds(100, 10**6, 1_000, 100, dedup_retention_ms=5_000)
     assert settle.ack_all(queue, tx, NOW, handles[0], numbers) == []
@@ -95,10 +95,10 @@ def test_retention_that_begins_while_a_message_is_leased_holds_for_it() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("ready_ms", [0, 9_000])
 @pytest.mark.parametrize("note", [b"", notes.encode({"attempts": []})])
-def test_what_comes_back_can_be_acknowledged_by_its_old_handle(
+def test_returned_message_can_be_acknowledged_by_its_old_handle(
     kind: str, ready_ms: int, note: bytes
 ) -> None:
-    """Once, and then it is gone."""
+    """Once; then it is removed."""
     queue, tx, handles, numbers = leased(KINDS[kind])
     (lease,) = queue.leases.values()
     settle.return_to_queue(queue, tx, lease, failed=True, ready_ms=ready_ms, note=note)
@@ -122,7 +122,7 @@ def test_handle_of_another_message_in_its_place_settles_nothing(ready_ms: int) -
     assert queue.counters.acked == 0
 
 
-def test_exceptions_name_each_handle_by_its_place_in_the_batch() -> None:
+def test_exceptions_name_each_handle_by_its_index_in_the_batch() -> None:
     queue, tx, handles, numbers = leased(*[Fields(b"x")] * 4)
     wrong = HANDLE.pack(*HANDLE.unpack(handles[1])[:2], 5)
     found = settle.ack_all(queue, tx, NOW, handles[0] + wrong + handles[2] + wrong, numbers)
@@ -130,7 +130,7 @@ def test_exceptions_name_each_handle_by_its_place_in_the_batch() -> None:
     assert queue.counters.depth == 2
 
 
-def test_message_comes_back_before_what_is_younger() -> None:
+def test_returned_message_precedes_younger_ones() -> None:
     queue, tx, _, _ = leased(Fields(b"0"), Fields(b"1"), Fields(b"2"))
     for lease in reversed(list(queue.leases.values())):
         settle.return_to_queue(queue, tx, lease)
@@ -139,8 +139,8 @@ def test_message_comes_back_before_what_is_younger() -> None:
     assert found == [b"0", b"1", b"2"]
 
 
-def test_late_ack_settles_what_was_parked_meanwhile(app: Client) -> None:
-    """C11: who has done with it is not sent it once more."""
+def test_late_ack_settles_a_message_parked_meanwhile(app: Client) -> None:
+    """C11: a subscriber that has processed it does not receive it again."""
     app.ask(m.Subscribe, "t", ":s", "", {"redelivery_limit": 0})
     app.put("/t", b"x")
     (found,) = app.get(":s", lease_ms=1_000)

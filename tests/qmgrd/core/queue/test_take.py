@@ -1,4 +1,4 @@
-"""Taking: a plain entry is read there and then, and is handed out as any other would be."""
+"""Taking: a plain entry takes a short path, with the same result as any other."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -64,7 +64,7 @@ def damage(store: MemoryStore, at: list[tuple[int, int, int]]) -> None:
 
 
 def outcome(batch: list[bytes], at: list[tuple[int, int, int]], todo: list[Any]) -> Any:
-    """Return what is handed out, stored and counted."""
+    """Returns the deliveries, rows and counters."""
     store, counters = MemoryStore(), Counters(maybe_before=3)
     queue = Queue(1, "Q", Bounds(10**6, 10**9, 1_000, 6), counters, Ids(1), Schedule())
     put(queue, store, NOW, Stamper("QM1", 0), batch, 10**6)
@@ -84,7 +84,7 @@ def outcome(batch: list[bytes], at: list[tuple[int, int, int]], todo: list[Any])
                 settle.return_to_queue(queue, store, lease, failed=True)
     queue.refresh_groups(store, NOW)
     queue.flush(store)
-    leases = [lease[:1] + lease[2:-1] for lease in queue.leases.values()]  # is_plain: the way
+    leases = [lease[:1] + lease[2:-1] for lease in queue.leases.values()]  # is_plain: the path
     return seen, dict(store.rows), counters, leases, queue.positions.ready
 
 
@@ -100,8 +100,8 @@ def test_plain_entries_are_taken_as_all_others(
     assert fast == slow
 
 
-def test_plain_entries_take_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the test above would compare the long one with itself."""
+def test_plain_entries_take_the_short_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the test above would compare the long path with itself."""
     monkeypatch.setattr(entries, "open_sound", None)
     plain = [
         records.encode(Fields(b"")),
@@ -114,7 +114,7 @@ def test_plain_entries_take_the_short_way(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 class CountingStore(MemoryStore):
-    """Counts the rows that are looked at."""
+    """Counts the rows that are read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ class CountingStore(MemoryStore):
 
 
 class Taker:
-    """A queue, its store, and one consumer with credit to spare."""
+    """A queue, its store, and one consumer with ample credit."""
 
     def __init__(self, *priorities: int) -> None:
         self.store = CountingStore()
@@ -143,7 +143,7 @@ class Taker:
         put(self.queue, self.store, NOW, self.stamper, batch, 10**6)
 
     def take(self, count: int) -> list[int]:
-        """The priorities of what can be had."""
+        """Returns the priorities of the available messages."""
         return [item[0] for item in take(self.queue, self.store, NOW, self.consumer, count)]
 
 
@@ -184,14 +184,14 @@ def test_lease_numbers_prove_their_own_message_alone(priorities: list[int], coun
 
 
 def test_frame_is_filled_to_the_byte_and_ends_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What did not fit is the first of the next one, before any of a lower priority."""
+    """The message that did not fit is the first of the next frame, before lower priorities."""
     monkeypatch.setattr(leases, "DELIVER_MAX_BYTES", 2 * RECORD_BYTES)
     taker = Taker(4, 4, 4, 0)
     assert [taker.take(9) for _ in range(3)] == [[4, 4], [4, 0], []]
 
 
-def test_take_looks_at_two_rows_at_most() -> None:
-    """Whatever lies leased before it: a row, and one where a higher priority ends."""
+def test_take_reads_two_rows_at_most() -> None:
+    """However many leased messages precede it: a row, and one where a higher priority ends."""
     taker = Taker(*[4] * 100)
     for _ in range(60):
         taker.take(1)

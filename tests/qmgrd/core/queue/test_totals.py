@@ -1,4 +1,4 @@
-"""Running sums over all queues are what a sum over all queues would be, whatever happens."""
+"""Running totals of all queues always equal the sums over the queues."""
 
 import random
 
@@ -13,7 +13,7 @@ QUEUES = ("A", "B", "C", "D")
 
 
 def check(manager: Manager) -> None:
-    """Hold the sums against the queues."""
+    """Checks the totals against the queues."""
     totals = manager.turns.broker.context.totals
     queues = manager.turns.broker.catalogue.by_id.values()
     assert totals.messages == sum(queue.counters.depth for queue in queues)
@@ -21,7 +21,7 @@ def check(manager: Manager) -> None:
 
 
 class Churn:
-    """A manager to which everything happens that moves messages."""
+    """A manager on which every operation that moves messages runs."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -78,7 +78,7 @@ class Churn:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_sums_hold_after_every_turn(seed: int) -> None:
+def test_totals_match_after_every_turn(seed: int) -> None:
     churn = Churn(seed)
     for _ in range(60):
         churn.step()

@@ -55,7 +55,7 @@ def test_truth_tables_of_and_and_or(one: Truth, other: Truth) -> None:
 
 
 @pytest.mark.parametrize(("one", "two", "three"), list(product(ALL, repeat=3)))
-def test_three_parts_are_as_two_and_one(one: Truth, two: Truth, three: Truth) -> None:
+def test_three_parts_equal_two_and_one(one: Truth, two: Truth, three: Truth) -> None:
     parts = [always(one), always(two), always(three)]
     assert ask(conditions.every(parts)) is AND_TABLE[AND_TABLE[one, two], three]
     assert ask(conditions.some(parts)) is OR_TABLE[OR_TABLE[one, two], three]
@@ -67,7 +67,7 @@ def test_truth_table_of_not(truth: Truth, opposite: Truth) -> None:
 
 
 @pytest.mark.parametrize(("join", "truth"), [(conditions.every, F), (conditions.some, T)])
-def test_what_cannot_change_the_outcome_is_not_asked(
+def test_terms_that_cannot_change_the_result_are_not_evaluated(
     join: Callable[[list[Condition]], Condition], truth: Truth
 ) -> None:
     assert join([always(truth), conditions.true(fact("a"))])(never) is truth
@@ -100,7 +100,7 @@ SIGNS = ("=", "<>", "<", "<=", ">", ">=")
         ("", "a", (F, T, T, T, F, F)),
         ("z", "é", (F, T, T, T, F, F)),
         ("10", "9", (F, T, T, T, F, F)),
-        ("\uffff", "\U00010000", (F, T, T, T, F, F)),  # Not so by the units of UTF-16.
+        ("\uffff", "\U00010000", (F, T, T, T, F, F)),  # The order of UTF-16 units differs.
         (True, True, (T, F, U, U, U, U)),
         (True, False, (F, T, U, U, U, U)),
         (1, "1", (F, F, F, F, F, F)),
@@ -137,7 +137,7 @@ def test_comparison(one: Any, other: Any, truths: tuple[Truth, ...]) -> None:
         (17, None, 19, U, U),
         (17, 15, None, U, U),
         (14, 15, None, F, T),
-        (20, None, 19, F, T),  # The other bound changes nothing.
+        (20, None, 19, F, T),  # The other bound has no effect.
         ("17", 15, 19, F, F),
         (True, 0, 2, F, F),
         ("b", "a", "c", T, F),
@@ -203,7 +203,7 @@ def test_within_facts(value: Any, b: Any, c: Any, truth: Truth) -> None:
     assert ask(condition, a=value, b=b, c=c) is truth
 
 
-def test_within_asks_for_its_value_once() -> None:
+def test_within_evaluates_its_value_once() -> None:
     asked: list[str] = []
     condition = conditions.within(fact("a"), frozenset(), frozenset(), [fact("b")] * 3)
 

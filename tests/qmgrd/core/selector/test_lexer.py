@@ -82,12 +82,12 @@ def test_words_need_no_space_between_them() -> None:
 
 
 @pytest.mark.parametrize("space", [" ", "\t", "\f", "\n", "\r", "\r\n"])
-def test_white_space_stands_between_words(space: str) -> None:
-    """The white space of JMS: blank, tab, form feed, ends of lines."""
+def test_white_space_separates_words(space: str) -> None:
+    """The white space of JMS: blank, tab, form feed, line ends."""
     assert words(f"{space}a{space}={space}1{space}") == words("a = 1")
 
 
-def test_column_is_counted_in_characters_from_one() -> None:
+def test_column_counts_characters_from_one() -> None:
     tokens = tokenize(" ä =\n\t'ü'  ")
     assert [(token.kind, token.column) for token in tokens] == [
         (NAME, 2),

@@ -156,7 +156,7 @@ def test_error_names_the_column_and_what_was_expected(text: str, said: str) -> N
 @pytest.mark.parametrize(
     ("text", "as_if"),
     [
-        # Each would be otherwise if the parts were taken together in the other way.
+        # Each result would differ if the parts were grouped the other way.
         ("t OR t AND f", "t OR (t AND f)"),
         ("f AND f OR t", "(f AND f) OR t"),
         ("NOT t AND f", "(NOT t) AND f"),
@@ -297,7 +297,7 @@ def test_condition(text: str, expected: bool | None) -> None:
     assert truth(text) is expected
 
 
-def test_names_are_asked_as_they_stand_quoted_ones_with_their_quotes() -> None:
+def test_names_are_looked_up_as_written_quoted_ones_with_their_quotes() -> None:
     text = """a.b > 5 AND "a b" = 'c' OR NOT d AND d BETWEEN e AND -f AND "g""h" IS NULL"""
     asked: set[str] = set()
     parsed = parse(text)
@@ -318,7 +318,7 @@ def test_names_are_asked_as_they_stand_quoted_ones_with_their_quotes() -> None:
         ("a / b = 2", 0, 0),
     ],
 )
-def test_what_takes_long_is_counted(text: str, orders: int, rests: int) -> None:
+def test_expensive_parts_are_counted(text: str, orders: int, rests: int) -> None:
     parsed = parse(text)
     assert (parsed.orders, parsed.rests) == (orders, rests)
 
@@ -349,7 +349,7 @@ def test_nesting_ends_where_it_closes() -> None:
 
 
 @pytest.mark.parametrize("opening", ["(", "NOT ", "-", "+", "a=(", "NOT(", "a IN (", "a BETWEEN "])
-def test_text_that_goes_on_and_on_is_refused(opening: str) -> None:
+def test_endless_text_is_refused(opening: str) -> None:
     assert complaint(opening * 100_000).endswith("characters, at most 4096")
     assert complaint(opening * (TEXT_MAX // len(opening))).startswith("column ")
 
@@ -359,7 +359,7 @@ def test_text_that_goes_on_and_on_is_refused(opening: str) -> None:
     [(" AND ", "t", ""), (" OR ", "t", ""), ("+", "1", "=256"), ("*", "1", "=1"), ("-", "1", "=1")],
 )
 def test_names_and_values_have_a_limit(sign: str, first: str, end: str) -> None:
-    """That many of them in a row are calculated without coming near the stack's end."""
+    """That many of them in sequence are evaluated without reaching the limit of the stack."""
     count = TERMS_MAX - (1 if end else 0)
     assert truth(sign.join([first] * count) + end) in (True, False)
     over = complaint(sign.join([first] * (count + 1)) + end)
@@ -372,13 +372,13 @@ def test_patterns_count_as_values() -> None:
     assert complaint(text) == f"column {text.rindex('c LIKE') + 1}: over 256 names and values"
 
 
-def test_values_behind_in_have_a_limit() -> None:
+def test_values_of_in_have_a_limit() -> None:
     assert truth(f"a IN ({','.join(['7'] * IN_MAX)})") is True
     text = f"a IN ({','.join(['7'] * (IN_MAX + 1))})"
     assert complaint(text) == f"column {text.rindex('7') + 1}: IN has over 256 values"
 
 
-def test_names_behind_in_count_as_names() -> None:
+def test_names_of_in_count_as_names() -> None:
     assert truth(f"a IN ({','.join(['b'] * (TERMS_MAX - 1))})") is False
     text = f"a IN ({','.join(['b'] * TERMS_MAX)})"
     assert complaint(text) == f"column {text.rindex('b') + 1}: over 256 names and values"

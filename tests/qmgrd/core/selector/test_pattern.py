@@ -14,7 +14,7 @@ def ask(value: Value | None, pattern: str, escape: str = "") -> Truth:
 
 
 def plain(text: str, pattern: str) -> bool:
-    """As the definition says it, one character after the other, by a table."""
+    """Matches as defined, one character after another, with a table."""
     reached = {0}
     for sign in pattern:
         if sign == "%":
@@ -87,13 +87,13 @@ def test_escape(text: str, pattern: str, escape: str, truth: bool) -> None:
         ("!!!", "the escape '!' of the pattern is its last"),
     ],
 )
-def test_escape_stands_before_what_it_escapes(pattern: str, complaint: str) -> None:
+def test_escape_precedes_the_escaped_sign(pattern: str, complaint: str) -> None:
     with pytest.raises(PatternInvalid, match=f"^{re.escape(complaint)}$"):
         ask("a", pattern, "!")
 
 
 @pytest.mark.parametrize(("value", "truth"), [(None, None), (1, False), (True, False)])
-def test_what_is_no_text_is_not_like_it(value: Value | None, truth: Truth) -> None:
+def test_value_that_is_not_a_text_does_not_match(value: Value | None, truth: Truth) -> None:
     assert ask(value, "%") is truth
 
 
@@ -122,7 +122,7 @@ def test_escaped_signs_stand_for_themselves(text: str, other: str) -> None:
     assert ask(f"x{text}y{other}", f"x%{escaped}%y_%", "!") is ("y" in f"y{other}"[:-1])
 
 
-def test_long_pieces_take_few_steps_and_those_with_signs_one_for_each_character() -> None:
+def test_long_pieces_take_few_steps_and_those_with_signs_one_per_character() -> None:
     assert steps("foo%bar") == steps("%") == steps("_" * 1_000) == 1
     assert steps("%foo%") < 4
     assert steps("%" + "a" * 250 + "%") < 130
@@ -135,6 +135,6 @@ def test_long_pieces_take_few_steps_and_those_with_signs_one_for_each_character(
 @pytest.mark.parametrize(
     "pattern", ["%a" * 2_000 + "%b", "%a_" * 1_300 + "b", "%" + "a" * 2_000 + "_b%", "a%" * 2_000]
 )
-def test_many_signs_on_a_long_text_take_no_time(pattern: str) -> None:
-    """Were each % tried everywhere, the first of these would not end in a lifetime."""
+def test_many_signs_on_a_long_text_are_fast(pattern: str) -> None:
+    """If each % were tried everywhere, the first of these would not end in a lifetime."""
     assert ask("a" * LIKE_TEXT_MAX, pattern) is pattern.endswith("%a%")

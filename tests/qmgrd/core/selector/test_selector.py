@@ -1,4 +1,4 @@
-"""Selectors as a whole, against an evaluator that knows nothing of closures."""
+"""Complete selectors, compared with an independent plain evaluator."""
 
 import operator
 import re
@@ -86,7 +86,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("true", "false", "unknown"), TABLE)
-def test_only_what_is_true_matches(true: str, false: str, unknown: str) -> None:
+def test_only_true_matches(true: str, false: str, unknown: str) -> None:
     assert matches(true)
     assert not matches(f"NOT ({true})")
     assert not matches(false)
@@ -106,7 +106,7 @@ def test_steps_grow_with_the_terms_the_like_and_the_message() -> None:
     assert found == [4 * TERM_STEPS + 2 * text * steps("%_bc%") for text in texts]
 
 
-def test_steps_grow_with_rests_and_with_facts_that_are_ordered() -> None:
+def test_steps_grow_with_remainders_and_with_ordered_facts() -> None:
     rests = compile_selector("a % 2 = 1 OR a % 3 = 1")
     assert rests.steps(0, 0) == 6 * TERM_STEPS + 2 * REST_STEPS
     orders = compile_selector("a < b OR a >= 5 OR a > 'x'")
@@ -115,7 +115,7 @@ def test_steps_grow_with_rests_and_with_facts_that_are_ordered() -> None:
     )
 
 
-def test_name_is_asked_only_where_it_matters() -> None:
+def test_name_is_looked_up_only_if_it_matters() -> None:
     asked: list[str] = []
 
     def value_of(name: str) -> Value | None:
@@ -133,7 +133,7 @@ def test_malformed_text_is_refused() -> None:
     assert caught.value.text == "column 12: expected a value after '=', found 'AND'"
 
 
-# The plain evaluator. A tree is a tuple: what it is, then its parts. Truth is 0, 1 (unknown) or 2.
+# The plain evaluator. A tree is a tuple: its kind, then its parts. Truth is 0, 1 (unknown) or 2.
 
 Tree = tuple[Any, ...]
 NUMBERS = st.integers(0, 12) | st.sampled_from((2**62, 2**63 - 1, 0.0, 0.5, 2.0, 7.25, 1e300, 1e19))
@@ -212,7 +212,7 @@ def constant(value: Value) -> str:
 
 
 def printed(tree: Tree, least: int = 0) -> str:
-    """With no more parentheses than needed where what binds at least as *least* may stand."""
+    """Returns the text with no more parentheses than the level *least* requires."""
     kind, *parts = tree
     level = LEVELS.get(kind, PREDICATE)
     if kind in ("name", "literal"):
@@ -257,7 +257,7 @@ def calculated(sign: str, one: Any, other: Any) -> Any:
     if sign in "/%" and type(one) is type(other) is int:
         quotient = trunc(Fraction(one, other))
         return quotient if sign == "/" else one - quotient * other
-    if sign == "%":  # In fractions nothing is rounded.
+    if sign == "%":  # Fractions are not rounded.
         one, other = Fraction(float(one)), Fraction(float(other))
         return float(one - trunc(one / other) * other)
     by_sign = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}

@@ -114,7 +114,7 @@ def test_sign(value: Value | None, minus: object, plus: object) -> None:
     assert positive(fact("a"))(value_of) == plus
 
 
-def test_literal_asks_nothing() -> None:
+def test_literal_looks_up_nothing() -> None:
     assert literal("x")(nothing) == "x"
 
 

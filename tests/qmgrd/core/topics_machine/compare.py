@@ -1,4 +1,4 @@
-"""What the manager hands out, answers and stores, held against the model."""
+"""Compares what the manager delivers, answers and stores with the model."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from tests.qmgrd.core.topics_machine.table import Table
 
 PUBLICATIONS = "SYSTEM.PUBLICATIONS"
-GONE_MAX = 3  # publications that nobody holds, the last ones, that are asked for, too
+GONE_MAX = 3  # the last publications without holders, which are also requested
 
 
 def compare_all(table: "Table") -> None:
-    """Hold all that can be asked, and what is stored, against the model."""
+    """Compares everything that can be requested, and the store, with the model."""
     _compare_subscriptions(table)
     _compare_copies(table)
     _compare_parked(table)
@@ -30,7 +30,7 @@ def compare_all(table: "Table") -> None:
 
 
 def check_store(manager: Manager) -> None:
-    """Have the store be sound, by the rules of who verifies one at rest."""
+    """Verifies the store, by the rules for a store at rest."""
     found = Findings()
     tx = manager.store.begin()
     try:
@@ -70,7 +70,7 @@ def _compare_subscriptions(table: "Table") -> None:
 
 
 def _compare_copies(table: "Table") -> None:
-    """Browse each subscription: C24."""
+    """Browses each subscription: C24."""
     for found in table.model.subscriptions.values():
         for states, is_delayed in ((("ready", "leased"), False), (("delayed",), True)):
             copies = [x for x in found.those(*states) if not x.is_expired(table.model.now_ms)]
@@ -120,7 +120,7 @@ def _compare_parked(table: "Table") -> None:
 
 
 def _compare_lacks(table: "Table") -> None:
-    """Ask of each publication that is held who lacks it; and of some that are not."""
+    """Requests the missing subscribers of each held publication, and of some others."""
     model = table.model
     held = model.held()
     known = {x.uid for x in held}
@@ -145,7 +145,7 @@ def _compare_lacks(table: "Table") -> None:
 
 
 def _compare_held(table: "Table") -> None:
-    """C9: each is stored once, and as long as somebody has it."""
+    """C9: each is stored once, and as long as something holds it."""
     held = table.model.held()
     if PUBLICATIONS not in table.manager.turns.broker.catalogue.queues:
         assert not held
@@ -161,7 +161,7 @@ def _compare_held(table: "Table") -> None:
 
 
 def compare_delivery(found: Delivery, copy: Copy, now_ms: int, *, is_browsed: bool = False) -> None:
-    """Hold what was handed out, or shown, against a copy."""
+    """Compares a delivery or a browsed item with a copy."""
     publication, wish = copy.publication, copy.publication.wish
     assert found.priority == copy.priority
     assert (found.delivered, found.failed) == (copy.delivered, copy.failed), copy
@@ -183,7 +183,7 @@ def compare_delivery(found: Delivery, copy: Copy, now_ms: int, *, is_browsed: bo
     _compare_note(unpack(tail) if tail else {}, copy)
     fields = records.decode(found.record)
     assert fields.uid is not None
-    # Of what is handed out in the step in which it was published the UID is known afterwards.
+    # If it was published in this step, its UID is learned afterwards.
     assert publication.uid in (("", 0), (fields.uid.origin, fields.uid.timestamp))
     assert fields.body == publication.body
     headers = {"colour": wish.colour} if wish.colour else {}

@@ -1,4 +1,4 @@
-"""All that may happen to topics, as rules, on the production core: held against a plain model.
+"""All operations on topics, as rules on the production core, compared with a plain model.
 
 rules (publishing, subscribing, settling, republishing, ends) ─▶ table ─▶ model
                                                                    └───▶ manager
@@ -28,18 +28,18 @@ PLAIN_WISHES = st.builds(
 
 
 class Machine(Operators):
-    """Three clients, a handful of topics and of names; time, lost connections and restarts."""
+    """Three clients, a handful of topics and names; time, lost connections and restarts."""
 
     @initialize(given=st.lists(GIVEN, min_size=3, max_size=3), topics=OF_TOPICS)
     def begin(self, given: list[dict[str, Any]], topics: dict[str, Any]) -> None:
-        """Have some subscribe from the start: else the most would be for nobody."""
+        """Subscribes some clients at the start; otherwise most publications have no subscriber."""
         self.topic_set(seat=0, topic="a", given=topics)
         for name, filter_, one in zip(NAMES, ["a/b", "a/#", "#"], given, strict=False):
             self._subscribe(0, name, filter_, "", one, retained=True)
 
     @rule(seat=SEAT_NUMBERS, number=NUMBERS, wishes=st.lists(PLAIN_WISHES, min_size=1, max_size=3))
     def publish_to_somebody(self, seat: int, number: int, wishes: list[Wish]) -> None:
-        """As most is."""
+        """Publishes to a topic that has a subscriber, as most publications do."""
         filters = [x.filter for x in self.model.subscriptions.values()] or ["#"]
         filter_ = filters[number % len(filters)]
         topic = next((x for x in ("a/b", "a", "d", "a/b/c") if has(filter_, x)), "a/c")
@@ -55,7 +55,7 @@ class Machine(Operators):
     def publish(
         self, seat: int, topic: str, wishes: list[Wish], crashes: bool, resumes: bool = True
     ) -> None:
-        """C1, C4, C9: to whom it is for, once each, under one UID; a crash changes nothing."""
+        """C1, C4, C9: to each matching subscriber, once, with one UID; a crash changes nothing."""
         made = [Wish(**(vars(wish) | {"topic": topic})) for wish in wishes]
         self.table.publish(self._seat(seat), made, crashes=crashes)
         if crashes:
@@ -70,13 +70,13 @@ class Machine(Operators):
 
     @rule(ms=st.sampled_from([10, 100, 310, 500, 1_000, 1_700, 2_500, 10_000, 31_000]))
     def time_passes(self, ms: int) -> None:
-        """What is leased too long has failed, what is over expires, what is due is sent."""
+        """Overdue leases fail, expired copies end, and due ones are sent."""
         self.table.pass_time(ms)
         self.table.end()
 
     @rule(seat=SEAT_NUMBERS, resumes=st.booleans())
     def hang_up(self, seat: int, resumes: bool = True) -> None:
-        """C2, C17: what lived by the connection ends, what it held comes back."""
+        """C2, C17: subscriptions of the connection end, and its leased messages return."""
         self.table.hang_up(self._seat(seat), resumes=resumes)
         self.table.end()
 
@@ -84,26 +84,26 @@ class Machine(Operators):
         away_ms=st.sampled_from([0, 0, 410, 5_000]), is_clean=st.booleans(), resumes=st.booleans()
     )
     def restart(self, away_ms: int, is_clean: bool, resumes: bool = True) -> None:
-        """C19, C20: counts and lists survive, what was not durable does not."""
+        """C19, C20: counts and lists survive; non-durable subscriptions do not."""
         self.table.restart(away_ms, is_clean=is_clean, resumes=resumes)
         self.table.end()
 
     @precondition(lambda self: self.model.parked())
     @rule(crashes_at=st.integers(1, 2), drop=st.booleans(), resumes=st.booleans())
     def republish_and_crash(self, crashes_at: int, drop: bool, resumes: bool = True) -> None:
-        """C19: it was decided, and is done in full, whatever happens then."""
+        """C19: once decided, it is carried out in full, whatever happens then."""
         self._republish_all(drop=drop, turns=crashes_at)
         self.table.restart(0, is_clean=False, resumes=resumes)
         self.table.end()
 
     def teardown(self) -> None:
-        """In the end nothing is kept for nobody: C23."""
+        """C23: in the end no publication is kept without a holder."""
         if not self.table.is_amid:
             self._end_all()
             assert not self.model.held()
 
 
 def rules_of(machine: type[Any]) -> int:
-    """Return how many rules it has."""
+    """Returns the number of its rules."""
     found = [getattr(machine, name) for name in dir(machine)]
     return sum(hasattr(one, "hypothesis_stateful_rule") for one in found)

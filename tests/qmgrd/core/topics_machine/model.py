@@ -1,7 +1,7 @@
-"""What publish and subscribe is to do, in plain words: lists, looked through from end to end.
+"""A model of publish and subscribe, written with plain lists.
 
-Each subscription has copies of its own, ready, leased, delayed or parked; a topic has what it
-retained. Nothing here knows how any of it is stored.
+Each subscription has its own copies, which are ready, leased, delayed or parked. A topic has its
+retained publication. The model knows nothing of how any of this is stored.
 """
 
 from typing import Any
@@ -21,11 +21,12 @@ from tests.qmgrd.core.topics_machine.things import (
 )
 
 SCHEDULE_MS = 1_000
-RETURN_MS = 3_600_000  # what a start gives to those who come back, where they had as much
+# The grace period after a start, for subscriptions whose limit is at least as long.
+RETURN_MS = 3_600_000
 
 
 class Model:
-    """Everything that is subscribed and published. ``now_ms`` and ``wall_us`` are told to it."""
+    """All subscriptions and publications. The caller sets ``now_ms`` and ``wall_us``."""
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms = now_ms
@@ -34,24 +35,24 @@ class Model:
         self.publications: list[Publication] = []  # all that ever were
         self.retained: dict[str, Publication] = {}
         self.topics: dict[str, dict[str, Any]] = {}
-        self.names: set[str] = set()  # of those that are not durable, ever
+        self.names: set[str] = set()  # of non-durable subscriptions, ever
         self.ended: set[tuple[int, int]] = set()  # seat and request of consumers, in this step
         self._made = 0
-        self.next_look_ms: int | None = None  # when it is looked whose turn it is
+        self.next_look_ms: int | None = None  # when the next turn of a schedule is checked
         self.sent_ms: dict[int, int] = {}  # by interval
         self.started()
 
-    # -- what holds
+    # # -- values in force
 
     def topic_value(self, topic: str, attribute: str, default: Any) -> Any:
-        """Return what the nearest topic says."""
+        """Returns the value that the nearest topic sets."""
         for name in above(topic):
             if attribute in self.topics.get(name, {}):
                 return self.topics[name][attribute]
         return default
 
     def limit_of(self, found: Subscription, topic: str) -> int:
-        """Return how often what was published to *topic* is delivered again."""
+        """Returns how often a publication to *topic* is delivered again."""
         own: int = found.value("redelivery_limit")
         if own >= 0:
             return own
@@ -59,21 +60,21 @@ class Model:
         return limit
 
     def fitting(self, topic: str) -> list[Subscription]:
-        """Return the subscriptions to *topic*."""
+        """Returns the subscriptions that match *topic*."""
         return [x for x in self.subscriptions.values() if has(x.filter, topic)]
 
     def is_held(self, publication: Publication) -> bool:
-        """Return whether anybody has it, or its topic retained it."""
+        """Returns whether a subscription has it, or its topic retains it."""
         return publication in self.retained.values() or any(
             x.copy_of(publication) is not None for x in self.subscriptions.values()
         )
 
     def held(self) -> list[Publication]:
-        """Return all that is held."""
+        """Returns all held publications."""
         return [x for x in self.publications if self.is_held(x)]
 
     def parked(self) -> list[tuple[Subscription, Copy]]:
-        """Return what is parked, by publication, then by age of the subscription."""
+        """Returns the parked copies, by publication, then by age of the subscription."""
         found = [(x, copy) for x in self.subscriptions.values() for copy in x.those("parked")]
         return sorted(found, key=lambda pair: (pair[1].publication.number, pair[0].number))
 
@@ -89,7 +90,7 @@ class Model:
         *,
         retained: bool,
     ) -> Subscription:
-        """Make a subscription; it begins with what is retained, if it is to."""
+        """Creates a subscription, which begins with retained publications if requested."""
         self._made += 1
         found = Subscription(self._made, name, filter_, colour, dict(given), owner, self.now_ms)
         self.subscriptions[name] = found
@@ -100,13 +101,13 @@ class Model:
             if not has(filter_, topic):
                 continue
             if self.retained[topic].expires_ms <= self.now_ms:
-                del self.retained[topic]  # It goes when somebody might have had it.
+                del self.retained[topic]  # It is removed when a subscriber might have received it.
             else:
                 self._give(found, self.retained[topic])
         return found
 
     def end(self, found: Subscription) -> int:
-        """End a subscription; return how much it had."""
+        """Ends a subscription; returns how many copies it had."""
         del self.subscriptions[found.name]
         if found.consumer is not None:
             self.ended.add((found.consumer.seat, found.consumer.request_id))
@@ -115,7 +116,7 @@ class Model:
     # -- publishing
 
     def publish(self, wish: Wish, body: bytes) -> Publication | None:
-        """Publish; return what, or None of one that is held already."""
+        """Publishes; returns the publication, or None if its UID is already held."""
         if wish.uid is not None and any(x.uid == wish.uid for x in self.held()):
             return None
         expires_ms = self.now_ms + wish.expiry_ms if wish.expiry_ms else NEVER_MS
@@ -154,7 +155,7 @@ class Model:
         found.puts += 1
 
     def _make_room(self, found: Subscription) -> bool:
-        """Have the oldest of the least priority go that nobody has; return whether one went."""
+        """Evicts old copies of the least priority until one more fits; returns whether it fits."""
         if found.value("overflow") != "discard-oldest":
             return False
         while found.depth >= found.value("depth_max"):
@@ -168,34 +169,34 @@ class Model:
             found.purged += 1
         return True
 
-    # -- handing out
+    # -- delivery
 
     def open(self, found: Subscription, consumer: Consumer | None) -> None:
-        """Somebody is there for what comes: what awaits that is sent now."""
+        """Records that a consumer is present: copies that await one are sent now."""
         if consumer is not None:
             found.consumer = consumer
         self._send(found, [x for x in found.those("parked") if x.awaits])
 
     def altered(self, found: Subscription) -> None:
-        """It has other attributes now: there may be room for what awaits that."""
+        """Records that its attributes changed: there may be space for copies that await that."""
         if found.consumer is None:
             found.used_ms = self.now_ms
         else:
             self.open(found, None)
 
     def close(self, found: Subscription) -> None:
-        """Nobody is there any more."""
+        """Records that no consumer is left."""
         found.consumer = None
         found.used_ms = self.now_ms
 
     def lease(self, copies: list[Copy], seat: int, lease_ms: int) -> None:
-        """Have *copies* be in somebody's hands."""
+        """Leases *copies*."""
         for copy in copies:
             copy.state = "leased"
             copy.lease = Lease(seat, self.now_ms + lease_ms)
 
     def consume(self, found: Subscription, copy: Copy) -> None:
-        """Have a copy be gone for good."""
+        """Removes a copy for good."""
         found.copies.remove(copy)
         found.acked += 1
 
@@ -211,7 +212,7 @@ class Model:
         why: tuple[int, str, str] = (0, "", ""),
         client: str = "",
     ) -> None:
-        """Have a copy come back; or be parked, as its subscriber failed on it too often."""
+        """Returns a copy to its queue, or parks it if its subscriber failed on it too often."""
         copy.lease, copy.state = None, "ready"
         copy.delivered += delivered
         if failed:
@@ -234,10 +235,11 @@ class Model:
     def republish(
         self, meant: list[tuple[Subscription, Copy]], *, is_healthy: bool = False
     ) -> tuple[int, int, int]:
-        """Send what is *meant* once more; return how many went, wait for somebody, had no room.
+        """Republishes the *meant* copies; returns how many were sent, await a consumer, had no
+        space.
 
         Args:
-            is_healthy: the subscriber says so, and so is there, whether it consumes now or not.
+            is_healthy: the subscriber reports itself as healthy, so it counts as present.
         """
         counts = [0, 0, 0]
         for found, copy in meant:
@@ -249,7 +251,7 @@ class Model:
         return counts[0], counts[1], counts[2]
 
     def _send(self, found: Subscription, copies: list[Copy]) -> int:
-        """Have what is parked be ready again, as long as there is room; return how many."""
+        """Makes parked copies ready again, as long as there is space; returns how many."""
         sent = 0
         for copy in sorted(copies, key=lambda x: x.publication.number):
             if found.depth >= found.value("depth_max"):
@@ -261,14 +263,14 @@ class Model:
         return sent
 
     def drop(self, meant: list[tuple[Subscription, Copy]]) -> int:
-        """Have what is *meant* be delivered no more."""
+        """Drops the *meant* copies."""
         for found, copy in meant:
             found.copies.remove(copy)
             found.purged += 1
         return len(meant)
 
     def of_policy(self, policy: str) -> list[tuple[Subscription, Copy]]:
-        """Return what is parked of topics that have it so."""
+        """Returns the parked copies of topics with that policy."""
         return [
             (x, copy)
             for x, copy in self.parked()
@@ -278,21 +280,21 @@ class Model:
     # -- time, and ends
 
     def expire_volatile(self) -> None:
-        """What came back at a stop in good order, and is over, has expired: it is not lost."""
+        """Expires non-persistent copies at a clean stop: they do not count as lost."""
         for found in self.subscriptions.values():
             kept = [x for x in found.copies if not (x.is_volatile and x.is_expired(self.now_ms))]
             found.expired += len(found.copies) - len(kept)
             found.copies = kept
 
     def lose_volatile(self) -> None:
-        """What is not persistent is gone, but for what is parked."""
+        """Removes non-persistent copies, except parked ones."""
         for found in self.subscriptions.values():
             kept = [x for x in found.copies if not x.is_volatile]
             found.lost += len(found.copies) - len(kept)
             found.copies = kept
 
     def started(self) -> None:
-        """The queue manager came up: who uses a subscription has some time to come back."""
+        """Starts the grace period of subscriptions after a start."""
         self.sent_ms, self.next_look_ms = {}, None
         self.look_after_schedule()
         for found in self.subscriptions.values():
@@ -300,7 +302,7 @@ class Model:
             found.used_ms = max(found.used_ms, self.now_ms - max(long_ms, 0))
 
     def due_until(self, end_ms: int) -> list[int]:
-        """Return when something is due from now on and before *end_ms*, in order."""
+        """Yields the times before *end_ms* at which something is due, in order."""
         known = {self.next_look_ms or self.now_ms}
         for found in self.subscriptions.values():
             if found.value("unused_expiry_ms"):
@@ -311,7 +313,7 @@ class Model:
         return sorted(x for x in known if self.now_ms < x < end_ms)
 
     def time_passes(self) -> None:
-        """Do what is due by now: what was due before leases end was looked at before."""
+        """Does what is due; checks on schedule come before the ends of leases."""
         look_ms = self.next_look_ms
         is_too_early = look_ms is not None and look_ms < self.now_ms and not self.parked()
         for found in list(self.subscriptions.values()):
@@ -329,7 +331,7 @@ class Model:
             self._look_at_schedule(is_too_early=is_too_early)
 
     def look_after_schedule(self) -> None:
-        """Have what is parked be sent in turn where topics have it so: from then on."""
+        """Republishes parked copies on schedule, for topics that have one."""
         intervals = {
             self.topic_value(x, "republish_interval_ms", 3_600_000)
             for x in self.topics
@@ -358,7 +360,7 @@ class Model:
         self.look_after_schedule()
 
     def hang_up(self, seat: int) -> None:
-        """A connection is lost: what it had comes back, what lived by it ends."""
+        """Loses a connection: its leased copies return, and its subscriptions end."""
         for found in list(self.subscriptions.values()):
             if found.consumer is not None and found.consumer.seat == seat:
                 self.close(found)
@@ -369,7 +371,7 @@ class Model:
                 self.end(found)
 
     def crash(self) -> None:
-        """All memory is lost: nobody knows who had what."""
+        """Loses the memory: leases and deliveries are unknown afterwards."""
         for found in list(self.subscriptions.values()):
             if found.owner is not None:
                 self.end(found)

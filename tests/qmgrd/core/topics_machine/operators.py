@@ -1,4 +1,4 @@
-"""Rules of operators: what holds for topics and subscriptions, and what is sent once more."""
+"""Rules of operators: attributes of topics and subscriptions, and republishing."""
 
 from typing import Any
 
@@ -42,9 +42,9 @@ OF_TOPICS = st.fixed_dictionaries(
 
 
 class Operators(Subscribers):
-    """Who looks after topics, and after what is parked."""
+    """Operators who manage topics and parked publications."""
 
-    # -- to republish
+    # -- republishing
 
     def _republish(
         self,
@@ -68,7 +68,7 @@ class Operators(Subscribers):
         self.table.end()
 
     def _republish_all(self, *, drop: bool, turns: int) -> None:
-        """Republish all in that many turns and no more."""
+        """Republishes all in exactly that many turns."""
         _done(self.table.begin(), self.model.parked(), drop=drop, messages_max=0)
         self.table.hand_out()
         self.table.expected.clear()
@@ -84,7 +84,7 @@ class Operators(Subscribers):
         messages_max=st.sampled_from([0, 0, 0, 1]),
     )
     def republish(self, seat: int, drop: bool, where: str, messages_max: int) -> None:
-        """C11, C12, C13, C14, C16: to those alone who failed on it."""
+        """C11, C12, C13, C14, C16: only to the subscribers that failed on it."""
         meant = [x for x in self.model.parked() if WHERES[where](*x)]
         self._republish(seat, meant, drop, where, messages_max=messages_max)
 
@@ -106,7 +106,7 @@ class Operators(Subscribers):
         where=st.sampled_from(["", "", "failed > 1"]),
     )
     def republish_to_some(self, seat: int, number: int, drop: bool, other: int, where: str) -> None:
-        """Others stay on the list."""
+        """The others stay on the list."""
         found = {x.name: x for x in (self._subscription(number), self._subscription(other))}
         meant = [x for x in self.model.parked() if x[0].name in found and WHERES[where](*x)]
         self._republish(seat, meant, drop, where, subscriptions=tuple(found))
@@ -114,7 +114,7 @@ class Operators(Subscribers):
     @precondition(lambda self: self.model.parked())
     @rule(seat=SEAT_NUMBERS, number=NUMBERS, lease_ms=st.just(2_003))
     def be_there_and_republish(self, seat: int, number: int, lease_ms: int) -> None:
-        """C18: what fails once more is parked once more."""
+        """C18: a copy that fails again is parked again."""
         parked = self.model.parked()
         found = parked[number % len(parked)][0]
         self._consume(seat, found, 3, lease_ms)
@@ -123,7 +123,7 @@ class Operators(Subscribers):
     @precondition(lambda self: self.model.subscriptions)
     @rule(seat=SEAT_NUMBERS, number=NUMBERS)
     def say_that_it_is_healthy(self, seat: int, number: int) -> None:
-        """C14: a suspended subscription goes on, and has what its topics say."""
+        """C14: a suspended subscription resumes, and its topics' policies apply."""
         found, model = self._subscription(number), self.table.begin()
         found.is_suspended = False
         is_job = bool(found.those("parked"))
@@ -133,7 +133,7 @@ class Operators(Subscribers):
         assert (value["job"] is not None) is is_job
         self.table.end()
 
-    # -- what holds
+    # -- attributes
 
     @precondition(lambda self: self.model.subscriptions)
     @rule(seat=SEAT_NUMBERS, number=NUMBERS, alteration=ALTERATIONS)
@@ -160,7 +160,7 @@ class Operators(Subscribers):
 
     @rule(seat=SEAT_NUMBERS, topic=st.sampled_from(["a", "a/b", "d"]), retained=st.booleans())
     def topic_delete(self, seat: int, topic: str, retained: bool) -> None:
-        """What is defined for it, or what it retained."""
+        """Deletes its definition, or its retained publication."""
         model = self.table.begin()
         there: dict[str, Any] = model.retained if retained else model.topics
         code = None if there.pop(topic, None) is not None else ErrorCode.TOPIC_UNKNOWN
@@ -169,11 +169,11 @@ class Operators(Subscribers):
         assert self.table.ask(self._seat(seat), m.TopicDelete, topic, retained) == code
         self.table.end()
 
-    # -- what is refused
+    # -- refusals
 
     @rule(seat=SEAT_NUMBERS, name=st.sampled_from([*NAMES, "~0-0.1", "X:no"]))
     def ask_for_what_cannot_be(self, seat: int, name: str) -> None:
-        """C23: unknown ids are told, and nothing changes."""
+        """C23: unknown ids are reported, and nothing changes."""
         self.table.begin()
         found, unknown = self._seat(seat), encode_uid(Uid("NOBODY", 7))
         code = ErrorCode.PUBLICATION_UNKNOWN
@@ -189,7 +189,7 @@ class Operators(Subscribers):
         self.table.end()
 
     def _put_to(self, found: Seat, name: str) -> None:
-        """It is filled by publications alone."""
+        """Only publications may fill it."""
         message = m.Put(found.stream, found.next_id, found.next_id - 1, name, [record(b"no")])
         (answer,) = self.table.say(found, message)
         assert [x[:2] for x in answer.refused] == [[found.next_id, ErrorCode.QUEUE_IS_SUBSCRIPTION]]
@@ -197,7 +197,7 @@ class Operators(Subscribers):
 
 
 def _done(model: Any, meant: Meant, *, drop: bool, messages_max: int) -> tuple[int, int, int]:
-    """Have the model republish; return how many went, wait, had no room."""
+    """Republishes in the model; returns how many were sent, wait, had no space."""
     counts = [0, 0, 0]
     for one in meant:
         if messages_max and counts[0] == messages_max:

@@ -1,6 +1,6 @@
-"""The machine of topics: python -m tests.qmgrd.core.topics_machine.run [--minutes M].
+"""Runs the machine of topics: python -m tests.qmgrd.core.topics_machine.run [--minutes M].
 
-As tests.qmgrd.core.machine.run, with other rules.
+It works like tests.qmgrd.core.machine.run, with other rules.
 """
 
 import sys
@@ -10,7 +10,7 @@ from tests.qmgrd.core.topics_machine.machine import Machine
 
 
 def run_topics_seed(number: int) -> str:
-    """Try the examples of a seed; return how one fails, or nothing."""
+    """Tries the examples of a seed; returns the failure of one, or ""."""
     return run_seed(number, shrink=False, machine=Machine)
 
 

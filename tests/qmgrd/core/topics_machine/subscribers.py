@@ -1,4 +1,4 @@
-"""Rules of those who subscribe: they come, consume, fail, and go."""
+"""Rules of subscribers: they subscribe, consume, fail, and leave."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tests.qmgrd.core.topics_machine.things import Consumer, Copy, Subscription
 
 NUMBERS = st.integers(0, 59)
 SEAT_NUMBERS = st.integers(0, SEATS - 1)
-SETTLERS = st.sampled_from([None, None, None, *range(SEATS)])  # None: who was handed it
+SETTLERS = st.sampled_from([None, None, None, *range(SEATS)])  # None: the seat that received it
 LATE = st.sampled_from([False, False, True])
 FILTERS = st.sampled_from(["a/b", "a/b", "a/+", "a/#", "#", "+", "+/b/#", "a/+/c", "d"])
 NAMES = ["B:one", "B:two", ":three", "C:four"]
@@ -32,7 +32,7 @@ WORDS = st.sampled_from([("", ""), ("BAD_INPUT", "line 7")])
 
 
 class Subscribers(RuleBasedStateMachine):
-    """Who subscribes, and what becomes of what they are handed."""
+    """Subscribers, and what they do with their deliveries."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,12 +43,12 @@ class Subscribers(RuleBasedStateMachine):
         return self.table.seats[number]
 
     def _subscription(self, number: int, *states: str) -> Subscription:
-        """Return a subscription: one that has something in one of *states*, where any has."""
+        """Returns a subscription; if possible one with a copy in one of *states*."""
         known = list(self.model.subscriptions.values())
         found = [x for x in known if x.those(*states)] or known
         return found[number % len(found)]
 
-    # -- to come and to go
+    # -- begin and end
 
     @rule(
         seat=SEAT_NUMBERS,
@@ -61,14 +61,14 @@ class Subscribers(RuleBasedStateMachine):
     def subscribe(
         self, seat: int, name: str, filter_: str, colour: str, given: dict[str, Any], retained: bool
     ) -> None:
-        """C3, C15: a name is one subscription; it has what comes after it, and what is retained."""
+        """C3, C15: a name is one subscription; it gets later publications, and retained ones."""
         self._subscribe(seat, name, filter_, colour, given, retained=retained)
 
     @rule(seat=SEAT_NUMBERS, filter_=FILTERS, given=GIVEN, retained=st.booleans())
     def subscribe_while_connected(
         self, seat: int, filter_: str, given: dict[str, Any], retained: bool
     ) -> None:
-        """C2: its name is one that nobody ever had."""
+        """C2: a new name, which ends with the connection."""
         self._subscribe(seat, "", filter_, "", given, retained=retained)
 
     def _subscribe(
@@ -99,7 +99,7 @@ class Subscribers(RuleBasedStateMachine):
     @precondition(lambda self: len(self.model.subscriptions) > 2)
     @rule(seat=SEAT_NUMBERS, number=NUMBERS)
     def unsubscribe(self, seat: int, number: int) -> None:
-        """C23: all that it had goes with it."""
+        """C23: all its copies end with it."""
         self._unsubscribe(seat, self._subscription(number))
         self.table.end()
 
@@ -109,7 +109,7 @@ class Subscribers(RuleBasedStateMachine):
         assert value == {"messages": count}
 
     def _end_all(self) -> None:
-        """End all subscriptions, and forget what is retained."""
+        """Ends all subscriptions, and clears retained publications."""
         for found in list(self.model.subscriptions.values()):
             self._unsubscribe(0, found)
         for topic in list(self.model.retained):
@@ -117,12 +117,12 @@ class Subscribers(RuleBasedStateMachine):
             assert self.table.ask(self._seat(0), m.TopicDelete, topic, True) is None
         self.table.end()
 
-    # -- to consume
+    # -- consuming
 
     @precondition(lambda self: self.model.subscriptions)
     @rule(seat=SEAT_NUMBERS, number=NUMBERS, credit=st.sampled_from([1, 2, 5]), lease_ms=LEASES_MS)
     def consume(self, seat: int, number: int, credit: int, lease_ms: int) -> None:
-        """C16: with a consumer comes what was sent once more while there was none."""
+        """C16: a new consumer receives the copies that were republished while there was none."""
         self._consume(seat, self._subscription(number, "ready", "parked"), credit, lease_ms)
         self.table.end()
 
@@ -171,7 +171,7 @@ class Subscribers(RuleBasedStateMachine):
         self.table.end()
 
     def _get(self, seat: int, found: Subscription, count: int, lease_ms: int) -> list[Copy]:
-        """Get what there is, where no consumer takes it first; return that."""
+        """Gets the available copies, unless a consumer takes them first; returns these."""
         if found.consumer is not None and found.consumer.credit:
             return []
         model, client = self.table.begin(), self._seat(seat).client
@@ -185,7 +185,7 @@ class Subscribers(RuleBasedStateMachine):
         assert [type(x) for x in answers] == [m.Ok] * (not copies), answers
         return copies
 
-    # -- to settle
+    # -- settling
 
     def _handle_of(self, number: int, *, late: bool) -> Handle:
         known = self.table.handles
@@ -198,7 +198,7 @@ class Subscribers(RuleBasedStateMachine):
         return found[number % len(found)]
 
     def _settler(self, seat: int | None, handle: Handle) -> Seat:
-        """Return who settles: who was handed it unless a *seat* is given."""
+        """Returns the seat that settles: by default the one that received it."""
         if seat is not None:
             return self._seat(seat)
         assert handle.session is not None
@@ -229,7 +229,7 @@ class Subscribers(RuleBasedStateMachine):
         delay_ms: int,
         words: tuple[str, str],
     ) -> None:
-        """C5, C7, C8: each subscriber's failures are its own."""
+        """C5, C7, C8: each subscriber's failures are counted separately."""
         handle = self._handle_of(number, late=late)
         self._settle(self._settler(seat, handle), action, handle, delay_ms, words)
         self.table.end()
@@ -243,7 +243,7 @@ class Subscribers(RuleBasedStateMachine):
         action=st.sampled_from([m.ACK, m.RELEASE, m.REJECT]),
     )
     def forge(self, seat: int | None, number: int, late: bool, flipped: int, action: int) -> None:
-        """Settle with a number that nobody was handed: as browsing shows it, or a guess."""
+        """Settles with a number that no session received: from a browse, or a guess."""
         handle = self._handle_of(number, late=late)
         guess = handle.delivery.number ^ flipped if flipped else 0
         delivery = handle.delivery._replace(number=guess)
@@ -271,14 +271,14 @@ class Subscribers(RuleBasedStateMachine):
     def _settled(
         self, seat: Seat, action: int, handle: Handle, delay_ms: int, words: tuple[str, str]
     ) -> int:
-        """Have the model do what a settle says; return the code of its exception, or 0."""
+        """Applies a settle to the model; returns the code of its exception, or 0."""
         model, found, copy = self.model, handle.subscription, handle.copy
         if model.subscriptions.get(found.name) is not found:
-            return 0  # Its queue is gone, and the message with it.
+            return 0  # Its queue was deleted, and the message with it.
         lease = copy.lease if copy in found.copies else None
         if lease is None:
             return self._settled_late(seat, action, handle)
-        # No lease outlives its connection, so that of a seat is of its present session.
+        # No lease outlives its connection, so a lease of a seat belongs to its current session.
         if lease.number != handle.delivery.number or lease.seat != seat.number:
             return int(ErrorCode.LEASE_LOST)
         if action == m.ACK:
@@ -300,7 +300,7 @@ class Subscribers(RuleBasedStateMachine):
         return 0
 
     def _settled_late(self, seat: Seat, action: int, handle: Handle) -> int:
-        """The same, where nobody has the copy: it waits, or is gone."""
+        """Does the same for a copy that is not leased: it waits, or was removed."""
         if action != m.ACK:
             return int(ErrorCode.LEASE_LOST) if action == m.REJECT else 0
         if handle.copy not in handle.subscription.copies:
@@ -313,7 +313,7 @@ class Subscribers(RuleBasedStateMachine):
     @precondition(lambda self: self.model.subscriptions)
     @rule(seat=SEAT_NUMBERS, number=NUMBERS, times=st.integers(1, 6))
     def fail_again_and_again(self, seat: int, number: int, times: int) -> None:
-        """C6, C7: one that fails sees 1 + limit deliveries, whatever the limit."""
+        """C6, C7: a copy that always fails is delivered 1 + limit times, whatever the limit."""
         found = self._subscription(number, "ready")
         for _ in range(times):
             copies = self._get(seat, found, 1, 30_003)

@@ -1,9 +1,9 @@
-"""The table on which the rules work: a manager, those who talk to it, the model, and a step.
+"""The workbench of the rules: a queue manager, its clients, the model, and a step.
 
-    begin ─▶ the rule changes the model ─▶ say: the manager hears it, and runs until it rests
-          ─▶ each word of the manager is held against the model ─▶ end: so is all that it shows
+    begin ─▶ the rule changes the model ─▶ say: the manager receives it, and runs until it is idle
+          ─▶ each message of the manager is compared with the model ─▶ end: so is all that it shows
 
-Nothing here decides what is right: that is the model's.
+This module does not decide what is correct; the model does.
 """
 
 from dataclasses import dataclass, field
@@ -20,13 +20,13 @@ from tests.qmgrd.core.topics_machine.model import Model
 from tests.qmgrd.core.topics_machine.things import Copy, Publication, Subscription, Wish
 
 SEATS = 3
-HANDLES_MAX = 40  # remembered: the last
-STOPS_MAX = 30  # at which time is held up, in one step
+HANDLES_MAX = 40  # the last ones are remembered
+STOPS_MAX = 30  # stops of the clock in one step
 
 
 @dataclass(eq=False)
 class Handle:
-    """What one session was once handed, or a forgery that nobody was handed."""
+    """A handle that a session received, or a forgery."""
 
     subscription: Subscription
     copy: Copy
@@ -51,11 +51,11 @@ class Seat:
 
     @property
     def session(self) -> SessionId:
-        """The session of its connection."""
+        """The session of its current connection."""
         return SessionId(self.number, self.sessions)
 
     def connect(self, manager: Manager, *, resumes: bool) -> None:
-        """Connect again, in the session of the last connection or in a new one."""
+        """Connects again, in the session of the last connection or in a new one."""
         token = self.client.session if resumes else b""
         self.sessions += not resumes
         self.client = manager.connect(self.name, session=token)
@@ -63,14 +63,16 @@ class Seat:
 
 @dataclass
 class Expected:
-    """What is to be handed to a consumer or a get in this step."""
+    """The expected deliveries to a consumer or a get in this step."""
 
     subscription: Subscription
     copies: list[Copy]
 
 
 class Table:
-    """Invariant: between two steps the manager rests, and what it shows is what the model says."""
+    """Runs steps. Invariant: between two steps the manager is idle, and its state matches the
+    model.
+    """
 
     def __init__(self) -> None:
         self.manager = Watched()
@@ -80,7 +82,7 @@ class Table:
         self.bodies = 0
         self.producers = 0
         self.expected: dict[tuple[int, int], Expected] = {}
-        self.is_amid = False  # a step: it failed there, if it is over
+        self.is_amid = False  # a step is running; if it stays so, the step failed
         self.seats = [Seat(number, self.manager.connect(f"c{number}")) for number in range(SEATS)]
         for seat in self.seats:
             self._open(seat)
@@ -93,21 +95,21 @@ class Table:
     # -- a step
 
     def begin(self) -> Model:
-        """Begin a step."""
+        """Begins a step."""
         self.is_amid = True
         now = self.manager.now()
         self.model.now_ms, self.model.wall_us = now.ms, now.wall_us
         return self.model
 
     def end(self) -> None:
-        """Hold all that the manager shows against the model."""
+        """Compares everything that the manager shows with the model."""
         self.learn_expired()
         compare_all(self)
         del self.handles[:-HANDLES_MAX]
         self.is_amid = False
 
     def say(self, seat: Seat, message: m.Message) -> list[Any]:
-        """Send, let the manager come to rest, and return what answers but deliveries."""
+        """Sends, runs until the manager is idle, and returns all replies except deliveries."""
         seat.client.send(message)
         self.run()
         heard, seat.heard = seat.heard, []
@@ -115,14 +117,14 @@ class Table:
         return heard
 
     def ask(self, seat: Seat, kind: Any, *fields: Any, **named: Any) -> Any:
-        """Return the value that answers a request, or the code that refuses it."""
+        """Returns the result of a request, or the code that refuses it."""
         request_id = seat.client.next_id()
         (answer,) = self.say(seat, kind(request_id, *fields, **named))
         assert answer.request_id == request_id, answer
         return answer.code if type(answer) is m.Error else answer.value
 
     def run(self, ms: int = 0) -> None:
-        """Let time pass, and the manager come to rest; take in all that it says."""
+        """Lets time pass until the manager is idle; processes its output."""
         self.hand_out()
         self.manager.turn(ms)
         self._rest()
@@ -136,7 +138,7 @@ class Table:
             self.manager.rest()
 
     def hand_out(self) -> None:
-        """Have the model hand out what there is to consumers with credit."""
+        """Lets the model deliver available copies to consumers with credit."""
         model = self.model
         for found in model.subscriptions.values():
             consumer = found.consumer
@@ -148,13 +150,13 @@ class Table:
     def expect(
         self, found: Subscription, seat: int, request_id: int, copies: list[Copy], lease_ms: int
     ) -> None:
-        """Have *copies* be handed to a consumer or a get in this step."""
+        """Expects a delivery of *copies* to a consumer or a get in this step."""
         if copies:
             self.expected[seat, request_id] = Expected(found, copies)
             self.model.lease(copies, seat, lease_ms)
 
     def _listen(self) -> None:
-        """Hold each word of the manager against the model."""
+        """Compares each message of the manager with the model."""
         seats = {seat.client.peer.number: seat for seat in self.seats}
         said, self.manager.said = self.manager.said, []
         delivered: dict[tuple[int, int], list[Delivery]] = {}
@@ -194,7 +196,7 @@ class Table:
     # -- publishing
 
     def record(self, wish: Wish) -> bytes:
-        """Return the record of *wish*, with a body that no other has."""
+        """Returns the record of *wish*, with a unique body."""
         self.bodies += 1
         body = b"" if wish.is_empty else b"body %d" % self.bodies
         flags = records.FLAG_PRIORITY_OF_QUEUE if wish.priority is None else 0
@@ -212,7 +214,7 @@ class Table:
         )
 
     def publish(self, seat: Seat, wishes: list[Wish], *, crashes: bool = False) -> None:
-        """Publish *wishes*, all to one topic, in one frame; perhaps a crash follows at once."""
+        """Publishes *wishes*, all to one topic, in one frame; perhaps a crash follows at once."""
         self.sweep()
         model, topic = self.begin(), wishes[0].topic
         data = [self.record(wish) for wish in wishes]
@@ -254,13 +256,13 @@ class Table:
         assert len(given) == len(set(given)), "C1: each has a UID of its own"
 
     def trailer(self, publication: Publication) -> bytes:
-        """Return the encoded UID of a publication."""
+        """Returns the encoded UID of a publication."""
         return records.encode_uid(Uid(*publication.uid))
 
     # -- time, and ends
 
     def pass_time(self, ms: int) -> None:
-        """Let time pass, with a stop wherever something is due."""
+        """Lets time pass, with a stop at each due time."""
         model = self.begin()
         end_ms = model.now_ms + ms
         for stop_ms in [*model.due_until(end_ms)[:STOPS_MAX], end_ms]:
@@ -273,7 +275,7 @@ class Table:
             self.learn_expired()
 
     def learn_expired(self) -> None:
-        """Take note of which expired copies the manager has removed by now: it need not at once."""
+        """Learns which expired copies the manager has removed by now: it may remove them later."""
         model = self.model
         old = [
             (x, copy)
@@ -291,9 +293,9 @@ class Table:
                 assert copy.state != "parked", "what is parked expires in time"
 
     def sweep(self) -> None:
-        """Have what expired be removed: what was held then, and lost in a crash, takes a while.
+        """Waits until expired copies are removed; after a crash, leased ones take a while.
 
-        Until then it takes up room, and what is to make room may pass it over.
+        Until then they use space, and an eviction may pass them over.
         """
         if any(x.is_expired(self.begin().now_ms) and x.lease is None for x in self._copies()):
             self.pass_time(POSTPONED_MAX_MS)
@@ -303,7 +305,7 @@ class Table:
         return [copy for x in self.model.subscriptions.values() for copy in x.copies]
 
     def hang_up(self, seat: Seat, *, resumes: bool) -> None:
-        """Lose a connection, and connect again, in the same session if it *resumes* that."""
+        """Loses a connection, and connects again, in the same session if *resumes*."""
         self.begin().hang_up(seat.number)
         self.model.ended = {x for x in self.model.ended if x[0] != seat.number}
         seat.client.hang_up()
@@ -312,10 +314,10 @@ class Table:
         self._open(seat)
 
     def restart(self, away_ms: int, *, is_clean: bool, resumes: bool) -> None:
-        """Lose the memory, in good order or not, and come up again after a while.
+        """Loses the memory, by a clean stop or a crash, and restarts after a while.
 
         Args:
-            resumes: whether the clients go on in their sessions.
+            resumes: whether the clients resume their sessions.
         """
         model = self.begin()
         if is_clean:

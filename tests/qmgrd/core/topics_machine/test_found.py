@@ -1,4 +1,4 @@
-"""What the machine found, as short as it could be said."""
+"""Bugs that the machine found, each as a short test."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ UNUSED_MS = 3_000
 
 @pytest.fixture
 def manager() -> Iterator[Manager]:
-    """A manager whose store is sound in the end."""
+    """Yields a manager; verifies its store at the end."""
     manager = Manager()
     yield manager
     manager.rest()
@@ -28,8 +28,8 @@ def names_of(client: Client) -> list[str]:
     return [x["subscription"] for x in client.ask(m.SubscriptionList)["subscriptions"]]
 
 
-def test_who_polls_gets_what_was_sent_while_it_was_away(manager: Manager, app: Client) -> None:
-    """C16: a get that waits for nothing found nothing, as what awaits is sent a moment later."""
+def test_poll_gets_messages_republished_while_it_was_away(manager: Manager, app: Client) -> None:
+    """C16: a get without a wait found nothing, because awaited copies are sent a moment later."""
     app.ask(m.Subscribe, "a", "B:one", "", {"redelivery_limit": 0})
     app.put("/a", b"failed")
     app.release(*app.get("B:one"))
@@ -42,8 +42,8 @@ def test_who_polls_gets_what_was_sent_while_it_was_away(manager: Manager, app: C
     assert app.get("B:one") == []
 
 
-def test_a_poll_ends_where_nothing_awaits(manager: Manager, app: Client) -> None:
-    """What is parked, and nobody decided to send, stays there."""
+def test_poll_ends_if_no_copy_awaits_it(manager: Manager, app: Client) -> None:
+    """A parked copy stays parked until an operator decides to republish it."""
     app.ask(m.Subscribe, "a", "B:one", "", {"redelivery_limit": 0})
     app.put("/a", b"failed")
     app.release(*app.get("B:one"))
@@ -51,8 +51,8 @@ def test_a_poll_ends_where_nothing_awaits(manager: Manager, app: Client) -> None
     assert len(app.ask(m.RepublishList)["parked"]) == 1
 
 
-def test_a_publication_is_found_under_the_priority_it_was_given(app: Client) -> None:
-    """Its subscription had another default then."""
+def test_publication_is_found_under_the_priority_it_was_given(app: Client) -> None:
+    """Its subscription had another default at that time."""
     app.ask(m.Subscribe, "a", "B:one")
     app.put("/a", b"kept", flags=records.FLAG_PRIORITY_OF_QUEUE)
     (shown,) = app.browse("B:one")
@@ -62,7 +62,7 @@ def test_a_publication_is_found_under_the_priority_it_was_given(app: Client) -> 
 
 
 def test_a_subscription_in_use_outlives_a_crash(manager: Manager, app: Client) -> None:
-    """It was taken for unused since it was made, and ended before anybody could come back."""
+    """It counted as unused since its creation, and ended before any consumer could return."""
     app.ask(m.Subscribe, "a", "B:one", "", {"unused_expiry_ms": UNUSED_MS})
     app.consume("B:one", messages=0)
     manager.turn(2 * UNUSED_MS)
@@ -74,7 +74,7 @@ def test_a_subscription_in_use_outlives_a_crash(manager: Manager, app: Client) -
     assert names_of(app) == []
 
 
-def test_a_long_stop_leaves_time_to_come_back(manager: Manager, app: Client) -> None:
+def test_long_stop_leaves_time_to_return(manager: Manager, app: Client) -> None:
     unused_ms = 10 * LOOK_MS
     app.ask(m.Subscribe, "a", "B:one", "", {"unused_expiry_ms": unused_ms})
     manager.restart(2 * unused_ms)
@@ -85,8 +85,8 @@ def test_a_long_stop_leaves_time_to_come_back(manager: Manager, app: Client) -> 
     assert names_of(app) == []
 
 
-def test_an_altered_subscription_is_looked_after(manager: Manager, app: Client) -> None:
-    """It had no time until then, so nobody looked whether it was over."""
+def test_altered_subscription_is_checked(manager: Manager, app: Client) -> None:
+    """It had no time limit before, so nothing checked whether it had ended."""
     app.ask(m.Subscribe, "a", "B:one")
     app.ask(m.QueueAlter, "B:one", {"unused_expiry_ms": UNUSED_MS})
     manager.turn(UNUSED_MS - 1)
@@ -96,7 +96,7 @@ def test_an_altered_subscription_is_looked_after(manager: Manager, app: Client) 
 
 
 def test_polls_leave_no_timers_behind(manager: Manager, app: Client) -> None:
-    """Each left one that set itself again, as long as the subscription was there."""
+    """Each left a timer that set itself again, as long as the subscription existed."""
     app.ask(m.Subscribe, "a", "B:one", "", {"unused_expiry_ms": LOOK_MS})
     timers = manager.turns.broker.context.timers
     for _ in range(500):
@@ -104,8 +104,8 @@ def test_polls_leave_no_timers_behind(manager: Manager, app: Client) -> None:
     assert len(timers._heap) < 250
 
 
-def test_what_is_parked_outlives_a_restart_with_its_body(manager: Manager, app: Client) -> None:
-    """It was not persistent, so its publication was gone, and left a list without a body."""
+def test_parked_publication_survives_a_restart_with_its_body(manager: Manager, app: Client) -> None:
+    """It was not persistent, so its publication was lost, and left a list without a body."""
     app.ask(m.Subscribe, "a", "B:one", "", {"redelivery_limit": 0})
     app.ask(m.Subscribe, "a", "B:two")
     app.put("/a", b"kept", flags=records.FLAG_NOT_PERSISTENT)
@@ -122,7 +122,9 @@ def test_what_is_parked_outlives_a_restart_with_its_body(manager: Manager, app: 
     assert [x.body for x in app.delivered()] == [b"kept"]
 
 
-def test_what_is_not_persistent_is_gone_with_its_last_copy(manager: Manager, app: Client) -> None:
+def test_non_persistent_publication_is_removed_with_its_last_copy(
+    manager: Manager, app: Client
+) -> None:
     app.ask(m.Subscribe, "a", "B:one")
     app.put("/a", b"lost", flags=records.FLAG_NOT_PERSISTENT)
     manager.restart()
@@ -133,10 +135,8 @@ def test_what_is_not_persistent_is_gone_with_its_last_copy(manager: Manager, app
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_what_is_over_in_somebodys_hands_is_expired_at_a_stop_and_lost_in_a_crash(
-    is_clean: bool,
-) -> None:
-    """Seed 6008: its model counted one that is not persistent as lost at a stop in good order."""
+def test_leased_expired_copy_is_expired_by_a_clean_stop_and_lost_in_a_crash(is_clean: bool) -> None:
+    """Seed 6008: the model counted a non-persistent copy as lost at a clean stop."""
     machine = Machine()
     table = machine.table
     machine._subscribe(0, "B:one", "a", "", {}, retained=False)

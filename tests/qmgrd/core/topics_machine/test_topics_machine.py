@@ -1,6 +1,7 @@
-"""The machine of topics for some seconds; and that it finds what is wrong, if something is.
+"""Runs the machine of topics for some seconds, and shows that it finds planted bugs.
 
-QMGRD_TOPICS_SEEDS: how many seeds, 20 examples each; run.py has as many as there is time for.
+QMGRD_TOPICS_SEEDS is the number of seeds, with 20 examples each; run.py runs as many as time
+allows.
 """
 
 import os
@@ -27,7 +28,7 @@ from tests.qmgrd.core.topics_machine.run import run_topics_seed
 
 RULES_MIN = 25
 SEEDS = range(1, 1 + int(os.environ.get("QMGRD_TOPICS_SEEDS", "4")))
-SHORT = 2  # of them; the rest are run by make long
+SHORT = 2  # `make long` runs the rest
 PLANT_SEEDS = range(1, 25)  # among which each planted bug is found
 Patch = pytest.MonkeyPatch
 
@@ -36,8 +37,8 @@ Patch = pytest.MonkeyPatch
 @pytest.mark.parametrize(
     "seed", [pytest.param(seed, marks=pytest.mark.long if seed > SHORT else ()) for seed in SEEDS]
 )
-def test_topics_do_what_the_model_says(seed: int) -> None:
-    """C1-C9, C11-C20, C23, C24, D2, D3, D9; `run.py --start` has fewer rules say the same."""
+def test_topics_match_the_model(seed: int) -> None:
+    """C1-C9, C11-C20, C23, C24, D2, D3, D9; `run.py --start` reduces a failure to fewer rules."""
     assert not run_topics_seed(seed)
 
 
@@ -72,7 +73,7 @@ def counts_go_on_once_sent_again(patch: Patch) -> None:
     decode = entries.decode
 
     class Kept:
-        """What parked.py sees of entries: whose counts nobody sets to zero."""
+        """The view of entries in parked.py, in which no counts are reset."""
 
         def __getattr__(self, name: str) -> Any:
             return getattr(entries, name)
@@ -101,7 +102,7 @@ def all_have_it_sent_again(patch: Patch) -> None:
 
 def who_is_away_loses_it(patch: Patch) -> None:
     def await_(context: Any, key: bytes, value: bytes) -> None:
-        """Have it be forgotten that it was to be sent."""
+        """Forgets that the copy was to be republished."""
 
     patch.setattr(parked, "await_", await_)
 
@@ -169,6 +170,6 @@ def any_number_settles_what_waits(patch: Patch) -> None:
         any_number_settles_what_waits,
     ],
 )
-def test_a_bug_is_found(plant: Callable[[Patch], None], monkeypatch: Patch) -> None:
+def test_planted_bug_is_found(plant: Callable[[Patch], None], monkeypatch: Patch) -> None:
     plant(monkeypatch)
     assert any(run_topics_seed(number) for number in PLANT_SEEDS)

@@ -1,10 +1,10 @@
-"""What the model of topics knows: publications, the copies that subscriptions have, those alone."""
+"""The model's publications, copies and subscriptions."""
 
 from dataclasses import dataclass, field
 from typing import Any
 
 NEVER_MS = 1 << 62
-ATTEMPTS_MAX = 10  # of which the first is kept, and the last
+ATTEMPTS_MAX = 10  # the first and the last ones are kept
 DEFAULT_LIMIT = 5
 DEFAULTS: dict[str, Any] = {
     "redelivery_limit": -1,
@@ -17,7 +17,7 @@ DEFAULTS: dict[str, Any] = {
 
 
 def has(filter_: str, topic: str) -> bool:
-    """Return whether *filter_* has *topic*."""
+    """Returns whether *filter_* matches *topic*."""
     wanted, found = filter_.split("/"), topic.split("/")
     if wanted[-1] == "#":
         wanted = wanted[:-1]
@@ -28,29 +28,29 @@ def has(filter_: str, topic: str) -> bool:
 
 
 def above(topic: str) -> list[str]:
-    """Return *topic* and those above it, the nearest first."""
+    """Returns *topic* and its parents, the nearest first."""
     levels = topic.split("/")
     return ["/".join(levels[:count]) for count in range(len(levels), 0, -1)]
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What is published, as whoever publishes has it."""
+    """A publication as its publisher requests it."""
 
     topic: str
     colour: str = ""
-    priority: int | None = None  # None: each subscription's own
+    priority: int | None = None  # None: the default of each subscription
     expiry_ms: int = 0
     delay_ms: int = 0
     is_volatile: bool = False
     is_retained: bool = False
     is_empty: bool = False
-    uid: tuple[str, int] | None = None  # None: the queue manager gives one
+    uid: tuple[str, int] | None = None  # None: the queue manager assigns one
 
 
 @dataclass(eq=False)
 class Publication:
-    """One publication. Its number says which came before which."""
+    """A publication. Publications are numbered in order."""
 
     number: int
     wish: Wish
@@ -58,26 +58,26 @@ class Publication:
     put_us: int
     expires_ms: int
     ready_ms: int
-    uid: tuple[str, int] = ("", 0)  # learnt from the answer, where it was given there
+    uid: tuple[str, int] = ("", 0)  # learned from the answer, if the manager assigned it
 
     @property
     def name(self) -> str:
-        """Its UID as people read it."""
+        """Its UID as text."""
         return f"{self.uid[0]}.{self.uid[1]}"
 
 
 @dataclass
 class Lease:
-    """Who has a copy, and until when."""
+    """A lease of a copy, and its end."""
 
     seat: int
     deadline_ms: int
-    number: int = 0  # learnt from the delivery
+    number: int = 0  # learned from the delivery
 
 
 @dataclass(eq=False)
 class Copy:
-    """What one subscription has of one publication."""
+    """A subscription's copy of a publication."""
 
     publication: Publication
     priority: int
@@ -85,27 +85,27 @@ class Copy:
     state: str = "ready"  # or leased, delayed, parked
     delivered: int = 0
     failed: int = 0
-    maybe: bool = False  # It may have been handed out before a crash.
+    maybe: bool = False  # it may have been delivered before a crash
     republished: bool = False
-    awaits: bool = False  # Parked, to be sent when its subscriber is back.
+    awaits: bool = False  # parked, to be sent when its subscriber is back
     attempts: list[tuple[int, str, str, str]] = field(default_factory=list)
     retries: int = 0  # how often it was republished
-    why: tuple[int, str, str] = (0, "", "")  # it is parked: code, reason, text
+    why: tuple[int, str, str] = (0, "", "")  # why it is parked: code, reason, text
     ready_ms: int = 0
     lease: Lease | None = None
-    is_volatile: bool = False  # It is gone with a restart.
+    is_volatile: bool = False  # lost at a restart
 
     @property
     def order(self) -> tuple[int, int]:
-        """What it is handed out by."""
+        """The key of the delivery order."""
         return -self.priority, self.publication.number
 
     def is_expired(self, now_ms: int) -> bool:
-        """Return whether nobody gets it any more."""
+        """Returns whether it has expired."""
         return self.expires_ms <= now_ms
 
     def note_attempt(self, code: int, reason: str, text: str, client: str) -> None:
-        """Remember a failure."""
+        """Records a failure."""
         self.attempts.append((code, reason, text, client))
         if len(self.attempts) > ATTEMPTS_MAX:
             del self.attempts[1]
@@ -113,7 +113,7 @@ class Copy:
 
 @dataclass
 class Consumer:
-    """Who has what comes to a subscription sent."""
+    """A consumer of a subscription."""
 
     seat: int
     request_id: int
@@ -123,14 +123,14 @@ class Consumer:
 
 @dataclass(eq=False)
 class Subscription:
-    """Who gets what is published to some topics."""
+    """A subscription to some topics."""
 
-    number: int  # in the order in which they were made
+    number: int  # in the order of creation
     name: str
     filter: str
-    colour: str  # it wants no other; empty: any
+    colour: str  # the only colour that it selects; empty: any
     given: dict[str, Any]
-    owner: int | None  # the seat whose connection it lives and dies with
+    owner: int | None  # the seat whose connection it depends on
     used_ms: int
     copies: list[Copy] = field(default_factory=list)
     consumer: Consumer | None = None
@@ -143,22 +143,22 @@ class Subscription:
     lost: int = 0
 
     def value(self, attribute: str) -> Any:
-        """Return what is in force."""
+        """Returns the value in force."""
         return self.given.get(attribute, DEFAULTS[attribute])
 
     def those(self, *states: str) -> list[Copy]:
-        """Return the copies in one of *states*, in the order of delivery."""
+        """Returns the copies in one of *states*, in the order of delivery."""
         return sorted((x for x in self.copies if x.state in states), key=lambda x: x.order)
 
     def available(self, now_ms: int) -> list[Copy]:
-        """Return what can be had now, in order."""
+        """Returns the available copies, in order."""
         return [x for x in self.those("ready") if not x.is_expired(now_ms)]
 
     @property
     def depth(self) -> int:
-        """How many there are that count against its depth: what is parked does not."""
+        """The number of copies that count against its depth: parked ones do not."""
         return len(self.those("ready", "leased", "delayed"))
 
     def copy_of(self, publication: Publication) -> Copy | None:
-        """Return what it has of a publication."""
+        """Returns its copy of a publication."""
         return next((x for x in self.copies if x.publication is publication), None)

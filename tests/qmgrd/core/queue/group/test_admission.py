@@ -1,4 +1,4 @@
-"""Which members may be put; test_groups.py has the refusals with all that is stored."""
+"""Which members may be put; test_groups.py tests the refusals against stored rows."""
 
 import pytest
 from hypothesis import given
@@ -31,7 +31,7 @@ def test_what_a_unit_is_going_to_put_nobody_else_does(held: list[Member], other:
     assert refusal(pending, other) == ""
 
 
-def test_last_that_a_unit_is_going_to_put_ends_its_group() -> None:
+def test_last_member_in_a_unit_ends_its_group() -> None:
     pending = Pending()
     pending.keep(Member(A, 3), is_last=True)
     assert refusal(pending, Member(A, 4)) == "GROUP_ENDED"
@@ -51,12 +51,12 @@ def test_number_out_of_range_is_refused(number: int) -> None:
         check_number(Member(A, number))
 
 
-def test_id_of_no_group_is_refused() -> None:
+def test_invalid_group_id_is_refused() -> None:
     with pytest.raises(RequestError, match="stands for no group"):
         check_number(Member(NO_GROUP, 1))
 
 
-def test_row_says_why() -> None:
+def test_row_gives_the_reason() -> None:
     """E36 (D7)."""
     row = GroupRow(done=2, highest=5)
     with pytest.raises(RequestError, match="number 2 of group A on queue Q has left it, and"):

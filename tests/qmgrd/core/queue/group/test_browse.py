@@ -1,4 +1,4 @@
-"""Browsing in logical order: where it goes on, and what it refuses to go on from."""
+"""Browsing in logical order: where a page continues, and which cursors are refused."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ A, B = b"a" * 24, b"b" * 24
 def page_of(
     app: Client, after: Any, count: int = 100, *, all_available: bool = False
 ) -> dict[str, Any]:
-    """Return a page in logical order."""
+    """Returns a page in logical order."""
     value: dict[str, Any] = app.ask(
         m.Browse,
         *m.Browse(0, "Q", after, count, 1 << 20, order=m.LOGICAL, all_available=all_available)[1:],
@@ -24,7 +24,7 @@ def page_of(
 
 
 def fill(app: Client) -> None:
-    """Put two groups whose members come mixed, and a message of none."""
+    """Puts two groups with interleaved members, and a message without a group."""
     members = [(A, 2), (B, 1), (A, 1), (B, 3), (A, 3)]
     app.put_records(
         "Q",
@@ -41,7 +41,7 @@ WORDS = [b"a1", b"a2", b"a3", b"b1", b"b2", b"b3", b"free"]
 
 @pytest.mark.parametrize("count", [1, 2, 3, 100])
 def test_pages_of_any_length_show_the_same(app: Client, count: int) -> None:
-    """Members by their numbers up to a gap; the rest waits for what is missing, unseen."""
+    """Members by their numbers up to a gap; members behind a gap are not shown."""
     fill(app)
     found: list[bytes] = []
     after: list[int] | None = None
@@ -81,18 +81,18 @@ def test_cursor_of_logical_order_is_refused_in_physical_order(app: Client) -> No
     assert app.code_of(m.Browse, *request[1:]) == ErrorCode.INCONSISTENT_BROWSE
 
 
-def test_what_follows_in_a_cursor_is_not_looked_at(app: Client) -> None:
-    """A newer client may add to it."""
+def test_unknown_fields_of_a_cursor_are_ignored(app: Client) -> None:
+    """A newer client may add some."""
     fill(app)
     after = page_of(app, None, 1)["next"]
     assert len(page_of(app, [*after, "more"])["items"]) == 4
     assert page_of(app, [*after[:2], 10**9 - 1, *after[3:]])["next"] is None
 
 
-def test_groups_of_which_the_first_has_left_are_passed_in_slices(
+def test_groups_whose_first_member_has_left_are_passed_in_slices(
     app: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are complete but for that. Looking at them keeps none of their rows in memory."""
+    """They are complete otherwise. Passing them keeps none of their rows in memory."""
     monkeypatch.setattr(browse, "LOOKED_AT_MAX", 3)
     groups = [b"%024d" % number for number in range(8)]
     whole = groups[6]
@@ -111,7 +111,7 @@ def test_groups_of_which_the_first_has_left_are_passed_in_slices(
     assert app.manager.queue("Q").groups._rows == {}
 
 
-def test_cursor_without_a_group_is_that_of_a_message_of_none(app: Client) -> None:
+def test_cursor_without_a_group_is_that_of_a_message_without_a_group(app: Client) -> None:
     fill(app)
     after = page_of(app, None, 1)["next"]
     assert len(page_of(app, [*after[:2], 0, m.LOGICAL])["items"]) == 5
@@ -119,7 +119,7 @@ def test_cursor_without_a_group_is_that_of_a_message_of_none(app: Client) -> Non
         page_of(app, [*after[:4], 1, 2])
 
 
-def test_group_goes_on_behind_what_was_shown_though_it_is_consumed_from(app: Client) -> None:
+def test_group_continues_after_the_shown_members_while_it_is_consumed(app: Client) -> None:
     batch = [record(b"%02d" % n, group=(A, n, False)) for n in range(1, 11)]
     app.put_records("Q", *batch)
     reader = app.manager.connect("reader")

@@ -1,4 +1,4 @@
-"""The groups in the order of their turns: complete ones are found without a look at the others."""
+"""The chain of groups, in the order of their turns: it finds complete groups directly."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from tests.qmgrd.core.harness import Client, Manager, record
 from tests.qmgrd.core.queue.group.test_take import CountingStore
 
 A = group_id("A")
-OLDER_FIELDS = 16  # of what was known of a group
+OLDER_FIELDS = 16  # of the earlier row format
 HIGH, LOW = keys.PLACE.pack(1, 7), keys.PLACE.pack(5, 3)
 
 
@@ -40,7 +40,7 @@ class Ranges:
         return self.found(is_complete=False), self.found(is_complete=True)
 
 
-def test_group_is_listed_from_its_last_member_on_until_it_has_no_turn() -> None:
+def test_group_is_listed_as_complete_from_its_last_member_until_it_has_no_turn() -> None:
     ranges, row = Ranges(), GroupRow(count=2)
     assert ranges.move(row, LOW)
     assert ranges.both == ([LOW], [])
@@ -48,7 +48,7 @@ def test_group_is_listed_from_its_last_member_on_until_it_has_no_turn() -> None:
     row.last = 2
     assert ranges.move(row, LOW)
     assert ranges.both == ([LOW], [LOW])
-    row.count, row.done = 1, 1  # Its first was consumed: the rest is still all there.
+    row.count, row.done = 1, 1  # Its first member was consumed; the rest is still complete.
     assert ranges.move(row, HIGH)
     assert ranges.both == ([HIGH], [HIGH])
     row.count = 0
@@ -59,7 +59,7 @@ def test_group_is_listed_from_its_last_member_on_until_it_has_no_turn() -> None:
     assert not ranges.tx.rows
 
 
-def test_group_that_is_taken_out_leaves_nothing() -> None:
+def test_removed_group_leaves_no_rows() -> None:
     ranges, row = Ranges(), GroupRow(count=1, last=1)
     ranges.move(row, LOW)
     group_chain.take_out(ranges.tx, 1, A, row)
@@ -79,7 +79,7 @@ def test_groups_come_by_priority_from_the_head_of_each(is_complete: bool) -> Non
 
 
 def waiting(incomplete: int) -> tuple[CountingStore, Client]:
-    """Return a queue with incomplete groups in front of Z, which is complete."""
+    """Returns a queue with incomplete groups before Z, which is complete."""
     store = CountingStore()
     manager = Manager(store, queue_defaults={"depth_max": 10**6})
     app = manager.connect()
@@ -97,9 +97,9 @@ ASKS: list[dict[str, Any]] = [{"order": m.LOGICAL, "reader": 1}, {"order": m.PIN
 
 
 def first_costs(incomplete: int, way: dict[str, Any]) -> tuple[int, int]:
-    """Return how many rows are read, and turns run, until the first complete group is had."""
+    """Returns the numbers of rows read and of turns until a complete group is delivered."""
     store, app = waiting(incomplete)
-    app.manager.crash()  # Nothing is remembered of what was stepped over.
+    app.manager.crash()  # Skipped groups are then forgotten.
     app = app.manager.connect()
     app.manager.rest()
     before = store.reads
@@ -113,8 +113,8 @@ def first_costs(incomplete: int, way: dict[str, Any]) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("way", ASKS)
-def test_first_complete_group_costs_the_same_whatever_is_in_front(way: dict[str, Any]) -> None:
-    """E11, E29: it is found in the index, in the first turn."""
+def test_first_complete_group_costs_the_same_whatever_precedes_it(way: dict[str, Any]) -> None:
+    """E11, E29: the index finds it in the first turn."""
     few = first_costs(10, way)
     assert first_costs(5_000, way) == few
     assert few[0] < 20
@@ -132,8 +132,8 @@ def test_browse_of_complete_groups_passes_no_others() -> None:
     assert costs[0] == costs[1] < 20
 
 
-def test_group_that_becomes_complete_in_front_costs_no_look_at_what_is_behind_it() -> None:
-    """Each that does lowered the position from which all others were looked at again."""
+def test_group_that_becomes_complete_in_front_causes_no_search_behind_it() -> None:
+    """Each one used to lower the position, and all groups behind it were searched again."""
     costs = []
     for incomplete in (10, 5_000):
         store, app = waiting(incomplete)
@@ -149,7 +149,7 @@ def test_group_that_becomes_complete_in_front_costs_no_look_at_what_is_behind_it
 
 
 def older(manager: Manager) -> None:
-    """Have the store be as a version left it that knew no complete groups."""
+    """Changes the store to the format of a version without the index of complete groups."""
     tx = manager.store.begin()
     for key, _ in list(tx.scan(keys.SPACE_COMPLETE, keys.after(keys.SPACE_COMPLETE))):
         tx.delete(key)

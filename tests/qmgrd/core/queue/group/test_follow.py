@@ -23,7 +23,7 @@ def pinned(
     return app, request_id
 
 
-def test_member_that_another_has_in_physical_order_holds_its_group_back() -> None:
+def test_member_leased_in_physical_order_holds_its_group_back() -> None:
     player = GroupPlayer()
     player("put A1 A2 A3 B1")
     other = player.app("other")
@@ -38,7 +38,7 @@ def test_member_that_another_has_in_physical_order_holds_its_group_back() -> Non
     assert [x.body for x in app.delivered()] == [b"A3"]
 
 
-def test_group_that_is_stopped_while_it_stands_in_line_is_not_handed_out() -> None:
+def test_group_that_is_stopped_while_it_is_next_is_not_delivered() -> None:
     player = GroupPlayer()
     player("put A1 B1 A2 B2 A3")
     app, request_id = pinned(player, 2)
@@ -50,14 +50,14 @@ def test_group_that_is_stopped_while_it_stands_in_line_is_not_handed_out() -> No
     (b2,) = app.delivered()
     assert b2.body == b"B2"
     player("alter A resume")
-    assert app.delivered() == []  # Not before what was out is settled.
+    assert app.delivered() == []  # Only after the leased one is settled.
     app.ack(a1)
     player.manager.rest()
     assert [x.body for x in app.delivered()] == [b"A2", b"A3"]
 
 
-def test_group_is_not_left_to_one_that_has_nothing_and_asks_for_nothing() -> None:
-    """What did not fit its frame is its own for so long only."""
+def test_group_is_not_left_to_an_idle_consumer_without_credit() -> None:
+    """A consumer keeps a group whose next member did not fit its frame only for a limited time."""
     player = GroupPlayer()
     putter, large = player.app("putter"), bytes(DELIVER_MAX_BYTES * 2 // 3)
     for letter in "AB":
@@ -75,7 +75,7 @@ def test_group_is_not_left_to_one_that_has_nothing_and_asks_for_nothing() -> Non
     assert [len(x.body) for x in other.delivered()] == [len(large)]
 
 
-def test_group_stays_with_whom_it_stands_in_line_for() -> None:
+def test_group_stays_with_the_consumer_it_waits_for() -> None:
     player = GroupPlayer()
     player("put A1 m1 m2 m3 A2 B1 B2")
     app, request_id = pinned(player, 2)
@@ -94,7 +94,7 @@ def test_group_stays_with_whom_it_stands_in_line_for() -> None:
 
 
 @pytest.mark.parametrize("credit_first", [True, False])
-def test_credit_that_comes_with_the_ack_keeps_the_group(*, credit_first: bool) -> None:
+def test_credit_that_arrives_with_the_ack_keeps_the_group(*, credit_first: bool) -> None:
     player = GroupPlayer()
     other, others = pinned(player, 0, name="other")
     app, request_id = pinned(player, 1)
@@ -112,7 +112,7 @@ def test_credit_that_comes_with_the_ack_keeps_the_group(*, credit_first: bool) -
     assert other.delivered() == []
 
 
-def test_group_that_is_parked_while_it_stands_in_line_is_not_held_for_nothing() -> None:
+def test_group_that_is_parked_while_it_is_next_is_released() -> None:
     player = GroupPlayer()
     admin = player.app("admin")
     admin.ask(m.QueueAlter, "Q", {"group_incomplete_ms": 10_000, "expiry_action": "dead-letter"})
@@ -136,7 +136,7 @@ def test_group_that_is_parked_while_it_stands_in_line_is_not_held_for_nothing() 
     assert [x.body for x in other.delivered()] == [b"A2"]
 
 
-def test_lease_that_ends_frees_what_stands_in_line_behind_it() -> None:
+def test_end_of_a_lease_releases_the_waiting_members_behind_it() -> None:
     player = GroupPlayer()
     player("put A1 m1 A2")
     app = player.app("app")
@@ -152,7 +152,7 @@ def test_lease_that_ends_frees_what_stands_in_line_behind_it() -> None:
 
 
 @pytest.mark.parametrize("credit", [1, 5])
-def test_rest_of_a_whole_group_is_handed_out_though_some_of_it_is_consumed(credit: int) -> None:
+def test_rest_of_a_complete_group_is_delivered_after_some_of_it_is_consumed(credit: int) -> None:
     player = GroupPlayer()
     player("put A1 m1 m2 m3 m4 m5 m6 A2!")
     app, request_id = pinned(player, credit, whole=True)
@@ -165,7 +165,7 @@ def test_rest_of_a_whole_group_is_handed_out_though_some_of_it_is_consumed(credi
     assert found == [b"A1", b"m1", b"m2", b"m3", b"m4", b"m5", b"m6", b"A2"]
 
 
-def test_reader_that_has_more_than_it_may_is_handed_nothing() -> None:
+def test_reader_over_its_limit_receives_nothing() -> None:
     player = GroupPlayer()
     app = player.app("app")
     batch = [record(b"x", group=(group_id("A"), n, False)) for n in range(1, OUT_MAX + 301)]
@@ -228,8 +228,8 @@ def test_credit_of_bytes_bounds_what_is_handed_out() -> None:
     assert [x.body for x in app.delivered()] == [b"A2", b"A3"]
 
 
-def test_so_many_of_a_group_are_in_hand_at_once() -> None:
-    """However they are settled, nothing that left is forgotten: the rest comes, each once."""
+def test_leased_members_of_a_group_are_limited() -> None:
+    """However they are settled, the rest is delivered, each once."""
     player = GroupPlayer()
     app, count = player.app("app"), 3 * OUT_MAX
     batch = [record(b"%d" % n, group=(group_id("A"), n, n == count)) for n in range(1, count + 1)]
@@ -249,7 +249,7 @@ def test_so_many_of_a_group_are_in_hand_at_once() -> None:
     assert player("groups") == "no groups"
 
 
-def test_group_that_is_taken_from_a_reader_leaves_it_nothing_that_it_does_not_ask_for() -> None:
+def test_reader_that_loses_a_group_keeps_no_unrequested_members() -> None:
     """Seed 12358 of the simulator."""
     player = GroupPlayer()
     player("put A1 B1 m1 m2 B2")

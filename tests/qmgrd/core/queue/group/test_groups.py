@@ -1,4 +1,4 @@
-"""The groups of a queue: what may be put, whose turn it is, and how long they are known."""
+"""The groups of a queue: valid puts, turns, and retention."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ TAKEN, ENDED = ErrorCode.GROUP_NUMBER_TAKEN, ErrorCode.GROUP_ENDED
 
 
 class Table:
-    """The groups of one queue, and what is there, by hand. An arrival is 10 and the number."""
+    """The groups of one queue and its members, set by hand. An arrival is 10 and the number."""
 
     def __init__(self) -> None:
         self.tx = MemoryStore()
@@ -86,24 +86,24 @@ def table() -> Table:
     return Table()
 
 
-# -- what may be put
+# -- valid puts
 
 
 @pytest.mark.parametrize("number", [0, GROUP_NUMBER_MAX + 1, 2**32 - 1])
-def test_number_is_in_range(table: Table, number: int) -> None:
+def test_number_must_be_in_range(table: Table, number: int) -> None:
     code, text = table.refusal(number)
     assert code == ErrorCode.GROUP_NUMBER_INVALID
     assert str(number) in text
     table.check(GROUP_NUMBER_MAX)
 
 
-def test_group_of_nothing_but_zeros_is_none(table: Table) -> None:
+def test_group_id_of_zeros_is_invalid(table: Table) -> None:
     with pytest.raises(RequestError) as refused:
         table.groups.check(table.tx, Member(NO_GROUP, 1), is_last=False)
     assert refused.value.code == ErrorCode.VALUE_INVALID
 
 
-def test_number_that_is_there_is_taken(table: Table) -> None:
+def test_number_of_a_stored_member_is_taken(table: Table) -> None:
     table.enter(2)
     table.enter(4, lane=keys.LANE_DELAYED)
     for number in (2, 4):
@@ -114,7 +114,7 @@ def test_number_that_is_there_is_taken(table: Table) -> None:
     table.check(3)
 
 
-def test_number_that_left_is_taken_but_one_that_expired_is_not(table: Table) -> None:
+def test_consumed_number_is_taken_but_expired_one_is_not(table: Table) -> None:
     """E35."""
     table.enter(1, 2, 3, 4)
     table.leave(1, 3)
@@ -135,7 +135,7 @@ def test_nothing_follows_the_last(table: Table) -> None:
     table.check(2)
 
 
-def test_last_is_not_below_what_was_here(table: Table) -> None:
+def test_last_number_cannot_be_below_a_known_number(table: Table) -> None:
     table.enter(1, 5)
     table.leave(5)
     code, text = table.refusal(4, is_last=True)
@@ -144,7 +144,7 @@ def test_last_is_not_below_what_was_here(table: Table) -> None:
     table.check(6, is_last=True)
 
 
-def test_closed_group_says_that_it_was_closed(table: Table) -> None:
+def test_refusal_says_that_the_group_was_closed(table: Table) -> None:
     table.enter(2)
     row = table.known()
     row.is_closed, row.last = True, 2
@@ -152,7 +152,7 @@ def test_closed_group_says_that_it_was_closed(table: Table) -> None:
     assert (code, "group A on queue Q was closed with number 2; begin" in text) == (ENDED, True)
 
 
-def test_number_that_a_unit_keeps_is_taken_until_it_is_given_up(table: Table) -> None:
+def test_number_in_a_unit_is_taken_until_the_unit_gives_it_up(table: Table) -> None:
     table.groups.pending.keep(Member(A, 2), is_last=False)
     code, text = table.refusal(2)
     assert code == TAKEN
@@ -164,7 +164,7 @@ def test_number_that_a_unit_keeps_is_taken_until_it_is_given_up(table: Table) ->
     table.check(2)
 
 
-def test_what_contradicts_a_unit_is_refused(table: Table) -> None:
+def test_put_that_contradicts_a_unit_is_refused(table: Table) -> None:
     table.groups.pending.keep(Member(A, 4), is_last=True)
     assert table.refusal(5)[0] == ENDED
     table.check(3)
@@ -175,7 +175,7 @@ def test_what_contradicts_a_unit_is_refused(table: Table) -> None:
     table.groups.check(table.tx, Member(B, 3), is_last=True)
 
 
-def test_what_units_keep_is_known_of_each_group_until_it_is_given_up(table: Table) -> None:
+def test_numbers_in_units_are_known_by_group_until_given_up(table: Table) -> None:
     for number in (3, 1, 2):
         table.groups.pending.keep(Member(A, number), is_last=number == 3)
     table.groups.pending.give_up(Member(A, 3))
@@ -198,13 +198,13 @@ def test_unit_that_ends_frees_its_numbers(app: Client) -> None:
     assert other.put_records("Q", member("A1"), member("A3")) == []
 
 
-def test_refused_records_keep_no_number_and_others_are_put(app: Client) -> None:
+def test_refused_records_take_no_number_and_others_are_put(app: Client) -> None:
     refused = app.put_records("Q", member("A1"), member("A1"), member("A2!"), member("A3"))
     assert [(x.seq_id, x.code) for x in refused] == [(2, TAKEN), (4, ENDED)]
     assert app.bodies("Q") == [b"A1", b"A2"]
 
 
-def test_what_did_not_come_by_a_put_is_admitted_where_it_can_be(table: Table) -> None:
+def test_moved_message_becomes_a_member_if_possible(table: Table) -> None:
     assert table.groups.admits(table.tx, Member(A, 1))
     assert not table.groups.admits(table.tx, Member(A, 0))
     table.enter(1, 2, 4, last=4)
@@ -213,7 +213,7 @@ def test_what_did_not_come_by_a_put_is_admitted_where_it_can_be(table: Table) ->
     assert found == [False, False, True, False, False]
 
 
-def test_what_a_unit_is_going_to_put_is_not_admitted_and_has_its_turn(table: Table) -> None:
+def test_number_in_a_unit_is_not_admitted_and_keeps_its_turn(table: Table) -> None:
     table.groups.pending.keep(Member(A, 3), is_last=False)
     table.groups.inherit(table.tx, A, GroupRow(done=5, highest=5))
     table.enter(6)
@@ -222,10 +222,10 @@ def test_what_a_unit_is_going_to_put_is_not_admitted_and_has_its_turn(table: Tab
     assert found == [False, True]
 
 
-# -- whose turn it is
+# -- turns
 
 
-def test_group_has_its_turn_where_its_due_member_lies(table: Table) -> None:
+def test_turn_of_a_group_is_at_the_place_of_its_due_member(table: Table) -> None:
     table.enter(2)
     assert (table.chain(), table.known().place) == ({}, b"")
     table.enter(1)
@@ -253,7 +253,7 @@ def test_stopped_group_has_no_turn(table: Table, change: dict[str, Any]) -> None
     assert table.chain() == {}
 
 
-def test_refresh_tells_of_the_place_of_what_may_be_had_now(table: Table) -> None:
+def test_refresh_returns_the_places_that_became_available(table: Table) -> None:
     table.groups.enter(table.tx, Member(A, 1), table.position(1), is_last=False, put_us=7)
     assert not table.groups.is_fresh
     assert table.refresh() == [table.position(1)[1:]]
@@ -280,7 +280,7 @@ def test_row_is_written_only_when_it_changes(table: Table) -> None:
     assert not table.groups.wrote
 
 
-def test_group_goes_on_where_it_was_on_another_queue(table: Table) -> None:
+def test_moved_group_continues_with_its_numbers(table: Table) -> None:
     there = GroupRow(done=4, ahead=[[6, 2], [9, 1]], highest=12, last=12)
     table.groups.inherit(table.tx, A, there)
     table.enter(5)
@@ -294,7 +294,7 @@ def test_group_goes_on_where_it_was_on_another_queue(table: Table) -> None:
     ("pending", "done", "ahead"),
     [(2, 1, []), (5, 4, []), (8, 4, [[6, 2]]), (10, 4, [[6, 2], [9, 1]])],
 )
-def test_what_units_are_going_to_put_has_not_left(
+def test_numbers_in_units_have_not_left(
     table: Table, pending: int, done: int, ahead: list[list[int]]
 ) -> None:
     table.groups.pending.keep(Member(A, pending), is_last=False)
@@ -304,7 +304,7 @@ def test_what_units_are_going_to_put_has_not_left(
     assert (row.done, row.ahead) == (done, ahead)
 
 
-# -- what is remembered
+# -- retention
 
 
 def test_group_that_ended_is_forgotten(table: Table) -> None:
@@ -315,20 +315,20 @@ def test_group_that_ended_is_forgotten(table: Table) -> None:
     assert table.tx.rows == {}
 
 
-def test_group_that_goes_on_is_known_when_nothing_of_it_is_there(table: Table) -> None:
+def test_unfinished_group_is_remembered_without_members(table: Table) -> None:
     table.enter(1, 2)
     table.leave(1, 2)
     assert table.known().due == 3
     assert table.known().due_ms == NOW.ms + BOUNDS.group_retention_ms
 
 
-def test_group_of_which_nothing_left_for_good_is_forgotten(table: Table) -> None:
+def test_group_from_which_none_left_for_good_is_forgotten(table: Table) -> None:
     table.enter(1)
     table.leave(1, for_good=False)
     assert table.row() is None
 
 
-def test_position_that_is_not_its_own_leaves_a_member_there(table: Table) -> None:
+def test_wrong_position_does_not_remove_a_member(table: Table) -> None:
     table.enter(1)
     assert not table.groups.leave(table.tx, Member(A, 1), table.position(2), for_good=True)
     assert not table.groups.leave(table.tx, Member(A, 3), table.position(3), for_good=True)
@@ -347,7 +347,7 @@ def rows_of_groups(manager: Manager) -> int:
     return len(manager.scan(keys.SPACE_GROUP_ROW))
 
 
-def test_group_of_which_nothing_is_there_is_forgotten_in_time(store: AnyStore, app: Client) -> None:
+def test_empty_group_is_forgotten_in_time(store: AnyStore, app: Client) -> None:
     alter(app, group_retention_ms=1_000)
     put(app, "A1 A2")
     app.ack(*app.get("Q", 2))
@@ -361,7 +361,7 @@ def test_group_of_which_nothing_is_there_is_forgotten_in_time(store: AnyStore, a
     put(app, "A1")
 
 
-def test_retention_begins_anew_with_what_comes(app: Client) -> None:
+def test_new_member_restarts_the_retention(app: Client) -> None:
     alter(app, group_retention_ms=1_000)
     put(app, "A1")
     app.ack(*app.get("Q"))
@@ -390,7 +390,7 @@ def test_incomplete_group_is_discarded_in_time(store: AnyStore, app: Client) -> 
     assert app.bodies("Q") == [b"B1", b"B2", b"m1"]
     assert (app.show("Q")["expired"], app.show("Q")["delayed"]) == (4, 0)
     assert "group expired" in [event["event"] for event in events(app)]
-    put(app, "A1")  # Nothing of it is known any more.
+    put(app, "A1")  # It is completely forgotten.
 
 
 def test_incomplete_group_becomes_dead_letters_in_order(app: Client) -> None:
@@ -404,7 +404,7 @@ def test_incomplete_group_becomes_dead_letters_in_order(app: Client) -> None:
     assert app.bodies("Q") == []
 
 
-def test_what_is_leased_of_an_incomplete_group_is_waited_for(app: Client) -> None:
+def test_leased_members_of_an_incomplete_group_are_awaited(app: Client) -> None:
     alter(app, group_incomplete_ms=1_000)
     put(app, "A1 A2")
     (held,) = app.get("Q")
@@ -416,8 +416,8 @@ def test_what_is_leased_of_an_incomplete_group_is_waited_for(app: Client) -> Non
     assert app.show("Q")["expired"] == 1
 
 
-def test_member_that_comes_when_its_group_is_looked_at_is_in_time(app: Client) -> None:
-    """Also one that woke up in that very turn."""
+def test_member_that_arrives_at_the_deadline_is_in_time(app: Client) -> None:
+    """This includes a delayed one that becomes available in the same turn."""
     alter(app, group_incomplete_ms=1_000)
     put(app, "A1 A3~")
     run_due_work(app.manager, 1_500)
@@ -445,8 +445,8 @@ def test_group_that_waits_for_an_operator_does_not_expire(app: Client) -> None:
     assert app.bodies("Q") == []
 
 
-def test_incomplete_group_expires_in_time_though_it_was_empty_once(app: Client) -> None:
-    """When it was, it was to be looked at only when it would be forgotten: days later."""
+def test_incomplete_group_expires_in_time_even_if_it_was_empty_once(app: Client) -> None:
+    """While it was empty, its next check was scheduled for the end of the retention, days later."""
     alter(app, group_incomplete_ms=1_000)
     put(app, "A1")
     app.ack(*app.get("Q"))

@@ -1,4 +1,4 @@
-"""Who holds which group: the rules at the top of hold.py, whatever happens in which order."""
+"""The holders of groups: the rules at the top of hold.py, for all orders of events."""
 
 from typing import Any
 
@@ -27,12 +27,12 @@ class Held(RuleBasedStateMachine):
         self.readers: list[Reader] = []
         self.leased: dict[int, Member] = {}
         self.strays: set[int] = set()
-        self.returning: set[int] = set()  # members behind one that came back
+        self.returning: set[int] = set()  # members behind one that returned
         self.gone: dict[bytes, set[int]] = {A: set(), B: set(), C: set()}
         self.arrival = 0
 
     def free(self, group_id: bytes, number: int) -> int | None:
-        """Return the first number from *number* on that was not consumed, if it can be leased."""
+        """Returns the first unconsumed number from *number* on, if it can be leased."""
         while number in self.gone[group_id]:
             number += 1
         is_leased = Member(group_id, number) in self.leased.values()
@@ -196,7 +196,7 @@ def a_reader(holds: Holds, order: int = LOGICAL, connection: int = 1) -> Reader:
 
 
 def begun(holds: Holds, reader: Reader, group_id: bytes, *numbers: int) -> None:
-    """Have *reader* hold a group of which these members are out; the arrival is the number."""
+    """Lets *reader* hold a group with these members leased; the arrival is the number."""
     held = holds.begin(group_id, reader, numbers[0])
     for number in numbers:
         holds.hand_out(group_id, held, number, at(group_id, number))
@@ -209,8 +209,8 @@ def at(group_id: bytes, number: int) -> int:
     return group_id[0] * 100 + number
 
 
-def test_reader_is_back_in_the_group_of_which_it_lost_a_member() -> None:
-    """The group that it began meanwhile is nobody's, once nothing of it is out."""
+def test_reader_returns_to_the_group_whose_member_came_back() -> None:
+    """The group that it began meanwhile is released, because none of its members is leased."""
     holds = Holds()
     reader = a_reader(holds)
     begun(holds, reader, A, 1, 2)
@@ -225,7 +225,7 @@ def test_reader_is_back_in_the_group_of_which_it_lost_a_member() -> None:
     assert list(reader.calling) == [A]
 
 
-def test_reader_stays_where_it_is_if_that_was_begun_before() -> None:
+def test_reader_stays_in_a_group_that_it_began_earlier() -> None:
     holds = Holds()
     reader = a_reader(holds)
     begun(holds, reader, A, 1)
@@ -238,7 +238,7 @@ def test_reader_stays_where_it_is_if_that_was_begun_before() -> None:
     assert reader.current == A
 
 
-def test_pinned_reader_is_called_and_holds_the_rest_of_what_is_out() -> None:
+def test_pinned_reader_is_called_back_and_holds_the_members_still_leased() -> None:
     holds = Holds()
     reader = a_reader(holds, PINNED)
     begun(holds, reader, A, 1, 2, 3)
@@ -248,10 +248,10 @@ def test_pinned_reader_is_called_and_holds_the_rest_of_what_is_out() -> None:
     assert holds.by_group[A].next == 2
 
 
-def test_what_is_taken_back_is_known_until_it_is_leased_again(
+def test_member_taken_back_is_remembered_until_it_is_leased_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of so many at most."""
+    """The number of remembered members is limited."""
     holds = Holds()
     reader = a_reader(holds)
     begun(holds, reader, A, 1, 2, 3)
@@ -268,7 +268,7 @@ def test_what_is_taken_back_is_known_until_it_is_leased_again(
     assert list(holds.taken_back) == [at(B, 3), at(B, 4)]
 
 
-def test_what_was_got_in_physical_order_can_be_part_of_a_hold() -> None:
+def test_member_got_in_physical_order_can_become_part_of_a_hold() -> None:
     holds = Holds()
     reader = a_reader(holds)
     holds.stray(Member(A, 3), at(A, 3))
@@ -280,27 +280,29 @@ def test_what_was_got_in_physical_order_can_be_part_of_a_hold() -> None:
     assert holds.by_group[A].next == 3
 
 
-def test_what_comes_back_of_no_group_touches_nothing() -> None:
+def test_message_without_a_group_affects_no_group() -> None:
     holds = Holds()
     assert holds.settled(1) is None
     assert holds.came_back(1) == ([], [])
 
 
-def test_held_group_is_begun_by_nobody() -> None:
+def test_held_group_cannot_be_begun() -> None:
     holds = Holds()
     begun(holds, a_reader(holds), A, 1)
     with pytest.raises(AssertionError, match="held"):
         holds.begin(A, a_reader(holds), 2)
 
 
-def test_group_of_which_something_is_out_does_not_end() -> None:
+def test_group_with_a_leased_member_does_not_end() -> None:
     holds = Holds()
     begun(holds, a_reader(holds), A, 1)
     with pytest.raises(AssertionError, match="leased"):
         holds.end(A)
 
 
-def test_last_reader_of_so_many_groups_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_last_readers_are_remembered_for_a_limited_number_of_groups(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(hold, "LAST_MAX", 2)
     holds = Holds()
     reader = a_reader(holds, PINNED)
@@ -324,7 +326,7 @@ def test_assigned_group_leaves_its_reader_for_another() -> None:
     assert holds.is_for(A, one), "it was for the next one only"
 
 
-def test_group_is_assigned_to_a_connection_that_reads() -> None:
+def test_group_is_assigned_only_to_a_connection_with_a_reader() -> None:
     holds = Holds()
     one, other = a_reader(holds), a_reader(holds, connection=2)
     assert not holds.can_assign(A, 3)
@@ -335,7 +337,7 @@ def test_group_is_assigned_to_a_connection_that_reads() -> None:
     assert holds.is_for(A, one)
 
 
-def test_there_is_nobody_else_where_one_reads_alone() -> None:
+def test_group_cannot_be_reassigned_from_the_only_reader() -> None:
     holds = Holds()
     one = a_reader(holds)
     begun(holds, one, A, 1)
@@ -363,8 +365,8 @@ def test_reader_has_an_order_unless_it_is_physical(order: int) -> None:
     assert Reader(1, "app", QUEUE, order).is_ordered == (order != PHYSICAL)
 
 
-def test_reader_that_had_to_leave_a_group_is_its_last_still() -> None:
-    """So one that had it before is told that it comes from another."""
+def test_reader_that_had_to_leave_a_group_is_still_its_last() -> None:
+    """A previous reader then learns that the group was with another one."""
     holds = Holds()
     before, other = a_reader(holds, PINNED), a_reader(holds, PINNED)
     begun(holds, before, A, 1)
@@ -375,7 +377,7 @@ def test_reader_that_had_to_leave_a_group_is_its_last_still() -> None:
     assert holds.last_reader(A) is other
 
 
-def test_reader_that_could_have_nothing_of_a_group_was_not_its_last() -> None:
+def test_reader_that_received_nothing_of_a_group_was_not_its_last() -> None:
     holds = Holds()
     holds.begin(A, a_reader(holds, PINNED), 1)
     holds.end(A)

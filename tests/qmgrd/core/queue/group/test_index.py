@@ -1,4 +1,4 @@
-"""Where members lie: a row for each run, against a dict with an entry for each member."""
+"""The index of members, with a row for each run, compared with a dict of all members."""
 
 import pytest
 from hypothesis import given
@@ -66,7 +66,7 @@ def test_index_is_as_if_each_member_had_a_row(
     assert len(indexed(store.rows, 1)) == len(model) + 18, "others' are touched"
 
 
-def test_what_leaves_from_the_front_changes_one_row() -> None:
+def test_member_that_leaves_at_the_front_changes_one_row() -> None:
     store = MemoryStore()
     put(store, 1, 100, 7)
     group_index.take_out(store, PREFIX, [*range(1, 65)])
@@ -74,7 +74,7 @@ def test_what_leaves_from_the_front_changes_one_row() -> None:
     assert len(store.rows) == 1
 
 
-def test_what_is_not_there_takes_nothing_with_it() -> None:
+def test_removal_of_a_missing_member_changes_nothing() -> None:
     store = MemoryStore()
     put(store, 5, 9, 7)
     before = dict(store.rows)
@@ -105,15 +105,15 @@ def test_one_member_is_under_its_own_key_only() -> None:
         (keys.group(1, GROUP, 0), position(1)),
     ],
 )
-def test_rotten_row_is_none(key: bytes, value: bytes) -> None:
+def test_damaged_row_is_ignored(key: bytes, value: bytes) -> None:
     assert not group_index.is_sound(key, value)
     store = MemoryStore()
     store.put(key, value)
     for number in range(6):
-        group_index.find(store, PREFIX, number)  # It leads nowhere, and harms nobody.
+        group_index.find(store, PREFIX, number)  # It leads nowhere, and has no effect.
 
 
-def test_member_of_the_store_is_named_as_ever() -> None:
+def test_single_member_has_the_same_name_as_before() -> None:
     store = MemoryStore()
     put(store, 5, 5, 7)
     assert indexed(store.rows, 1) == {Member(GROUP, 5): position(7)}

@@ -31,7 +31,7 @@ A = group_id("A")
         (errors.no_reader("Q", 9), ErrorCode.GROUP_NO_READER, "connection 9", "start"),
     ],
 )
-def test_refusal_has_a_fact_and_a_remedy(
+def test_refusal_states_a_fact_and_a_remedy(
     error: RequestError, code: ErrorCode, fact: str, remedy: str
 ) -> None:
     said, _, todo = error.text.partition("; ")

@@ -1,4 +1,4 @@
-"""In pinned order what is first by place is next, be it of a group or of none."""
+"""In pinned order, the message at the first place is next, with or without a group."""
 
 from heapq import heapify, heappop, heappush
 
@@ -27,7 +27,7 @@ credits_ = st.lists(st.integers(1, 9), min_size=1, max_size=4)
 
 
 def numbered(wished: list[tuple[str, int, bool, bytes]]) -> list[tuple[str, int, int, bytes]]:
-    """Return letter, number, priority and correlation id; some come before one of lower number."""
+    """Returns letter, number, priority and correlation id; some precede a lower number."""
     found: list[tuple[str, int, int, bytes]] = []
     at: dict[str, list[int]] = {}
     for letter, priority, swaps, correlation in wished:
@@ -43,7 +43,7 @@ def numbered(wished: list[tuple[str, int, bool, bytes]]) -> list[tuple[str, int,
 
 
 def in_turn(told: list[tuple[str, int, int, bytes]]) -> list[str]:
-    """Return what is expected, in order: always the first by place of all that are next."""
+    """Returns the expected order: always the first by place of all that are next."""
     places = {
         (letter, number): (-priority, at) for at, (letter, number, priority, _) in enumerate(told)
     }
@@ -79,7 +79,7 @@ def test_what_is_first_is_next(
 
 
 def consumed(app: Client, count: int, credits_: list[int]) -> list[bytes]:
-    """Return the bodies that a pinned consumer is handed, which acknowledges all of each turn."""
+    """Returns the bodies that a pinned consumer receives; it acks the messages of most turns."""
     request_id = app.next_id()
     app.send(m.Consume(request_id, "Q", credits_[0], 1 << 30, order=m.PINNED))
     found: list[bytes] = []
@@ -95,7 +95,7 @@ def consumed(app: Client, count: int, credits_: list[int]) -> list[bytes]:
     return found
 
 
-def test_group_stands_at_one_place() -> None:
+def test_group_has_one_place_in_the_line() -> None:
     line = Line()
     line.stand(b"A", b"5")
     line.stand(b"B", b"4")
@@ -112,7 +112,7 @@ def test_group_stands_at_one_place() -> None:
     assert line.first() is None
 
 
-def test_what_groups_left_is_forgotten() -> None:
+def test_earlier_places_of_groups_are_forgotten() -> None:
     line = Line()
     line.stand(b"first", b"0")
     for number in range(10_000):

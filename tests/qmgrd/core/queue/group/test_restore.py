@@ -1,4 +1,4 @@
-"""What is known of a group, where its row makes no sense."""
+"""Groups whose row is invalid are restored from their members."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def poison(app: Client, at: int, value: Any) -> None:
 
 
 @pytest.mark.parametrize(("at", "value"), [(0, "x"), (2, -1), (3, [[1]]), (10, 7), (12, 2**64 - 1)])
-def test_row_that_makes_no_sense_is_made_from_the_members(app: Client, at: int, value: Any) -> None:
+def test_invalid_row_is_restored_from_the_members(app: Client, at: int, value: Any) -> None:
     put(app, 1, 2, 3)
     app.ack(*app.get("Q"))
     poison(app, at, value)
@@ -46,7 +46,7 @@ def test_row_that_makes_no_sense_is_made_from_the_members(app: Client, at: int, 
     assert [x.body for x in app.get("Q", 9)] == [b"2", b"3", b"4"]
 
 
-def test_group_that_is_not_known_is_none() -> None:
+def test_unknown_group_is_not_restored() -> None:
     assert read(MemoryStore(), 1, "Q", GROUP, {}) == (None, b"")
 
 

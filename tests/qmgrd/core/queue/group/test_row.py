@@ -1,4 +1,4 @@
-"""The row of a group against a plain set of the numbers that left."""
+"""The row of a group, compared with a plain set of the numbers that left."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +17,7 @@ def first_not_in(gone: set[int], number: int = 1) -> int:
 
 
 def after_steps(todo: list[tuple[str, int]]) -> tuple[GroupRow, set[int]]:
-    """Return a row, and the numbers that left or were given up."""
+    """Returns a row, and the numbers that left or were given up."""
     row, gone = GroupRow(), set[int]()
     for what, number in todo:
         if what == "leave":
@@ -42,7 +42,7 @@ def test_it_knows_what_a_set_knows(todo: list[tuple[str, int]]) -> None:
 @given(steps)
 def test_runs_ascend_and_do_not_touch(todo: list[tuple[str, int]]) -> None:
     row, _ = after_steps(todo)
-    end = row.done + 1  # It is due, so it did not leave.
+    end = row.done + 1  # It is due, so it has not left.
     for first, count in row.ahead:
         assert first > end
         assert count > 0
@@ -99,7 +99,7 @@ def test_stored_row_has_all_of_it_in_the_order_of_its_fields() -> None:
     assert GroupRow.decode(pack(values[:3])) == GroupRow(1, 2, 3)
 
 
-def test_runs_are_bounded_and_what_is_beyond_is_a_gap() -> None:
+def test_runs_are_limited_and_the_rest_is_a_gap() -> None:
     row = GroupRow()
     for number in range(AHEAD_MAX_RUNS + 5):
         row.leave(3 + 2 * number)
@@ -116,7 +116,7 @@ def test_size_does_not_grow_with_what_left_in_order() -> None:
     assert len(row.encode()) < 40
 
 
-def test_state_says_what_an_operator_would_ask_for_first() -> None:
+def test_state_names_the_most_important_condition_for_an_operator() -> None:
     row = GroupRow(count=2, highest=2)
     assert row.state == "open"
     row.last = 2

@@ -1,4 +1,4 @@
-"""Runs of members go through tight loops, to the same end as all others step by step."""
+"""Runs of members go through tight loops, with the same result as step by step."""
 
 from typing import Any
 
@@ -158,7 +158,7 @@ def test_runs_are_put_taken_and_acknowledged_as_all_others(
 
 
 def test_runs_take_the_tight_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the test above would compare the slow ones with themselves."""
+    """Otherwise the test above would compare the slow paths with themselves."""
     both = Both(PINNED)
     monkeypatch.setattr(puts, "prepare", None)
     batch = run((IDS[0], 1, 5, False)) + run((IDS[1], 1, 3, True)) + run((IDS[0], 6, 2, True))
@@ -174,7 +174,7 @@ def test_runs_take_the_tight_loops(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("length", range(60))
-def test_record_that_was_cut_is_in_no_run(length: int) -> None:
+def test_truncated_record_is_not_part_of_a_run(length: int) -> None:
     data = records.encode(Fields(b"body", group=(IDS[0], 1, False)))[:length]
     both = Both(LOGICAL)
     refused, _ = both.put([data])

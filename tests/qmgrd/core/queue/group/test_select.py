@@ -1,4 +1,4 @@
-"""What a reader selects, with the refusal of what is not its next member (E7, E18)."""
+"""The selection of a reader: its next member, or a refusal (E7, E18)."""
 
 import pytest
 
@@ -28,11 +28,11 @@ def test_anything_else_is_refused(player: GroupPlayer, way: str) -> None:
     assert player("get") == "has A2"
 
 
-def test_refusal_says_which_number_is_next() -> None:
+def test_refusal_names_the_next_number() -> None:
     assert "whose number 7 is not what is selected" in MatchInconsistent(7).text
 
 
-def test_next_member_that_is_missing_is_waited_for(player: GroupPlayer) -> None:
+def test_missing_next_member_is_waited_for(player: GroupPlayer) -> None:
     player("get")
     player("put C1")
     assert player("get group=C") == "has +C1"
@@ -40,7 +40,7 @@ def test_next_member_that_is_missing_is_waited_for(player: GroupPlayer) -> None:
     assert player("put C2!").endswith("has C2")
 
 
-def test_selected_message_of_no_group_is_had_by_itself() -> None:
+def test_selected_message_without_a_group_is_delivered_alone() -> None:
     player = GroupPlayer()
     player("put A1 m1 m2")
     assert player("get body=m2") == "has m2"

@@ -1,4 +1,4 @@
-"""Taking in logical and pinned order; tests/conversations/group has each row of the table."""
+"""Takes in logical and pinned order; tests/conversations/group has each row of the table."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -38,7 +38,7 @@ class CountingStore(MemoryStore):
 
 
 def filled(others: int) -> tuple[CountingStore, Client]:
-    """Return a queue with group Z behind as many messages, half of them of incomplete groups."""
+    """Returns a queue with group Z behind so many messages, half of them of incomplete groups."""
     store = CountingStore()
     manager = Manager(store, queue_defaults={"depth_max": 10**6})
     app = manager.connect()
@@ -51,7 +51,7 @@ def filled(others: int) -> tuple[CountingStore, Client]:
 
 
 def reads_of(others: int, *, all_available: bool) -> list[int]:
-    """Return how many rows each step of a reader of group Z reads."""
+    """Returns how many rows each step of a reader of group Z reads."""
     store, app = filled(others)
     found = []
     for number in range(1, 5):
@@ -75,14 +75,14 @@ def reads_of(others: int, *, all_available: bool) -> list[int]:
 
 
 @pytest.mark.parametrize("all_available", [False, True])
-def test_next_member_costs_the_same_whatever_lies_on_the_queue(all_available: bool) -> None:
-    """E29: comparisons a get, at 100 and at 10,000 others."""
+def test_next_member_costs_the_same_whatever_else_is_on_the_queue(all_available: bool) -> None:
+    """E29: reads for each get, with 100 and 10,000 other messages."""
     few = reads_of(100, all_available=all_available)
     assert reads_of(10_000, all_available=all_available) == few
     assert max(few) < 20
 
 
-def test_completeness_walks_no_group() -> None:
+def test_check_of_completeness_does_not_read_the_group() -> None:
     """E30: the first of a group of 10,000 costs as much as the first of a group of four."""
     costs = []
     for size in (4, 10_000):
@@ -101,8 +101,8 @@ def test_completeness_walks_no_group() -> None:
     assert costs[0] == costs[1]
 
 
-def test_start_does_not_depend_on_what_is_in_groups() -> None:
-    """E34 (D16): the index is stored, not made anew."""
+def test_start_does_not_depend_on_the_number_of_members() -> None:
+    """E34 (D16): the index is stored, not rebuilt."""
     costs = []
     for others in (10, 2_000):
         store, app = filled(others)
@@ -112,7 +112,7 @@ def test_start_does_not_depend_on_what_is_in_groups() -> None:
     assert costs[0] == costs[1]
 
 
-def test_groups_that_others_hold_are_stepped_over_once() -> None:
+def test_groups_held_by_others_are_skipped_once() -> None:
     store = CountingStore()
     manager = Manager(store)
     app, other = manager.connect(), manager.connect()
@@ -132,7 +132,7 @@ def test_groups_that_others_hold_are_stepped_over_once() -> None:
     assert store.reads - before < 30
 
 
-def test_what_is_given_back_unread_in_many_pieces_was_not_delivered() -> None:
+def test_unread_release_in_many_pieces_counts_no_delivery() -> None:
     player = GroupPlayer()
     app, count = player.app("app"), 3 * SETTLE_HANDLES + 5
     app.put_records(
@@ -147,7 +147,7 @@ def test_what_is_given_back_unread_in_many_pieces_was_not_delivered() -> None:
     assert {x.delivered for x in app.browse("Q")} == {0}
 
 
-def test_what_a_consumer_of_groups_gives_back_unread_was_not_delivered() -> None:
+def test_unread_release_by_a_consumer_of_groups_counts_no_delivery() -> None:
     player = GroupPlayer()
     player("put A1 A2 A3")
     app = player.app("app")
@@ -166,7 +166,7 @@ def test_what_a_consumer_of_groups_gives_back_unread_was_not_delivered() -> None
         app.manager.rest()
 
 
-def test_group_of_which_nothing_could_be_had_is_new_to_its_reader() -> None:
+def test_group_without_an_available_member_is_new_to_its_reader() -> None:
     """The delivery is flagged: another reader had the first message of the group."""
     play = GroupPlayer()
     assert play("put A1") == "stored"
@@ -178,8 +178,8 @@ def test_group_of_which_nothing_could_be_had_is_new_to_its_reader() -> None:
 
 @pytest.mark.parametrize("where", ["", "JMSPriority >= 0"])
 @pytest.mark.parametrize("order", [m.LOGICAL, m.PINNED])
-def test_what_does_not_fit_a_frame_is_the_first_of_the_next(order: int, where: str) -> None:
-    """A group among others, which is new to its reader still; and a message of none."""
+def test_message_that_does_not_fit_a_frame_is_the_first_of_the_next(order: int, where: str) -> None:
+    """The same holds for a group that is still new to its reader, and without a group."""
     manager = Manager()
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
@@ -195,7 +195,7 @@ def test_what_does_not_fit_a_frame_is_the_first_of_the_next(order: int, where: s
 
 
 def test_consumer_that_selects_looks_at_a_slice_a_turn() -> None:
-    """E7, on a deep queue: members that are not due are looked at once."""
+    """E7, on a deep queue: members that are not due are checked once."""
     player = GroupPlayer()
     app = player.app("app")
     many = LOOKED_AT_MAX + 100
@@ -205,8 +205,8 @@ def test_consumer_that_selects_looks_at_a_slice_a_turn() -> None:
     assert player("get") == "has Z2"
 
 
-def test_selected_first_that_comes_to_be_due_is_found() -> None:
-    """A consumer has looked at number 2 before number 1 was consumed."""
+def test_selected_first_member_is_found_when_it_becomes_due() -> None:
+    """The consumer has checked number 2 before number 1 is consumed."""
     player = GroupPlayer()
     player("put A1 A2!")
     assert player("other: get") == "has +A1"
@@ -225,7 +225,7 @@ def test_refused_selection_leases_nothing() -> None:
     assert player("get body=A2") == "has A2"
 
 
-def test_reader_and_consumer_are_what_is_taken_for() -> None:
+def test_only_a_consumer_with_a_reader_is_taken_in_order() -> None:
     """Without a reader there is no order."""
     consumer = Consumer(1, 1, lessee(_queue()), 1, 1)
     consumer.order = m.LOGICAL
@@ -241,8 +241,8 @@ def _queue() -> Queue:
 
 
 @pytest.mark.parametrize("way", [{"group_id": group_id("A")}, {"correlation_id": b"k"}])
-def test_many_that_are_not_due_do_not_hide_what_is_there(way: Any) -> None:
-    """A get that selects ends, and finds what lies behind a slice."""
+def test_many_members_that_are_not_due_do_not_hide_available_ones(way: Any) -> None:
+    """A get with a selector ends, and finds messages behind a slice."""
     player = GroupPlayer()
     app = player.app("app")
     many = [
@@ -261,7 +261,7 @@ def test_many_that_are_not_due_do_not_hide_what_is_there(way: Any) -> None:
     assert [x.body for x in app.delivered()] == [b"one"]
 
 
-def test_waiting_selection_by_correlation_id_sees_what_comes_to_be_due() -> None:
+def test_waiting_selection_by_correlation_id_sees_members_that_become_due() -> None:
     player = GroupPlayer()
     player("put A2 A3!")
     assert player("get body=A2 wait=1000") == "asks"
@@ -270,7 +270,7 @@ def test_waiting_selection_by_correlation_id_sees_what_comes_to_be_due() -> None
     assert "has +A2" in player("other: ack A1") + player("other: close")
 
 
-def test_free_message_that_does_not_fit_is_not_overtaken() -> None:
+def test_message_that_does_not_fit_is_not_overtaken() -> None:
     """E6."""
     player = GroupPlayer()
     app = player.app("app")
@@ -284,8 +284,8 @@ def test_free_message_that_does_not_fit_is_not_overtaken() -> None:
     assert [x.body[:2] for x in app.delivered()] == [b"22", b"A1"]
 
 
-def test_group_that_is_left_to_another_hides_nothing() -> None:
-    """Others step over it, and whoever it is left to finds it behind their positions."""
+def test_group_left_to_another_reader_hides_nothing() -> None:
+    """Others skip it, and its reader finds it behind their positions."""
     player = GroupPlayer()
     player("one: consume pinned credit=1")
     player("put A1 B1")
@@ -297,8 +297,8 @@ def test_group_that_is_left_to_another_hides_nothing() -> None:
     assert "two has +A1" in player("groups")
 
 
-def test_credit_costs_no_look_at_groups_that_it_is_not_for() -> None:
-    """One look for a credit of one, however many groups have more."""
+def test_credit_does_not_search_groups_of_other_consumers() -> None:
+    """One search for a credit of one, however many groups have more members."""
     store = CountingStore()
     manager = Manager(store)
     app = manager.connect()
@@ -317,8 +317,8 @@ def test_credit_costs_no_look_at_groups_that_it_is_not_for() -> None:
 
 
 @pytest.mark.parametrize("action", [m.RENEW, m.REJECT])
-def test_what_is_being_taken_back_is_nobodys_to_settle(action: int) -> None:
-    """In the very turn in which the one before it came back."""
+def test_member_that_is_taken_back_cannot_be_settled(action: int) -> None:
+    """In the same turn in which the preceding one returned."""
     player = GroupPlayer()
     app = player.app("app")
     player("put A1 A2 A3!")
@@ -337,7 +337,7 @@ def test_what_is_being_taken_back_is_nobodys_to_settle(action: int) -> None:
 
 
 def test_reader_that_is_closed_ends_its_waiting_gets() -> None:
-    """Else the group that comes would be held by nobody that can let it go."""
+    """Otherwise a new group would be held by a reader that no longer exists."""
     player = GroupPlayer()
     assert player("get wait=10000") == "asks"
     assert player("close") == "closed\nwaited in vain"
@@ -345,8 +345,8 @@ def test_reader_that_is_closed_ends_its_waiting_gets() -> None:
     assert player("other: get count=2") == "has +A1 A2"
 
 
-def test_groups_that_are_not_whole_do_not_let_others_pass() -> None:
-    """E6, E11: what is behind a slice of them is not had before a whole group that is, too."""
+def test_incomplete_groups_do_not_let_others_pass() -> None:
+    """E6, E11: behind a slice of them, a complete group still precedes a later message."""
     player = GroupPlayer()
     app = player.app("app")
     many = LOOKED_AT_MAX + 100
@@ -359,8 +359,8 @@ def test_groups_that_are_not_whole_do_not_let_others_pass() -> None:
 
 
 @pytest.mark.parametrize("order", [m.LOGICAL, m.PINNED])
-def test_group_at_the_end_of_a_slice_is_not_passed(order: int) -> None:
-    """What was looked at in one go is used up by the very message that it begins with."""
+def test_group_at_the_end_of_a_slice_is_not_skipped(order: int) -> None:
+    """The group begins with the last message that the slice may check."""
     manager = Manager()
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
@@ -371,10 +371,10 @@ def test_group_at_the_end_of_a_slice_is_not_passed(order: int) -> None:
     assert [x.body for x in app.delivered()] == [b"A1"]
 
 
-def test_messages_of_no_group_are_had_while_a_start_still_sweeps() -> None:
-    """What is gone with a restart is off the depth, and among the grouped until it is swept."""
+def test_messages_without_a_group_are_available_during_the_sweep_of_a_start() -> None:
+    """Lost messages no longer count in the depth, but still as members until they are swept."""
     free = 0
-    for _ in range(2):  # As many as there are of those in the turn of the get.
+    for _ in range(2):  # The second round has as many as the first one counts.
         app = _sweeping(free).connect("app")
         app.send(m.Get(app.next_id(), "Q", 1, 0, 0, 1 << 20, order=m.LOGICAL))
         app.manager.turn()
@@ -384,7 +384,7 @@ def test_messages_of_no_group_are_had_while_a_start_still_sweeps() -> None:
 
 
 def _sweeping(free: int) -> Manager:
-    """Return a manager that has begun to sweep, with so many messages of no group."""
+    """Returns a manager that has begun to sweep, with so many messages without a group."""
     manager, count = Manager(), 3_000
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
