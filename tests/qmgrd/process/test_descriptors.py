@@ -12,7 +12,7 @@ from qmgrd.process.descriptors import needed
 RAISE = """
 import resource
 from qmgr_config.model import Listen
-from qmgrd.ops.descriptors import raise_limit
+from qmgrd.process.descriptors import raise_limit
 raise_limit(Listen())
 print(*resource.getrlimit(resource.RLIMIT_NOFILE))
 """
