@@ -4,8 +4,8 @@ It takes bytes, messages, a transaction and the time, and returns what to send. 
 the daemon and the simulator in `tests/sim`.
 
 * `turn.py` runs turns: one transaction each. `broker.py` is the queue manager during a turn.
-  `peer.py` is one connection. `loading.py` reads the definitions at a start. `growth.py` refuses
-  operations that a full store has no room for.
+  `peer.py` is one connection, `intake.py` the queue of what connections send. `loading.py` reads
+  the definitions at a start. `growth.py` refuses operations that a full store has no room for.
 * Rooms, each with a guide in its `__init__.py`:
 
     requests     answers to operators, and the table from each message to its handler

@@ -2,11 +2,12 @@
 
 * `context.py` is the open turn: its transaction, time, limits, timers, queues to look after, and
   the outcome that is sent after the commit.
-* `session.py` is what a connection holds, `unit.py` an open unit of work, `producer.py` a producer
-  with its window of numbered puts, `committed.py` the runs in the answer to a producer.
+* `producer.py` is a producer with its window of numbered puts, `committed.py` the runs in the
+  answer to a producer.
 * `peers.py` has the queue managers that links may come from, and their store ids.
 * `aside.py` has what was set aside: rows that make no sense, and work that failed twice.
-* `overflow.py` evicts the oldest messages of a full queue to make room for a put.
+* `put_records.py` is the entrance to a queue for all puts, `eviction.py` makes room for them on a
+  full queue by evicting its oldest messages.
 
 Invariant: code between the begin and the end of a turn writes only to the turn's transaction. What
 it wants to send it adds to the outcome, which leaves after the commit.

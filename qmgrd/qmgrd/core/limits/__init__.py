@@ -1,6 +1,7 @@
 """Limits: how much time, rows and bytes a turn may use, and how much room the store has.
 
-* `budget.py` is the time of a turn, by a clock that the shell hands in.
+* `budget.py` is the time of a turn, by a clock that the shell hands in. `timers.py` has the calls
+  that the core makes at a time of the store's clock.
 * `room.py` says how much room the store has, and for which operations it is reserved.
 * `outflow.py` holds connections whose peers have too much unread. `reads.py` lists the requests
   that only read: they wait, or are dropped, in such cases.

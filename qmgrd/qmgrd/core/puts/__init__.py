@@ -1,7 +1,7 @@
 """Puts of clients and publications: from a request to the rows of queues and subscriptions.
 
 * `client_put.py` is the one way in for puts of clients, and for puts on their behalf.
-* `refused_puts.py` reports refused puts to operators.
+* `refusal_reports.py` reports refused puts to operators.
 * `publications.py` stores each publication once and sends it out to subscriptions in batches. For
   each subscription, `fan_out.py` stores references on its queue, and `carry.py` puts copies on a
   link if the subscription belongs to another queue manager.

@@ -2,15 +2,16 @@
 
 A session is what one connection holds: consumers, leases, producer streams, units of work.
 
-* Arrivals: `intake.py` queues what connections send until a turn applies it. `unanswered.py`
-  counts open requests. `session_token.py` makes the tokens that resume a session.
+* Sessions: `session.py` is the state of a connection. `session_token.py` makes the tokens that
+  resume a session. `unanswered.py` counts open requests.
 * Puts: `streams.py` accepts puts of producers, `link_streams.py` those of links.
-  `undeliverable.py` gives up link messages that cannot be stored. `units.py` holds units of work.
-  `refusals.py` shortens the list of refused puts in an answer.
+  `undeliverable.py` gives up link messages that cannot be stored. `units.py` holds units of work,
+  and `unit.py` is one of them. `refusal_rows.py` shortens the list of refused puts in an answer.
 * Deliveries: `delivery.py` opens and ends consumers and gets. `pump.py` decides which consumer
   receives messages next. `readers.py` tracks which group each reader is in. `link_rota.py` does
   the same for links: it decides which link sends next.
 * Ends of leases: `settlements.py` handles acks, releases, renewals and lease timeouts.
+  `settle_part.py` cuts a long settle into pieces.
 * Subscriptions and removal: `subscriptions.py` creates and ends subscriptions, `removal.py`
   deletes queues and subscriptions, `unused.py` deletes those that nobody uses.
 * Operators: `connection.py` lists connections and closes one.

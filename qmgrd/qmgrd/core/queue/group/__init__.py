@@ -8,7 +8,8 @@
 * Puts: `admission.py` decides which members may be put.
 * Deliveries: `take.py` leases messages in group order, `follow.py` the members of a group that a
   reader holds, `run.py` runs of plain members in tight loops, `select.py` what a reader selects.
-* Operators: `browse.py` reads in logical order, `refusal.py` has the errors of interventions.
+* Operators: `browse.py` reads in logical order, `intervention_errors.py` has the errors of
+  interventions.
 
 Invariant: a group has at most one reader at a time. Its reader gets the members in the order of
 their numbers, each after those before it.
