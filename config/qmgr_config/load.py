@@ -53,7 +53,7 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -
 
 
 def _not_utf8(path: str, value: Any) -> Iterator[str]:
-    """Yield a line for each text of the command line that came as other bytes."""
+    """Yields a line for each text of the command line that came as other bytes."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _not_utf8(f"{path}.{key}".removeprefix("."), inner)

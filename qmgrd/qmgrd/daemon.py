@@ -92,7 +92,7 @@ class Daemon:
         )
 
     def now_ms(self) -> int:
-        """Return the monotonic clock in milliseconds."""
+        """Returns the monotonic clock in milliseconds."""
         return time.monotonic_ns() // 1_000_000
 
     def _start_turns(self) -> Turns:
@@ -157,7 +157,7 @@ class Daemon:
         return {} if session is None else session.facts
 
     async def run(self) -> None:
-        """Serve until :meth:`stop`.
+        """Serves until :meth:`stop`.
 
         Raises:
             ListenFailed: an address cannot be listened on.
@@ -265,7 +265,7 @@ class Daemon:
             self._timer = asyncio.get_running_loop().call_later(wait_s, self.want_turn)
 
     def _release(self, outcome: Outcome) -> None:
-        """Let out what a durable turn wants sent."""
+        """Lets out what a durable turn wants sent."""
         write_all(self._sessions, outcome.sends)
         for number, goaway in outcome.closes:
             session = self._sessions.get(number)
@@ -295,15 +295,15 @@ class Daemon:
         )
 
     def session_entered(self, session: Session) -> None:
-        """Take in a new connection."""
+        """Takes in a new connection."""
         self._doors.entered(session, self.now_ms())
 
     def session_ahead(self, session: Session) -> None:
-        """Let a connection be read from again once the turns have caught up."""
+        """Lets a connection be read from again once the turns have caught up."""
         self._ahead.add(session)
 
     def session_blocked(self, session: Session, *, is_blocked: bool) -> None:
-        """Take nothing more of a connection whose peer has too much to fetch, or go on."""
+        """Takes nothing more of a connection whose peer has too much to fetch, or go on."""
         if is_blocked:
             self._turns.intake.block(session.peer.number)
         else:
@@ -311,7 +311,7 @@ class Daemon:
             self.want_turn()
 
     def session_failed(self, session: Session, error: Exception) -> None:
-        """Close the connection that met an error here, and keep its peer out."""
+        """Closes the connection that met an error here, and keeps its peer out."""
         log.error(
             "a connection met an error here",
             peer=session.peer.peer_name,
@@ -323,7 +323,7 @@ class Daemon:
         session.cut_off(m.Goaway(ErrorCode.INTERNAL_ERROR, why), is_silent=True)
 
     def session_closed(self, session: Session, why: str) -> None:
-        """Forget a connection."""
+        """Forgets a connection."""
         self._doors.left(session, why)
         self.want_turn()
 
@@ -342,7 +342,7 @@ class Daemon:
         self.want_turn()
 
     def _recover(self, failed: TurnFailed) -> None:
-        """Start the core anew from the store, without the connection that met a bug."""
+        """Starts the core anew from the store, without the connection that met a bug."""
         log.error("a turn failed and was undone; starting anew from the store", exc_info=failed)
         now_ms = self.now_ms()
         is_lost = self._recovery.add(failed, now_ms)
@@ -387,7 +387,7 @@ class Daemon:
                 session.poll(now_ms)
 
     async def _look(self) -> None:
-        """Turn away, again and again, whoever takes up room and does not get on."""
+        """Turns away, again and again, whoever takes up room and does not get on."""
         while True:
             await asyncio.sleep(LOOK_S)
             self._doors.look(self.now_ms())
@@ -397,7 +397,7 @@ class Daemon:
                 self.want_turn()  # Who waits for room may have some now.
 
     async def _finish(self) -> None:
-        """Finish what has arrived, say goodbye, wait a little for it to be heard."""
+        """Finishes what has arrived, say goodbye, waits a little for it to be heard."""
         for session in self._sessions.values():
             session.pause_reading()
         while self._turns.intake and self._failure is None:

@@ -58,7 +58,7 @@ log = structlog.get_logger()
 
 
 def main() -> None:
-    """Run the daemon and exit with its code."""
+    """Runs the daemon and exit with its code."""
     os.umask(UMASK)
     code = run(sys.argv[1:])
     try:
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run the daemon with *arguments* and return its exit code."""
+    """Runs the daemon with *arguments* and returns its exit code."""
     options = _parser().parse_args(arguments)
     try:
         config = load(options.config, _overrides(options))

@@ -36,7 +36,7 @@ class Java(NamedTuple):
 
 
 def find_java(environment: Mapping[str, str] | None = None) -> Java:
-    """Return the Java that Spark takes: that of JAVA_HOME, else the first in PATH.
+    """Returns the Java that Spark takes: that of JAVA_HOME, else the first in PATH.
 
     Raises:
         JavaUnsuitable: there is none, or it is too old, not one of TESTED, unsafe or trimmed.
@@ -74,7 +74,7 @@ def _path(environment: Mapping[str, str]) -> str:
 
 
 def parse_version(text: str) -> tuple[int, int, int]:
-    """Return the version in what `java -version` prints; 1.8.0 is 8.
+    """Returns the version in what `java -version` prints; 1.8.0 is 8.
 
     Raises:
         JavaUnsuitable: there is none in it.
@@ -87,7 +87,7 @@ def parse_version(text: str) -> tuple[int, int, int]:
 
 
 def _run(path: str, *arguments: str) -> str:
-    """Return what Java prints; with an unknown module it names that."""
+    """Returns what Java prints; with an unknown module it names that."""
     try:
         done = subprocess.run(
             [path, *arguments], capture_output=True, text=True, timeout=START_MAX_S, check=False

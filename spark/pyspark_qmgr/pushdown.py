@@ -43,12 +43,12 @@ class Pushed:
         self._push = push
 
     def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Return those of *filters*, the same objects, that are Spark's to apply."""
+        """Returns those of *filters*, the same objects, that are Spark's to apply."""
         return self._push(filters)
 
 
 def push(table: "Table", filters: list[Filter], known: Filters) -> tuple[Filters, list[Filter]]:
-    """Return *known* with what of *filters* spares reading, and those that Spark is to apply."""
+    """Returns *known* with what of *filters* spares reading, and those that Spark is to apply."""
     left = []
     for one in filters:
         part = _part(table, one)
@@ -60,13 +60,13 @@ def push(table: "Table", filters: list[Filter], known: Filters) -> tuple[Filters
 
 
 def _part(table: "Table", one: Filter) -> str:
-    """Return what *one* is about, or nothing."""
+    """Returns what *one* is about, or nothing."""
     path: tuple[str, ...] = getattr(one, "attribute", ())
     return table.pushed.get(path[0], "") if len(path) == 1 else ""
 
 
 def _narrowed(part: str, one: Filter, known: Filters) -> Filters | None:
-    """Return *known* with *one*, or None where it says nothing to us."""
+    """Returns *known* with *one*, or None where it says nothing to us."""
     if isinstance(one, IsNotNull):
         return known
     if part in _BOUNDS:
@@ -97,7 +97,7 @@ def _bounded(part: str, one: Filter, known: Filters) -> Filters | None:
 
 
 def _numbers(part: str, one: Filter) -> Iterator[int]:
-    """Yield the values of *one* as numbers; none if any of them is not to be understood."""
+    """Yields the values of *one* as numbers; none if any of them is not to be understood."""
     value: Any = getattr(one, "value", None)
     values = list(value) if isinstance(one, In) else [value]
     found = [_number(part, one_value) for one_value in values]

@@ -34,7 +34,7 @@ class TableReader(DataSourceReader):
 
     @property
     def pushFilters(self) -> Pushed:
-        """Take note of what the query asks, and return of that what is Spark's to apply."""
+        """Takes note of what the query asks, and return of that what is Spark's to apply."""
         return Pushed(self._take)
 
     def _take(self, filters: list[Filter]) -> Iterable[Filter]:
@@ -45,7 +45,7 @@ class TableReader(DataSourceReader):
         return left
 
     def partitions(self) -> list[InputPartition]:
-        """Return what each task reads; nothing where there are no rows."""
+        """Returns what each task reads; nothing where there are no rows."""
         from qmgr_tables.planning import plan
         from qmgr_tables.tables.registry import TABLES
 
@@ -53,7 +53,7 @@ class TableReader(DataSourceReader):
         return [InputPartition(bundle) for bundle in bundles]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        """Yield the rows of *partition* in batches of the very schema that Spark wants."""
+        """Yields the rows of *partition* in batches of the very schema that Spark wants."""
         if partition.value is None:  # Spark's stand-in for an empty list of partitions.
             return
         from pyspark.sql.pandas.types import to_arrow_schema
@@ -73,7 +73,7 @@ class TableReader(DataSourceReader):
 
 @cache
 def _spare_collector() -> None:
-    """Keep all that is loaded by now from collections of garbage, once in a process.
+    """Keeps all that is loaded by now from collections of garbage, once in a process.
 
     A worker collects after each task, and looks through all modules for 35 ms.
     """

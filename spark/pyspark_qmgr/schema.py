@@ -14,14 +14,14 @@ class SchemaInvalid(ValueError):
 
 
 def schema_of(table: "Table") -> StructType:
-    """Return the columns of *table*."""
+    """Returns the columns of *table*."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(table.schema)
 
 
 def checked(table: "Table", schema: StructType) -> StructType:
-    """Return *schema* if it names columns of *table*, in whatever order, with their types.
+    """Returns *schema* if it names columns of *table*, in whatever order, with their types.
 
     Raises:
         SchemaInvalid: which column, and what it is.

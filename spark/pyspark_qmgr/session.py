@@ -30,7 +30,7 @@ appender.stderr.layout.pattern = spark: %p %c{1}: %m%n%ex{short}
 def local_session(
     app_name: str, cores: int = 2, *, quick: bool = False, settings: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """Return a session on *cores* cores of this machine: quiet, in UTC, open to nobody else.
+    """Returns a session on *cores* cores of this machine: quiet, in UTC, open to nobody else.
 
     Args:
         quick: for little work: it starts sooner, then takes two to three times as long.
@@ -66,7 +66,7 @@ def local_session(
 
 
 def cluster_session(app_name: str, master: str) -> SparkSession:
-    """Return a session on the cluster at *master*: quiet, in UTC.
+    """Returns a session on the cluster at *master*: quiet, in UTC.
 
     All else is what spark-defaults.conf and the environment say (SPARK_CONF_DIR, PYSPARK_PYTHON).
 
@@ -86,7 +86,7 @@ def cluster_session(app_name: str, master: str) -> SparkSession:
 
 
 def _scratch() -> Path:
-    """Return a new directory for what is gone with this process, with how Spark is to log."""
+    """Returns a new directory for what is gone with this process, with how Spark is to log."""
     scratch = Path(tempfile.mkdtemp(prefix="qmgr-spark-"))
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     (scratch / LOG4J).write_text(_LOG4J)

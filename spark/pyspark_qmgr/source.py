@@ -16,11 +16,11 @@ class DefaultSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return what follows `spark.read.format`."""
+        """Returns what follows `spark.read.format`."""
         return "qmgr"
 
     def schema(self) -> StructType:
-        """Return the columns. Looks at options and paths too, so that `load()` tells of them."""
+        """Returns the columns. Looks at options and paths too, so that `load()` tells of them."""
         from qmgr_tables.tables.registry import TABLES
 
         if stream_options.is_streamed(self.options):
@@ -31,7 +31,7 @@ class DefaultSource(DataSource):
         return schema_of(TABLES[options.table])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads the columns of *schema*, which may be the user's."""
+        """Returns what reads the columns of *schema*, which may be the user's."""
         from qmgr_tables.tables.registry import TABLES
 
         if stream_options.is_streamed(self.options):
@@ -43,7 +43,7 @@ class DefaultSource(DataSource):
         return TableReader(options, checked(TABLES[options.table], schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return what streams the columns of *schema*, which may be the user's."""
+        """Returns what streams the columns of *schema*, which may be the user's."""
         from qmgr_tables.tables.registry import TABLES
 
         options = stream_options.parse(self.options)

@@ -54,11 +54,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._made
 
     def initialOffset(self) -> dict[str, int]:
-        """Return what a stream without a checkpoint begins behind."""
+        """Returns what a stream without a checkpoint begins behind."""
         return _sorted(self._source.begin())
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return what the options say; of two limits Spark knows one, the other holds as well."""
+        """Returns what the options say; of two limits Spark knows one, the other holds as well."""
         if self._options.rows_max is not None:
             return ReadMaxRows(self._options.rows_max)
         if self._options.bytes_max is not None:
@@ -66,7 +66,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        """Return up to where the batch behind *start* reads."""
+        """Returns up to where the batch behind *start* reads."""
         from qmgr_tables.stream.limit import admitted
 
         ends = self._latest = self._source.ends(start, wait=self._target is not None)
@@ -79,7 +79,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _sorted(admitted(start, ends, self._source.sizes, *self._limits(limit)))
 
     def _limits(self, limit: ReadLimit) -> tuple[int | None, int | None]:
-        """Return the most rows and bytes of a batch."""
+        """Returns the most rows and bytes of a batch."""
         if isinstance(limit, ReadAllAvailable):
             return None, None
         rows_max, bytes_max = self._options.rows_max, self._options.bytes_max
@@ -90,20 +90,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return rows_max, bytes_max
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Take note of what there is now: the query ends once it has that."""
+        """Takes note of what there is now: the query ends once it has that."""
         self._target = self._source.lasts()
 
     def reportLatestOffset(self) -> dict[str, int] | None:
-        """Return up to where there was something when last asked, for progress reports."""
+        """Returns up to where there was something when last asked, for progress reports."""
         return _sorted(self._latest) if self._latest else None
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        """Return what each task reads; all of it the same rows for the same offsets."""
+        """Returns what each task reads; all of it the same rows for the same offsets."""
         parts = self._source.parts(start, end, self._options.of)
         return [InputPartition(part) for part in parts]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        """Yield the rows of *partition* in batches of the very schema that Spark wants."""
+        """Yields the rows of *partition* in batches of the very schema that Spark wants."""
         if partition.value is None:  # Spark's stand-in for an empty list of partitions.
             return
         from pyspark.sql.pandas.types import to_arrow_schema
@@ -116,17 +116,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._source.commit(end)
 
     def stop(self) -> None:
-        """End the connections."""
+        """Ends the connections."""
         if self._made is not None:
             self._made.close()
 
 
 def _sorted(offsets: "Offsets") -> dict[str, int]:
-    """Return *offsets* as Spark compares them: as text."""
+    """Returns *offsets* as Spark compares them: as text."""
     return {name: offsets[name] for name in sorted(offsets)}
 
 
 def _unpacked(options: "StreamOptions", schema: StructType) -> StreamReader:
-    """Return the reader that came to a worker with a task; see pyspark_qmgr.prompt."""
+    """Returns the reader that came to a worker with a task; see pyspark_qmgr.prompt."""
     be_prompt()
     return StreamReader(options, schema)

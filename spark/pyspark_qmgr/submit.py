@@ -20,7 +20,7 @@ sys.path[:] = [path for path in sys.path if not path or str(Path(path).resolve()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the reports that *arguments* name; return the exit code."""
+    """Runs the reports that *arguments* name; return the exit code."""
     given = _parser().parse_args(arguments)
     if given.where:
         print(Path(__file__).resolve())

@@ -32,7 +32,7 @@ _CODES = {"B": "u1", "H": ">u2", "I": ">u4", "Q": ">u8"}
 
 
 def _layout(layout: struct.Struct, names: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the fields of a big-endian *layout* as numpy has them."""
+    """Returns the fields of a big-endian *layout* as numpy has them."""
     return [(name, _CODES[code]) for name, code in zip(names, layout.format[1:], strict=True)]
 
 
@@ -50,7 +50,7 @@ class Chunk:
     """Entries as they were read: their bytes in one piece, and where each part of each begins."""
 
     def __init__(self, pairs: Sequence[Pair]) -> None:
-        """Find the parts of *pairs*, which mean something only where :meth:`is_sound` says so.
+        """Finds the parts of *pairs*, which mean something only where :meth:`is_sound` says so.
 
         Raises:
             ReadFailed: a key that no entry has.
@@ -79,13 +79,13 @@ class Chunk:
         return len(self.values)
 
     def _at(self, places: Array, what: np.dtype[Any]) -> Array:
-        """Return what stands at *places* of the bytes."""
+        """Returns what stands at *places* of the bytes."""
         ends = len(self.data) - what.itemsize + 1
         raw = f"V{what.itemsize}"  # as numpy takes what has fields ten times as long to copy
         return np.ndarray((ends,), raw, self.data, strides=(1,))[places].view(what)
 
     def is_sound(self) -> Array:
-        """Return of which it is certain that the record follows, and is as it was put."""
+        """Returns of which it is certain that the record follows, and is as it was put."""
         entry, head, flags = self.entry, self.record, self.record["group_flags"]
         group, last_in_group = records.IN_GROUP, records.IN_GROUP | records.LAST_IN_GROUP
         sound: Array = (
@@ -106,7 +106,7 @@ class Chunk:
         return sound
 
     def is_readable(self) -> Array:
-        """Return which can be read here; all of them are sound."""
+        """Returns which can be read here; all of them are sound."""
         readable = np.ones(len(self), bool)
         for where, found in (self.targets, self.envelopes):
             readable[[at for at, one in zip(where, found, strict=True) if one is None]] = False
@@ -120,7 +120,7 @@ class Chunk:
         return readable
 
     def texts(self, starts: Array, ends: Array) -> tuple[list[int], Iterator[bytes]]:
-        """Return which have something from *starts* to *ends*, and what."""
+        """Returns which have something from *starts* to *ends*, and what."""
         where = np.flatnonzero(starts < ends)
         parts = zip(starts[where].tolist(), ends[where].tolist(), strict=True)
         return where.tolist(), (self.data[start:end] for start, end in parts)
@@ -177,7 +177,7 @@ class Chunk:
 
 
 def plain(pairs: Sequence[Pair]) -> tuple[Chunk, Array]:
-    """Return the plain ones of *pairs*, and which these are.
+    """Returns the plain ones of *pairs*, and which these are.
 
     Raises:
         ReadFailed: a key that no entry has.

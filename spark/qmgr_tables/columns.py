@@ -29,7 +29,7 @@ class Plain(NamedTuple):
     options: Options
 
     def batch(self, schema: pa.Schema) -> pa.RecordBatch:
-        """Return the columns of *schema*; what is not among those below is null."""
+        """Returns the columns of *schema*; what is not among those below is null."""
         count = len(self.chunk)
         arrays = [
             _COLUMNS[field.name](self) if field.name in _COLUMNS else pa.nulls(count, field.type)
@@ -38,11 +38,11 @@ class Plain(NamedTuple):
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def by_run(self, say: Callable[[Run], Any], type_: pa.DataType) -> pa.Array:
-        """Return what *say* returns of the run of each."""
+        """Returns what *say* returns of the run of each."""
         return pa.array([*map(say, self.runs)], type_).take(pa.array(self.run_of))
 
     def of_run(self, ask: Callable[[Run], bool]) -> Array:
-        """Return what *ask* returns of the run of each."""
+        """Returns what *ask* returns of the run of each."""
         return np.fromiter(map(ask, self.runs), bool, len(self.runs))[self.run_of]
 
     @property
@@ -62,11 +62,11 @@ class Plain(NamedTuple):
         return found
 
     def repeat(self, value: Any, type_: pa.DataType) -> pa.Array:
-        """Return *value* for each."""
+        """Returns *value* for each."""
         return pa.repeat(pa.scalar(value, type_), len(self.chunk))
 
     def some(self, which: Sequence[int], found: Iterable[str | None]) -> pa.Array:
-        """Return *found* for *which*, null for others."""
+        """Returns *found* for *which*, null for others."""
         if not which:
             return pa.nulls(len(self.chunk), pa.string())
         known: list[str | None] = [None] * len(self.chunk)
@@ -75,12 +75,12 @@ class Plain(NamedTuple):
         return pa.array(known, pa.string())
 
     def of_envelope(self, key: str) -> pa.Array:
-        """Return the text under *key* of each envelope."""
+        """Returns the text under *key* of each envelope."""
         which, found = self.chunk.envelopes
         return self.some(which, (rows.text_under(one or {}, key) for one in found))
 
     def wall(self, clock_ms: Array) -> Array:
-        """Return the wall clock, in us, of each of *clock_ms* of the store's own clock."""
+        """Returns the wall clock, in us, of each of *clock_ms* of the store's own clock."""
         start_us, start_ms = self.snapshot.wall_us, self.snapshot.clock_ms
         end_ms = start_ms + (rows.TIME_END_US - start_us) // 1_000 + 1
         near = np.minimum(clock_ms, end_ms).astype(np.int64)
@@ -88,7 +88,7 @@ class Plain(NamedTuple):
 
 
 def _times(us: Array, known: Array | bool = True) -> pa.Array:
-    """Return *us* as times where they are *known*, and a datetime holds them."""
+    """Returns *us* as times where they are *known*, and a datetime holds them."""
     null = ~(known & (us < rows.TIME_END_US))
     return pa.array(us.astype(np.int64).view("M8[us]"), TIME, mask=null)
 

@@ -21,13 +21,13 @@ class Filters(NamedTuple):
     until_arrival: int | None = None
 
     def with_names(self, part: str, names: Names) -> "Filters":
-        """Return these, and one of *names* for that *part*, too."""
+        """Returns these, and one of *names* for that *part*, too."""
         known: Names | None = getattr(self, part)
         changed: dict[str, Any] = {part: names if known is None else known & names}
         return self._replace(**changed)
 
     def with_bounds(self, part: str, since: int | None, until: int | None) -> "Filters":
-        """Return these, and that *part*, us or arrival, between the two."""
+        """Returns these, and that *part*, us or arrival, between the two."""
         changed: dict[str, Any] = {
             f"since_{part}": later(getattr(self, f"since_{part}"), since),
             f"until_{part}": earlier(getattr(self, f"until_{part}"), until),
@@ -35,23 +35,23 @@ class Filters(NamedTuple):
         return self._replace(**changed)
 
     def allows(self, part: str, name: str) -> bool:
-        """Return whether that *part* may be *name*."""
+        """Returns whether that *part* may be *name*."""
         known: Names | None = getattr(self, part)
         return known is None or name in known
 
 
 def later(one: int | None, other: int | None) -> int | None:
-    """Return the later of two starts, of which each may be none."""
+    """Returns the later of two starts, of which each may be none."""
     return max((x for x in (one, other) if x is not None), default=None)
 
 
 def earlier(one: int | None, other: int | None) -> int | None:
-    """Return the earlier of two ends, of which each may be none."""
+    """Returns the earlier of two ends, of which each may be none."""
     return min((x for x in (one, other) if x is not None), default=None)
 
 
 def is_within(value: int | None, since: int | None, until: int | None) -> bool:
-    """Return whether *value* is between the two; what is not known is not, if anything is asked."""
+    """Returns whether *value* is between the two; what is not known is not, if anything is asked."""
     if since is None and until is None:
         return True
     if value is None or (since is not None and value < since):

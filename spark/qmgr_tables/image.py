@@ -17,7 +17,7 @@ _open: dict[tuple[int, int, int], ImageReader] = {}  # process, device, inode; t
 
 
 def image(snapshot: Snapshot) -> ImageReader:
-    """Return the data file of *snapshot*, opened by this process.
+    """Returns the data file of *snapshot*, opened by this process.
 
     Raises:
         SnapshotUnreadable: it is gone or damaged, or cannot be seen from this machine.
@@ -48,13 +48,13 @@ def image(snapshot: Snapshot) -> ImageReader:
 
 
 def damaged(snapshot: Snapshot, error: Exception) -> SnapshotUnreadable:
-    """Return what is said of a data file that cannot be read to the end."""
+    """Returns what is said of a data file that cannot be read to the end."""
     return SnapshotUnreadable(
         f"{snapshot.directory}/{DATA}: damaged: {error}; copy or take the snapshot anew"
     )
 
 
 def _close_inherited(process: int) -> None:
-    """Close what came over a fork; the parent's stay open, as no lock is shared."""
+    """Closes what came over a fork; the parent's stay open, as no lock is shared."""
     for key in [key for key in _open if key[0] != process]:
         _open.pop(key).close()

@@ -12,7 +12,7 @@ class InstantInvalid(ValueError):
 
 
 def parse(text: str) -> int:
-    """Return *text* in microseconds since 1970; without an offset it is in UTC.
+    """Returns *text* in microseconds since 1970; without an offset it is in UTC.
 
     Raises:
         InstantInvalid: it is none.
@@ -36,5 +36,5 @@ def parse(text: str) -> int:
 
 
 def micros(moment: datetime) -> int:
-    """Return *moment*, which says its zone, in microseconds since 1970."""
+    """Returns *moment*, which says its zone, in microseconds since 1970."""
     return (moment - _EPOCH) // timedelta(microseconds=1)

@@ -100,11 +100,11 @@ class Options(NamedTuple):
     staging: Staging = DEFAULT_STAGING
 
     def wants_state(self, state: str) -> bool:
-        """Return whether messages in that *state* are to be read."""
+        """Returns whether messages in that *state* are to be read."""
         return self.filters.allows("states", state) and (not self.states or state in self.states)
 
     def wants_time(self, time_us: int | None) -> bool:
-        """Return whether a row of that time is to be read, which may be unknown."""
+        """Returns whether a row of that time is to be read, which may be unknown."""
         return is_within(time_us, *self.span_us)
 
     @property
@@ -114,11 +114,11 @@ class Options(NamedTuple):
         return later(self.since_us, filters.since_us), earlier(self.until_us, filters.until_us)
 
     def wants_row(self, state: str, time_us: int | None) -> bool:
-        """Return whether a message in that *state*, of that time, is to be read."""
+        """Returns whether a message in that *state*, of that time, is to be read."""
         return self.wants_state(state) and self.wants_time(time_us)
 
     def wants(self, queue: str) -> bool:
-        """Return whether the messages of *queue* are to be read."""
+        """Returns whether the messages of *queue* are to be read."""
         if self.queues and queue not in self.queues:
             return False
         if not self.filters.allows("queues", queue):
@@ -127,7 +127,7 @@ class Options(NamedTuple):
 
 
 def parse(given: Mapping[str, str]) -> Options:
-    """Return *given*, whose keys are spelled in any case, as options.
+    """Returns *given*, whose keys are spelled in any case, as options.
 
     Raises:
         OptionInvalid: which option, what is wrong with it, what to write.
@@ -168,7 +168,7 @@ def parse(given: Mapping[str, str]) -> Options:
 
 
 def _paths(path: str, several: str) -> tuple[str, ...]:
-    """Return what is to be read; Spark passes a list given to load() as a JSON text."""
+    """Returns what is to be read; Spark passes a list given to load() as a JSON text."""
     found = tuple(part for part in [path, *json.loads(several)] if part.strip())
     if not found:
         raise OptionInvalid(
@@ -189,7 +189,7 @@ def _table(text: str) -> "Table":
 
 
 def _check_takes(table: "Table", values: Mapping[str, str]) -> None:
-    """Raise OptionInvalid where rows are to be kept away by what *table* does not know."""
+    """Raises OptionInvalid where rows are to be kept away by what *table* does not know."""
     from qmgr_tables.table import QUEUES, STATES, TIMES
 
     for name in (*QUEUES, *STATES, *TIMES):
@@ -233,7 +233,7 @@ def _pattern(text: str) -> str:
 
 @lru_cache(maxsize=10_000)
 def _matches(pattern: str, queue: str) -> bool:
-    """Return whether all of *queue* matches.
+    """Returns whether all of *queue* matches.
 
     RE2 takes no longer for (a+)+b than for a+b. What it does not know, as (?!SYSTEM), goes to re.
     """

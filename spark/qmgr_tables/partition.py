@@ -48,7 +48,7 @@ class Share(NamedTuple):
 
 
 def plan(snapshots: list[Snapshot], options: Options) -> list[Share]:
-    """Return shares that hold each message of *snapshots* that is wanted exactly once.
+    """Returns shares that hold each message of *snapshots* that is wanted exactly once.
 
     Raises:
         OptionInvalid: a queue that was asked for by name is in none of them.
@@ -67,7 +67,7 @@ def plan(snapshots: list[Snapshot], options: Options) -> list[Share]:
 
 
 def state_of(kind: str, lane: int) -> str:
-    """Return what a sound message of a queue of that *kind* is, in that *lane*."""
+    """Returns what a sound message of a queue of that *kind* is, in that *lane*."""
     if lane in (keys.LANE_READY, keys.LANE_GROUPED):
         return {"transmission": TRANSMISSION, "publications": PUBLICATION}.get(kind, READY)
     if lane == keys.LANE_PARKED:
@@ -76,7 +76,7 @@ def state_of(kind: str, lane: int) -> str:
 
 
 def _wanted(queue: QueueInfo, options: Options) -> Iterator[Range]:
-    """Yield the ranges of *queue* in which there may be messages that are asked for."""
+    """Yields the ranges of *queue* in which there may be messages that are asked for."""
     for found in queue.ranges:
         # What is damaged lies anywhere until its turn comes.
         if options.wants_state(DAMAGED) or options.wants_state(state_of(queue.kind, found.lane)):
@@ -96,7 +96,7 @@ def _check_queues(snapshots: list[Snapshot], options: Options) -> None:
 
 
 def _shares(snapshot: Snapshot, options: Options, rows: int) -> Iterator[Share]:
-    """Yield the shares of one snapshot: long runs are cut, short ones put together."""
+    """Yields the shares of one snapshot: long runs are cut, short ones put together."""
     of = snapshot._replace(queues=())
     runs: list[Run] = []
     held = 0
@@ -117,7 +117,7 @@ def _shares(snapshot: Snapshot, options: Options, rows: int) -> Iterator[Share]:
 
 
 def _cut(found: Range, rows: int) -> Iterator[tuple[int, int, int]]:
-    """Yield pieces of about *rows* messages: first, stop, messages. Gaps make them uneven."""
+    """Yields pieces of about *rows* messages: first, stop, messages. Gaps make them uneven."""
     pieces = -(-found.messages // rows)
     length = found.last_arrival + 1 - found.first_arrival
     for piece in range(pieces):

@@ -40,7 +40,7 @@ class Found(NamedTuple):
 
 
 def find(options: Options) -> Found:
-    """Return the snapshots that are named, verified if that is asked.
+    """Returns the snapshots that are named, verified if that is asked.
 
     Raises:
         SnapshotUnreadable: one that is missing or damaged, unless these are to be skipped; or all.
@@ -72,7 +72,7 @@ def find(options: Options) -> Found:
 
 
 def _named(paths: Iterable[str], leave_out: Callable[[str, SnapshotUnreadable], None]) -> list[str]:
-    """Return the directories that *paths* lead to; *leave_out* hears of paths that lead to none."""
+    """Returns the directories that *paths* lead to; *leave_out* hears of paths that lead to none."""
     try:
         return directories(paths)
     except SnapshotUnreadable as error:
@@ -102,7 +102,7 @@ def _or_error(look: Callable[[str], Snapshot]) -> Callable[[str], Snapshot | Sna
 
 
 def plan(table: Table, options: Options) -> list[list[Any]]:
-    """Return bundles of shares, each what one task reads of *table*.
+    """Returns bundles of shares, each what one task reads of *table*.
 
     Raises:
         SnapshotUnreadable: as :func:`find`.
@@ -131,7 +131,7 @@ def _is_wanted(snapshot: Snapshot, options: Options) -> bool:
 
 
 def check_queues(snapshots: list[Snapshot], options: Options) -> None:
-    """Raise OptionInvalid for a name that no snapshot knows; those of proxies have no queue."""
+    """Raises OptionInvalid for a name that no snapshot knows; those of proxies have no queue."""
     known = sorted({queue.name for snapshot in snapshots for queue in snapshot.queues})
     for name in sorted(options.queues.difference(known)):
         near = get_close_matches(name, known, 1)
@@ -143,7 +143,7 @@ def check_queues(snapshots: list[Snapshot], options: Options) -> None:
 
 
 def _within(share: Any, options: Options) -> Iterator[Any]:
-    """Yield *share* without the arrivals that are not asked for, if anything is left of it."""
+    """Yields *share* without the arrivals that are not asked for, if anything is left of it."""
     since, until = options.filters.since_arrival, options.filters.until_arrival
     if (since is None and until is None) or not hasattr(share, "runs"):
         yield share
@@ -158,13 +158,13 @@ def _within(share: Any, options: Options) -> Iterator[Any]:
 
 
 def _about(share: Any) -> int:
-    """Return about how many rows of the table *share* has; 0 where they are few."""
+    """Returns about how many rows of the table *share* has; 0 where they are few."""
     rows: int = sum(run.stop - run.first for run in getattr(share, "runs", ()))
     return rows or int(getattr(share, "events", 0))
 
 
 def bundles(shares: Iterable[Any], options: Options) -> Iterator[list[Any]]:
-    """Yield *shares* in lists that are about as long to read as one partition is to be."""
+    """Yields *shares* in lists that are about as long to read as one partition is to be."""
     all_of_them = list(shares)
     many = -(-len(all_of_them) // max(BUNDLES_MIN, options.min_partitions))
     held: list[Any] = []

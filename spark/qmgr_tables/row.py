@@ -67,7 +67,7 @@ _NO_DEAD_LETTER = (None,) * sum(name.startswith("dead_") for name in Row._fields
 def read(
     tx: LmdbTransaction, key: bytes, value: bytes, run: Run, snapshot: Snapshot, options: Options
 ) -> Row | None:
-    """Return the message under *key*, or None of one that a restart lost.
+    """Returns the message under *key*, or None of one that a restart lost.
 
     One that is damaged has null wherever nothing is known.
     """
@@ -110,7 +110,7 @@ def of_record(
     whose: Whose,
     options: Options,
 ) -> Row:
-    """Return the message of that record.
+    """Returns the message of that record.
 
     Args:
         place: queue, priority, arrival.
@@ -148,7 +148,7 @@ def damaged(
     target: str,
     whose: Whose,
 ) -> Row:
-    """Return a message whose record cannot be read."""
+    """Returns a message whose record cannot be read."""
     return Row._make(
         (
             *place,
@@ -174,23 +174,23 @@ def damaged(
 
 
 def _target(tx: LmdbTransaction, entry: entries.Entry) -> str:
-    """Return where a message is bound for, or the topic of a publication."""
+    """Returns where a message is bound for, or the topic of a publication."""
     held = entries.publication(tx, entry) if entry.shared else entry
     return held.target
 
 
 def _priority(run: Run, priority: int, fields: records.Fields) -> int | None:
-    """Return by which priority a message has its turn; None if a queue elsewhere is to say it."""
+    """Returns by which priority a message has its turn; None if a queue elsewhere is to say it."""
     return own_priority(fields) if run.kind in UNRANKED else priority
 
 
 def own_priority(fields: records.Fields) -> int | None:
-    """Return the priority that a message was put with, or None if it leaves that to the queue."""
+    """Returns the priority that a message was put with, or None if it leaves that to the queue."""
     return None if fields.flags & records.FLAG_PRIORITY_OF_QUEUE else fields.priority
 
 
 def _times(entry: entries.Entry, run: Run, snapshot: Snapshot) -> Times:
-    """Return when it was put, expires, and can be got, and whether it is persistent."""
+    """Returns when it was put, expires, and can be got, and whether it is persistent."""
     expires_ms, due_ms = entry.expires_ms, entry.due_ms
     is_awaited = run.lane == keys.LANE_DELAYED and (not expires_ms or due_ms < expires_ms)
     return (
@@ -202,12 +202,12 @@ def _times(entry: entries.Entry, run: Run, snapshot: Snapshot) -> Times:
 
 
 def _wall(clock_ms: int, snapshot: Snapshot) -> int | None:
-    """Return the wall clock at *clock_ms* of the store's own clock."""
+    """Returns the wall clock at *clock_ms* of the store's own clock."""
     return time_of(max(snapshot.wall_us + (clock_ms - snapshot.clock_ms) * 1_000, 0))
 
 
 def _dead(note: notes.Note) -> tuple[Any, ...]:
-    """Return what is known of a dead letter. Some of it may come from another queue manager."""
+    """Returns what is known of a dead letter. Some of it may come from another queue manager."""
     code = note.get("code")
     if type(code) is not int:
         return _NO_DEAD_LETTER
@@ -229,12 +229,12 @@ def _count(note: notes.Note, name: str) -> int | None:
 
 
 def text(data: bytes) -> str:
-    """Return *data* as text; bytes that are not UTF-8 stand as backslash, x and two digits."""
+    """Returns *data* as text; bytes that are not UTF-8 stand as backslash, x and two digits."""
     return data.decode("utf-8", "backslashreplace")
 
 
 def headers(envelope: dict[str, Any]) -> list[tuple[str, str | None]]:
-    """Return the producer's headers as pairs of text."""
+    """Returns the producer's headers as pairs of text."""
     found = envelope.get(HEADERS)
     if type(found) is not dict:
         return []
@@ -242,7 +242,7 @@ def headers(envelope: dict[str, Any]) -> list[tuple[str, str | None]]:
 
 
 def time_of(time_us: int) -> int | None:
-    """Return *time_us* unless no datetime holds it: an origin may count as it likes."""
+    """Returns *time_us* unless no datetime holds it: an origin may count as it likes."""
     return time_us if time_us < TIME_END_US else None
 
 
@@ -261,6 +261,6 @@ def _value(value: Any) -> str | None:
 
 
 def text_under(fields: dict[str, Any], key: str) -> str | None:
-    """Return what *fields*, an envelope or a note, have under *key* if that is text."""
+    """Returns what *fields*, an envelope or a note, have under *key* if that is text."""
     found = fields.get(key)
     return found if type(found) is str else None

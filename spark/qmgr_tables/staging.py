@@ -28,7 +28,7 @@ MODE = 0o700
 
 
 def local(snapshot: Snapshot) -> Snapshot:
-    """Return *snapshot* as it lies on this machine, once it does.
+    """Returns *snapshot* as it lies on this machine, once it does.
 
     Raises:
         SnapshotUnreadable: it cannot be fetched, is damaged, or too large for the disk or limit.
@@ -54,7 +54,7 @@ def local(snapshot: Snapshot) -> Snapshot:
 
 
 def _directory(given: str) -> Path:
-    """Return where copies are kept: this user's own."""
+    """Returns where copies are kept: this user's own."""
     directory = Path(given or Path(tempfile.gettempdir(), f"qmgr-staging-{os.getuid()}"))
     directory.mkdir(MODE, parents=bool(given), exist_ok=True)
     if directory.stat().st_uid != os.getuid():
@@ -97,7 +97,7 @@ def _stage(snapshot: Snapshot, directory: Path, key: str) -> None:
 
 
 def _make_room(snapshot: Snapshot, directory: Path, partial: Path) -> None:
-    """Remove what was not used for longest until the copy fits, and take its room."""
+    """Removes what was not used for longest until the copy fits, and takes its room."""
     needed, limit = snapshot.data_bytes, snapshot.staging.bytes_max
     if needed > limit:
         raise SnapshotUnreadable(
@@ -136,7 +136,7 @@ def _age(path: Path) -> float:
 
 
 def _remove(path: Path) -> bool:
-    """Remove a copy, unless it is being made; who has it open keeps it until they close it."""
+    """Removes a copy, unless it is being made; who has it open keeps it until they close it."""
     lock = path.with_name(path.name.removesuffix(PARTIAL) + LOCK)
     with lock.open("ab") as file:
         try:

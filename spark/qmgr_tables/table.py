@@ -53,22 +53,22 @@ class Table(NamedTuple):
 
 
 def texts(*columns: tuple[str, str]) -> tuple[Column, ...]:
-    """Return columns of text, each of name and meaning."""
+    """Returns columns of text, each of name and meaning."""
     return tuple(Column(name, pa.string(), text) for name, text in columns)
 
 
 def longs(*columns: tuple[str, str]) -> tuple[Column, ...]:
-    """Return columns of integers."""
+    """Returns columns of integers."""
     return tuple(Column(name, pa.int64(), text) for name, text in columns)
 
 
 def flags(*columns: tuple[str, str]) -> tuple[Column, ...]:
-    """Return columns of true and false."""
+    """Returns columns of true and false."""
     return tuple(Column(name, pa.bool_(), text) for name, text in columns)
 
 
 def times(*columns: tuple[str, str]) -> tuple[Column, ...]:
-    """Return columns of points in time."""
+    """Returns columns of points in time."""
     return tuple(Column(name, TIME, text) for name, text in columns)
 
 

@@ -26,7 +26,7 @@ async def define(address: str) -> None:
 
 
 async def produce(address: str, rng: random.Random, stopping: asyncio.Event) -> None:
-    """Put messages in small batches; some expire, some are urgent, some wait."""
+    """Puts messages in small batches; some expire, some are urgent, some wait."""
     async with connect(address, name="producer", wait_ms=WAIT_MS) as manager:
         while not stopping.is_set():
             batch = [
@@ -44,7 +44,7 @@ async def produce(address: str, rng: random.Random, stopping: asyncio.Event) -> 
 
 
 async def consume(address: str, rng: random.Random, stopping: asyncio.Event, queue: str) -> None:
-    """Get messages and settle them one way or another."""
+    """Gets messages and settles them one way or another."""
     async with connect(address, name="consumer", wait_ms=WAIT_MS) as manager:
         while not stopping.is_set():
             with suppress(RequestError):
@@ -84,14 +84,14 @@ class Witness:
         return self.rows[-1][0] if self.rows else 0
 
     def start(self) -> None:
-        """Begin to read."""
+        """Begins to read."""
         with HistoryFeed(self._address, WAIT_MS) as feed:
             self.store_id = feed.state().store_id
             feed.commit(WITNESS, 0)
         self._thread.start()
 
     def stop(self) -> None:
-        """Read what there is now, and end."""
+        """Reads what there is now, and end."""
         self._stopping.set()
         self._thread.join()
 

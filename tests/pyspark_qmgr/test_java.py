@@ -23,7 +23,7 @@ def java(
     probe: str = "WARNING: Using incubator modules: " + MODULE,
     code: int = 0,
 ) -> dict[str, str]:
-    """Make a Java that prints *text*; return the environment with it in PATH."""
+    """Makes a Java that prints *text*; return the environment with it in PATH."""
     directory.mkdir(parents=True, exist_ok=True)
     program = directory / "java"
     program.write_text(SCRIPT.format(text=text, probe=probe, code=code))

@@ -23,7 +23,7 @@ Ends = tuple[socket.socket, socket.socket]
 
 @pytest.fixture
 def ends() -> Iterator[Ends]:
-    """Return both ends of a connection, which acknowledge late."""
+    """Returns both ends of a connection, which acknowledge late."""
     with ExitStack() as stack:
         server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         near = stack.enter_context(socket.create_connection(server.getsockname()))

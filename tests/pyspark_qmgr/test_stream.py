@@ -178,7 +178,7 @@ def test_reader_and_partitions_travel_without_connections(tmp_path: Path) -> Non
 
 
 def travelled(thing: object) -> Any:
-    """Return *thing* as an executor gets it."""
+    """Returns *thing* as an executor gets it."""
     return pickle.loads(CloudPickleSerializer().dumps(thing))  # type: ignore[no-untyped-call]
 
 

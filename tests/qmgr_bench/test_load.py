@@ -31,7 +31,7 @@ class Echo:
                     self.theirs.sendall(data[at : at + size])
 
     def close(self) -> None:
-        """Hang up and wait for the server."""
+        """Hangs up and wait for the server."""
         self.ours.close()
         self._thread.join()
 

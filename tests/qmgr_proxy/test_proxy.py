@@ -45,7 +45,7 @@ class Place:
         self._writers: list[asyncio.StreamWriter] = []
 
     async def dial(self) -> tuple[Streams, Streams, ProxyConnection]:
-        """Return the dialler's end, the target's, and what is between them."""
+        """Returns the dialler's end, the target's, and what is between them."""
         near = await asyncio.open_connection("127.0.0.1", self.proxy.port)
         self._writers.append(near[1])
         far = await self._target.came.get()
@@ -68,13 +68,13 @@ async def place(shape: Shape | None = None) -> AsyncIterator[Place]:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    """Let the loop go round until it is so."""
+    """Lets the loop go round until it is so."""
     while not is_so():
         await asyncio.sleep(0.001)
 
 
 async def rest(reader: asyncio.StreamReader) -> bytes:
-    """Return what comes until the end, or the reset."""
+    """Returns what comes until the end, or the reset."""
     found = b""
     with suppress(ConnectionResetError):
         while data := await reader.read(1 << 16):

@@ -34,7 +34,7 @@ class Running:
         return row
 
     def end(self) -> dict[str, Any]:
-        """End it, and return the totals."""
+        """Ends it, and returns the totals."""
         self.process.send_signal(signal.SIGTERM)
         row = self.until("ended")
         assert self.process.wait(30) == 0

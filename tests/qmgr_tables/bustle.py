@@ -51,12 +51,12 @@ class Bustle:
         self._units: list[tuple[ExitStack, UnitOfWork]] = []
 
     def close(self) -> None:
-        """End as an application does that was killed: units are backed out."""
+        """Ends as an application does that was killed: units are backed out."""
         self.client.close(0)
         self._open.close()
 
     def restart(self) -> None:
-        """Start anew, in good order; what is open is backed out."""
+        """Starts anew, in good order; what is open is backed out."""
         self.close()
         self._start()
 
@@ -66,12 +66,12 @@ class Bustle:
             self._random.choice(self._ways)()
 
     def come_to_rest(self) -> None:
-        """Commit what is open."""
+        """Commits what is open."""
         while self._units:
             self._units.pop()[1].commit()
 
     def there(self) -> set[tuple[str, int]]:
-        """Queue and arrival of each message that is there now, delayed ones too."""
+        """Queues and arrival of each message that is there now, delayed ones too."""
         found = set()
         for row in self.client.admin.queue_list():
             after: int | None = 0
@@ -114,7 +114,7 @@ class Bustle:
         self._held += self.client.get_many(self._queue(), self._random.randrange(1, 8))
 
     def _settle(self) -> None:
-        """Settle about half of what is held."""
+        """Settles about half of what is held."""
         chance = self._random
         held, self._held = self._held, []
         for message in held:

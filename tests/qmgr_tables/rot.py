@@ -10,7 +10,7 @@ from qmgrd.snapshot.manifest import CHECKSUM, checksum
 
 
 def rotten(snapshot: Path, *keys: bytes) -> Path:
-    """Change the last byte under each of *keys*, in place; its data is to be read unverified."""
+    """Changes the last byte under each of *keys*, in place; its data is to be read unverified."""
     data = snapshot / DATA
     size = data.stat().st_size
     with (

@@ -49,14 +49,14 @@ TARGETS = (
 
 
 def busy_warning(load: float) -> str:
-    """Return what to say of a machine that has other work at the start, or nothing."""
+    """Returns what to say of a machine that has other work at the start, or nothing."""
     if load < LOAD_QUIET:
         return ""
     return f"warning: this machine is busy (load {load:.1f}): the figures are no good but as ratios"
 
 
 def machine(load: float) -> dict[str, Any]:
-    """Return what the figures depend on; *load* is that of the minute before."""
+    """Returns what the figures depend on; *load* is that of the minute before."""
     return {
         "load_before": round(load, 2),
         "at": humane.rfc3339(time.time_ns() // 1000),
@@ -67,7 +67,7 @@ def machine(load: float) -> dict[str, Any]:
 
 
 def asked(rows: Sequence[str], peers: Sequence[str]) -> list[str]:
-    """Return which of *peers* have a part in *rows*."""
+    """Returns which of *peers* have a part in *rows*."""
     if any(row in ROWS for row in rows):
         return [*peers]
     beside = {peer for row in rows for peer in OWN_ROWS[row].peers}
@@ -75,7 +75,7 @@ def asked(rows: Sequence[str], peers: Sequence[str]) -> list[str]:
 
 
 def installed(peers: Sequence[str]) -> dict[str, str]:
-    """Return the versions of qmgrd and of those of *peers* that are installed here."""
+    """Returns the versions of qmgrd and of those of *peers* that are installed here."""
     versions = {}
     for server in SERVERS:
         if server.name not in (OURS, *peers):
@@ -90,7 +90,7 @@ def installed(peers: Sequence[str]) -> dict[str, str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the rows, or publish the last run; return the exit code."""
+    """Runs the rows, or publish the last run; return the exit code."""
     options = parse(arguments, os.environ)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no server is left
     if options.publish:
@@ -115,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(options: argparse.Namespace, found: dict[str, Any]) -> int:
-    """Measure into *found*, and write that down after each run; return the exit code."""
+    """Measures into *found*, and write that down after each run; return the exit code."""
     telling = Telling()
     setting = Setting(
         options.dir.absolute(),
@@ -147,7 +147,7 @@ def measure(options: argparse.Namespace, found: dict[str, Any]) -> int:
 
 
 def measure_own(rows: Sequence[str], setting: Setting, path: Path, found: dict[str, Any]) -> int:
-    """Measure *rows*, which no peer is asked for; one that fails does not keep others from it."""
+    """Measures *rows*, which no peer is asked for; one that fails does not keep others from it."""
     code = 0
     for at, row in enumerate(rows):
         left = time_left(sum(guess_s(name, setting) for name in rows[at:]))
@@ -162,7 +162,7 @@ def measure_own(rows: Sequence[str], setting: Setting, path: Path, found: dict[s
 
 
 def write(path: Path, found: Mapping[str, Any]) -> None:
-    """Write all to *path*, and tables and pictures beside it."""
+    """Writes all to *path*, and tables and pictures beside it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     targets = {
         row: [asdict(target) | {"reached": target.reached} for target in judged]
@@ -174,7 +174,7 @@ def write(path: Path, found: Mapping[str, Any]) -> None:
 
 
 def show(found: Mapping[str, Any]) -> None:
-    """Print what was found."""
+    """Prints what was found."""
     judged = report.targets(found)
     for row in judged:
         output.say(f"{row:6} {report.about(row)}")
@@ -186,7 +186,7 @@ def show(found: Mapping[str, Any]) -> None:
 
 
 def publish(path: Path) -> int:
-    """Put the last report into the documents of the repository we are in."""
+    """Puts the last report into the documents of the repository we are in."""
     try:
         report.publish(json.loads(path.read_text()), Path.cwd())
     except (OSError, ValueError) as error:
@@ -197,7 +197,7 @@ def publish(path: Path) -> int:
 
 
 def parse(arguments: Sequence[str] | None, environment: Mapping[str, str]) -> argparse.Namespace:
-    """Return the options; ends the process with a text where they are wrong."""
+    """Returns the options; ends the process with a text where they are wrong."""
     peers = [server.name for server in SERVERS if server.name != OURS]
     all_rows = {row: report.about(row) for row in (*ROWS, *OWN_ROWS)}
     rows = "\n".join(f"  {row:7} {about}" for row, about in all_rows.items())

@@ -130,7 +130,7 @@ def put(
     same: Same = False,
     priority: Priority = PRIORITY_DEFAULT,
 ) -> None:
-    """Measure puts: each producer keeps its window full, or all keep to a rate.
+    """Measures puts: each producer keeps its window full, or all keep to a rate.
 
     Examples:
       qmctl bench put --duration 10s --producers 16 --inflight 64
@@ -165,7 +165,7 @@ def get(
     same: Same = False,
     priority: Priority = PRIORITY_DEFAULT,
 ) -> None:
-    """Measure gets: a backlog is put first, then got and acknowledged.
+    """Measures gets: a backlog is put first, then got and acknowledged.
 
     Examples:
       qmctl bench get --count 200000
@@ -201,7 +201,7 @@ def putget(
     same: Same = False,
     priority: Priority = PRIORITY_DEFAULT,
 ) -> None:
-    """Measure puts and, at the same time, consumers that acknowledge each message.
+    """Measures puts and, at the same time, consumers that acknowledge each message.
 
     Examples:
       qmctl bench putget --duration 10s
@@ -269,7 +269,7 @@ def _failing(doing: str, address: str) -> Iterator[None]:
 
 
 def _in_words(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row as people read it."""
+    """Returns the row as people read it."""
     words = dict(row)
     windows = []
     for noun, window in (
@@ -301,7 +301,7 @@ def _in_words(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def bars(buckets: Sequence[tuple[float, int]]) -> Iterator[str]:
-    """Yield a line for each span of time from the shortest to the longest.
+    """Yields a line for each span of time from the shortest to the longest.
 
     Spans begin at 1, 1.5, 2, 3, 4, 6, 8 ... times a microsecond, about.
     """
@@ -320,6 +320,6 @@ def _start_ms(span: int) -> float:
 
 
 def _span(ms: float) -> int:
-    """Return the number of the span that *ms* lies in."""
+    """Returns the number of the span that *ms* lies in."""
     power = int(math.log2(max(ms / SPAN_MIN_MS, 1)))
     return 2 * power + (ms >= _start_ms(2 * power + 1))

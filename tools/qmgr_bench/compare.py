@@ -47,7 +47,7 @@ SERVERS: tuple[Server, ...] = (
 
 
 def run_once(server: Server, row: Row, setting: Setting) -> dict[str, Any]:
-    """Start *server* with fresh data, have it do *row*, stop it; return the figures.
+    """Starts *server* with fresh data, have it do *row*, stops it; return the figures.
 
     Raises:
         LoadFailed: the server did not do it.
@@ -84,7 +84,7 @@ def _measure(server: Server, row: Row, setting: Setting) -> dict[str, Any]:
 
 
 def flushes(directory: Path) -> int | None:
-    """Return how often the disk below *directory* was told to flush, or None where nobody counts.
+    """Returns how often the disk below *directory* was told to flush, or None where nobody counts.
 
     It is the device's own count, of whoever writes to it.
     """
@@ -98,7 +98,7 @@ def flushes(directory: Path) -> int | None:
 
 
 def disk_sync_ms(directory: Path) -> float:
-    """Return how long an append of 512 B and its fdatasync take here, the median."""
+    """Returns how long an append of 512 B and its fdatasync take here, the median."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / "sync"
     times = []
@@ -115,7 +115,7 @@ def disk_sync_ms(directory: Path) -> float:
 def compare(
     servers: Sequence[Server], rows: Sequence[str], setting: Setting, rest_s: float = 0
 ) -> Iterator[dict[str, Any]]:
-    """Yield what each run measured, the servers taking turns; *rest_s* is what comes after it.
+    """Yields what each run measured, the servers taking turns; *rest_s* is what comes after it.
 
     A peer that fails is told of, and left out from there on.
 
@@ -155,7 +155,7 @@ def compare(
 
 
 def turns(servers: Sequence[Server], rows: Sequence[str]) -> list[tuple[str, Server]]:
-    """Return what a round does: each row with each server that does it.
+    """Returns what a round does: each row with each server that does it.
 
     What of ours is held against another row of ours comes right behind that, so that the disk is
     the same; the other row is done for that where it is not among *rows*.
@@ -185,11 +185,11 @@ class _Left:
         self._took_s: dict[tuple[str, str], float] = {}
 
     def took(self, row: str, server: str, seconds: float) -> None:
-        """Take note of a run."""
+        """Takes note of a run."""
         self._took_s[row, server] = seconds
 
     def text(self, runs: Sequence[tuple[str, str]]) -> str:
-        """Return in words how long *runs* take."""
+        """Returns in words how long *runs* take."""
         return time_left(self._rest_s + sum(map(self._guess_s, runs)))
 
     def _guess_s(self, run: tuple[str, str]) -> float:
@@ -198,7 +198,7 @@ class _Left:
 
 
 def time_left(seconds: float) -> str:
-    """Return *seconds* in words."""
+    """Returns *seconds* in words."""
     minutes, rest = divmod(round(seconds), 60)
     return f"about {minutes}:{rest:02} left"
 
@@ -207,7 +207,7 @@ FIGURES = ("messages_per_second", "p50_ms", "p99_ms", "server_cpu_us", "generato
 
 
 def summary(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the medians of the *runs* of each row and server, with the ratio of ours to theirs."""
+    """Returns the medians of the *runs* of each row and server, with the ratio of ours to theirs."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for row, server in dict.fromkeys((run["row"], run["server"]) for run in runs):
         found[row, server] = _medians([r for r in runs if (r["row"], r["server"]) == (row, server)])
@@ -227,7 +227,7 @@ def summary(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _beside(runs: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:
-    """Return our ratio in the row *name* to each row of ours that it is held against."""
+    """Returns our ratio in the row *name* to each row of ours that it is held against."""
     ratios = {other: _ratio(runs, (name, OURS), (other, OURS)) for other in references(name)}
     return {other: ratio for other, ratio in ratios.items() if ratio is not None}
 
@@ -235,7 +235,7 @@ def _beside(runs: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:
 def _ratio(
     runs: Sequence[Mapping[str, Any]], which: tuple[str, str], reference: tuple[str, str]
 ) -> float | None:
-    """Return the rate of one row and server, of another's, or None where no round has both."""
+    """Returns the rate of one row and server, of another's, or None where no round has both."""
     rates: dict[tuple[str, str], dict[int, float]] = {which: {}, reference: {}}
     for run in runs:
         if (pair := (run["row"], run["server"])) in rates:

@@ -28,22 +28,22 @@ class Fan(Protocol):
     subscriptions_max: int  # that it makes and serves in a time like ours
 
     def version(self) -> str | None:
-        """Return the version that is installed, or None where none is."""
+        """Returns the version that is installed, or None where none is."""
 
     def start(self, directory: Path, subscriptions: int) -> None:
-        """Start it with its data in *directory*, which is empty, and its subscriptions."""
+        """Starts it with its data in *directory*, which is empty, and its subscriptions."""
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
-        """Return a new connection that publishes the bodies of *pool* in turn."""
+        """Returns a new connection that publishes the bodies of *pool* in turn."""
 
     def receivers(self, prefetch: int, size_bytes: int) -> list[Receiver]:
-        """Return a new connection for each subscription."""
+        """Returns a new connection for each subscription."""
 
     def cpu_s(self) -> float:
-        """Return the processor time that it has used."""
+        """Returns the processor time that it has used."""
 
     def stop(self) -> None:
-        """Stop it."""
+        """Stops it."""
 
 
 class RedisFan:
@@ -58,11 +58,11 @@ class RedisFan:
         self._groups: list[bytes] = []
 
     def version(self) -> str | None:
-        """Return the version of the redis-server on PATH, or None."""
+        """Returns the version of the redis-server on PATH, or None."""
         return self._server.version()
 
     def start(self, directory: Path, subscriptions: int) -> None:
-        """Start a Redis and make the groups."""
+        """Starts a Redis and makes the groups."""
         self._server.start(directory)
         self._groups = [b"g%d" % number for number in range(subscriptions)]
         with dial(self._server.address) as sock:
@@ -70,11 +70,11 @@ class RedisFan:
                 ask(sock, b"XGROUP", b"CREATE", QUEUE.encode(), group, b"0")
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
-        """Return a new connection that adds."""
+        """Returns a new connection that adds."""
         return self._server.sender(pool)
 
     def receivers(self, prefetch: int, size_bytes: int) -> list[Receiver]:
-        """Return a consumer of each group."""
+        """Returns a consumer of each group."""
         return [
             RedisReceiver(
                 dial(self._server.address),
@@ -90,11 +90,11 @@ class RedisFan:
         ]
 
     def cpu_s(self) -> float:
-        """Return the processor time that it has used."""
+        """Returns the processor time that it has used."""
         return self._server.cpu_s()
 
     def stop(self) -> None:
-        """Stop it."""
+        """Stops it."""
         self._server.stop()
 
 
@@ -113,21 +113,21 @@ class NatsFan:
         self._subscriptions = 0
 
     def version(self) -> str | None:
-        """Return the version of the nats-server on PATH or None, also of one that is too old."""
+        """Returns the version of the nats-server on PATH or None, also of one that is too old."""
         return self._server.version()
 
     def start(self, directory: Path, subscriptions: int) -> None:
-        """Start one and make the stream; each receiver makes its consumer."""
+        """Starts one and makes the stream; each receiver makes its consumer."""
         self._server.start_empty(directory)
         self._server.make_stream(subjects=[SUBJECT], retention="interest")
         self._subscriptions = subscriptions
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
-        """Return a new connection that publishes."""
+        """Returns a new connection that publishes."""
         return self._server.sender(pool)
 
     def receivers(self, prefetch: int, size_bytes: int) -> list[Receiver]:
-        """Return a connection for each consumer, which is made here: before anything is put."""
+        """Returns a connection for each consumer, which is made here: before anything is put."""
         del size_bytes
         found: list[Receiver] = []
         for number in range(self._subscriptions):
@@ -137,11 +137,11 @@ class NatsFan:
         return found
 
     def cpu_s(self) -> float:
-        """Return the processor time that it has used."""
+        """Returns the processor time that it has used."""
         return self._server.cpu_s()
 
     def stop(self) -> None:
-        """Stop it."""
+        """Stops it."""
         self._server.stop()
 
 
@@ -157,11 +157,11 @@ class RabbitFan:
         self._queues: list[str] = []
 
     def version(self) -> str | None:
-        """Return the version below /usr/lib/rabbitmq, or None."""
+        """Returns the version below /usr/lib/rabbitmq, or None."""
         return self._server.version()
 
     def start(self, directory: Path, subscriptions: int) -> None:
-        """Start a node, declare exchange and queues, and bind these."""
+        """Starts a node, declare exchange and queues, and bind these."""
         self._server.start(directory)
         self._queues = [f"{QUEUE}{number}" for number in range(subscriptions)]
         channel = Channel(self._server.address)
@@ -174,13 +174,13 @@ class RabbitFan:
                 channel.ask(50, 20, bytes(2) + bound)
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
-        """Return a new publisher with confirms: of all queues that it goes to."""
+        """Returns a new publisher with confirms: of all queues that it goes to."""
         channel = Channel(self._server.address)
         channel.ask(85, 10, bytes(1))  # confirm.select
         return RabbitSender(channel.sock, pool, EXCHANGE, KEY)
 
     def receivers(self, prefetch: int, size_bytes: int) -> list[Receiver]:
-        """Return a consumer of each queue."""
+        """Returns a consumer of each queue."""
         del size_bytes
         found: list[Receiver] = []
         for queue in self._queues:
@@ -190,11 +190,11 @@ class RabbitFan:
         return found
 
     def cpu_s(self) -> float:
-        """Return the processor time that it has used."""
+        """Returns the processor time that it has used."""
         return self._server.cpu_s()
 
     def stop(self) -> None:
-        """Kill it: what it has is thrown away."""
+        """Kills it: what it has is thrown away."""
         self._server.stop()
 
 

@@ -29,10 +29,10 @@ class Sender(Protocol):
     sock: socket.socket
 
     def put(self, count: int) -> bytes | bytearray:
-        """Return the next *count* puts as bytes, which stay so until the next call."""
+        """Returns the next *count* puts as bytes, which stay so until the next call."""
 
     def take(self, data: bytes) -> int:
-        """Return how many puts *data* acknowledges, oldest first."""
+        """Returns how many puts *data* acknowledges, oldest first."""
 
 
 class Receiver(Protocol):
@@ -41,10 +41,10 @@ class Receiver(Protocol):
     sock: socket.socket
 
     def start(self) -> bytes:
-        """Return what asks for the first messages."""
+        """Returns what asks for the first messages."""
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Return what to send (acks), how many messages *data* held, how many acks it answers."""
+        """Returns what to send (acks), how many messages *data* held, how many acks it answers."""
 
 
 class LoadFailed(Exception):
@@ -66,7 +66,7 @@ class Latency:
         self.max_ns = 0
 
     def add(self, ns: int, count: int = 1) -> None:
-        """Take note that *count* messages took *ns*."""
+        """Takes note that *count* messages took *ns*."""
         zeros = max(ns.bit_length() - BUCKET_BITS, 0)
         key = ns >> zeros << zeros
         self.buckets[key] = self.buckets.get(key, 0) + count
@@ -74,13 +74,13 @@ class Latency:
         self.max_ns = max(self.max_ns, ns)
 
     def pool(self, other: "Latency") -> None:
-        """Take note of all that *other* did."""
+        """Takes note of all that *other* did."""
         for ns, count in other.buckets.items():
             self.add(ns, count)
         self.max_ns = max(self.max_ns, other.max_ns)
 
     def percentile_ms(self, percent: float) -> float | None:
-        """Return the time that *percent* of the messages stayed within, or None without any."""
+        """Returns the time that *percent* of the messages stayed within, or None without any."""
         wanted = self.count * percent / 100
         for ns, count in sorted(self.buckets.items()):
             wanted -= count
@@ -89,7 +89,7 @@ class Latency:
         return None
 
     def max_ms(self) -> float | None:
-        """Return the longest time, exactly, or None without any."""
+        """Returns the longest time, exactly, or None without any."""
         return round(self.max_ns / NS_PER_MS, 3) if self.count else None
 
 
@@ -104,12 +104,12 @@ class Timed:
         self._bursts: deque[tuple[int, int]] = deque()  # messages, ns
 
     def sent(self, count: int, now_ns: int) -> None:
-        """Take note of *count* that leave now."""
+        """Takes note of *count* that leave now."""
         self.count += count
         self._bursts.append((count, now_ns))
 
     def answered(self, count: int, now_ns: int) -> None:
-        """Take note that the oldest *count* are answered."""
+        """Takes note that the oldest *count* are answered."""
         self.count -= count
         bursts, add = self._bursts, self.latency.add
         while count:
@@ -166,7 +166,7 @@ class Load:
         self._start_ns = self._last_ns = 0
 
     def run(self) -> Outcome:
-        """Run to the end and return what was done.
+        """Runs to the end and returns what was done.
 
         Raises:
             LoadFailed: the server did not do what it was asked.
@@ -208,7 +208,7 @@ class Load:
         )
 
     def _ready(self, poll: select.epoll) -> list[tuple[int, int]]:
-        """Return who has something to say, after a wait if nobody has; puts leave when due."""
+        """Returns who has something to say, after a wait if nobody has; puts leave when due."""
         if not (self._plan.rate and self._sending and self._is_room()):
             ready = poll.poll(SILENCE_MAX_S)
             if not ready:
@@ -256,7 +256,7 @@ class Load:
         sender.sock.sendall(sender.put(count))
 
     def _note(self, window: Timed, count: int, now_ns: int) -> None:
-        """Take note of *count* puts that leave now, or with a rate of when they were to."""
+        """Takes note of *count* puts that leave now, or with a rate of when they were to."""
         times = [(count, now_ns)]
         if self._plan.rate:
             times = [(1, self._due_ns(self._sent + i)) for i in range(count)]
@@ -300,7 +300,7 @@ def _read(sock: socket.socket) -> bytes:
 
 
 def dial(address: str) -> socket.socket:
-    """Return a connected socket to HOST:PORT or unix:/PATH.
+    """Returns a connected socket to HOST:PORT or unix:/PATH.
 
     Raises:
         OSError: it cannot be.

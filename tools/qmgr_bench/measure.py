@@ -46,7 +46,7 @@ class Work:
 
 
 def measure(address: str, work: Work) -> dict[str, Any]:
-    """Do *work* with the queue manager at *address*; return the figures.
+    """Does *work* with the queue manager at *address*; return the figures.
 
     Raises:
         OSError: nobody listens there.

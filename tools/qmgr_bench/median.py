@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 
 def median(values: Sequence[float]) -> float:
-    """Return the median, to four digits behind the point."""
+    """Returns the median, to four digits behind the point."""
     return round(statistics.median(values), 4)
 
 
 def median_ratio(values: Sequence[float], references: Sequence[float]) -> float:
-    """Return the median of the ratios of each of *values* to the reference of its own round.
+    """Returns the median of the ratios of each of *values* to the reference of its own round.
 
     A drift that took half an hour is in both of a pair, and so in no ratio.
     """

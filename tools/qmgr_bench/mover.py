@@ -29,10 +29,10 @@ class Mover(Protocol):
     about: str
 
     def version(self) -> str | None:
-        """Return the version that is installed, or None where none is."""
+        """Returns the version that is installed, or None where none is."""
 
     def move(self, directory: Path, messages: int, size_bytes: int) -> Pull:
-        """Start both servers with their data in *directory*, move a backlog, and stop them."""
+        """Starts both servers with their data in *directory*, moves a backlog, and stops them."""
 
 
 class Shovel:
@@ -42,11 +42,11 @@ class Shovel:
     about = "shovel on the receiving node, on-confirm, quorum queues"
 
     def version(self) -> str | None:
-        """Return the version that is installed, or None where none is."""
+        """Returns the version that is installed, or None where none is."""
         return RabbitServer().version()
 
     def move(self, directory: Path, messages: int, size_bytes: int) -> Pull:
-        """Start both servers with their data in *directory*, move a backlog, and stop them."""
+        """Starts both servers with their data in *directory*, moves a backlog, and stops them."""
         source, to = RabbitServer(), RabbitServer("rabbitmq_shovel")
         with _running(directory, source, to):
             source.start(directory / "from")
@@ -81,11 +81,11 @@ class Source:
     about = "a stream with a source over a leaf node, sync_interval: always; it copies"
 
     def version(self) -> str | None:
-        """Return the version that is installed, or None where none is."""
+        """Returns the version that is installed, or None where none is."""
         return NatsServer().version()
 
     def move(self, directory: Path, messages: int, size_bytes: int) -> Pull:
-        """Start both servers with their data in *directory*, move a backlog, and stop them."""
+        """Starts both servers with their data in *directory*, moves a backlog, and stops them."""
         address = f"127.0.0.1:{free_port()}"
         source = NatsServer("FROM", f'listen: "{address}"')
         to = NatsServer("TO", f'remotes: [ {{ url: "nats://{address}" }} ]')

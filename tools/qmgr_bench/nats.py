@@ -29,12 +29,12 @@ SYNC_ALWAYS_SINCE = (2, 10)
 
 
 def publish(subject: str, reply: str, body: bytes) -> bytes:
-    """Return a message to *subject* that asks for an answer to *reply*."""
+    """Returns a message to *subject* that asks for an answer to *reply*."""
     return b"PUB %s %s %d\r\n%s\r\n" % (subject.encode(), reply.encode(), len(body), body)
 
 
 def greet(sock: socket.socket, *subjects: str) -> None:
-    """Log in on *sock* and subscribe to *subjects*.
+    """Logs in on *sock* and subscribe to *subjects*.
 
     Raises:
         LoadFailed: the server does not want us.
@@ -53,7 +53,7 @@ def greet(sock: socket.socket, *subjects: str) -> None:
 
 
 def ask(address: str, subject: str, **fields: object) -> dict[str, Any]:
-    """Return what JetStream's API says.
+    """Returns what JetStream's API says.
 
     Raises:
         LoadFailed: it says no.
@@ -83,11 +83,11 @@ class NatsSender:
         self._is_body = False
 
     def put(self, count: int) -> bytes:
-        """Return the next *count* puts as bytes."""
+        """Returns the next *count* puts as bytes."""
         return self._puts.next(count)
 
     def take(self, data: bytes) -> int:
-        """Return how many puts *data* acknowledges.
+        """Returns how many puts *data* acknowledges.
 
         Raises:
             LoadFailed: a put was refused.
@@ -113,7 +113,7 @@ class NatsReceiver:
     """A push consumer that acknowledges each message."""
 
     def __init__(self, sock: socket.socket, prefetch: int, name: str = "c") -> None:
-        """Consume on *sock* as the durable *name*."""
+        """Consumes on *sock* as the durable *name*."""
         self.sock = sock
         self._name = name
         self._delivered, self._inbox = f"{DELIVERED}.{name}", f"{INBOX}.{name}"
@@ -124,7 +124,7 @@ class NatsReceiver:
         self._is_made = False
 
     def make(self) -> None:
-        """Make the consumer now; then :meth:`start` has nothing to say.
+        """Makes the consumer now; then :meth:`start` has nothing to say.
 
         Raises:
             LoadFailed: it cannot be made.
@@ -137,7 +137,7 @@ class NatsReceiver:
             self.take(data)
 
     def start(self) -> bytes:
-        """Return what makes the consumer."""
+        """Returns what makes the consumer."""
         if self._is_made:
             return b""
         config = {
@@ -153,7 +153,7 @@ class NatsReceiver:
         return publish(f"{API}.CONSUMER.DURABLE.CREATE.{QUEUE}.{self._name}", self._inbox, body)
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Return the acks, how many messages came, how many acks are known to be handled.
+        """Returns the acks, how many messages came, how many acks are known to be handled.
 
         Raises:
             LoadFailed: an error, or an answer of another shape.
@@ -207,7 +207,7 @@ class NatsServer:
         self._directory = Path()
 
     def version(self) -> str | None:
-        """Return the version of the nats-server on PATH or None, also of one that is too old."""
+        """Returns the version of the nats-server on PATH or None, also of one that is too old."""
         path = shutil.which("nats-server")
         if path is None:
             return None
@@ -216,17 +216,17 @@ class NatsServer:
         return f"NATS {said.rpartition('v')[2]}" if numbers >= SYNC_ALWAYS_SINCE else None
 
     def start(self, directory: Path) -> None:
-        """Start one on a free port and make the stream."""
+        """Starts one on a free port and makes the stream."""
         self.start_empty(directory)
         self.make_stream(subjects=[SUBJECT], retention="workqueue")
 
     def start_empty(self, directory: Path) -> None:
-        """Start one on a free port, without a stream."""
+        """Starts one on a free port, without a stream."""
         self._directory = directory
         self._run(SYNC_ALWAYS)
 
     def make_stream(self, **fields: object) -> None:
-        """Make the stream, which is on disk and has no limits."""
+        """Makes the stream, which is on disk and has no limits."""
         ask(
             self.address,
             f"STREAM.CREATE.{QUEUE}",
@@ -240,7 +240,7 @@ class NatsServer:
         )
 
     def depth(self) -> int:
-        """Return how many messages are in the stream."""
+        """Returns how many messages are in the stream."""
         return int(ask(self.address, f"STREAM.INFO.{QUEUE}")["state"]["messages"])
 
     def _run(self, sync: str) -> None:
@@ -262,7 +262,7 @@ class NatsServer:
         return False
 
     def preload(self, count: int, pool: Sequence[bytes]) -> None:
-        """Put *count* messages with flushes every two minutes, then start again with them."""
+        """Puts *count* messages with flushes every two minutes, then start again with them."""
         self._program.stop()
         self._run("")
         put_all(self, count, pool, producers=4, inflight=256)
@@ -270,18 +270,18 @@ class NatsServer:
         self._run(SYNC_ALWAYS)
 
     def stop(self) -> None:
-        """Stop it."""
+        """Stops it."""
         self._program.stop()
 
     def cpu_s(self) -> float:
-        """Return the processor time that it has used."""
+        """Returns the processor time that it has used."""
         return self._program.cpu_s()
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
-        """Return a new connection that publishes."""
+        """Returns a new connection that publishes."""
         return NatsSender(dial(self.address), pool)
 
     def receiver(self, prefetch: int, size_bytes: int) -> Receiver:
-        """Return the connection that gets."""
+        """Returns the connection that gets."""
         del size_bytes
         return NatsReceiver(dial(self.address), prefetch)

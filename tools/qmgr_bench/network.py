@@ -39,7 +39,7 @@ class Network:
             self._loop.close()
 
     def proxy(self, address: str, shape: Shape | None = None, ear: Ear | None = None) -> Proxy:
-        """Return a proxy to *address* (host:port) that listens."""
+        """Returns a proxy to *address* (host:port) that listens."""
         host, _, port = address.rpartition(":")
 
         async def start() -> Proxy:
@@ -50,7 +50,7 @@ class Network:
         return proxy
 
     def call(self, function: Callable[[], Value]) -> Value:
-        """Return what *function* does, called on the loop: it may tell proxies what to do."""
+        """Returns what *function* does, called on the loop: it may tell proxies what to do."""
 
         async def called() -> Value:
             return function()

@@ -58,23 +58,23 @@ class Pair:
             self.source.ask(m.LinkStop, TO)
 
     def show(self) -> dict[str, Any]:
-        """Return the row of the link."""
+        """Returns the row of the link."""
         row: dict[str, Any] = self.source.ask(m.LinkShow, TO)
         return row
 
     def await_stored(self, messages: int) -> None:
-        """Return once so many are stored at the far end, and committed to the near one."""
+        """Returns once so many are stored at the far end, and committed to the near one."""
         stored = f"the far end did not store {messages:,} messages"
         wait_until(lambda: self.to.depth(QUEUE) >= messages, stored)
         wait_until(lambda: not self.show()["waiting"], "the near end heard of no commit")
 
     def clear(self) -> None:
-        """Remove what came."""
+        """Removes what came."""
         self.to.ask(m.QueuePurge, QUEUE)
         self.to.wait_for_jobs()
 
     def pull(self, messages: int, size_bytes: int, say: Callable[[str], None]) -> Pull:
-        """Preload so many, start the link, and time it until all is stored at the far end."""
+        """Preloads so many, starts the link, and time it until all is stored at the far end."""
         fill(self.source, REMOTE, messages, say, size_bytes)
         with Wire(self.source.address, "bench.control") as near, Wire(self.to.address, "c") as far:
             before_ns = self.source.cpu_ns(), self.to.cpu_ns()
@@ -106,7 +106,7 @@ def pair(directory: Path, environment: Mapping[str, str] | None = None) -> Itera
 
 
 def wait_until(is_so: Callable[[], bool], otherwise: str, wait_max_s: float = WAIT_MAX_S) -> None:
-    """Return once *is_so*.
+    """Returns once *is_so*.
 
     Raises:
         LoadFailed: it took too long; it says *otherwise*.

@@ -9,7 +9,7 @@ OURS, OTHERS, INK, PAPER = "#0072b2", "#9a9a9a", "#222222", "#ffffff"
 
 
 def picture(title: str, unit: str, bars: Bars) -> str:
-    """Return a picture of *bars*: name, value and whether it is ours, or what counts."""
+    """Returns a picture of *bars*: name, value and whether it is ours, or what counts."""
     height = TOP + len(bars) * (BAR + GAP) + GAP
     most = max((value for _, value, _ in bars), default=0) or 1
     parts = [

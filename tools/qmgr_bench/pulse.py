@@ -21,7 +21,7 @@ class Pulse:
 
     @classmethod
     def of(cls, outcome: Outcome, cpu_s: float) -> "Pulse":
-        """Return the figures of *outcome*, for which the server needed *cpu_s*.
+        """Returns the figures of *outcome*, for which the server needed *cpu_s*.
 
         Raises:
             LoadFailed: nothing was done.

@@ -23,14 +23,14 @@ _COUNT = re.compile(rb":(\d+)\r\n")
 
 
 def command(*words: bytes) -> bytes:
-    """Return a command in RESP."""
+    """Returns a command in RESP."""
     parts = [b"*%d\r\n" % len(words)]
     parts += [b"$%d\r\n%s\r\n" % (len(word), word) for word in words]
     return b"".join(parts)
 
 
 def ask(sock: socket.socket, *words: bytes) -> bytes:
-    """Return Redis's short answer to a command.
+    """Returns Redis's short answer to a command.
 
     Raises:
         LoadFailed: it is an error.
@@ -43,7 +43,7 @@ def ask(sock: socket.socket, *words: bytes) -> bytes:
 
 
 def create(address: str, stream: bytes) -> None:
-    """Make *stream* anew, with its group."""
+    """Makes *stream* anew, with its group."""
     with dial(address) as sock:
         ask(sock, b"DEL", stream)
         ask(sock, b"XGROUP", b"CREATE", stream, GROUP, b"0", b"MKSTREAM")
@@ -59,11 +59,11 @@ class RedisSender:
         self._at_line = True
 
     def put(self, count: int) -> bytes:
-        """Return the next *count* puts as bytes."""
+        """Returns the next *count* puts as bytes."""
         return self._puts.next(count)
 
     def take(self, data: bytes) -> int:
-        """Return how many puts *data* acknowledges: each answer is an id in two lines.
+        """Returns how many puts *data* acknowledges: each answer is an id in two lines.
 
         Raises:
             LoadFailed: a put was refused.
@@ -90,7 +90,7 @@ class RedisReceiver:
         deletes: bool = True,
         block_ms: int = BLOCK_MS,
     ) -> None:
-        """Read on *sock*, when :meth:`start` says so.
+        """Reads on *sock*, when :meth:`start` says so.
 
         Args:
             size_bytes: of each message; what arrives is cut by it.
@@ -130,11 +130,11 @@ class RedisReceiver:
         self._deletes_next = not deletes  # answers come in pairs, XACK's first
 
     def start(self) -> bytes:
-        """Return the first read."""
+        """Returns the first read."""
         return self._read
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Return the acks and the next read, how many messages came, how many acks are answered.
+        """Returns the acks and the next read, how many messages came, how many acks are answered.
 
         Raises:
             LoadFailed: an error, or an answer of another shape.
@@ -163,7 +163,7 @@ class RedisReceiver:
         return send, got, acked
 
     def _ids(self, data: bytes, at: int, count: int) -> tuple[list[bytes], int] | None:
-        """Return the ids of *count* entries and where they end, or None where some lack yet."""
+        """Returns the ids of *count* entries and where they end, or None where some lack yet."""
         ids = []
         for _ in range(count):
             entry = self._entry.match(data, at)
@@ -195,12 +195,12 @@ class RedisServer:
         self.address = ""
 
     def version(self) -> str | None:
-        """Return the version of the redis-server on PATH, or None."""
+        """Returns the version of the redis-server on PATH, or None."""
         path = shutil.which("redis-server")
         return path and first_line(path, "--version").split()[2].replace("v=", "Redis ")
 
     def start(self, directory: Path) -> None:
-        """Start a Redis on a free port and create the stream."""
+        """Starts a Redis on a free port and creates the stream."""
         port = free_port()
         self.address = f"127.0.0.1:{port}"
         self._program.start(
@@ -224,7 +224,7 @@ class RedisServer:
         wait_for(self._program, self._is_up)
 
     def preload(self, count: int, pool: Sequence[bytes]) -> None:
-        """Put *count* messages."""
+        """Puts *count* messages."""
         put_all(self, count, pool, producers=1, inflight=2_048)
 
     def _is_up(self) -> bool:
@@ -234,19 +234,19 @@ class RedisServer:
         return False
 
     def stop(self) -> None:
-        """Stop it."""
+        """Stops it."""
         self._program.stop()
 
     def cpu_s(self) -> float:
-        """Return the processor time that it has used."""
+        """Returns the processor time that it has used."""
         return self._program.cpu_s()
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
-        """Return a new connection that adds."""
+        """Returns a new connection that adds."""
         return RedisSender(dial(self.address), QUEUE.encode(), pool)
 
     def receiver(self, prefetch: int, size_bytes: int) -> Receiver:
-        """Return a new consumer of the group."""
+        """Returns a new consumer of the group."""
         return RedisReceiver(
             dial(self.address), QUEUE.encode(), prefetch, size_bytes, batch=self._batch
         )

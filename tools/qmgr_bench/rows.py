@@ -68,7 +68,7 @@ ROWS = {
 
 
 def takes_part(server: str, name: str, rows: list[str]) -> bool:
-    """Return whether *server* does the row *name* where *rows* are measured.
+    """Returns whether *server* does the row *name* where *rows* are measured.
 
     A variant of a server that differs in its acks only, or in groups of puts, does only what it
     does differently; and a row that is ours alone has its peers measured in the other one.
@@ -84,5 +84,5 @@ def takes_part(server: str, name: str, rows: list[str]) -> bool:
 
 
 def references(name: str) -> list[str]:
-    """Return the rows of ours that ours in the row *name* is held against."""
+    """Returns the rows of ours that ours in the row *name* is held against."""
     return [factor.of for factor in ROWS[name].factors if factor.of in ROWS]

@@ -32,25 +32,25 @@ class Server(Protocol):
     about: str
 
     def version(self) -> str | None:
-        """Return the version that is installed, or None where none is."""
+        """Returns the version that is installed, or None where none is."""
 
     def start(self, directory: Path) -> None:
-        """Start it with its data in *directory*, which is empty, and an empty queue."""
+        """Starts it with its data in *directory*, which is empty, and an empty queue."""
 
     def preload(self, count: int, pool: Sequence[bytes]) -> None:
-        """Put *count* messages, as fast as it can; then it runs as it is to be measured."""
+        """Puts *count* messages, as fast as it can; then it runs as it is to be measured."""
 
     def stop(self) -> None:
-        """Stop it."""
+        """Stops it."""
 
     def cpu_s(self) -> float:
-        """Return the processor time that it has used."""
+        """Returns the processor time that it has used."""
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
-        """Return a new connection that puts the bodies of *pool* in turn."""
+        """Returns a new connection that puts the bodies of *pool* in turn."""
 
     def receiver(self, prefetch: int, size_bytes: int) -> Receiver:
-        """Return a new connection that gets messages of *size_bytes* each."""
+        """Returns a new connection that gets messages of *size_bytes* each."""
 
 
 class Turns:
@@ -64,7 +64,7 @@ class Turns:
         self._at = 0
 
     def next(self, count: int) -> bytes:
-        """Return the next *count*."""
+        """Returns the next *count*."""
         at = self._at
         self._at = (at + count) % self._size
         return b"".join(self._puts[at : at + count])
@@ -73,7 +73,7 @@ class Turns:
 def put_all(
     server: Server, count: int, pool: Sequence[bytes], *, producers: int, inflight: int
 ) -> None:
-    """Put *count* messages through *server*'s front door."""
+    """Puts *count* messages through *server*'s front door."""
     with ExitStack() as sockets:
         senders = [server.sender(pool) for _ in range(producers)]
         for sender in senders:
@@ -82,7 +82,7 @@ def put_all(
 
 
 def free_port() -> int:
-    """Return a TCP port that nobody listens on.
+    """Returns a TCP port that nobody listens on.
 
     Below those that connections take by themselves: one of these could have it before it is used.
     """
@@ -93,7 +93,7 @@ def free_port() -> int:
 
 
 def first_line(*words: str) -> str:
-    """Return the first line that a program says."""
+    """Returns the first line that a program says."""
     said = subprocess.run(words, capture_output=True, text=True, check=True)
     return (said.stdout or said.stderr).strip().partition("\n")[0]
 
@@ -115,7 +115,7 @@ class Program:
         user: str | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Start the program; what it says goes to a file in *directory*.
+        """Starts the program; what it says goes to a file in *directory*.
 
         Args:
             user: who it runs as, with no groups but the user's own; None: who we are.
@@ -143,24 +143,24 @@ class Program:
         return self._process.pid
 
     def check(self) -> None:
-        """Raise LoadFailed where the program has ended."""
+        """Raises LoadFailed where the program has ended."""
         assert self._process is not None
         if self._process.poll() is not None:
             last = self._log.read_text(errors="replace").strip().rpartition("\n")[2]
             raise LoadFailed(f"{self._name} ended with code {self._process.returncode}: {last}")
 
     def end(self) -> None:
-        """Return once the program has ended by itself; raise LoadFailed where it did not work."""
+        """Returns once the program has ended by itself; raise LoadFailed where it did not work."""
         assert self._process is not None
         if self._process.wait(START_MAX_S):
             self.check()
 
     def cpu_s(self) -> float:
-        """Return the processor time that the program and all that it started have used."""
+        """Returns the processor time that the program and all that it started have used."""
         return sum(used_s(self.pid).values())
 
     def stop(self, by: signal.Signals = signal.SIGTERM) -> None:
-        """Stop the program, by force if it takes too long, and what it leaves behind."""
+        """Stops the program, by force if it takes too long, and what it leaves behind."""
         if self._process is None:
             return
         known = [*_tree(self.pid)]
@@ -177,7 +177,7 @@ class Program:
 
 
 def _tree(pid: int) -> Iterator[int]:
-    """Yield *pid* and the processes below it."""
+    """Yields *pid* and the processes below it."""
     yield pid
     with suppress(OSError):  # Who ends meanwhile has no children.
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -186,7 +186,7 @@ def _tree(pid: int) -> Iterator[int]:
 
 
 def used_s(pid: int) -> dict[str, float]:
-    """Return the processor time of *pid* and the processes below it, by what they are called.
+    """Returns the processor time of *pid* and the processes below it, by what they are called.
 
     That of children that have ended is with who waited for them.
     """
@@ -200,7 +200,7 @@ def used_s(pid: int) -> dict[str, float]:
 
 
 def wait_for(program: Program, is_up: Callable[[], bool], poll_s: float = POLL_S) -> None:
-    """Return once *is_up*, a call made every *poll_s*, returns something true.
+    """Returns once *is_up*, a call made every *poll_s*, returns something true.
 
     Raises:
         LoadFailed: the program ended, or took too long.

@@ -29,11 +29,11 @@ class Setting:
     peers: tuple[str, ...] = ()  # which others are measured beside rows of our own
 
     def scaled(self, messages: int) -> int:
-        """Return a number of *messages* to scale, and one at least."""
+        """Returns a number of *messages* to scale, and one at least."""
         return max(round(messages * self.scale), 1)
 
     def check_disk(self, messages: int) -> None:
-        """Say how much of the disk *messages* take.
+        """Says how much of the disk *messages* take.
 
         Raises:
             LoadFailed: that is more than is free.

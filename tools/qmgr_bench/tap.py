@@ -31,7 +31,7 @@ class Tap:
     _decoders: dict[tuple[int, Way], FrameDecoder] = field(default_factory=dict)
 
     def clear(self) -> None:
-        """Begin to count anew; connections stay known."""
+        """Begins to count anew; connections stay known."""
         self.frames.clear()
         self.frame_bytes.clear()
         self.bytes_of.clear()
@@ -39,11 +39,11 @@ class Tap:
         self.again_messages = self.again_bytes = 0
 
     def hear(self, connection: ProxyConnection, way: Way, data: bytes) -> None:
-        """Count what one end of *connection* has sent."""
+        """Counts what one end of *connection* has sent."""
         self.take(connection.number, way, data)
 
     def take(self, number: int, way: Way, data: bytes) -> None:
-        """Count the frames that *data* completes, of the connection of that *number*."""
+        """Counts the frames that *data* completes, of the connection of that *number*."""
         decoder = self._decoders.get((number, way))
         if decoder is None:
             decoder = self._decoders[number, way] = FrameDecoder(FRAME_MAX_BYTES)

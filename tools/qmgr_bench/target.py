@@ -29,7 +29,7 @@ class Target:
         return round(abs(self.measured - self.bound) / self.bound * 100, 1)
 
     def cells(self) -> dict[str, str]:
-        """Return what a table says of it."""
+        """Returns what a table says of it."""
         unit = f" {self.unit}" if self.unit else ""
         measured, bound = number(self.measured), number(self.bound)
         missing = f"{self.missing_percent:g} %" if self.bound else measured
@@ -45,24 +45,24 @@ class Result(Protocol):
     """What a row of our own found: a dataclass of figures, medians where there were rounds."""
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """Returns what it was to reach."""
 
     def bars(self) -> tuple[str, Bars]:
-        """Return what a picture shows of it: a unit, and bars."""
+        """Returns what a picture shows of it: a unit, and bars."""
 
 
 def at_least(what: str, measured: float, bound: float, unit: str = "") -> Target:
-    """Return a target that more than *bound* reaches, too."""
+    """Returns a target that more than *bound* reaches, too."""
     return Target(what, measured, bound, unit, at_least=True)
 
 
 def at_most(what: str, measured: float, bound: float, unit: str = "") -> Target:
-    """Return a target that less than *bound* reaches, too."""
+    """Returns a target that less than *bound* reaches, too."""
     return Target(what, measured, bound, unit)
 
 
 def number(value: float) -> str:
-    """Return a figure with the digits that say something."""
+    """Returns a figure with the digits that say something."""
     if isinstance(value, int) or abs(value) >= 1_000:
         return f"{value:,.0f}"
     return f"{value:,.3f}".rstrip("0").rstrip(".")

@@ -16,7 +16,7 @@ class Telling:
         self._told_s = -LINE_EVERY_S
 
     def say(self, words: str) -> None:
-        """Tell *words*, until there are others."""
+        """Tells *words*, until there are others."""
         if sys.stderr.isatty():
             room = shutil.get_terminal_size().columns - 1
             print(f"\r\x1b[K{words[:room]}", end="", file=sys.stderr, flush=True)
@@ -25,11 +25,11 @@ class Telling:
             output.note(words)
 
     def note(self, words: str) -> None:
-        """Tell *words*, which stay."""
+        """Tells *words*, which stay."""
         self.end()
         output.note(words)
 
     def end(self) -> None:
-        """Take the line away that changes."""
+        """Takes the line away that changes."""
         if sys.stderr.isatty():
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -114,7 +114,7 @@ def transfer(
     size: Size = None,
     directory: Directory = None,
 ) -> None:
-    """Measure a link between two daemons that are started for it.
+    """Measures a link between two daemons that are started for it.
 
     Without --explain a backlog of 256 B and one of 1 KiB go over it. With it the link tells its
     commits every 50 messages, and is held against the protocol that confirms each message, which
@@ -165,7 +165,7 @@ def _failing() -> Iterator[None]:
 
 
 def rated(directory: Path, messages: int) -> dict[str, Any]:
-    """Measure how fast a backlog goes; return the row."""
+    """Measures how fast a backlog goes; return the row."""
     from qmgr_bench.pair import pair  # takes long: not for --help
 
     with pair(directory) as ends:
@@ -176,7 +176,7 @@ def rated(directory: Path, messages: int) -> dict[str, Any]:
 
 
 def explained(directory: Path, messages: int, size_bytes: int) -> dict[str, Any]:
-    """Count, measure and work out; return the row."""
+    """Counts, measure and work out; return the row."""
     from qmgr_bench.network import Network
     from qmgr_bench.pair import pair
     from qmgr_bench.transfer_drop import drops
@@ -205,7 +205,7 @@ def _nobody(words: str) -> None:
 
 
 def show(row: Mapping[str, Any]) -> None:
-    """Print the tables of *row*, each with what it means."""
+    """Prints the tables of *row*, each with what it means."""
     if row["rates"] is not None:
         output.table(RATES, row["rates"])
         return
@@ -222,7 +222,7 @@ def show(row: Mapping[str, Any]) -> None:
 
 
 def about_flows(row: Mapping[str, Any]) -> str:
-    """Return what the count of flows means."""
+    """Returns what the count of flows means."""
     single, _, confirms, channel = (one["flows"] for one in row["flows"])
     return (
         "A flow is a message, or a word about what became of some, that goes one way. The link "
@@ -234,7 +234,7 @@ def about_flows(row: Mapping[str, Any]) -> str:
 
 
 def about_waits(row: Mapping[str, Any]) -> str:
-    """Return what the waits mean."""
+    """Returns what the waits mean."""
     link, channel = row["waits"]
     return (
         f"One message each 2 ms, {row['batch']} of them. Over the link the first could be got "
@@ -245,7 +245,7 @@ def about_waits(row: Mapping[str, Any]) -> str:
 
 
 def about_again(row: Mapping[str, Any]) -> str:
-    """Return what goes again, and why."""
+    """Returns what goes again, and why."""
     one, all_, bare, whole, batch = (each["messages"] for each in row["again"])
     return (
         f"What lay on the connection that was held up goes again, {one:,} messages, and {all_:,} "

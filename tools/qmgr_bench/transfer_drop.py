@@ -47,14 +47,14 @@ class Dropped:
 
 
 def without_held(dropped: Dropped) -> Again:
-    """Return what goes again if only the commit id is known: all that was sent above it."""
+    """Returns what goes again if only the commit id is known: all that was sent above it."""
     commit_id = min(dropped.missing) - 1
     above = [size for seq_id, size in dropped.bytes_of.items() if seq_id > commit_id]
     return Again("a link that knows the commit id only", COMPUTED, len(above), sum(above))
 
 
 def of_batch(dropped: Dropped, batch: int) -> Again:
-    """Return what goes again if a whole batch does, and so many messages are one: the last ones."""
+    """Returns what goes again if a whole batch does, and so many messages are one: the last ones."""
     open_ids = sorted(dropped.bytes_of)[-batch:]
     size = sum(dropped.bytes_of[seq_id] for seq_id in open_ids)
     name = f"channel, an open batch of {len(open_ids):,}"
@@ -62,14 +62,14 @@ def of_batch(dropped: Dropped, batch: int) -> Again:
 
 
 def drops(pair: Pair, network: Network, messages: int, size_bytes: int, batch: int) -> list[Again]:
-    """Measure a drop of one connection, and of all; work out what others would send again."""
+    """Measures a drop of one connection, and of all; work out what others would send again."""
     one = drop(pair, network, messages, size_bytes, is_all=False)
     all_ = drop(pair, network, messages, size_bytes, is_all=True)
     return [one.again, all_.again, without_held(one), of_batch(one, messages), of_batch(one, batch)]
 
 
 def drop(pair: Pair, network: Network, messages: int, size_bytes: int, *, is_all: bool) -> Dropped:
-    """Hold one path up, send, cut that one or all, and count what the sender sends once more."""
+    """Holds one path up, send, cut that one or all, and counts what the sender sends once more."""
     tap = Tap()
     proxy = network.proxy(pair.to.address, ear=tap.hear)
     pair.lead(proxy.address, PATHS)
@@ -93,7 +93,7 @@ def drop(pair: Pair, network: Network, messages: int, size_bytes: int, *, is_all
 
 
 def _over(tap: Tap, number: int) -> list[int]:
-    """Return the ids that were sent over that connection."""
+    """Returns the ids that were sent over that connection."""
     return [seq_id for seq_id, over in tap.sent_over.items() if over == number]
 
 

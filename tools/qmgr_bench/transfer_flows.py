@@ -32,26 +32,26 @@ class Flows:
 
 
 def of_tap(way: str, tap: Tap) -> Flows:
-    """Return what *tap* has heard."""
+    """Returns what *tap* has heard."""
     words = sum(tap.frames[kind] for kind in (m.CommitAsk, m.Committed, m.Blocked))
     frames = tap.frames[m.Put] + words
     return Flows(way, MEASURED, tap.records, words, tap.records + words, frames, tap.flow_bytes)
 
 
 def of_confirms(messages: int) -> Flows:
-    """Return what the protocol takes that confirms each message: arithmetic, nobody runs it."""
+    """Returns what the protocol takes that confirms each message: arithmetic, nobody runs it."""
     flows = CONFIRM_FLOWS * messages
     return Flows("4-flow confirm protocol", COMPUTED, messages, flows - messages, flows)
 
 
 def of_channel(messages: int, batch: int) -> Flows:
-    """Return what a channel takes that sends batches: the end of a batch goes with its last."""
+    """Returns what a channel takes that sends batches: the end of a batch goes with its last."""
     words = -(-messages // batch)
     return Flows(f"channel, batches of {batch}", COMPUTED, messages, words, messages + words)
 
 
 def flows(pair: Pair, network: Network, messages: int, size_bytes: int, batch: int) -> list[Flows]:
-    """Count the flows of *messages* that are put one after the other, and of a backlog of them."""
+    """Counts the flows of *messages* that are put one after the other, and of a backlog of them."""
     tap = Tap()
     pool = bodies(size_bytes, vary=True)
     items = [pool[at % len(pool)] for at in range(messages)]

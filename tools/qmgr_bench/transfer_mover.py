@@ -15,7 +15,7 @@ from qmgr_client.message import Message
 
 
 def move(near: Client, messages: Iterable[Message], far: Client, queue: str) -> int:
-    """Move *messages*, got at *near*, to *queue* at *far*, as one batch; return how many."""
+    """Moves *messages*, got at *near*, to *queue* at *far*, as one batch; return how many."""
     moved = []
     with far.unit_of_work() as unit:
         for message in messages:
@@ -26,7 +26,7 @@ def move(near: Client, messages: Iterable[Message], far: Client, queue: str) -> 
 
 
 def main(words: list[str]) -> None:
-    """Move batches until stopped."""
+    """Moves batches until stopped."""
     from_address, transmission, to_address, queue, batch = words
     with (
         connect(from_address, name="bench.mover") as near,

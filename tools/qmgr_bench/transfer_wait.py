@@ -41,7 +41,7 @@ class Wait:
 
 
 def of_times(way: str, batches: Sequence[Times]) -> Wait:
-    """Return the medians of *batches*."""
+    """Returns the medians of *batches*."""
     firsts = [(got[0] - sent[0]) * 1000 for sent, got in batches]
     waits = [
         median([(there - here) * 1000 for here, there in zip(*batch, strict=True)])
@@ -52,7 +52,7 @@ def of_times(way: str, batches: Sequence[Times]) -> Wait:
 
 
 def waits(pair: Pair, size_bytes: int, batch: int, rounds: int = ROUNDS) -> list[Wait]:
-    """Measure both ways, in turns."""
+    """Measures both ways, in turns."""
     for host, queue in ((pair.source, TRANSMISSION), (pair.to, BATCHED)):
         host.ask(m.QueueCreate, queue)
     pair.lead(pair.to.address)
@@ -94,12 +94,12 @@ def mover(pair: Pair, batch: int) -> Iterator[None]:
 
 
 def await_consumer(host: Host, queue: str) -> None:
-    """Return once somebody consumes *queue*: what it takes to connect is not to be measured."""
+    """Returns once somebody consumes *queue*: what it takes to connect is not to be measured."""
     wait_until(lambda: host.ask(m.QueueShow, queue)["consumers"] > 0, f"nobody gets from {queue}")
 
 
 def trickle(near: Client, queue: str, pool: list[bytes]) -> list[float]:
-    """Put *pool* at *near* on *queue*, one now and then; return when each was sent."""
+    """Puts *pool* at *near* on *queue*, one now and then; return when each was sent."""
     sent: list[float] = []
     start_s = time.monotonic()
     for at, body in enumerate(pool):
@@ -110,7 +110,7 @@ def trickle(near: Client, queue: str, pool: list[bytes]) -> list[float]:
 
 
 def receive(far: Client, queue: str, count: int) -> list[float]:
-    """Return when each of *count* messages was got, as soon as it could be."""
+    """Returns when each of *count* messages was got, as soon as it could be."""
     times: list[float] = []
     with far.consume(queue) as consumer:
         for message in consumer:

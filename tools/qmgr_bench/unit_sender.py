@@ -13,7 +13,7 @@ class UnitSender:
     """A producer with its own connection. A put counts when the commit of its unit is answered."""
 
     def __init__(self, wire: Wire, queue: str, pool: Sequence[bytes], unit: int) -> None:
-        """Open the producer's stream.
+        """Opens the producer's stream.
 
         Args:
             pool: POOL records of about the same size.
@@ -30,7 +30,7 @@ class UnitSender:
         self._open: deque[int] = deque()  # messages of the units without an answer
 
     def put(self, count: int) -> bytes:
-        """Return the next *count* puts, in units, as bytes."""
+        """Returns the next *count* puts, in units, as bytes."""
         frames: list[bytes] = []
         while count:
             size = min(count, self._unit)
@@ -39,7 +39,7 @@ class UnitSender:
         return b"".join(frames)
 
     def _next_unit(self, size: int) -> list[bytes]:
-        """Return the frames of a unit of so many messages."""
+        """Returns the frames of a unit of so many messages."""
         send, request = self._wire.connection.send, self._wire.next_request
         self._units += 1
         self._open.append(size)
@@ -56,7 +56,7 @@ class UnitSender:
         return [*frames, send(commit)]
 
     def take(self, data: bytes) -> int:
-        """Return how many puts *data* acknowledges.
+        """Returns how many puts *data* acknowledges.
 
         Raises:
             LoadFailed: a put was refused, or a commit.

@@ -43,7 +43,7 @@ BACKLOG_PART = 0.25  # of all flights wait at the hub when the snapshot is taken
 
 
 def main() -> int:
-    """Run the demo; return 0 only if nothing was lost or doubled and the aggregates agree."""
+    """Runs the demo; return 0 only if nothing was lost or doubled and the aggregates agree."""
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__.partition("\n")[0])
     parser.add_argument("--flights", type=int, default=0, help="how many flights, 0 = all")
     parser.add_argument("--dir", type=Path, default=Path("build/demo"), help="where data goes")
@@ -97,7 +97,7 @@ class Run:
         self._transferred = 0
 
     async def traffic_flows(self) -> None:
-        """Put, transfer and consume everything, under kills, and take the snapshot."""
+        """Puts, transfer and consume everything, under kills, and takes the snapshot."""
         self._traffic = traffic = Traffic(self._nodes, self._flights)
         for node in self._nodes.values():
             node.start()
@@ -144,7 +144,7 @@ class Run:
         """What the application does with each flight: nothing here but counting it."""
 
     async def _take_snapshot(self) -> None:
-        """Wait for a backlog at the hub, and have it written while the daemon works on."""
+        """Waits for a backlog at the hub, and have it written while the daemon works on."""
         traffic, hub = self._traffic, self._nodes[HUB]
         async with traffic.connect(hub) as manager:
             while (await manager.admin.queue_show(QUEUE))["depth"] < BACKLOG_PART * traffic.total:
@@ -191,7 +191,7 @@ class Run:
         return ledger.is_clean and not any(wrong.values())
 
     def show(self) -> None:
-        """Print what became of the messages."""
+        """Prints what became of the messages."""
         told = spark_report.manifest(self._snapshot)
         depth = next(row["depth"] for row in told["queues"] if row["queue"] == QUEUE)
         network = self._traffic.network
@@ -207,7 +207,7 @@ class Run:
         report.show(self._console, self._traffic.ledger, totals)
 
     def check_spark(self, *, skip: bool) -> bool:
-        """Print Spark's means beside those of the rows that should be there; compare them.
+        """Prints Spark's means beside those of the rows that should be there; compare them.
 
         Each airport's flights are put in order, over one link: what the snapshot holds of it must
         be the first so many of its rows.

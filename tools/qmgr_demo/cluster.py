@@ -22,7 +22,7 @@ class Node:
         settings: dict[str, str] | None = None,
         program: Sequence[str] = ("-m", "qmgrd"),
     ) -> None:
-        """Keep a daemon's data and log in *directory*.
+        """Keeps a daemon's data and log in *directory*.
 
         Args:
             settings: what its environment has of the configuration.
@@ -39,7 +39,7 @@ class Node:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start the daemon; it takes clients a moment later."""
+        """Starts the daemon; it takes clients a moment later."""
         self.data_dir.mkdir(parents=True, exist_ok=True)
         command = [
             sys.executable,
@@ -59,13 +59,13 @@ class Node:
         self.starts += 1
 
     def kill(self) -> None:
-        """Kill the daemon with -9, and see it gone."""
+        """Kills the daemon with -9, and see it gone."""
         assert self.process is not None
         self.process.kill()
         self.process.wait(STOP_MAX_S)
 
     def stop(self) -> int:
-        """Ask the daemon to stop; return its exit code."""
+        """Asks the daemon to stop; return its exit code."""
         if self.process is None:
             return 0
         self.process.send_signal(signal.SIGTERM)
@@ -76,11 +76,11 @@ class Node:
             return -9
 
     def is_running(self) -> bool:
-        """Return whether the daemon lives."""
+        """Returns whether the daemon lives."""
         return self.process is not None and self.process.poll() is None
 
     def log_tail(self, lines: int = 20) -> str:
-        """Return the end of what the daemon logged."""
+        """Returns the end of what the daemon logged."""
         if not self._log.exists():
             return ""
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])

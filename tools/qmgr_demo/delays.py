@@ -53,11 +53,11 @@ class Subscriber(NamedTuple):
         return bool(self.name)
 
     def wants(self, delay: Delay) -> bool:
-        """Return whether *delay* is for it."""
+        """Returns whether *delay* is for it."""
         return self.airport in ("", delay.airport) and self.carrier in ("", delay.carrier)
 
     def cannot(self, delay: Delay) -> bool:
-        """Return whether it fails on *delay* as long as it is not mended."""
+        """Returns whether it fails on *delay* as long as it is not mended."""
         return self.fails and delay.number % FAILS_ON == 0
 
 
@@ -91,7 +91,7 @@ class Had:
 
 
 def delayed(flights: Iterable[Flight]) -> list[Delay]:
-    """Return the flights that left more than OVER_MINUTES late."""
+    """Returns the flights that left more than OVER_MINUTES late."""
     return [
         Delay(one.row, one.airport, one.carrier, json.loads(one.body)["flight"], one.body)
         for one in flights
@@ -100,7 +100,7 @@ def delayed(flights: Iterable[Flight]) -> list[Delay]:
 
 
 def expected(subscriber: Subscriber, delays: Sequence[Delay]) -> Had:
-    """Return what *subscriber* is to have of *delays*, which are published while it is there."""
+    """Returns what *subscriber* is to have of *delays*, which are published while it is there."""
     wanted = [delay for delay in delays if subscriber.wants(delay)]
     parked = {delay.row for delay in wanted if subscriber.cannot(delay)}
     return Had(subscriber, Ledger({delay.row for delay in wanted}), parked)

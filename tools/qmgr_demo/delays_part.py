@@ -56,7 +56,7 @@ async def delays_part(console: Console, node: Node, flights: Sequence[Flight]) -
 
 
 async def _show_progress(console: Console, run: DelaysRun) -> None:
-    """Show how far it is, until cancelled."""
+    """Shows how far it is, until cancelled."""
     columns = (
         TextColumn("{task.description:<12}"),
         BarColumn(40),

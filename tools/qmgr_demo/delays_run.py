@@ -73,7 +73,7 @@ class DelaysRun:
         return all(one.is_clean for one in (*self.had, self.late)) and not any(wrong)
 
     async def run(self) -> None:
-        """Publish all and have it consumed.
+        """Publishes all and have it consumed.
 
         Raises:
             DelaysFailed: why it cannot be.
@@ -94,7 +94,7 @@ class DelaysRun:
     async def _publish(
         self, manager: QueueManager, listeners: Sequence[Had], tasks: "list[asyncio.Task[None]]"
     ) -> None:
-        """Publish the first half to all, the rest to those who stay, over a kill."""
+        """Publishes the first half to all, the rest to those who stay, over a kill."""
         here = [await self._come(one) for one in listeners]
         tasks += here
         await self._publish_all(manager, self.delays[: self._half])
@@ -127,7 +127,7 @@ class DelaysRun:
         await self._drain(manager)
 
     async def _look_at_parked(self, manager: QueueManager, rows: set[int]) -> None:
-        """Wait until as many as *rows* are parked, and count those that are not these."""
+        """Waits until as many as *rows* are parked, and counts those that are not these."""
         end_s = time.monotonic() + WAIT_MAX_S
         while len(found := await self._parked(manager)) < len(rows):
             if time.monotonic() > end_s:
@@ -137,7 +137,7 @@ class DelaysRun:
         self.parked_wrongly = len({self._rows.get(uid, -1) for uid in found} ^ rows)
 
     async def _drain(self, manager: QueueManager) -> None:
-        """Wait until nothing is left, and count what is if that does not come."""
+        """Waits until nothing is left, and counts what is if that does not come."""
         end_s = time.monotonic() + WAIT_MAX_S
         while left := (await manager.admin.queue_show(PUBLICATIONS))["depth"]:
             if time.monotonic() > end_s:
@@ -149,7 +149,7 @@ class DelaysRun:
         return [row["uid"] async for row in manager.admin.republish_list()]
 
     async def _kill(self, at: int) -> None:
-        """Kill the daemon with -9 when so many are published, and start it again."""
+        """Kills the daemon with -9 when so many are published, and starts it again."""
         while self.published < at:
             await asyncio.sleep(POLL_S)
         await asyncio.to_thread(self._node.kill)
@@ -157,7 +157,7 @@ class DelaysRun:
         self.kills += 1
 
     async def _publish_all(self, manager: QueueManager, delays: Sequence[Delay]) -> None:
-        """Publish *delays* in their order, a window of them under way."""
+        """Publishes *delays* in their order, a window of them under way."""
         room = asyncio.Semaphore(PUT_WINDOW)
         refused: list[BaseException] = []
 
@@ -201,7 +201,7 @@ class DelaysRun:
                     await self._do(manager, had, message)
 
     async def _do(self, manager: QueueManager, had: Had, message: Message) -> None:
-        """Work on a publication, or fail on it."""
+        """Works on a publication, or fail on it."""
         row = message.headers["row"]
         if message.republished:
             had.republished.add(row)
@@ -215,7 +215,7 @@ class DelaysRun:
 
 
 async def _gave_back(manager: QueueManager, message: Message) -> bool:
-    """Return whether *message* went back as one that was failed on."""
+    """Returns whether *message* went back as one that was failed on."""
     try:
         await manager.release(message, reason="invalid", text="no such flight number")
     except RequestError as error:
@@ -226,7 +226,7 @@ async def _gave_back(manager: QueueManager, message: Message) -> bool:
 
 
 def _look(acked: "asyncio.Future[None]") -> None:
-    """Take note of an ack's failure: the lease was lost to a kill, and it comes again."""
+    """Takes note of an ack's failure: the lease was lost to a kill, and it comes again."""
     if not acked.cancelled():
         acked.exception()
 
@@ -234,7 +234,7 @@ def _look(acked: "asyncio.Future[None]") -> None:
 async def _until(
     is_so: Callable[[], bool], what: str, tasks: "Sequence[asyncio.Task[None]]"
 ) -> None:
-    """Wait until it *is_so*.
+    """Waits until it *is_so*.
 
     Raises:
         DelaysFailed: it is not after WAIT_MAX_S, or one of *tasks* ended.

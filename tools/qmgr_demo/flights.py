@@ -58,7 +58,7 @@ class Mean(NamedTuple):
 
 
 def read(limit: int) -> list[Flight]:
-    """Return the first *limit* flights, or all for 0.
+    """Returns the first *limit* flights, or all for 0.
 
     Raises:
         DataMissing: with what to install.
@@ -69,7 +69,7 @@ def read(limit: int) -> list[Flight]:
 
 
 def aggregate(flights: Iterable[Flight]) -> dict[tuple[str, str], Mean]:
-    """Return (carrier, airport) to the mean of its flights."""
+    """Returns (carrier, airport) to the mean of its flights."""
     found: dict[tuple[str, str], Mean] = {}
     for flight in flights:
         key = (flight.carrier, flight.airport)

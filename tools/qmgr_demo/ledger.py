@@ -20,11 +20,11 @@ class Ledger:
     unexpected: list[int] = field(default_factory=list)
 
     def note_put(self, number: int) -> None:
-        """Note that the put of *number* was acknowledged."""
+        """Notes that the put of *number* was acknowledged."""
         self.acknowledged.add(number)
 
     def note_delivery(self, number: int, uid: str, *, flagged: bool, known: bool) -> bool:
-        """Note a delivery; return whether its work is still to be done.
+        """Notes a delivery; return whether its work is still to be done.
 
         Args:
             flagged: the message says that it may have been delivered before.
@@ -44,7 +44,7 @@ class Ledger:
         return False
 
     def has_all(self, but: Set[int] = frozenset()) -> bool:
-        """Return whether all that was acknowledged came out, *but* these."""
+        """Returns whether all that was acknowledged came out, *but* these."""
         return len(self.uids) >= len(self.acknowledged - but) and self.lost <= but
 
     @property

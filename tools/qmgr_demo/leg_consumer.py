@@ -31,7 +31,7 @@ class LegConsumer:
         self._did: dict[bytes, int] = {}
 
     async def run(self) -> None:
-        """Consume until cancelled."""
+        """Consumes until cancelled."""
         async for message in self._manager.consume(LEGS, PREFETCH, groups="pinned"):
             await asyncio.sleep(self._work_ms / 1000)  # what an application would do
             try:
@@ -41,7 +41,7 @@ class LegConsumer:
                     raise  # Else it comes again.
 
     async def _do(self, message: Message) -> None:
-        """Write a leg down and remove it, together."""
+        """Writes a leg down and removes it, together."""
         flown = self._noted(message)
         async with self._manager.unit_of_work() as unit:
             await unit.ack(message)
@@ -50,7 +50,7 @@ class LegConsumer:
             self._did[message.group_id] = message.group_number
 
     def _noted(self, message: Message) -> Flown:
-        """Return what is written down of a leg, and begin with its aircraft if that is new here."""
+        """Returns what is written down of a leg, and begin with its aircraft if that is new here."""
         aircraft = message.group_id.rstrip(b"\0").decode()
         before = message.group_number - 1
         if message.taken_over:
@@ -69,7 +69,7 @@ class LegConsumer:
 
 
 async def main(address: str, name: str, work_ms: int) -> None:
-    """Consume until killed."""
+    """Consumes until killed."""
     async with connect(address, name=f"legs.{name}", wait_ms=WAIT_MS) as manager:
         await LegConsumer(manager, name, work_ms).run()
 

@@ -79,7 +79,7 @@ class Audit:
 
 
 def busiest_day(flights: Iterable[Flight]) -> Day:
-    """Return the day at an airport on which most legs follow another one of the same aircraft."""
+    """Returns the day at an airport on which most legs follow another one of the same aircraft."""
     days: dict[tuple[str, str], list[tuple[int, Flight]]] = defaultdict(list)
     for flight in flights:
         row = json.loads(flight.body)
@@ -95,7 +95,7 @@ def _following(day: Sequence[tuple[int, Flight]]) -> int:
 
 
 def _legs(day: list[tuple[int, Flight]]) -> list[Leg]:
-    """Return a day's flights by their planned times, numbered for each aircraft."""
+    """Returns a day's flights by their planned times, numbered for each aircraft."""
     in_time = [flight for _, flight in sorted(day, key=lambda one: (one[0], one[1].row))]
     totals = Counter(flight.tail_number for flight in in_time)
     numbers: Counter[str] = Counter()
@@ -112,7 +112,7 @@ def _legs(day: list[tuple[int, Flight]]) -> list[Leg]:
 
 
 def audit(legs: Sequence[Leg], flown: Sequence[Flown]) -> Audit:
-    """Hold what was *flown*, in the order of its commits, against the *legs* that were put."""
+    """Holds what was *flown*, in the order of its commits, against the *legs* that were put."""
     found, expected = Audit(), {leg.row: leg for leg in legs}
     seen: set[int] = set()
     done: Counter[str] = Counter()
@@ -131,7 +131,7 @@ def audit(legs: Sequence[Leg], flown: Sequence[Flown]) -> Audit:
 
 
 def _count(found: Audit, one: Flown, done: Counter[str]) -> None:
-    """Count a leg that came for the first time; *done* has the legs of each aircraft so far."""
+    """Counts a leg that came for the first time; *done* has the legs of each aircraft so far."""
     found.by[one.by] += 1
     found.redelivered += one.redelivered
     if one.aircraft:

@@ -21,21 +21,21 @@ class Network:
         self.stalls: dict[str, int] = dict.fromkeys(airports, 0)
 
     async def start(self) -> None:
-        """Take connections."""
+        """Takes connections."""
         for proxy in self._proxies.values():
             await proxy.start()
 
     async def close(self) -> None:
-        """Cut all connections, and take none."""
+        """Cuts all connections, and take none."""
         for proxy in self._proxies.values():
             await proxy.close()
 
     def address(self, airport: str) -> str:
-        """Return where the link of *airport* is to dial."""
+        """Returns where the link of *airport* is to dial."""
         return self._proxies[airport].address
 
     async def trouble(self, airport: str, progress: Callable[[], float]) -> None:
-        """Cut a path of the link, and have another one stand still, as the work gets on."""
+        """Cuts a path of the link, and have another one stand still, as the work gets on."""
         proxy = self._proxies[airport]
         await _until(lambda: progress() >= CUT_AT)
         if await _soon(lambda: len(proxy.connections) >= 1):
@@ -53,7 +53,7 @@ async def _until(is_so: Callable[[], bool]) -> None:
 
 
 async def _soon(is_so: Callable[[], bool]) -> bool:
-    """Return whether it *is_so* before long: a daemon may have been killed a moment ago."""
+    """Returns whether it *is_so* before long: a daemon may have been killed a moment ago."""
     try:
         async with asyncio.timeout(UP_MAX_S):
             await _until(is_so)

@@ -49,18 +49,18 @@ class ConsumerProcess:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it; it consumes a moment later."""
+        """Starts it; it consumes a moment later."""
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(self._command, stdout=log, stderr=log)
 
     def kill(self) -> None:
-        """Kill it with -9, and see it gone."""
+        """Kills it with -9, and see it gone."""
         if self.process is not None:
             self.process.kill()
             self.process.wait(STOP_MAX_S)
 
     def check(self) -> None:
-        """Raise PinnedFailed if it ended."""
+        """Raises PinnedFailed if it ended."""
         if self.process is not None and self.process.poll() is not None:
             said = self._log.read_text(errors="replace").splitlines()[-1:]
             raise PinnedFailed(f"consumer {self.name} ended by itself: {''.join(said)}")
@@ -83,11 +83,11 @@ class PinnedDay:
         self._done_before = 0  # by the one that is killed, when it was
 
     def audit(self) -> Audit:
-        """Hold what came out against what was put."""
+        """Holds what came out against what was put."""
         return audit(self.day.legs, self.flown)
 
     async def run(self) -> None:
-        """Put all legs and have them consumed, under kills.
+        """Puts all legs and have them consumed, under kills.
 
         Raises:
             PinnedFailed: why it cannot be.
@@ -109,7 +109,7 @@ class PinnedDay:
             self.left = (await manager.admin.queue_show(LEGS))["depth"]
 
     async def _put_all(self, manager: QueueManager) -> None:
-        """Put the legs as they were to leave, those of all aircraft among each other."""
+        """Puts the legs as they were to leave, those of all aircraft among each other."""
         items = [
             Outgoing(leg.body, headers={"row": leg.row}, group=leg.group) for leg in self.day.legs
         ]
@@ -119,7 +119,7 @@ class PinnedDay:
             self.put += 1
 
     async def _consume_all(self, manager: QueueManager) -> None:
-        """Return when no leg is left; kill one consumer meanwhile."""
+        """Returns when no leg is left; kill one consumer meanwhile."""
         victim, end_s = self._consumers[KILLED], time.monotonic() + DAY_MAX_S
         while (await manager.admin.queue_show(LEGS))["depth"]:
             await self._look(manager)
@@ -148,5 +148,5 @@ class PinnedDay:
         return sum(one.by == name for one in self.flown)
 
     async def _look(self, manager: QueueManager) -> None:
-        """Read all that was written down: what a unit put has its place before its commit."""
+        """Reads all that was written down: what a unit put has its place before its commit."""
         self.flown = [Flown(**message.headers) async for message in manager.browse(FLOWN)]

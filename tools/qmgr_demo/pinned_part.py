@@ -48,7 +48,7 @@ async def pinned_part(
 
 
 async def _show_progress(console: Console, run: PinnedDay) -> None:
-    """Show how far it is, until cancelled."""
+    """Shows how far it is, until cancelled."""
     columns = (
         TextColumn("{task.description:<12}"),
         BarColumn(40),

@@ -50,7 +50,7 @@ class DelaysTotals(NamedTuple):
 
 
 def show(console: Console, ledger: Ledger, totals: Totals) -> None:
-    """Print what became of the messages."""
+    """Prints what became of the messages."""
     kills = ", ".join(f"{name} {count}" for name, count in totals.kills.items())
     rate = ledger.consumed / totals.seconds if totals.seconds else 0.0
     rows = [
@@ -69,7 +69,7 @@ def show(console: Console, ledger: Ledger, totals: Totals) -> None:
 
 
 def show_day(console: Console, day: Day, audit: Audit, totals: DayTotals) -> None:
-    """Print what became of the legs of a day."""
+    """Prints what became of the legs of a day."""
     shares = ", ".join(f"{name} {audit.by[name]}" for name in sorted(audit.by))
     rows = [
         ("legs put", f"{totals.put:,}"),
@@ -89,7 +89,7 @@ def show_day(console: Console, day: Day, audit: Audit, totals: DayTotals) -> Non
 
 
 def show_delays(console: Console, had: Sequence[Had], totals: DelaysTotals) -> None:
-    """Print what each subscriber had, and what became of what was failed on."""
+    """Prints what each subscriber had, and what became of what was failed on."""
     ledgers = [one.ledger for one in had]
     failing = [one for one in had if one.subscriber.fails]
     others = [one for one in had if not one.subscriber.fails]
@@ -149,7 +149,7 @@ def _print_table(console: Console, title: str, rows: Sequence[tuple[str, str]]) 
 
 
 def show_means(console: Console, found: Means, expected: Means) -> bool:
-    """Print flights and mean delay by carrier and airport; return whether they agree."""
+    """Prints flights and mean delay by carrier and airport; return whether they agree."""
     table = Table(
         title="Spark reads the snapshot: flights and mean departure delay (minutes)",
         caption="Each cell is what Spark found; != shows what the rows themselves say instead.",

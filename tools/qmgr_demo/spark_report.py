@@ -11,13 +11,13 @@ from qmgr_demo.flights import Mean
 
 
 def manifest(snapshot: Path) -> dict[str, Any]:
-    """Return what the snapshot says of itself."""
+    """Returns what the snapshot says of itself."""
     found: dict[str, Any] = json.loads((snapshot / "manifest.json").read_text())
     return found
 
 
 def aggregate(spark: SparkSession, snapshot: Path, queue: str) -> dict[tuple[str, str], Mean]:
-    """Return (carrier, airport) to flights and delays of what is on *queue* in *snapshot*."""
+    """Returns (carrier, airport) to flights and delays of what is on *queue* in *snapshot*."""
     messages = spark.read.format("qmgr").option("path", str(snapshot)).load()
     delay = f.get_json_object(f.decode(messages["body"], "UTF-8"), "$.dep_delay").cast("int")
     rows = (

@@ -38,7 +38,7 @@ class Traffic:
         self.by_airport = dict(self._flights)
 
     async def define(self) -> None:
-        """Create the queue at the hub, and at each airport the link and the remote queue.
+        """Creates the queue at the hub, and at each airport the link and the remote queue.
 
         The hub accepts links from the airports only. The links are ordered: what the hub holds of
         an airport are its first flights.
@@ -60,17 +60,17 @@ class Traffic:
                 await manager.admin.queue_create(REMOTE)
 
     def progress(self, name: str) -> float:
-        """Return which part of its work the daemon *name* has seen: puts, or consumption."""
+        """Returns which part of its work the daemon *name* has seen: puts, or consumption."""
         if name == HUB:
             return self.ledger.consumed / max(self.total, 1)
         return self.put.get(name, 0) / max(len(self.by_airport.get(name, ())), 1)
 
     def connect(self, node: Node) -> "QueueManager":
-        """Return a connection to *node*, which may be starting still."""
+        """Returns a connection to *node*, which may be starting still."""
         return connect(node.address, name="demo", wait_ms=WAIT_MS)
 
     async def produce(self, airport: str) -> None:
-        """Put all flights of an airport, in their order, a window of them under way."""
+        """Puts all flights of an airport, in their order, a window of them under way."""
         room = asyncio.Semaphore(PUT_WINDOW)
         self.put[airport] = 0
 
@@ -103,7 +103,7 @@ class Traffic:
                 await room.acquire()
 
     async def consume(self, work: Callable[[Message], None]) -> None:
-        """Take messages at the hub by lease and ack until cancelled; *work* on each once."""
+        """Takes messages at the hub by lease and ack until cancelled; *work* on each once."""
         async with self.connect(self.nodes[HUB]) as manager:
             async for message in manager.consume(QUEUE, prefetch=512):
                 row = int(message.headers["row"])
@@ -116,7 +116,7 @@ class Traffic:
                 (await manager.ack_soon(message)).add_done_callback(_look)
 
     async def take_all(self, work: Callable[[Message], None]) -> None:
-        """Consume until everything came out, and nothing that was handed out again is left.
+        """Consumes until everything came out, and nothing that was handed out again is left.
 
         Raises:
             TimeoutError: the queue is not empty long after all came out.
@@ -133,7 +133,7 @@ class Traffic:
 
 
 def _look(acked: "asyncio.Future[None]") -> None:
-    """Take note of an ack's failure: the lease was lost to a kill, and the message comes again."""
+    """Takes note of an ack's failure: the lease was lost to a kill, and the message comes again."""
     if not acked.cancelled():
         acked.exception()
 
@@ -146,7 +146,7 @@ class Killer:
         self._rounds = rounds
 
     async def run(self, node: Node, progress: Callable[[], float]) -> None:
-        """Kill *node* whenever another equal part of its work is done."""
+        """Kills *node* whenever another equal part of its work is done."""
         self.kills[node.name] = 0
         for number in range(1, self._rounds + 1):
             while progress() < number / (self._rounds + 1):

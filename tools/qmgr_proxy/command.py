@@ -62,7 +62,7 @@ def proxy(
     ] = None,
     duration: Annotated[int, _time("End after so long; else Ctrl-C ends it.")] = 0,
 ) -> None:
-    """Pass connections on to TARGET as a bad network would: late, cut, stalled, damaged.
+    """Passes connections on to TARGET as a bad network would: late, cut, stalled, damaged.
 
     For tests of applications, and of links. A chunk is what one read brings, up to 256 KiB. Bytes
     that are lost, doubled or swapped break a connection; no message may be lost or doubled by it.

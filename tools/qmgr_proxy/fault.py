@@ -40,10 +40,10 @@ class Inlet(Protocol):
     """Takes what is read: the pipe itself, or what damages bytes in front of it."""
 
     def take(self, data: bytes) -> None:
-        """Take *data*."""
+        """Takes *data*."""
 
     def end(self) -> None:
-        """Take note that no more comes."""
+        """Takes note that no more comes."""
 
 
 class FaultyInlet:
@@ -52,7 +52,7 @@ class FaultyInlet:
     def __init__(
         self, faults: Faults, chance: Random, pipe: Inlet, tell: Callable[[str, int], None]
     ) -> None:
-        """Damage what goes into *pipe*; *tell* hears what was done, to how many bytes."""
+        """Damages what goes into *pipe*; *tell* hears what was done, to how many bytes."""
         self._faults = faults
         self._chance = chance
         self._pipe = pipe
@@ -61,7 +61,7 @@ class FaultyInlet:
         self._timer: asyncio.TimerHandle | None = None
 
     def take(self, data: bytes) -> None:
-        """Decide what becomes of a chunk."""
+        """Decides what becomes of a chunk."""
         draw = self._chance.random() * ALL_PERCENT
         faults = self._faults
         doubled = faults.lose_percent + faults.double_percent
@@ -81,7 +81,7 @@ class FaultyInlet:
         self._release()
 
     def end(self) -> None:
-        """Pass what is held, then the end."""
+        """Passes what is held, then the end."""
         self._release()
         self._pipe.end()
 

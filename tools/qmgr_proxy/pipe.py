@@ -42,7 +42,7 @@ class Pipe:
     """
 
     def __init__(self, shape: Shape, on_end: Callable[[], None]) -> None:
-        """Pass nothing yet.
+        """Passes nothing yet.
 
         Args:
             on_end: called once, when all that will ever pass has been written: the source said
@@ -69,23 +69,23 @@ class Pipe:
     # What is told from outside
 
     def shape(self, shape: Shape) -> None:
-        """Pass bytes so from now on, those that are held already as well."""
+        """Passes bytes so from now on, those that are held already as well."""
         self._shape = shape
         self._free_at = 0.0
         self._pump()
 
     def stall(self) -> None:
-        """Pass nothing and read nothing, until resumed."""
+        """Passes nothing and read nothing, until resumed."""
         self.is_stalled = True
         self._pump()
 
     def resume(self) -> None:
-        """Pass what is held, and read again."""
+        """Passes what is held, and read again."""
         self.is_stalled = False
         self._pump()
 
     def cut_after(self, count: int) -> None:
-        """End once *count* bytes more have passed; what is behind them never does."""
+        """Ends once *count* bytes more have passed; what is behind them never does."""
         self._left_bytes = count
         self._pump()
 
@@ -98,12 +98,12 @@ class Pipe:
         self._loop.call_soon(self._look)
 
     def write_to(self, sink: asyncio.Transport) -> None:
-        """Begin to pass what is held, to *sink*."""
+        """Begins to pass what is held, to *sink*."""
         self._sink = sink
         self._pump()
 
     def take(self, data: bytes) -> None:
-        """Pass *data*, now or in its time."""
+        """Passes *data*, now or in its time."""
         if self._is_sink_gone or self.is_cut:
             return
         if self._sink is not None and self._is_clear and not self._held:
@@ -115,17 +115,17 @@ class Pipe:
         self._pump()
 
     def end(self) -> None:
-        """Take note that the source sends no more: the pipe ends once what is held has passed."""
+        """Takes note that the source sends no more: the pipe ends once what is held has passed."""
         self._is_ending = True
         self._pump()
 
     def sink_full(self, is_full: bool) -> None:
-        """Take note of whether the sink has enough to write for now."""
+        """Takes note of whether the sink has enough to write for now."""
         self._is_sink_full = is_full
         self._pump()
 
     def sink_gone(self) -> None:
-        """Throw away what is held, and what is still to come."""
+        """Throws away what is held, and what is still to come."""
         self._is_sink_gone = True
         self._drop()
         self._pump()
@@ -141,7 +141,7 @@ class Pipe:
         )
 
     def _room(self) -> int:
-        """Return how much may be held; little, where a rate makes it wait for long."""
+        """Returns how much may be held; little, where a rate makes it wait for long."""
         if not self._shape.bytes_per_s:
             return HELD_MAX_BYTES
         in_transit = self._shape.bytes_per_s * (self._shape.delay_ms / 1000 + BURST_S)
@@ -152,7 +152,7 @@ class Pipe:
         self.held_bytes = 0
 
     def _pump(self) -> None:
-        """Write what is due, set the timer for what is not, and see whether to read on."""
+        """Writes what is due, sets the timer for what is not, and see whether to read on."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -173,7 +173,7 @@ class Pipe:
         self._look()
 
     def _pass(self, now: float) -> None:
-        """Write the first of what is held, as much of it as the rate and the cut allow."""
+        """Writes the first of what is held, as much of it as the rate and the cut allow."""
         assert self._sink is not None
         came, piece = self._held.popleft()
         size, rate = len(piece), self._shape.bytes_per_s
@@ -193,7 +193,7 @@ class Pipe:
         self._sink.write(piece[:size])  # This may call sink_full.
 
     def _look(self) -> None:
-        """Read or pause, as there is room."""
+        """Reads or pause, as there is room."""
         if self._source is None or self._source.is_closing():
             return
         has_room = self.held_bytes < self._room() and not self._is_sink_full and bool(self._sink)

@@ -57,7 +57,7 @@ class _End(asyncio.Protocol):
         self._connection = connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Set the limits of the socket."""
+        """Sets the limits of the socket."""
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
         self._set(socket.SO_RCVBUF, SOCKET_BYTES)
@@ -65,42 +65,42 @@ class _End(asyncio.Protocol):
         self._connection.made(self)
 
     def data_received(self, data: bytes) -> None:
-        """Pass it on."""
+        """Passes it on."""
         self._connection.heard(self, data)
         self._inlet.take(data)
 
     def eof_received(self) -> bool:
-        """Pass the end on, in its turn."""
+        """Passes the end on, in its turn."""
         self._inlet.end()
         return True  # The other direction goes on.
 
     def pause_writing(self) -> None:
-        """Take no more for now."""
+        """Takes no more for now."""
         self.incoming.sink_full(True)
 
     def resume_writing(self) -> None:
-        """Take more."""
+        """Takes more."""
         self.incoming.sink_full(False)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Tell both directions."""
+        """Tells both directions."""
         self.transport = None
         self.incoming.sink_gone()
         self._inlet.end()
         self._connection.lost(self)
 
     def close(self) -> None:
-        """Close once all is written."""
+        """Closes once all is written."""
         if self.transport is not None:
             self.transport.close()
 
     def write_eof(self) -> None:
-        """Say that no more comes, once all is written."""
+        """Says that no more comes, once all is written."""
         if self.transport is not None and not self.transport.is_closing():
             self.transport.write_eof()
 
     def reset(self) -> None:
-        """Close with a reset; what is not written yet is lost."""
+        """Closes with a reset; what is not written yet is lost."""
         if self.transport is not None:
             self._set(socket.SO_LINGER, RESET_AT_CLOSE)
             self.transport.abort()
@@ -130,27 +130,27 @@ class ProxyConnection:
         self.stall(proxy.stalled)
 
     def shape(self, shape: Shape, ways: Iterable[Way] = BOTH) -> None:
-        """Delay bytes and limit their rate so from now on."""
+        """Delays bytes and limit their rate so from now on."""
         for way in ways:
             self.pipes[way].shape(shape)
 
     def stall(self, ways: Iterable[Way] = BOTH) -> None:
-        """Pass nothing until resumed, not even an end of a socket; they stay open."""
+        """Passes nothing until resumed, not even an end of a socket; they stay open."""
         for way in ways:
             self.pipes[way].stall()
 
     def resume(self, ways: Iterable[Way] = BOTH) -> None:
-        """Pass bytes again, first those that wait."""
+        """Passes bytes again, first those that wait."""
         for way in ways:
             self.pipes[way].resume()
 
     def cut(self) -> None:
-        """Reset both sockets; what is on its way is lost."""
+        """Resets both sockets; what is on its way is lost."""
         self._near.reset()
         self._far.reset()
 
     def cut_after(self, count: int, way: Way) -> None:
-        """Pass *count* bytes more that way, then cut; the reader sees the end behind the last."""
+        """Passes *count* bytes more that way, then cut; the reader sees the end behind the last."""
         self.pipes[way].cut_after(count)
 
     @property
@@ -160,7 +160,7 @@ class ProxyConnection:
         return not any(transport is None or transport.is_closing() for transport in ends)
 
     async def dial(self, host: str, port: int) -> None:
-        """Connect to the target, or reset the dialler's socket."""
+        """Connects to the target, or reset the dialler's socket."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(DIAL_MAX_S):
@@ -170,16 +170,16 @@ class ProxyConnection:
             self._near.reset()
 
     def dialled(self, _: object) -> None:
-        """Take note that no more is to be waited for, whatever came of it."""
+        """Takes note that no more is to be waited for, whatever came of it."""
         self._is_dialling = False
         self._see_whether_over()
 
     def near_end(self) -> asyncio.Protocol:
-        """Return what is to be connected with the dialler."""
+        """Returns what is to be connected with the dialler."""
         return self._near
 
     def made(self, end: asyncio.Protocol) -> None:
-        """Take note that *end* is connected; with the target's, bytes flow."""
+        """Takes note that *end* is connected; with the target's, bytes flow."""
         if end is self._near:
             self._proxy.took(self)
         elif self._near.transport is None:  # Who dialled did not wait.
@@ -190,18 +190,18 @@ class ProxyConnection:
             self.pipes[Way.BACK].write_to(self._near.transport)
 
     def heard(self, end: _End, data: bytes) -> None:
-        """Let the proxy's ear, if it has one, hear what *end* has read, before it passes."""
+        """Lets the proxy's ear, if it has one, hear what *end* has read, before it passes."""
         if self._proxy.ear is not None:
             self._proxy.ear(self, Way.FORTH if end is self._near else Way.BACK, data)
 
     def lost(self, end: _End) -> None:
-        """Take note that *end* is closed."""
+        """Takes note that *end* is closed."""
         if end.outgoing.has_ended:  # Otherwise the other end is told when all has passed.
             (self._far if end is self._near else self._near).close()
         self._see_whether_over()
 
     def _ended(self, source: _End, sink: _End) -> None:
-        """Tell *sink* that all has passed that it will ever get."""
+        """Tells *sink* that all has passed that it will ever get."""
         if source.outgoing.is_cut:
             source.reset()
         if source.transport is None or source.outgoing.is_cut:
@@ -235,7 +235,7 @@ class Proxy:
         inlet: MakeInlet = lambda connection, way, pipe: pipe,
         news: News = lambda what, connection: None,
     ) -> None:
-        """Pass on to *host*:*port*, once started; *ear* hears all that is read, as it is read.
+        """Passes on to *host*:*port*, once started; *ear* hears all that is read, as it is read.
 
         Args:
             listen: on which address; port 0 is any that is free.
@@ -259,7 +259,7 @@ class Proxy:
         self._idle.set()
 
     async def start(self) -> "Proxy":
-        """Listen.
+        """Listens.
 
         Raises:
             OSError: the port is not free.
@@ -276,14 +276,14 @@ class Proxy:
         return self
 
     def _check_free(self) -> None:
-        """Raise OSError where somebody listens: SO_REUSEPORT would share the port with another."""
+        """Raises OSError where somebody listens: SO_REUSEPORT would share the port with another."""
         with socket.socket(self._place.family) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(self._listen)
             probe.listen()
 
     async def close(self) -> None:
-        """Cut all connections, and listen no more; returns when all sockets are closed."""
+        """Cuts all connections, and listen no more; returns when all sockets are closed."""
         self.refuse()
         self._place.close()
         for connection, dialling in self._connections.items():
@@ -319,28 +319,28 @@ class Proxy:
         return self._server is not None
 
     def shape(self, shape: Shape, ways: Iterable[Way] = BOTH) -> None:
-        """Delay bytes and limit their rate so, on each connection by itself."""
+        """Delays bytes and limit their rate so, on each connection by itself."""
         ways = tuple(ways)
         self.shapes |= dict.fromkeys(ways, shape)
         for connection in self._connections:
             connection.shape(shape, ways)
 
     def stall(self, ways: Iterable[Way] = BOTH) -> None:
-        """Pass nothing until resumed; connections are taken, and stay open."""
+        """Passes nothing until resumed; connections are taken, and stay open."""
         ways = tuple(ways)
         self.stalled.update(ways)
         for connection in self._connections:
             connection.stall(ways)
 
     def resume(self, ways: Iterable[Way] = BOTH) -> None:
-        """Pass bytes again, also those of a connection that was stalled by itself."""
+        """Passes bytes again, also those of a connection that was stalled by itself."""
         ways = tuple(ways)
         self.stalled.difference_update(ways)
         for connection in self._connections:
             connection.resume(ways)
 
     def cut(self) -> None:
-        """Cut all connections; new ones are taken."""
+        """Cuts all connections; new ones are taken."""
         for connection in list(self._connections):
             connection.cut()
 
@@ -351,7 +351,7 @@ class Proxy:
             self._server = None
 
     async def accept(self) -> None:
-        """Take new connections, on the same port as ever."""
+        """Takes new connections, on the same port as ever."""
         if self._server is None:
             loop = asyncio.get_running_loop()
             self._server = await loop.create_server(
@@ -359,13 +359,13 @@ class Proxy:
             )
 
     async def heal(self) -> None:
-        """Undo all that was said to the proxy and to its connections; what is cut stays so."""
+        """Undos all that was said to the proxy and to its connections; what is cut stays so."""
         self.shape(Shape())
         self.resume()
         await self.accept()
 
     def took(self, connection: ProxyConnection) -> None:
-        """Dial the target for a connection that was taken."""
+        """Dials the target for a connection that was taken."""
         if self._place.fileno() < 0:  # It was on its way as all was closed.
             connection.cut()
             return
@@ -376,7 +376,7 @@ class Proxy:
         self._connections[connection] = dialling
 
     def over(self, connection: ProxyConnection) -> None:
-        """Forget a connection."""
+        """Forgets a connection."""
         if self._connections.pop(connection, None) is not None:
             self.news("closed", connection)
         if not self._connections:

@@ -51,7 +51,7 @@ class _Log:
         of: str = "",
         facts: Mapping[str, Any] = NOTHING,
     ) -> None:
-        """Print one thing; *of* says what is counted."""
+        """Prints one thing; *of* says what is counted."""
         self._totals[what] += 1
         ms = round((time.monotonic() - self._started_s) * 1_000)
         if self._is_json:
@@ -66,7 +66,7 @@ class _Log:
         output.flush()
 
     def end(self) -> None:
-        """Print how often what was done."""
+        """Prints how often what was done."""
         totals = {what: count for what, count in self._totals.items() if what != "listening"}
         if self._is_json:
             self.write("ended", facts={"totals": totals})
@@ -75,7 +75,7 @@ class _Log:
 
 
 def run(plan: Plan, *, is_json: bool) -> None:
-    """Pass connections on as *plan* says.
+    """Passes connections on as *plan* says.
 
     Raises:
         Failure: FAILED, the port is not free.
@@ -84,7 +84,7 @@ def run(plan: Plan, *, is_json: bool) -> None:
 
 
 def _inlet(log: _Log, plan: Plan, connection: ProxyConnection, way: Way, pipe: Pipe) -> Inlet:
-    """Return what a direction of a new connection is fed by."""
+    """Returns what a direction of a new connection is fed by."""
     if plan.faults == Faults():
         return pipe
 

@@ -21,7 +21,7 @@ class Weather:
 
 
 async def run(proxy: Proxy, weather: Weather, seed: int, tell: Callable[[str, int], None]) -> None:
-    """Make that weather until cancelled; *tell* hears what was done, to how many connections."""
+    """Makes that weather until cancelled; *tell* hears what was done, to how many connections."""
     async with asyncio.TaskGroup() as tasks:
         if weather.cut_every_ms:
             tasks.create_task(_cuts(proxy, weather, Random(f"{seed}/cut"), tell))

@@ -10,7 +10,7 @@ DIAL_MAX_S = 10
 
 
 async def dial(address: str, protocol: Callable[[], Session]) -> str:
-    """Connect to ``host:port`` or ``unix:/path``; return why that failed, or nothing."""
+    """Connects to ``host:port`` or ``unix:/path``; return why that failed, or nothing."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(DIAL_MAX_S):

@@ -44,7 +44,7 @@ class Doorkeeper:
         return len(self._admitted)
 
     def entered(self, session: Session, now_ms: int) -> None:
-        """Take in a new connection; the oldest greeting gives way if there are too many."""
+        """Takes in a new connection; the oldest greeting gives way if there are too many."""
         self.sessions[session.peer.number] = session
         origin = session.origin
         if session.peer.dial is not None:
@@ -78,7 +78,7 @@ class Doorkeeper:
         self._open[session.origin] += 1
 
     def admit(self, session: Session, hello: m.Hello, now_ms: int) -> m.Goaway | None:
-        """Open the connection that said *hello*; return why not if it may not come in.
+        """Opens the connection that said *hello*; return why not if it may not come in.
 
         One that is refused stays a greeting until it is closed, so that these are bounded, too.
         """
@@ -109,7 +109,7 @@ class Doorkeeper:
         return None
 
     def left(self, session: Session, why: str) -> None:
-        """Forget a connection that is closed."""
+        """Forgets a connection that is closed."""
         if self.sessions.pop(session.peer.number, None) is None:
             return
         origin = session.origin
@@ -129,7 +129,7 @@ class Doorkeeper:
             )
 
     def look(self, now_ms: int) -> None:
-        """Turn away whoever has not said hello in time, and sum up what was not logged."""
+        """Turns away whoever has not said hello in time, and sum up what was not logged."""
         limit_ms = self._listen.handshake_ms
         while self._greetings:
             session, since_ms = next(iter(self._greetings.items()))
@@ -147,5 +147,5 @@ def _count_down(counter: Counter[str], key: str) -> None:
 
 
 def is_of_this_machine(origin: str) -> bool:
-    """Return whether *origin* is the unix socket or a loopback address."""
+    """Returns whether *origin* is the unix socket or a loopback address."""
     return origin == UNIX or f"{origin}/".startswith(LOOPBACK)

@@ -21,14 +21,14 @@ class KeptOut:
         self._peers: OrderedDict[tuple[str, str], tuple[int, bytes]] = OrderedDict()
 
     def add(self, origin: str, name: str, now_ms: int, session_id: bytes = b"") -> None:
-        """Keep out the peer that comes from *origin* as *name*, and had that session."""
+        """Keeps out the peer that comes from *origin* as *name*, and had that session."""
         self._peers[origin, name] = now_ms + self._keep_out_ms, session_id
         self._peers.move_to_end((origin, name))
         if len(self._peers) > PEERS_MAX:
             self._peers.popitem(last=False)
 
     def wait_ms(self, origin: str, name: str, now_ms: int, session_id: bytes = b"") -> int:
-        """Return how long the peer has to wait; 0 if it may come in.
+        """Returns how long the peer has to wait; 0 if it may come in.
 
         Args:
             session_id: of the session that it resumes, if it showed that this is its own.

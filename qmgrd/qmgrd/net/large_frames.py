@@ -32,7 +32,7 @@ class LargeFrames:
     """
 
     def __init__(self, bytes_max: int, intake: Intake) -> None:
-        """Begin.
+        """Begins.
 
         Args:
             bytes_max: of incomplete frames and of those that wait for a turn.
@@ -60,13 +60,13 @@ class LargeFrames:
         return self._bytes + self.intake.bytes > self._tight_bytes
 
     def buffer(self, sizehint: int = -1) -> memoryview:
-        """Return what the next read may fill; its content is gone with the next call."""
+        """Returns what the next read may fill; its content is gone with the next call."""
         del sizehint  # the event loop's
         is_tight = self._bytes + self.intake.bytes > self._tight_bytes
         return self._share if is_tight else self.last
 
     def holds(self, session: "Session", held_bytes: int, frame_bytes: int, *, is_new: bool) -> None:
-        """Take note that *session* holds *held_bytes* of a frame of *frame_bytes*.
+        """Takes note that *session* holds *held_bytes* of a frame of *frame_bytes*.
 
         Args:
             is_new: whether that frame began with the bytes that came last.
@@ -88,14 +88,14 @@ class LargeFrames:
             self.go_on()
 
     def forget(self, session: "Session") -> None:
-        """Give back the room of a connection that is gone."""
+        """Gives back the room of a connection that is gone."""
         self._waiting.pop(session, None)
         self._placed.pop(session, None)
         self._charge(session, 0)
         self.go_on()
 
     def go_on(self) -> None:
-        """Give places to those that wait, as far as there is room."""
+        """Gives places to those that wait, as far as there is room."""
         while self._waiting:
             session = min(self._waiting, key=self._waiting.__getitem__)
             if self._waiting[session] > LARGE_BYTES and not self._is_shortest_next:
@@ -107,7 +107,7 @@ class LargeFrames:
             session.wait_for_place(is_waiting=False)
 
     def look(self) -> None:
-        """Cut off the frames that do not get on, if others wait for their places."""
+        """Cuts off the frames that do not get on, if others wait for their places."""
         if self._waiting:
             for session, before in list(self._placed.items()):
                 peer, held_bytes = session.peer, session.peer.partial_bytes
@@ -120,7 +120,7 @@ class LargeFrames:
         self.go_on()
 
     def _place(self, session: "Session", frame_bytes: int) -> bool:
-        """Set aside room for a frame, if there is any; there always is for one at a time."""
+        """Sets aside room for a frame, if there is any; there always is for one at a time."""
         others = self._bytes - self._charged.get(session, 0) + self.intake.bytes
         most = self._tight_bytes if frame_bytes > LARGE_BYTES else self._bytes_max
         if self._placed and others + frame_bytes > most:

@@ -56,7 +56,7 @@ class Listener:
         return str(Address(*self._socket.getsockname()[:2]))
 
     def close(self) -> None:
-        """Listen no more; who was accepted stays."""
+        """Listens no more; who was accepted stays."""
         if self._retry is not None:
             self._retry.cancel()
         self._loop.remove_reader(self._socket)
@@ -101,7 +101,7 @@ class Listener:
 
 
 async def listen(config: Config, protocol: Callable[[], asyncio.BaseProtocol]) -> list[Listener]:
-    """Return a listener for each address.
+    """Returns a listener for each address.
 
     Raises:
         ListenFailed: which address, why, and what to do.
@@ -121,7 +121,7 @@ async def listen(config: Config, protocol: Callable[[], asyncio.BaseProtocol]) -
 
 
 def write_addresses(data_dir: Path, addresses: list[str]) -> None:
-    """Write into *data_dir* where this daemon listens, for local tools."""
+    """Writes into *data_dir* where this daemon listens, for local tools."""
     temporary = data_dir / f"{LISTENING_FILE}.new"
     try:
         temporary.write_text(json.dumps(addresses) + "\n")
@@ -131,7 +131,7 @@ def write_addresses(data_dir: Path, addresses: list[str]) -> None:
 
 
 async def _resolve(address: Address) -> list[tuple[int, tuple[str, int]]]:
-    """Return families and addresses of a host, which may be a name."""
+    """Returns families and addresses of a host, which may be a name."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
@@ -142,7 +142,7 @@ async def _resolve(address: Address) -> list[tuple[int, tuple[str, int]]]:
 
 
 def _bind(family: int, where: tuple[str, int] | str, name: str) -> socket.socket:
-    """Return a socket that is listened on."""
+    """Returns a socket that is listened on."""
     try:
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -181,7 +181,7 @@ def _failed(name: str, error: OSError | UnicodeError) -> ListenFailed:
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove a socket that a killed daemon left, but none that somebody listens on."""
+    """Removes a socket that a killed daemon left, but none that somebody listens on."""
     try:
         if not stat.S_ISSOCK(path.stat().st_mode):
             raise ListenFailed(f"cannot listen on {path}: a file of another kind is there")

@@ -38,7 +38,7 @@ class LogLimit:
         lines_max: int = LINES_MAX,
         **facts: Any,
     ) -> None:
-        """Log *event* with *subject* and *facts*, or count it if *subject* was logged too often."""
+        """Logs *event* with *subject* and *facts*, or count it if *subject* was logged too often."""
         key = event, *map(str, subject.values())
         known = self._subjects.get(key)
         if known is None:
@@ -52,7 +52,7 @@ class LogLimit:
             known.left_out += 1
 
     def sum_up(self, now_ms: int) -> None:
-        """Log, once a period, how many lines of each subject were left out."""
+        """Logs, once a period, how many lines of each subject were left out."""
         if now_ms - self._since_ms < PERIOD_MS:
             return
         for known in self._subjects.values():

@@ -49,7 +49,7 @@ TLS = Other(
 
 
 def recognized(first: bytes) -> Other | None:
-    """Return what protocol begins with the bytes *first*, if it is a known one."""
+    """Returns what protocol begins with the bytes *first*, if it is a known one."""
     if first.startswith(_METHODS):
         return HTTP
     return TLS if first.startswith(_TLS_HANDSHAKE) else None

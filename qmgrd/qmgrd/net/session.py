@@ -29,25 +29,25 @@ class Host(Protocol):
     unsent: Unsent
 
     def now_ms(self) -> int:
-        """Return the monotonic clock."""
+        """Returns the monotonic clock."""
 
     def want_turn(self) -> None:
         """Have a turn run soon."""
 
     def session_entered(self, session: "Session") -> None:
-        """Take note of a new session."""
+        """Takes note of a new session."""
 
     def session_ahead(self, session: "Session") -> None:
-        """Call :meth:`Session.read_on` after each turn, until the turns have caught up."""
+        """Calls :meth:`Session.read_on` after each turn, until the turns have caught up."""
 
     def session_blocked(self, session: "Session", *, is_blocked: bool) -> None:
-        """Take note whether the peer has too much to fetch."""
+        """Takes note whether the peer has too much to fetch."""
 
     def session_failed(self, session: "Session", error: Exception) -> None:
-        """Take note that *session* met *error* here and is to be closed."""
+        """Takes note that *session* met *error* here and is to be closed."""
 
     def session_closed(self, session: "Session", why: str) -> None:
-        """Take note that a session is gone."""
+        """Takes note that a session is gone."""
 
 
 class Session(asyncio.BufferedProtocol):
@@ -76,7 +76,7 @@ class Session(asyncio.BufferedProtocol):
         self._longest_bytes = 0  # of what was written since nothing was unsent
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin: a link says hello, a listener waits for it."""
+        """Begins: a link says hello, a listener waits for it."""
         self.peer = self._make_peer(self)
         self._transport = cast(asyncio.Transport, transport)
         self.set_marks(is_tight=self._host.unsent.is_tight)
@@ -89,7 +89,7 @@ class Session(asyncio.BufferedProtocol):
             self._transport.write(self.peer.hello())
 
     def set_marks(self, *, is_tight: bool) -> None:
-        """Set how much the peer may have to fetch before it is blocked."""
+        """Sets how much the peer may have to fetch before it is blocked."""
         transport = self._open_transport()
         if transport is not None:
             high, low = WRITE_HIGH_BYTES, WRITE_LOW_BYTES
@@ -98,15 +98,15 @@ class Session(asyncio.BufferedProtocol):
             transport.set_write_buffer_limits(high=high, low=low)
 
     def pause_writing(self) -> None:
-        """Make no more for a peer that has too much to fetch."""
+        """Makes no more for a peer that has too much to fetch."""
         self._host.session_blocked(self, is_blocked=True)
 
     def resume_writing(self) -> None:
-        """Go on for a peer that has fetched what it was sent."""
+        """Goes on for a peer that has fetched what it was sent."""
         self._host.session_blocked(self, is_blocked=False)
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Cut what came into messages; the turn does the rest."""
+        """Cuts what came into messages; the turn does the rest."""
         if self._open_transport() is None:
             return
         peer = self.peer
@@ -134,7 +134,7 @@ class Session(asyncio.BufferedProtocol):
         self._host.want_turn()
 
     def _break_off(self, error: RemoteProtocolError, data: bytes) -> None:
-        """Say goodbye as *error* says; a stranger is answered in its own protocol if we know it."""
+        """Says goodbye as *error* says; a stranger is answered in its own protocol if we know it."""
         is_stranger = not self.peer.is_open and self.peer.dial is None
         other = other_protocol.recognized(data) if is_stranger else None
         if other is None:
@@ -148,7 +148,7 @@ class Session(asyncio.BufferedProtocol):
             self.say_goodbye(farewell)
 
     def _part(self, goaway: m.Goaway, answers: bytes) -> None:
-        """Close, as one of us said goodbye: the peer, unless there are *answers*."""
+        """Closes, as one of us said goodbye: the peer, unless there are *answers*."""
         if answers:
             self._why = goaway.text
             self._leave(answers)
@@ -157,14 +157,14 @@ class Session(asyncio.BufferedProtocol):
             self._close()
 
     def read_on(self) -> bool:
-        """Read again if the turns have caught up; return whether they have."""
+        """Reads again if the turns have caught up; return whether they have."""
         if self._open_transport() is not None and self.peer.is_ahead:
             return False
         self._unpause("turns")
         return True
 
     def wait_for_place(self, *, is_waiting: bool) -> None:
-        """Leave the rest of a large frame in the socket while there is no room for it."""
+        """Leaves the rest of a large frame in the socket while there is no room for it."""
         if is_waiting:
             self._pause("frame")
         else:
@@ -184,13 +184,13 @@ class Session(asyncio.BufferedProtocol):
             transport.resume_reading()
 
     def eof_received(self) -> None:
-        """Close as well: who sends no more is gone."""
+        """Closes as well: who sends no more is gone."""
         if self._open_transport() is not None:
             self._close()
             self._host.want_turn()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Tell the core."""
+        """Tells the core."""
         if self._lingering is not None:
             self._lingering.cancel()
         why = self._why if error is None else f"{self._why}: {error}"
@@ -200,7 +200,7 @@ class Session(asyncio.BufferedProtocol):
         self._host.session_closed(self, why)
 
     def write(self, data: bytes) -> None:
-        """Send *data*, unless the peer leaves too much unread."""
+        """Sends *data*, unless the peer leaves too much unread."""
         transport = self._open_transport()
         if transport is None:
             return
@@ -217,14 +217,14 @@ class Session(asyncio.BufferedProtocol):
         transport.write(data)
 
     def say_goodbye(self, goaway: m.Goaway) -> None:
-        """Say why, and close; the core is told at once."""
+        """Says why, and close; the core is told at once."""
         if self._open_transport() is not None:
             self._why = goaway.text
             self.peer.goaway = goaway
             self._leave(self.peer.encode(goaway))
 
     def cut_off(self, goaway: m.Goaway, *, is_silent: bool = False) -> None:
-        """Close at once. The goodbye says why in the log; the peer may not be there to fetch it.
+        """Closes at once. The goodbye says why in the log; the peer may not be there to fetch it.
 
         Args:
             is_silent: whether the goodbye is not even written, as that may fail.
@@ -239,7 +239,7 @@ class Session(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def _leave(self, last_words: bytes) -> None:
-        """Close once the peer has closed its end, or had time to.
+        """Closes once the peer has closed its end, or had time to.
 
         Closing with bytes of the peer unread would reset the connection, and lose the last words.
         """
@@ -254,7 +254,7 @@ class Session(asyncio.BufferedProtocol):
         self.peer.closed(self._why)
 
     def _close(self) -> None:
-        """Close, and tell the core; cut off a peer that does not even fetch what is written.
+        """Closes, and tells the core; cut off a peer that does not even fetch what is written.
 
         Its socket and all that waits in it would stay for as long as it likes.
         """
@@ -266,14 +266,14 @@ class Session(asyncio.BufferedProtocol):
         self.peer.closed(self._why)
 
     def _open_transport(self) -> asyncio.Transport | None:
-        """Return the transport, unless the connection is going or gone."""
+        """Returns the transport, unless the connection is going or gone."""
         transport = self._transport
         if transport is None or transport.is_closing() or self._lingering is not None:
             return None
         return transport
 
     def pause_reading(self) -> None:
-        """Take nothing more from the peer: the daemon stops."""
+        """Takes nothing more from the peer: the daemon stops."""
         self._pause("stop")
 
     @property
@@ -282,18 +282,18 @@ class Session(asyncio.BufferedProtocol):
         return self._transport is not None and self._transport.is_reading()
 
     def unwritten_bytes(self) -> int:
-        """Return how much the peer has still to fetch."""
+        """Returns how much the peer has still to fetch."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def unsent_bytes(self) -> int:
-        """Return how much memory that takes: what is written at once stays until it is fetched."""
+        """Returns how much memory that takes: what is written at once stays until it is fetched."""
         if self._is_cut_off:
             return 0
         unsent_bytes = self.unwritten_bytes()
         return max(unsent_bytes, self._longest_bytes) if unsent_bytes else 0
 
     def fetched_bytes(self) -> int:
-        """Return how much of what was written has left for the peer."""
+        """Returns how much of what was written has left for the peer."""
         return self._written_bytes - self.unwritten_bytes()
 
     @property
@@ -306,7 +306,7 @@ class Session(asyncio.BufferedProtocol):
         }
 
     def poll(self, now_ms: int) -> None:
-        """Send a heartbeat if one is due; cut off a peer that is silent."""
+        """Sends a heartbeat if one is due; cut off a peer that is silent."""
         if not self.is_reading:
             return  # It is we who do not listen.
         try:
@@ -318,12 +318,12 @@ class Session(asyncio.BufferedProtocol):
                 self.write(ping)
 
     def fail(self, error: Exception) -> None:
-        """Close, as something failed here; other connections go on."""
+        """Closes, as something failed here; other connections go on."""
         self._host.session_failed(self, error)
 
 
 def write_all(sessions: dict[int, Session], sends: list[tuple[int, m.Message]]) -> None:
-    """Write messages to their connections; one that fails costs no other connection."""
+    """Writes messages to their connections; one that fails costs no other connection."""
     writes: dict[int, list[bytes]] = defaultdict(list)
     for number, message in sends:
         session = sessions.get(number)

@@ -29,7 +29,7 @@ class Unsent:
     def __init__(
         self, bytes_max: int, longest_bytes: int, patience_ms: int, sessions: "dict[int, Session]"
     ) -> None:
-        """Begin.
+        """Begins.
 
         Args:
             bytes_max: of all connections together.
@@ -48,11 +48,11 @@ class Unsent:
         self._seen: dict[Session, tuple[int, int]] = {}  # fetched, and looks without progress
 
     def wrote(self, size_bytes: int) -> None:
-        """Count what was written."""
+        """Counts what was written."""
         self._bytes += size_bytes
 
     def room_bytes(self, now_ms: int) -> int:
-        """Return how much more may be written before peers fetch something; 0 while it is tight."""
+        """Returns how much more may be written before peers fetch something; 0 while it is tight."""
         if self._bytes > self._count_at or (self.is_tight and now_ms >= self._count_ms):
             self._count(now_ms)
         return 0 if self.is_tight else self.bytes_max - self._bytes
@@ -75,7 +75,7 @@ class Unsent:
             session.set_marks(is_tight=self.is_tight)
 
     def look(self, now_ms: int, *, is_ahead: bool = False) -> None:
-        """Count; cut off the worst if it stays tight.
+        """Counts; cut off the worst if it stays tight.
 
         Args:
             is_ahead: more requests wait than may. Those of a peer that fetches nothing wait for
@@ -101,7 +101,7 @@ class Unsent:
 
 
 def _progress(session: "Session", seen: tuple[int, int] | None) -> tuple[int, int]:
-    """Return what *session* has fetched, and how many looks in a row that was too little."""
+    """Returns what *session* has fetched, and how many looks in a row that was too little."""
     fetched = session.fetched_bytes()
     if seen is None:
         return fetched, 0

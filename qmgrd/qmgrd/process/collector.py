@@ -20,7 +20,7 @@ COUNT_EACH = 16  # full collections, as counting looks at each object, too
 
 @contextmanager
 def short_collections(least_objects: int = LEAST_OBJECTS) -> Iterator[None]:
-    """Collect all garbage now, and have later collections look only at what is new meanwhile.
+    """Collects all garbage now, and have later collections look only at what is new meanwhile.
 
     Args:
         least_objects: what is left out is not looked at again below this number.

@@ -20,12 +20,12 @@ class _Forgiving:
         self._stream = stream
 
     def write(self, text: str) -> None:
-        """Write *text*, if that can be."""
+        """Writes *text*, if that can be."""
         with suppress(OSError):
             self._stream.write(text)
 
     def flush(self) -> None:
-        """Flush, if that can be."""
+        """Flushes, if that can be."""
         with suppress(OSError):
             self._stream.flush()
 
@@ -43,7 +43,7 @@ class _Quoted:
 def _quoted(
     logger: object, method: str, entry: structlog.types.EventDict
 ) -> structlog.types.EventDict:
-    """Return *entry* with what is not printable quoted: a peer's name may hold anything.
+    """Returns *entry* with what is not printable quoted: a peer's name may hold anything.
 
     The renderer does that only where there is a blank; a terminal would obey the rest.
     """
@@ -55,7 +55,7 @@ def _quoted(
 
 
 def configure(log: Log, stream: TextIO = sys.stderr) -> None:
-    """Send structlog's events to *stream*, as the configuration says."""
+    """Sends structlog's events to *stream*, as the configuration says."""
     as_json = log.format == "json" or (log.format == "auto" and not stream.isatty())
     renderer: structlog.types.Processor = (
         structlog.processors.JSONRenderer()

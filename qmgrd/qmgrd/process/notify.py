@@ -28,7 +28,7 @@ class Notifier:
         self.watchdog_ms = int(usec) // 1000 if mine and path and usec.isdecimal() else 0
 
     def tell(self, *states: str, status: str = "", wait_s: float = STATE_WAIT_S) -> None:
-        """Send *states*, as in "READY=1", and what people read in `systemctl status`."""
+        """Sends *states*, as in "READY=1", and what people read in `systemctl status`."""
         lines = [*states, f"STATUS={' '.join(status.split())}"] if status else states
         if self._socket is None:
             return
@@ -37,7 +37,7 @@ class Notifier:
             self._socket.sendto("\n".join(lines).encode(errors="replace"), self._address)
 
     def ready(self, status: str, stall_max_ms: int) -> None:
-        """Say that the daemon serves. It may stand still for *stall_max_ms* and is not stuck.
+        """Says that the daemon serves. It may stand still for *stall_max_ms* and is not stuck.
 
         A sign of life comes at half of the watchdog's time: the time is made three times the stall
         where it is shorter.
@@ -49,13 +49,13 @@ class Notifier:
         self.tell(*states, status=status)
 
     def live(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Give signs of life for as long as *loop* comes round."""
+        """Gives signs of life for as long as *loop* comes round."""
         if self.watchdog_ms:
             self.tell("WATCHDOG=1", wait_s=0)
             loop.call_later(self.watchdog_ms / 2000, self.live, loop)
 
     def close(self) -> None:
-        """Tell nothing any more."""
+        """Tells nothing any more."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

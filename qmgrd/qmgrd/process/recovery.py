@@ -30,7 +30,7 @@ class Recovery:
         self._poison: tuple[Work, str] | None = None  # to be set aside by the next core, and why
 
     def add(self, failed: TurnFailed, now_ms: int) -> bool:
-        """Count a turn that failed; return whether so many did of late that nothing helps."""
+        """Counts a turn that failed; return whether so many did of late that nothing helps."""
         is_poisoned = self._failures.add(failed.work, now_ms)
         self._poison = None
         if is_poisoned and failed.work is not None:
@@ -38,7 +38,7 @@ class Recovery:
         return self._failures.since(now_ms - RECENT_MS) > RECOVERIES_MAX
 
     def start(self) -> Turns:
-        """Return a new core, which has set aside what failed too often.
+        """Returns a new core, which has set aside what failed too often.
 
         Raises:
             Exception: the bug, or damage, meets the start as well.
@@ -62,6 +62,6 @@ class Recovery:
 
 
 def log_all(notes: list[Note]) -> None:
-    """Log what a start or setting aside reports: neither happens often."""
+    """Logs what a start or setting aside reports: neither happens often."""
     for note in notes:
         getattr(log, note.level)(note.event, **note.facts)

@@ -17,17 +17,17 @@ class TurnTimes:
         self._longest_us = 0
 
     def add(self, turn_ns: int) -> None:
-        """Take note of a turn that took *turn_ns*."""
+        """Takes note of a turn that took *turn_ns*."""
         turn_us = turn_ns // 1000
         self._counts[min(turn_us.bit_length(), CLASSES - 1)] += 1
         if turn_us > self._longest_us:
             self._longest_us = turn_us
 
     def take_longest_us(self) -> int:
-        """Return the longest since this was last called, and begin anew."""
+        """Returns the longest since this was last called, and begin anew."""
         longest_us, self._longest_us = self._longest_us, 0
         return longest_us
 
     def histogram(self) -> list[list[int]]:
-        """Return [below so many microseconds, turns] of each class that has any, shortest first."""
+        """Returns [below so many microseconds, turns] of each class that has any, shortest first."""
         return [[1 << n, count] for n, count in enumerate(self._counts) if count]

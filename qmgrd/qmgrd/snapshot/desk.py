@@ -48,7 +48,7 @@ class SnapshotDesk:
         self.close = self._snapshotter.close
 
     def facts(self) -> dict[str, Any]:
-        """Return how far the one is that is being made, and how the schedule stands."""
+        """Returns how far the one is that is being made, and how the schedule stands."""
         return {"snapshot": self._snapshotter.facts(), "snapshots": self._schedule.facts()}
 
     def look(self) -> None:
@@ -66,7 +66,7 @@ class SnapshotDesk:
         self._timer = self._loop().call_later(self._schedule.wait_s(_wall_us()), self.look)
 
     def take(self, wanted: TakeSnapshot) -> None:
-        """Pin the turn that has just become durable, and answer when it is written out."""
+        """Pins the turn that has just become durable, and answer when it is written out."""
         is_asked = wanted.connection != 0
         answer = partial(self._answer if is_asked else self._tell_schedule, wanted)
         keep = 0 if is_asked else self._schedule.keep

@@ -23,7 +23,7 @@ Lost = dict[int, list[list[int]]]
 
 
 def describe(data: Path) -> dict[str, Any]:
-    """Return what *data* holds: whose it is, which turn, and what lies on each queue.
+    """Returns what *data* holds: whose it is, which turn, and what lies on each queue.
 
     Raises:
         StoreUnreadable: it is no data file, or damaged.
@@ -38,7 +38,7 @@ def describe(data: Path) -> dict[str, Any]:
 
 
 def facts_in(tx: Transaction) -> dict[str, Any]:
-    """Return the same of a store that is open.
+    """Returns the same of a store that is open.
 
     Raises:
         RowDamaged: one of the rows that are read.
@@ -82,14 +82,14 @@ def facts_in(tx: Transaction) -> dict[str, Any]:
 
 
 def _history(tx: Transaction) -> dict[str, int]:
-    """Return which rows of history there are: first up to next, exclusive."""
+    """Returns which rows of history there are: first up to next, exclusive."""
     state = rows.find(tx, keys.HISTORY)
     first, next_, _, _ = (1, 1, 0, 0) if state is None else keys.HISTORY_ROW.unpack(state)
     return {"first": first, "next": next_}
 
 
 def _link(tx: Transaction, name: str, row: dict[str, Any]) -> dict[str, Any]:
-    """Return how far a link is: its peer has all up to the commit id, which stays here no more."""
+    """Returns how far a link is: its peer has all up to the commit id, which stays here no more."""
     queue_id = row["queue_id"]
     window = rows.find(tx, keys.of_queue(keys.SPACE_LINK_OUTBOX, queue_id))
     return {
@@ -100,7 +100,7 @@ def _link(tx: Transaction, name: str, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _inbox(stream_id: bytes, window: list[Any]) -> dict[str, Any]:
-    """Return how far a link of another queue manager is that ends here.
+    """Returns how far a link of another queue manager is that ends here.
 
     The row is taken apart here, as core/link/inbox.py brings half the daemon with it: that would
     take the process that writes a snapshot longer to start than a small one takes to write.
@@ -116,7 +116,7 @@ def _inbox(stream_id: bytes, window: list[Any]) -> dict[str, Any]:
 
 
 def _lost(tx: Transaction) -> Lost:
-    """Return by queue id ranges of arrivals, of which a restart lost what is not persistent."""
+    """Returns by queue id ranges of arrivals, of which a restart lost what is not persistent."""
     found: Lost = {}
     for _, row in rows.scan(tx, keys.SPACE_JOB):
         job = unpack(row)
@@ -126,7 +126,7 @@ def _lost(tx: Transaction) -> Lost:
 
 
 def _ranges(tx: Transaction, lost: Lost) -> Ranges:
-    """Return by queue id what lies in each lane and priority: how many, from where to where."""
+    """Returns by queue id what lies in each lane and priority: how many, from where to where."""
     runs: dict[bytes, tuple[int, bytes]] = {}  # how many, and the first key
     ends: dict[bytes, bytes] = {}
     gone = {keys.of_queue(keys.SPACE_MESSAGE, queue_id): found for queue_id, found in lost.items()}

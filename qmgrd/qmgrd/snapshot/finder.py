@@ -89,7 +89,7 @@ class Snapshot(NamedTuple):
 
 
 def find(paths: Iterable[str], staging: Staging = DEFAULT_STAGING) -> list[Snapshot]:
-    """Return the snapshots that *paths* name, each once, in order of directory.
+    """Returns the snapshots that *paths* name, each once, in order of directory.
 
     Args:
         staging: where those that are not local are copied to once they are read.
@@ -101,7 +101,7 @@ def find(paths: Iterable[str], staging: Staging = DEFAULT_STAGING) -> list[Snaps
 
 
 def directories(paths: Iterable[str]) -> list[str]:
-    """Return the directories and URLs of the snapshots that *paths* name, sound or not, in order.
+    """Returns the directories and URLs of the snapshots that *paths* name, sound or not, in order.
 
     Raises:
         SnapshotUnreadable: a path leads to none.
@@ -132,7 +132,7 @@ def _remote(url: str) -> list[str]:
 
 
 def _split(text: str) -> list[str]:
-    """Return the paths between the commas of *text*, unless there is a path of that very name."""
+    """Returns the paths between the commas of *text*, unless there is a path of that very name."""
     if os.path.lexists(remote.local_path(text)):
         return [text]
     return [part.strip() for part in text.split(",") if part.strip()]
@@ -146,7 +146,7 @@ def _snapshots_in(path: str) -> list[str]:
 
 
 def _whole(directories: Iterable[str]) -> list[str]:
-    """Return *directories* without those that are being written, or were when a daemon died."""
+    """Returns *directories* without those that are being written, or were when a daemon died."""
     return [path for path in directories if PARTIAL not in os.path.basename(path)]
 
 
@@ -159,7 +159,7 @@ def _why_none(path: str, matches: list[str]) -> str:
 
 
 def read(directory: str) -> Snapshot:
-    """Return the snapshot in *directory*.
+    """Returns the snapshot in *directory*.
 
     Raises:
         SnapshotUnreadable: its manifest is missing, damaged, of a newer format, or its data short.
@@ -195,14 +195,14 @@ def read(directory: str) -> Snapshot:
 
 
 def _contents(directory: str) -> tuple[bytes, int]:
-    """Return the manifest there, and how many bytes of data."""
+    """Returns the manifest there, and how many bytes of data."""
     if remote.is_url(directory):
         return remote.manifest(directory), remote.data_bytes(directory)
     return _text(os.path.join(directory, FILE)), Path(directory, DATA).stat().st_size
 
 
 def _text(path: str) -> bytes:
-    """Return what is in the manifest at *path*, which may be anything: nobody waits for a pipe."""
+    """Returns what is in the manifest at *path*, which may be anything: nobody waits for a pipe."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as file:
         status = os.fstat(fd)
@@ -214,7 +214,7 @@ def _text(path: str) -> bytes:
 
 
 def _check_formats(directory: str, manifest: dict[str, Any]) -> None:
-    """Refuse what another version wrote; of format 1, no record format was told."""
+    """Refuses what another version wrote; of format 1, no record format was told."""
     for what, known in (
         ("format", FORMATS),
         ("store_format", (STORE_FORMAT,)),
@@ -281,14 +281,14 @@ def _number(found: Any) -> int:
 
 
 def _name(found: Any) -> str:
-    """Return an id that names of files are made of, so it must not lead elsewhere."""
+    """Returns an id that names of files are made of, so it must not lead elsewhere."""
     if not _NAME.fullmatch(str(found)):
         raise ValueError(f"{str(found)[:40]!r} is no id")
     return str(found)
 
 
 def verify(snapshot: Snapshot) -> None:
-    """Return if the data of *snapshot* is what was written, as its checksum tells.
+    """Returns if the data of *snapshot* is what was written, as its checksum tells.
 
     A file that this process has found sound, and that nobody wrote since, is not read again. What
     lies elsewhere is not read here: it is held against its checksum as it is staged.

@@ -9,7 +9,7 @@ CHECKSUM = "manifest_sha256"
 
 
 def checksum(manifest: dict[str, Any]) -> str:
-    """Return the SHA-256 of *manifest* without its checksum, however it is laid out as JSON."""
+    """Returns the SHA-256 of *manifest* without its checksum, however it is laid out as JSON."""
     facts = {key: value for key, value in manifest.items() if key != CHECKSUM}
     text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

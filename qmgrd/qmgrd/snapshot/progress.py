@@ -32,19 +32,19 @@ class Progress:
     """The writing end, in the child."""
 
     def __init__(self, fd: int, total_bytes: int) -> None:
-        """Tell by the file *fd*, or nobody where that is below 0."""
+        """Tells by the file *fd*, or nobody where that is below 0."""
         self._fd = fd
         self._total_bytes = total_bytes
 
     def tell(self, phase: Phase, done_bytes: int) -> None:
-        """Say how far it is."""
+        """Says how far it is."""
         if self._fd >= 0:
             total_bytes = max(self._total_bytes, done_bytes)
             os.pwrite(self._fd, _STATE.pack(phase, done_bytes, total_bytes), 0)
 
 
 def read(fd: int) -> State:
-    """Return how far the child is that was handed *fd*."""
+    """Returns how far the child is that was handed *fd*."""
     data = os.pread(fd, _STATE.size, 0)
     if len(data) < _STATE.size:
         return State(Phase.STARTING, 0, 0)

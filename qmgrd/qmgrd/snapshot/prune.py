@@ -43,7 +43,7 @@ class Pruning(NamedTuple):
 def plan(
     paths: Iterable[str], keep: int | None, older_than_us: int | None, known_sound: str = ""
 ) -> Pruning:
-    """Return what is to go of the snapshots that *paths* name, by queue manager.
+    """Returns what is to go of the snapshots that *paths* name, by queue manager.
 
     Args:
         keep: so many stay, the newest.
@@ -94,7 +94,7 @@ def _read(paths: list[str]) -> tuple[list[Snapshot], list[str]]:
 
 
 def _is_sound(snapshot: Snapshot) -> bool:
-    """Return whether its data is what was written; of what lies elsewhere, whether it is all there.
+    """Returns whether its data is what was written; of what lies elsewhere, whether it is all there.
 
     A download of each would cost more than it saves: the sizes were compared as it was read.
     """
@@ -134,7 +134,7 @@ def thin(
 
 
 def remove(directory: str) -> None:
-    """Remove a snapshot, or what is left of one.
+    """Removes a snapshot, or what is left of one.
 
     Raises:
         RemoteFailed, OSError: it is there still.
@@ -160,7 +160,7 @@ def _may_go(directory: str) -> bool:
 
 
 def _is_plain(path: Path) -> bool:
-    """Return whether *path* is a directory with nothing in it but the files of a snapshot."""
+    """Returns whether *path* is a directory with nothing in it but the files of a snapshot."""
     if path.is_symlink():
         return False
     with os.scandir(path) as entries:
@@ -171,7 +171,7 @@ def _is_plain(path: Path) -> bool:
 
 
 def leftovers(path: str) -> list[str]:
-    """Return what dead writers left in the directory, or below the URL, *path*.
+    """Returns what dead writers left in the directory, or below the URL, *path*.
 
     Raises:
         SnapshotUnreadable: it cannot be reached.
@@ -185,7 +185,7 @@ def leftovers(path: str) -> list[str]:
 
 
 def leftovers_in(directory: Path, pattern: str) -> list[Path]:
-    """Return the directories there whose names match *pattern* and that no process holds.
+    """Returns the directories there whose names match *pattern* and that no process holds.
 
     One that holds what no writer leaves is somebody else's, whatever its name.
     """

@@ -33,18 +33,18 @@ class Place(NamedTuple):
     url: str  # without a slash at its end
 
     def at(self, *names: str) -> str:
-        """Return the path of what has that name there."""
+        """Returns the path of what has that name there."""
         return "/".join([self.path, *names])
 
 
 def is_url(text: str) -> bool:
-    """Return whether *text* leads to another file system than the local one."""
+    """Returns whether *text* leads to another file system than the local one."""
     scheme, separator, _ = text.partition("://")
     return bool(separator) and "/" not in scheme and scheme not in LOCAL_SCHEMES
 
 
 def place(url: str) -> Place:
-    """Return where *url* leads.
+    """Returns where *url* leads.
 
     Raises:
         RemoteFailed: fsspec does not know it.
@@ -62,7 +62,7 @@ def place(url: str) -> Place:
 
 @contextmanager
 def _reaching(url: str) -> Iterator[None]:
-    """Say of what goes wrong where it did; each file system has errors of its own."""
+    """Says of what goes wrong where it did; each file system has errors of its own."""
     try:
         yield
     except RemoteFailed:
@@ -80,7 +80,7 @@ def _reaching(url: str) -> Iterator[None]:
 
 
 def upload(directory: Path, url: str, advance: Advance = lambda done: None) -> None:
-    """Copy the snapshot in *directory* to *url*; return once it is there, whole.
+    """Copies the snapshot in *directory* to *url*; return once it is there, whole.
 
     Raises:
         RemoteFailed: nothing is left of it there, if that can still be reached.
@@ -113,7 +113,7 @@ def _put(target: Place, source: Path, advance: Advance) -> None:
 
 
 def remove(target: Place) -> None:
-    """Remove a snapshot, the manifest first: from then on it is none."""
+    """Removes a snapshot, the manifest first: from then on it is none."""
     target.fs.invalidate_cache()
     for name in (MANIFEST, DATA):
         with suppress(FileNotFoundError):
@@ -123,7 +123,7 @@ def remove(target: Place) -> None:
 
 
 def discard(url: str) -> None:
-    """Remove the snapshot at *url*, or what an upload left there.
+    """Removes the snapshot at *url*, or what an upload left there.
 
     Raises:
         RemoteFailed: it is there still.
@@ -136,7 +136,7 @@ def discard(url: str) -> None:
 
 
 def snapshots(url: str) -> list[str]:
-    """Return the URLs of the snapshots that *url* names: one, those below it, or by a pattern.
+    """Returns the URLs of the snapshots that *url* names: one, those below it, or by a pattern.
 
     Raises:
         RemoteFailed: it cannot be reached.
@@ -151,7 +151,7 @@ def snapshots(url: str) -> list[str]:
 
 
 def leftovers(url: str, older_than_s: float, now_s: float) -> list[str]:
-    """Return the URLs below *url* that have data, no manifest and were last written so long ago.
+    """Returns the URLs below *url* that have data, no manifest and were last written so long ago.
 
     Raises:
         RemoteFailed: it cannot be reached.
@@ -168,13 +168,13 @@ def leftovers(url: str, older_than_s: float, now_s: float) -> list[str]:
 
 
 def _url(near: Place, path: str) -> str:
-    """Return the URL of *path*, which lies in the same file system as *near*."""
+    """Returns the URL of *path*, which lies in the same file system as *near*."""
     url: str = near.fs.unstrip_protocol(path)
     return url.rstrip("/")
 
 
 def manifest(url: str) -> bytes:
-    """Return the manifest of the snapshot at *url*.
+    """Returns the manifest of the snapshot at *url*.
 
     Raises:
         RemoteFailed: it cannot be read.
@@ -186,7 +186,7 @@ def manifest(url: str) -> bytes:
 
 
 def data_bytes(url: str) -> int:
-    """Return how many bytes the data of the snapshot at *url* has.
+    """Returns how many bytes the data of the snapshot at *url* has.
 
     Raises:
         RemoteFailed: it cannot be read.
@@ -197,7 +197,7 @@ def data_bytes(url: str) -> int:
 
 
 def fetch(url: str, take: Callable[[bytes], object]) -> int:
-    """Hand the data of the snapshot at *url* to *take*, piece by piece; return how many bytes.
+    """Hands the data of the snapshot at *url* to *take*, piece by piece; return how many bytes.
 
     Raises:
         RemoteFailed: it cannot be read.
@@ -226,7 +226,7 @@ def _opened(found: Place) -> Iterator[Any]:
 
 
 def local_path(text: str) -> str:
-    """Return *text* as a path where it is one, or a URL of a local file; else as it is."""
+    """Returns *text* as a path where it is one, or a URL of a local file; else as it is."""
     scheme, separator, rest = text.partition(":")
     if separator and scheme in LOCAL_SCHEMES and not os.path.lexists(text):
         return "/" + rest.lstrip("/")

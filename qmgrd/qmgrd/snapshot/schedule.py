@@ -55,11 +55,11 @@ class Schedule:
         return self._wanted.keep
 
     def wait_s(self, now_us: int) -> float:
-        """Return for how long nothing is due, at most."""
+        """Returns for how long nothing is due, at most."""
         return min(max(self._next_us - now_us, 0) / 1_000_000 + 0.001, LOOK_MAX_S)
 
     def due(self, now_us: int) -> str:
-        """Return where a snapshot is to be written to now, or nothing; it is told once."""
+        """Returns where a snapshot is to be written to now, or nothing; it is told once."""
         if not self.is_on:
             return ""
         # A clock that was set back must not put it off for as long.
@@ -72,7 +72,7 @@ class Schedule:
         return f"{self._wanted.directory.rstrip('/')}/{name}"
 
     def begun(self, now_us: int) -> None:
-        """Take note that it is being written: it is answered, however long that takes."""
+        """Takes note that it is being written: it is answered, however long that takes."""
         self._next_us = now_us + self._wanted.every_ms * 1000
 
     def answered(
@@ -82,7 +82,7 @@ class Schedule:
         result: dict[str, Any] | RequestError,
         after: dict[str, Any],
     ) -> list[Note]:
-        """Take note of what became of a snapshot; return what operators are to be told.
+        """Takes note of what became of a snapshot; return what operators are to be told.
 
         Args:
             after: which older ones were removed then, and what went wrong with that.
@@ -127,7 +127,7 @@ class Schedule:
         return [Note("error", "snapshot failed", {"directory": directory, "why": error.text})]
 
     def facts(self) -> dict[str, Any]:
-        """Return how it stands; next_us is None where none is taken."""
+        """Returns how it stands; next_us is None where none is taken."""
         return {
             "directory": self._wanted.directory,
             "every_ms": self._wanted.every_ms,

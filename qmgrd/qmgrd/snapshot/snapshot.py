@@ -60,7 +60,7 @@ class Snapshotter:
         puts_stop_bytes: int = 1 << 63,
         staging: str = "",
     ) -> None:
-        """Make snapshots of *store*.
+        """Makes snapshots of *store*.
 
         Args:
             call_on_loop: has a call made on the thread of the event loop, from any thread.
@@ -89,7 +89,7 @@ class Snapshotter:
         return self._directory is not None
 
     def facts(self) -> dict[str, Any] | None:
-        """Return how far the snapshot is that is being made."""
+        """Returns how far the snapshot is that is being made."""
         if self._directory is None:
             return None
         state = progress.read(self._progress_fd)
@@ -103,7 +103,7 @@ class Snapshotter:
     def start(
         self, directory: str, turn_number: int, done: Done, rate_bytes: int = 0, keep: int = 0
     ) -> None:
-        """Begin a snapshot of the turn that was committed last; return at once.
+        """Begins a snapshot of the turn that was committed last; return at once.
 
         *done* is called on the event loop's thread, once.
 
@@ -161,13 +161,13 @@ class Snapshotter:
         self._thread = thread
 
     def close(self) -> None:
-        """Give up a snapshot that is being made; to be called before the store is closed."""
+        """Gives up a snapshot that is being made; to be called before the store is closed."""
         self._give_up("the queue manager stops: ask again when it is up")
         if self._thread is not None:
             self._thread.join()
 
     def give_way(self) -> None:
-        """Give the snapshot up if what it holds of the store keeps puts out; after each turn."""
+        """Gives the snapshot up if what it holds of the store keeps puts out; after each turn."""
         if self._thread is None or self._given_up:
             return
         space = self._store.space()
@@ -227,7 +227,7 @@ class Snapshotter:
         raise SnapshotFailed(f"{order.directory}: {why}")
 
     def _why(self, late: bool, code: int, complaint: bytes) -> str:
-        """Return why the child said nothing."""
+        """Returns why the child said nothing."""
         if self._given_up:
             return self._given_up
         if late:
@@ -239,7 +239,7 @@ class Snapshotter:
 
 
 def _copy(pin: Pin, to_child: FileIO) -> str:
-    """Copy into the pipe; return what is wrong with the store, if that is what ended it."""
+    """Copies into the pipe; return what is wrong with the store, if that is what ended it."""
     try:
         pin.copy_to(to_child.fileno())
         to_child.write(TRAILER)

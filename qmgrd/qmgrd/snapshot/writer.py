@@ -79,7 +79,7 @@ class WriteFailed(Exception):
 
 
 def write(order: Order, source_fd: int) -> dict[str, Any]:
-    """Write the snapshot whose data comes out of *source_fd*; return its manifest.
+    """Writes the snapshot whose data comes out of *source_fd*; return its manifest.
 
     Raises:
         WriteFailed: nothing is left of it.
@@ -121,7 +121,7 @@ def _write_beside(target: Path, order: Order, source_fd: int) -> dict[str, Any]:
 
 
 def _write_elsewhere(order: Order, source_fd: int) -> dict[str, Any]:
-    """Write it to the staging directory, then copy it to where it is to lie, the manifest last."""
+    """Writes it to the staging directory, then copy it to where it is to lie, the manifest last."""
     partial = order.partial_path
     partial.parent.mkdir(DIRECTORY_MODE, exist_ok=True)
     remove_leftovers(partial.parent, f"*{PARTIAL}*")
@@ -147,7 +147,7 @@ def _locked(partial: Path) -> Iterator[int]:
 
 
 def remove_leftovers(directory: Path, pattern: str) -> None:
-    """Remove what killed runs left: partial directories that no process holds."""
+    """Removes what killed runs left: partial directories that no process holds."""
     for leftover in leftovers_in(directory, pattern):
         shutil.rmtree(leftover, ignore_errors=True)
 
@@ -181,7 +181,7 @@ def _fill(order: Order, partial: Path, source_fd: int) -> dict[str, Any]:
 
 
 def _receive(order: Order, data: Path, source_fd: int) -> tuple[int, str]:
-    """Write what comes out of *source_fd*, slowly; return how many bytes, and their SHA-256."""
+    """Writes what comes out of *source_fd*, slowly; return how many bytes, and their SHA-256."""
     digest = hashlib.sha256()
     told = Progress(order.progress_fd, order.expected_bytes)
     size = synced = 0
@@ -239,7 +239,7 @@ def _sync(directory: Path) -> None:
 
 
 def main() -> int:
-    """Do what the command line asks; return the exit code."""
+    """Does what the command line asks; return the exit code."""
     os.nice(NICENESS)
     os.umask(UMASK)
     order = Order(**json.loads(sys.argv[1]))
@@ -257,7 +257,7 @@ def main() -> int:
 
 
 def _thin(order: Order, manifest: dict[str, Any]) -> dict[str, Any]:
-    """Remove older snapshots, as ordered; return which, and what went wrong."""
+    """Removes older snapshots, as ordered; return which, and what went wrong."""
     if not order.keep:
         return {}
     place = order.directory.rstrip("/").rpartition("/")[0] or "/"

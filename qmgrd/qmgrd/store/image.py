@@ -11,7 +11,7 @@ from qmgrd.store.lmdb_store import LmdbTransaction
 
 
 def open_image(path: Path) -> "ImageReader":
-    """Open a snapshot, which nobody writes, for reading.
+    """Opens a snapshot, which nobody writes, for reading.
 
     Raises:
         StoreUnreadable: *path* is no such file, or damaged.
@@ -38,20 +38,20 @@ class ImageReader:
             raise StoreUnreadable(path, f"LMDB cannot open it: {error}") from error
 
     def transaction(self) -> LmdbTransaction:
-        """Return a read transaction; leave it by its ``with``."""
+        """Returns a read transaction; leave it by its ``with``."""
         return LmdbTransaction(self._env.begin())
 
     def stat(self) -> dict[str, int]:
-        """Return what LMDB tells of the file, by its own names."""
+        """Returns what LMDB tells of the file, by its own names."""
         return {**cast(Any, self._env.stat()), **cast(Any, self._env.info())}
 
     def close(self) -> None:
-        """Close the file."""
+        """Closes the file."""
         self._env.close()
 
 
 def faults_of_pages(path: Path) -> list[str]:
-    """Return what LMDB's own verifier has against *path*, which nobody writes; it is not opened."""
+    """Returns what LMDB's own verifier has against *path*, which nobody writes; it is not opened."""
     from lmdb.verify import VerifyError, verify  # not for the daemon
 
     try:

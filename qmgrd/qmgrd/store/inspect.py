@@ -64,7 +64,7 @@ class _MetaPage(NamedTuple):
 
 
 def check_data_file(path: Path) -> None:
-    """Return if LMDB may map *path*, which nobody has open.
+    """Returns if LMDB may map *path*, which nobody has open.
 
     Raises:
         StoreUnreadable: it is missing, no LMDB file, of another format, or cut short.
@@ -79,13 +79,13 @@ def check_data_file(path: Path) -> None:
 
 
 def map_bytes(path: Path) -> int:
-    """Return how large the map of *path* was when it was written last."""
+    """Returns how large the map of *path* was when it was written last."""
     with path.open("rb") as file:
         return _newest_meta(file, os.fstat(file.fileno()).st_size).map_bytes
 
 
 def readers(lock: Path) -> list[tuple[int, int]]:
-    """Return process and transaction of each reader in the lock file *lock*, if there is one.
+    """Returns process and transaction of each reader in the lock file *lock*, if there is one.
 
     Of a store at rest they are processes that were killed, which LMDB forgets when it is opened.
     """
@@ -100,7 +100,7 @@ def readers(lock: Path) -> list[tuple[int, int]]:
 
 
 def freed_since(file: BinaryIO, transaction: int) -> tuple[int, int]:
-    """Return how many pages were freed in *transaction* and later, and which was the last.
+    """Returns how many pages were freed in *transaction* and later, and which was the last.
 
     Nothing is committed to *file* meanwhile, and it has no buffer.
     """
@@ -161,7 +161,7 @@ def _meta(file: BinaryIO, number: int, offset: int) -> _MetaPage:
 
 
 def _free_behind(file: BinaryIO, meta: _MetaPage, pages: int) -> int:
-    """Return how many of the free pages lie behind the end of the file."""
+    """Returns how many of the free pages lie behind the end of the file."""
     rows = _free_rows(file, meta, pages)
     return sum(page >= pages for _, numbers in rows for page in numbers)
 
@@ -169,7 +169,7 @@ def _free_behind(file: BinaryIO, meta: _MetaPage, pages: int) -> int:
 def _free_rows(
     file: BinaryIO, meta: _MetaPage, pages: int
 ) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield the rows of the free database, the latest transaction first.
+    """Yields the rows of the free database, the latest transaction first.
 
     Its own pages must lie within the file.
     """

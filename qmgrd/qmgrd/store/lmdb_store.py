@@ -90,12 +90,12 @@ class LmdbTransaction:
         self.delete: Callable[[bytes], object] = txn.delete
 
     def put_all(self, pairs: list[tuple[bytes, bytes]]) -> None:
-        """Store many, in one call."""
+        """Stores many, in one call."""
         with self._txn.cursor() as cursor:
             cursor.putmulti(pairs)
 
     def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield pairs from *start* up to but not including *stop*."""
+        """Yields pairs from *start* up to but not including *stop*."""
         with self._txn.cursor() as cursor:
             if not cursor.set_range(start):
                 return
@@ -122,7 +122,7 @@ class LmdbStore:
     """An LMDB environment and its one write transaction."""
 
     def __init__(self, directory: Path, map_bytes: int) -> None:
-        """Open or create the store in *directory*, which only this process may use.
+        """Opens or create the store in *directory*, which only this process may use.
 
         Raises:
             StoreLocked: another daemon holds the directory, or ``qmctl store`` reads it.
@@ -153,7 +153,7 @@ class LmdbStore:
         self._pin: Pin | None = None
 
     def pin(self, give_up: Callable[[], None] = lambda: None) -> "Pin":
-        """Hold on to the turn committed last, for a copy. There is one pin at a time.
+        """Holds on to the turn committed last, for a copy. There is one pin at a time.
 
         Args:
             give_up: ends a copy of it soon, whatever the copy waits for.
@@ -169,7 +169,7 @@ class LmdbStore:
         return self._pin
 
     def begin(self) -> LmdbTransaction:
-        """Open the write transaction."""
+        """Opens the write transaction."""
         assert self._txn is None, "a transaction is open"  # LMDB would wait for ever.
         try:
             self._txn = self._env.begin(write=True)
@@ -178,7 +178,7 @@ class LmdbStore:
         return LmdbTransaction(self._txn)
 
     def commit(self) -> None:
-        """Return once the transaction is on disk.
+        """Returns once the transaction is on disk.
 
         Raises:
             StoreFailed: it may or may not be there.
@@ -191,7 +191,7 @@ class LmdbStore:
             raise StoreFailed(f"the outcome of a commit is unknown: {error}") from error
 
     def abort(self) -> None:
-        """Forget the transaction."""
+        """Forgets the transaction."""
         txn, self._txn = self._txn, None
         if txn is None:
             return
@@ -200,7 +200,7 @@ class LmdbStore:
         txn.abort()
 
     def failure(self, error: BaseException) -> StoreFailed | None:
-        """Return what *error*, met in a transaction, says of the store; None if it says nothing."""
+        """Returns what *error*, met in a transaction, says of the store; None if it says nothing."""
         if isinstance(error, StoreFailed):
             return error
         if isinstance(error, lmdb.MapFullError):
@@ -210,7 +210,7 @@ class LmdbStore:
         return StoreFailed(str(error)) if isinstance(error, lmdb.DiskError) else None
 
     def space(self) -> Space:
-        """Return how full map and disk are.
+        """Returns how full map and disk are.
 
         The file never shrinks. What is free in it is used again, but for what a pin holds.
 
@@ -244,7 +244,7 @@ class LmdbStore:
         )
 
     def check(self) -> None:
-        """Raise StoreReplaced where the path leads to the store's file no more."""
+        """Raises StoreReplaced where the path leads to the store's file no more."""
         try:
             found = self._data.stat()
         except OSError as error:
@@ -253,7 +253,7 @@ class LmdbStore:
             raise StoreReplaced(self._data, "another file is there")
 
     def close(self) -> None:
-        """Close the store and let go of the directory."""
+        """Closes the store and let go of the directory."""
         self.abort()
         self._env.close()
         os.close(self._fd)
@@ -284,7 +284,7 @@ class Pin:
         self.released = False
 
     def held_pages(self) -> int:
-        """Return how many freed pages cannot be used again before the release."""
+        """Returns how many freed pages cannot be used again before the release."""
         if self.released:
             return 0
         with open(self._fd, "rb", buffering=0, closefd=False) as file:
@@ -294,7 +294,7 @@ class Pin:
         return self._held
 
     def copy_to(self, fd: int) -> None:
-        """Write a data file of the turn, without what is free in it, to *fd*.
+        """Writes a data file of the turn, without what is free in it, to *fd*.
 
         Raises:
             CopyFailed: *fd* does not take it, or the store is damaged.
@@ -305,13 +305,13 @@ class Pin:
             raise CopyFailed(str(error)) from error
 
     def release(self) -> None:
-        """Let go of the turn; again does nothing. Before the store is closed."""
+        """Lets go of the turn; again does nothing. Before the store is closed."""
         self._txn.abort()
         self.released = True
 
 
 def is_snapshot(directory: Path) -> bool:
-    """Return whether *directory* was made by a snapshot, whatever came into it since."""
+    """Returns whether *directory* was made by a snapshot, whatever came into it since."""
     return (directory / MANIFEST_FILE).exists() and (directory / DATA_FILE).exists()
 
 
@@ -325,7 +325,7 @@ def _open(path: Path, map_bytes: int) -> lmdb.Environment:
 
 
 def _create(path: Path, map_bytes: int) -> None:
-    """Make an empty store, whole or not at all: killed early, LMDB would leave half a one."""
+    """Makes an empty store, whole or not at all: killed early, LMDB would leave half a one."""
     new = path.with_name(f"{path.name}.new")
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(0o700)
@@ -363,7 +363,7 @@ def _sync(path: Path) -> None:
 
 
 def lock_directory(directory: Path, how: int = fcntl.LOCK_EX) -> int:
-    """Lock a data directory against daemons until the descriptor that is returned is closed.
+    """Locks a data directory against daemons until the descriptor that is returned is closed.
 
     Raises:
         StoreLocked: a daemon works on it, or, if it is to be one's own, somebody reads it.
@@ -394,7 +394,7 @@ def _owner(directory: Path) -> str:
 
 
 def _check_missing(directory: Path, data: Path) -> None:
-    """Raise StoreMissing where a daemon has worked, but its store is gone."""
+    """Raises StoreMissing where a daemon has worked, but its store is gone."""
     traces = [path for path in (data.parent, directory / LOCK_FILE) if path.exists()]
     if not traces:
         return

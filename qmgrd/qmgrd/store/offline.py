@@ -26,7 +26,7 @@ class StoreInUse(Exception):
 
 @contextmanager
 def at_rest(directory: Path) -> Iterator[Path]:
-    """Give the data file of *directory*, on which no daemon works until the block ends.
+    """Gives the data file of *directory*, on which no daemon works until the block ends.
 
     Raises:
         StoreInUse: one works on it.

@@ -28,7 +28,7 @@ from qmgrd.verify.verify import LEAK, name_in
 
 
 def census(directory: Path) -> dict[str, Any]:
-    """Return what the store in *directory*, on which no daemon works, is full of.
+    """Returns what the store in *directory*, on which no daemon works, is full of.
 
     Raises:
         StoreInUse: one does.
@@ -54,7 +54,7 @@ def census(directory: Path) -> dict[str, Any]:
 
 
 def _check_pages(data: Path) -> None:
-    """Raise StoreUnreadable where LMDB might crash on the pages."""
+    """Raises StoreUnreadable where LMDB might crash on the pages."""
     faults = [fault for fault in faults_of_pages(data) if LEAK not in fault]
     if faults:
         raise StoreUnreadable(data, f"damaged: {faults[0]}; see: qmctl store verify")
@@ -95,7 +95,7 @@ def _identity(tx: Transaction, data: Path) -> dict[str, Any]:
 
 
 def _kinds(tx: Transaction) -> list[dict[str, Any]]:
-    """Return how many rows and bytes there are of each kind."""
+    """Returns how many rows and bytes there are of each kind."""
     found = []
     for space, kind in SPACES.items():
         count = key_bytes = value_bytes = 0
@@ -109,7 +109,7 @@ def _kinds(tx: Transaction) -> list[dict[str, Any]]:
 
 
 def _queues(tx: Transaction) -> list[dict[str, Any]]:
-    """Return what lies on each queue whose definition can be read, the largest first."""
+    """Returns what lies on each queue whose definition can be read, the largest first."""
     found = []
     for key, value in tx.scan(keys.SPACE_QUEUE, keys.after(keys.SPACE_QUEUE)):
         try:

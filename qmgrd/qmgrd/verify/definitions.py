@@ -95,7 +95,7 @@ class Defined:
 
 
 def check_definitions(found: Findings, tx: Transaction) -> Defined:
-    """Check every row that has a seal, but for origins and notes; return what is defined."""
+    """Checks every row that has a seal, but for origins and notes; return what is defined."""
     _check_spaces(found, tx)
     defined = Defined()
     single = dict(unsealed(found, tx, b"\x00"))
@@ -131,7 +131,7 @@ def check_definitions(found: Findings, tx: Transaction) -> Defined:
 
 
 def unsealed(found: Findings, tx: Transaction, space: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the keys and rows of *space* whose seal is right."""
+    """Yields the keys and rows of *space* whose seal is right."""
     fault = "seal-stream" if space in STREAMS else "seal"
     fault = SEALS.get(space[:1], fault)
     for key, value in tx.scan(space, keys.after(space)):
@@ -143,7 +143,7 @@ def unsealed(found: Findings, tx: Transaction, space: bytes) -> Iterator[tuple[b
 
 
 def _check_spaces(found: Findings, tx: Transaction) -> None:
-    """Find the rows of no space. A seek for each space that there is, and one more."""
+    """Finds the rows of no space. A seek for each space that there is, and one more."""
     start = b"\0"
     while (row := next(tx.scan(start, END), None)) is not None:
         key = row[0]
@@ -161,7 +161,7 @@ def _check_spaces(found: Findings, tx: Transaction) -> None:
 def _decoded(
     found: Findings, key: bytes, row: bytes, what: str, decode: Callable[[bytes, bytes], Any]
 ) -> Any:
-    """Return what *decode* makes of a row, or None where that fails."""
+    """Returns what *decode* makes of a row, or None where that fails."""
     try:
         return decode(key, row)
     except NONSENSE as error:
@@ -202,7 +202,7 @@ def _queue(key: bytes, row: bytes) -> tuple[str, str, int]:
 
 
 def _subscription(name: str, facts: dict[str, Any]) -> int:
-    """Return the queue id of a subscription; 0 of a proxy."""
+    """Returns the queue id of a subscription; 0 of a proxy."""
     is_proxy = "@" in name
     if facts["kind"] != ("proxy" if is_proxy else "subscription"):
         raise ValueError(f"{name} is no {facts['kind']}")
@@ -254,7 +254,7 @@ def _job(key: bytes, row: bytes) -> dict[str, Any]:
 
 
 def _check_pairs(found: Findings, defined: Defined) -> None:
-    """Hold queues, links and remote queues against each other, where all can be read."""
+    """Holds queues, links and remote queues against each other, where all can be read."""
     if not defined.is_whole:
         return
     by_name = {name: queue_id for queue_id, name in defined.queues.items()}
@@ -270,7 +270,7 @@ def _check_pairs(found: Findings, defined: Defined) -> None:
 
 
 def _check_rows(found: Findings, tx: Transaction, space: bytes) -> None:
-    """Check the rows of *space* that stand for themselves."""
+    """Checks the rows of *space* that stand for themselves."""
     decode: Callable[[bytes, bytes], object] = {
         keys.SPACE_LINK_OUTBOX: lambda key, row: [*map(int, unpack(row)[:1])],
         keys.SPACE_TEMPLATE: lambda key, row: _template(key[1:].decode(), unpack(row)),

@@ -75,7 +75,7 @@ class Findings:
     looked_at: Callable[[int], object] = lambda rows: None  # is told how many rows more were read
 
     def add(self, fault: str, key: bytes, what: str) -> None:
-        """Take note of a *fault*."""
+        """Takes note of a *fault*."""
         assert fault in MEANINGS, fault
         self.counts[fault] += 1
         if len(self.kept) < FINDINGS_MAX:

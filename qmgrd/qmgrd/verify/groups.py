@@ -45,7 +45,7 @@ class Seen:
     last: int = 0  # the number of one that says that it is the last
 
     def add(self, number: int, position: bytes, *, is_last: bool) -> None:
-        """Count a message, behind those of lower numbers."""
+        """Counts a message, behind those of lower numbers."""
         self.count += position[0] == keys.LANE_GROUPED
         self.waiting += position[0] == keys.LANE_DELAYED
         self.lowest = self.lowest or number
@@ -57,7 +57,7 @@ class Seen:
 def check_groups(
     found: Findings, tx: Transaction, queue_id: int, name: str, messages: IndexCheck
 ) -> None:
-    """Check the groups of a queue, whose *messages* were checked before."""
+    """Checks the groups of a queue, whose *messages* were checked before."""
     _GroupsCheck(found, tx, queue_id, name, messages).run()
 
 
@@ -92,7 +92,7 @@ class _GroupsCheck:
         self._messages.told.add(group_id)
 
     def _rows(self) -> Iterator[tuple[bytes, GroupRow | None]]:
-        """Yield the groups that are known, in order; None for what of them cannot be read."""
+        """Yields the groups that are known, in order; None for what of them cannot be read."""
         prefix = keys.of_queue(keys.SPACE_GROUP_ROW, self._id)
         sound = unsealed(self._found, self._tx, prefix)
         following = next(sound, None)
@@ -116,7 +116,7 @@ class _GroupsCheck:
     # Messages
 
     def _members(self) -> Iterator[tuple[bytes, Seen]]:
-        """Yield what is there of each group, in order."""
+        """Yields what is there of each group, in order."""
         for group_id, members in groupby(self._leading(), lambda member: member[0]):
             seen = Seen()
             for _, number, position in members:
@@ -124,7 +124,7 @@ class _GroupsCheck:
             yield group_id, seen
 
     def _leading(self) -> Iterator[tuple[bytes, int, bytes]]:
-        """Yield the rows that lead to messages of groups: group, number, position."""
+        """Yields the rows that lead to messages of groups: group, number, position."""
         prefix = keys.of_queue(keys.SPACE_GROUP, self._id)
         for key, position in self._tx.scan(prefix, keys.after(prefix)):
             self._found.looked_at(1)
@@ -136,7 +136,7 @@ class _GroupsCheck:
                 self._found.add("key", key, f"a row of a group on queue {self._name} is no row")
 
     def _count(self, seen: Seen, group_id: bytes, number: int, position: bytes) -> None:
-        """Count the message that a row leads to, where it is one."""
+        """Counts the message that a row leads to, where it is one."""
         if position in self._messages.unsound:
             seen.add(number, position, is_last=False)  # What it is nobody knows.
             return
@@ -155,7 +155,7 @@ class _GroupsCheck:
     # Rows
 
     def _check(self, group_id: bytes, row: GroupRow | None, seen: Seen) -> None:
-        """Hold what is stored of a group against what was seen of it."""
+        """Holds what is stored of a group against what was seen of it."""
         if row is None or group_id in self._messages.told:
             return  # Told already.
         if what := _contradiction(row, seen):
@@ -182,7 +182,7 @@ class _GroupsCheck:
             self._check_listed(group_id, row)
 
     def _check_listed(self, group_id: bytes, row: GroupRow) -> None:
-        """Check that a group is among the complete ones exactly if it is complete."""
+        """Checks that a group is among the complete ones exactly if it is complete."""
         is_complete = bool(row.place) and row.is_rest_ready
         if row.is_listed != is_complete:
             if row.is_listed or not self._is_being_listed():
@@ -192,7 +192,7 @@ class _GroupsCheck:
             self._tell("complete-missing", group_id, "is not found among the complete ones", key)
 
     def _is_being_listed(self) -> bool:
-        """Return whether a job still lists the groups that an older version wrote."""
+        """Returns whether a job still lists the groups that an older version wrote."""
         if self._tx.get(keys.LISTED) is None:
             return True
         for _, row in unsealed(Findings(), self._tx, keys.SPACE_JOB):
@@ -203,7 +203,7 @@ class _GroupsCheck:
         return False
 
     def _check_chain(self) -> None:
-        """Find the groups that have a turn beside their own, or are listed and not complete."""
+        """Finds the groups that have a turn beside their own, or are listed and not complete."""
         for space in (keys.SPACE_CHAIN, keys.SPACE_COMPLETE):
             prefix = keys.of_queue(space, self._id)
             for key, group_id in self._tx.scan(prefix, keys.after(prefix)):
@@ -213,7 +213,7 @@ class _GroupsCheck:
                     self._tell("chain-orphan", group_id, "has no turn there", key)
 
     def _place(self, group_id: bytes, *, is_listed: bool) -> bytes | None:
-        """Return where a group has its turn by its row; None where more was told of it."""
+        """Returns where a group has its turn by its row; None where more was told of it."""
         if group_id in self._messages.told:
             return None
         try:
@@ -225,13 +225,13 @@ class _GroupsCheck:
 
 
 def _is_typed(row: GroupRow) -> bool:
-    """Return whether all in *row* is of the kind that it is to be."""
+    """Returns whether all in *row* is of the kind that it is to be."""
     usual = GroupRow()
     return all(type(getattr(row, name)) is type(getattr(usual, name)) for name in row.__slots__)
 
 
 def _contradiction(row: GroupRow, seen: Seen) -> str:
-    """Return in what the row of a group is not what was *seen* of it; nothing where it is."""
+    """Returns in what the row of a group is not what was *seen* of it; nothing where it is."""
     if (row.count, row.waiting) != (seen.count, seen.waiting):
         return (
             f"counts {row.count} messages and {row.waiting} delayed, "

@@ -14,7 +14,7 @@ _NONSENSE = (FrameMalformed, ValueError, TypeError, KeyError, struct.error)
 
 
 def check_history(found: Findings, tx: Transaction) -> None:
-    """Hold what the journal says of itself against its rows."""
+    """Holds what the journal says of itself against its rows."""
     first = next_ = 1
     size = 0
     try:

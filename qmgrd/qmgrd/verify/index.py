@@ -25,7 +25,7 @@ _GOT = (keys.LANE_READY, keys.LANE_GROUPED)  # where what can be got lies
 
 
 def described(key: bytes, queue: str) -> str:
-    """Return what message of *queue* lies under *key*, for people."""
+    """Returns what message of *queue* lies under *key*, for people."""
     priority, arrival = keys.place(key)
     lanes = {
         keys.LANE_DAMAGED: ", set aside,",
@@ -58,12 +58,12 @@ class IndexCheck:
         self._noted: set[int] = set()  # arrivals of messages that have a note, or may have
 
     def skip(self, key: bytes) -> None:
-        """Take note of a message that is damaged: its rows may be what rotted."""
+        """Takes note of a message that is damaged: its rows may be what rotted."""
         self.unsound.add(key[5:])
         self._noted.add(keys.place(key)[1])
 
     def check(self, key: bytes, entry: entries.Entry, *, is_lost: bool) -> None:
-        """Check the rows of a sound message.
+        """Checks the rows of a sound message.
 
         Args:
             is_lost: it is gone with a restart: its UID may be another's since.
@@ -82,7 +82,7 @@ class IndexCheck:
                 self._miss("due-missing", due, key, f"is not in the schedule at {entry.due_ms}")
 
     def finish(self) -> None:
-        """Find the rows that no message has."""
+        """Finds the rows that no message has."""
         self._check_index()
         self._check_correlated()
         self._check_notes()
@@ -108,7 +108,7 @@ class IndexCheck:
         return self._origins.index_key(entries.uid_trailer(entry), entry.target.encode())
 
     def _check_selection(self, key: bytes, entry: entries.Entry) -> None:
-        """Check what leads to a message beside its UID."""
+        """Checks what leads to a message beside its UID."""
         if self._is_transmission or key[5] == keys.LANE_DAMAGED:
             return
         correlation_id, group = index.selected_by(entries.front(self._tx, entry))
@@ -125,7 +125,7 @@ class IndexCheck:
         return keys.correlation(self._id, correlation_id) + key[-keys.PLACE.size :]
 
     def _check_member(self, key: bytes, group: tuple[bytes, int] | None) -> None:
-        """Check the row of a message that lies among those of groups.
+        """Checks the row of a message that lies among those of groups.
 
         One that is delayed may be of none here: another had its number when it came.
         """
@@ -141,7 +141,7 @@ class IndexCheck:
             self.told.add(group[0])
 
     def _check_index(self) -> None:
-        """Find the rows of the UID index that name no message, or another, or none to remember."""
+        """Finds the rows of the UID index that name no message, or another, or none to remember."""
         prefix = keys.of_queue(keys.SPACE_UID, self._id)
         count = kept = 0
         for _, position in self._tx.scan(prefix, keys.after(prefix)):
@@ -168,7 +168,7 @@ class IndexCheck:
             self._found.add("index-orphan", key, f"a row of the UID index of {self._name} {what}")
 
     def _check_remembered(self, prefix: bytes) -> None:
-        """Find the UIDs that are remembered for ever, as the schedule does not forget them."""
+        """Finds the UIDs that are remembered for ever, as the schedule does not forget them."""
         forgotten = self._remembered.positions(self._tx, self._id)
         for key, position in self._tx.scan(prefix, keys.after(prefix)):
             if position[:1] == bytes([keys.LANE_REMEMBERED]) and position not in forgotten:
@@ -190,7 +190,7 @@ class IndexCheck:
                 self._found.add("select-orphan", row, f"a row of queue {self._name} {where}")
 
     def _is_correlated(self, row: bytes, position: bytes) -> bool:
-        """Return whether a *row* leads to the message at *position*, or may: that is damaged."""
+        """Returns whether a *row* leads to the message at *position*, or may: that is damaged."""
         if position in self.unsound:
             return True
         value = None if self._is_transmission else self._tx.get(self._prefix + position)

@@ -24,7 +24,7 @@ _ITSELF = {"format", CHECKSUM, "data_bytes", "data_sha256"}  # of the manifest, 
 def check_manifest(
     found: Findings, data: Path, advance: Callable[[int], object] = lambda more: None
 ) -> dict[str, Any] | None:
-    """Hold *data* against the manifest beside it; return that, or None where there is none.
+    """Holds *data* against the manifest beside it; return that, or None where there is none.
 
     Args:
         advance: is told how many more bytes were read.
@@ -59,7 +59,7 @@ def _sha256(path: Path, advance: Callable[[int], object]) -> str:
 
 
 def check_facts(found: Findings, tx: Transaction, manifest: dict[str, Any]) -> None:
-    """Hold what lies in the store against what a sound manifest says of it: counts, positions."""
+    """Holds what lies in the store against what a sound manifest says of it: counts, positions."""
     try:
         facts = facts_in(tx)
     except (RowDamaged, ValueError, TypeError, KeyError):
@@ -72,7 +72,7 @@ def check_facts(found: Findings, tx: Transaction, manifest: dict[str, Any]) -> N
 
 
 def _difference(here: Any, said: Any) -> tuple[str, str]:
-    """Return what differs first, of lists the first element."""
+    """Returns what differs first, of lists the first element."""
     if isinstance(here, list) and isinstance(said, list) and len(here) == len(said):
         for one, other in zip(here, said, strict=True):
             if one != other:

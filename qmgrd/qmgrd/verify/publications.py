@@ -22,7 +22,7 @@ class Held:
 
 
 def check_publications(found: Findings, tx: Transaction, held: Held) -> None:
-    """Hold the rows of publications against what was seen of the subscriptions."""
+    """Holds the rows of publications against what was seen of the subscriptions."""
     _check_holders(found, tx, held)
     _check_parked(found, tx, held)
 

@@ -55,7 +55,7 @@ class Checked:
 
 
 def check_messages(found: Findings, tx: Transaction, defined: Defined) -> Checked:
-    """Check entries, bodies, indexes and counters of all queues."""
+    """Checks entries, bodies, indexes and counters of all queues."""
     checked = Checked()
     remembered = check_schedule(found, tx, defined)
     for queue_id, name in sorted(defined.queues.items()):
@@ -73,7 +73,7 @@ def check_messages(found: Findings, tx: Transaction, defined: Defined) -> Checke
 
 
 def _queue_ids(tx: Transaction, space: bytes) -> Iterator[int]:
-    """Yield the ids of the queues that have rows in *space*, by a seek for each."""
+    """Yields the ids of the queues that have rows in *space*, by a seek for each."""
     start = space
     while (row := next(tx.scan(start, keys.after(space)), None)) is not None:
         prefix = row[0][:5].ljust(5, b"\0")
@@ -91,7 +91,7 @@ def _check_stray(
     defined: Defined,
     checked: Checked,
 ) -> None:
-    """Look at what a queue has that is not defined: it is being removed, or its row is lost."""
+    """Looks at what a queue has that is not defined: it is being removed, or its row is lost."""
     prefix = keys.of_queue(space, queue_id)
     count = 0
     for key, value in tx.scan(prefix, keys.after(prefix)):
@@ -112,7 +112,7 @@ def _check_stray(
 
 
 def _hold(held: Held, key: bytes) -> None:
-    """Take note of a reference to a publication, and whether it is parked."""
+    """Takes note of a reference to a publication, and whether it is parked."""
     arrival, queue_id = keys.place(key)[1], int.from_bytes(key[1:5], "big")
     held.references[arrival] += 1
     if key[5] == keys.LANE_PARKED:
@@ -120,7 +120,7 @@ def _hold(held: Held, key: bytes) -> None:
 
 
 def _check_orphans(found: Findings, tx: Transaction, checked: Checked) -> None:
-    """Find the pieces that belong to no message."""
+    """Finds the pieces that belong to no message."""
     orphans: dict[bytes, int] = {}
     count = 0
     for key, _ in tx.scan(keys.SPACE_BODY, keys.after(keys.SPACE_BODY)):
@@ -153,7 +153,7 @@ class Seen:
     last: int = 0
 
     def add(self, key: bytes, entry: entries.Entry) -> None:
-        """Count a message that is neither set aside nor gone."""
+        """Counts a message that is neither set aside nor gone."""
         if key[5] == keys.LANE_PARKED:
             self.parked += 1
             return
@@ -183,7 +183,7 @@ class QueueCheck:
         index: IndexCheck,
         lost: list[tuple[int, int]],
     ) -> None:
-        """Prepare the check of one queue.
+        """Prepares the check of one queue.
 
         Args:
             lost: ranges of arrivals: what is not persistent there is gone.
@@ -198,7 +198,7 @@ class QueueCheck:
         self._is_sound = True  # no message is damaged
 
     def run(self) -> None:
-        """Check all rows of the queue."""
+        """Checks all rows of the queue."""
         self._highest = dict(self._timestamps())
         counters = self._counters()
         count = 0
@@ -215,7 +215,7 @@ class QueueCheck:
         self._checked.messages += self.seen.depth + self.seen.delayed
 
     def _counters(self) -> Counters | None:
-        """Return the counters, or None where they are damaged, which is told already."""
+        """Returns the counters, or None where they are damaged, which is told already."""
         try:
             counters = Counters.read(self._tx, self.id, self.name)
         except rows.RowDamaged:
@@ -226,7 +226,7 @@ class QueueCheck:
         return counters
 
     def _timestamps(self) -> Iterator[tuple[bytes, int]]:
-        """Yield the table of origins. What rotted in it counts as the highest there can be."""
+        """Yields the table of origins. What rotted in it counts as the highest there can be."""
         prefix = keys.of_queue(keys.SPACE_ORIGIN, self.id)
         for key, _ in self._tx.scan(prefix, keys.after(prefix)):
             yield key[5:], 1 << 64
@@ -278,7 +278,7 @@ class QueueCheck:
         return described(key, self.name)
 
     def _check_body(self, key: bytes, entry: entries.Entry) -> bool:
-        """Return whether all pieces of a long message are there, and no other's."""
+        """Returns whether all pieces of a long message are there, and no other's."""
         body_id = _body_id(entry)
         if body_id in self._checked.bodies:
             what = f"{self._message(key)} has the body of another, {body_id.hex()}"
@@ -311,7 +311,7 @@ class QueueCheck:
             )
 
     def _check_counters(self, counters: Counters) -> None:
-        """Hold the counters against what was seen. Rot of messages is known to miscount bytes."""
+        """Holds the counters against what was seen. Rot of messages is known to miscount bytes."""
         key = keys.of_queue(keys.SPACE_COUNTERS, self.id)
         seen = self.seen
         said = (counters.depth, counters.grouped, counters.delayed, counters.parked)
@@ -330,7 +330,7 @@ class QueueCheck:
         self._check_outbox(counters.next_arrival)
 
     def _check_volatile(self, key: bytes, counters: Counters) -> None:
-        """Hold the counters of what is not persistent against what was seen."""
+        """Holds the counters of what is not persistent against what was seen."""
         if not self._is_sound:
             return  # What rotted may be what says so.
         seen = self.seen
@@ -360,7 +360,7 @@ class QueueCheck:
             self._found.add("sums", key, what)
 
     def _check_outbox(self, next_arrival: int) -> None:
-        """Hold the sending window of a link against what waits for it."""
+        """Holds the sending window of a link against what waits for it."""
         key = keys.of_queue(keys.SPACE_LINK_OUTBOX, self.id)
         try:
             row = rows.find(self._tx, key)

@@ -27,7 +27,7 @@ class Remembered:
     counts: Counter[int] = field(default_factory=Counter)
 
     def positions(self, tx: Transaction, queue_id: int) -> set[bytes]:
-        """Return the positions that the schedule is going to forget in that queue."""
+        """Returns the positions that the schedule is going to forget in that queue."""
         return {
             key[-keys.POSITION.size :]
             for key, _ in tx.scan(keys.SPACE_DUE, keys.after(keys.SPACE_DUE))
@@ -36,7 +36,7 @@ class Remembered:
 
 
 def check_schedule(found: Findings, tx: Transaction, defined: Defined) -> Remembered:
-    """Check every row of the schedule of the queues that are *defined*."""
+    """Checks every row of the schedule of the queues that are *defined*."""
     remembered = Remembered()
     count = 0
     for key, value in tx.scan(keys.SPACE_DUE, keys.after(keys.SPACE_DUE)):
@@ -67,7 +67,7 @@ def check_schedule(found: Findings, tx: Transaction, defined: Defined) -> Rememb
 
 
 def _has_message(tx: Transaction, key: bytes, queue_id: int) -> bool:
-    """Return whether a message is due then, or one that is told of elsewhere lies there."""
+    """Returns whether a message is due then, or one that is told of elsewhere lies there."""
     position = key[-keys.POSITION.size :]
     value = tx.get(keys.of_queue(keys.SPACE_MESSAGE, queue_id) + position)
     if value is None:
@@ -80,7 +80,7 @@ def _has_message(tx: Transaction, key: bytes, queue_id: int) -> bool:
 
 
 def _has_group(tx: Transaction, key: bytes, group_id: bytes, queue_id: int) -> bool:
-    """Return whether a group is looked at then, or one that is told of elsewhere is there."""
+    """Returns whether a group is looked at then, or one that is told of elsewhere is there."""
     row_key = keys.group_row(queue_id, group_id)
     try:
         data = rows.find(tx, row_key)

@@ -42,7 +42,7 @@ class Verdict:
 
 
 def verify(directory: Path, begin: Begin = lambda stage, rows: lambda more: None) -> Verdict:
-    """Return all that is wrong with the store in *directory*, on which no daemon works.
+    """Returns all that is wrong with the store in *directory*, on which no daemon works.
 
     Raises:
         StoreInUse: one does.
@@ -76,7 +76,7 @@ def verify(directory: Path, begin: Begin = lambda stage, rows: lambda more: None
 
 
 def name_in(tx: Transaction, data: Path) -> str:
-    """Return whose store it is, sound or not.
+    """Returns whose store it is, sound or not.
 
     Raises:
         StoreUnreadable: it is no store of qmgrd, or of another format.

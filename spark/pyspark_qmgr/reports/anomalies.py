@@ -33,7 +33,7 @@ COLUMNS = (
 
 
 def anomalies(hourly: DataFrame) -> DataFrame:
-    """Return how each hour of each queue differs from that hour on all other days.
+    """Returns how each hour of each queue differs from that hour on all other days.
 
     Args:
         hourly: what `rates.hourly` returns. Hours in between that it lacks count as 0. The first
@@ -62,7 +62,7 @@ def anomalies(hourly: DataFrame) -> DataFrame:
 
 
 def _counts(hourly: DataFrame) -> DataFrame:
-    """Return queue_manager, queue, what, _number of the hour, messages: hours without any, too."""
+    """Returns queue_manager, queue, what, _number of the hour, messages: hours without any, too."""
     numbered = hourly.withColumn("_number", F.floor(F.unix_seconds("hour") / 3_600).cast("bigint"))
     bounds = numbered.groupBy("queue_manager").agg(
         (F.min("_number") + 1).alias("_first"), (F.max("_number") - 1).alias("_last")

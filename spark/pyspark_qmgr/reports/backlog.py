@@ -43,7 +43,7 @@ REASONS = (
 def by_subscriber(
     subscriptions: DataFrame, republish: DataFrame, snapshots: DataFrame
 ) -> DataFrame:
-    """Return what waits for each subscriber; the tables are of one snapshot a queue manager."""
+    """Returns what waits for each subscriber; the tables are of one snapshot a queue manager."""
     parked = republish.groupBy(*_SUBSCRIBER).agg(
         F.count("*").alias("parked"),
         F.sum("record_bytes").alias("parked_bytes"),
@@ -67,7 +67,7 @@ def by_subscriber(
 
 
 def by_reason(republish: DataFrame) -> DataFrame:
-    """Return why publications were parked."""
+    """Returns why publications were parked."""
     return republish.groupBy(*_SUBSCRIBER, "code", "reason").agg(
         F.count("*").alias("parked"),
         F.countDistinct("topic").alias("topics"),

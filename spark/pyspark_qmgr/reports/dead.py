@@ -34,7 +34,7 @@ HOURLY = (
 
 
 def spots(deadletters: DataFrame, snapshots: DataFrame) -> DataFrame:
-    """Return how many dead letters there are of each queue, code and reason."""
+    """Returns how many dead letters there are of each queue, code and reason."""
     end = snapshots.agg(F.max("at").alias("_end"))
     counted = deadletters.groupBy(*_SPOT).agg(
         F.count("*").alias("messages"),
@@ -51,7 +51,7 @@ def spots(deadletters: DataFrame, snapshots: DataFrame) -> DataFrame:
 
 
 def hourly(deadletters: DataFrame) -> DataFrame:
-    """Return how many dead letters there are of each hour, queue and code."""
+    """Returns how many dead letters there are of each hour, queue and code."""
     timed = deadletters.where(F.col("dead_at").isNotNull()).withColumn("hour", hour("dead_at"))
     return timed.groupBy("hour", *_SPOT[:3]).agg(F.count("*").alias("messages"))
 

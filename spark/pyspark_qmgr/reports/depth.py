@@ -25,7 +25,7 @@ COLUMNS = (
 
 
 def depth(messages: DataFrame, snapshots: DataFrame) -> DataFrame:
-    """Return how many messages each queue of each snapshot holds, and the age of the oldest."""
+    """Returns how many messages each queue of each snapshot holds, and the age of the oldest."""
     counted = messages.groupBy("queue_manager", "snapshot_id", "queue").agg(
         F.count("*").alias("depth"),
         *(F.count_if(F.col("state") == state).alias(state) for state in _STATES),

@@ -26,7 +26,7 @@ COLUMNS = (
 
 
 def duplicates(queues: DataFrame) -> DataFrame:
-    """Return what each queue to which anything was put found of duplicates."""
+    """Returns what each queue to which anything was put found of duplicates."""
     known = F.col("puts") + F.col("duplicates")
     return (
         queues.where(known + F.col("refused") > 0)

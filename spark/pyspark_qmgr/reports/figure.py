@@ -42,7 +42,7 @@ _STYLE: dict[Any, Any] = {
 
 
 def svg(part: Part, rows: Sequence[Row], salt: str) -> str:
-    """Return the plot of *rows*, those of the labels that are to be drawn; "" without any.
+    """Returns the plot of *rows*, those of the labels that are to be drawn; "" without any.
 
     Args:
         part: one that has a plot.
@@ -72,7 +72,7 @@ def svg(part: Part, rows: Sequence[Row], salt: str) -> str:
 
 
 def _inlined(text: str) -> str:
-    """Return the SVG as an element of a page."""
+    """Returns the SVG as an element of a page."""
     start = text.index("<svg")
     text = re.sub(r"<metadata>.*?</metadata>", "", text[start:], flags=re.DOTALL)
     text = re.sub(r' (width|height)="[\d.]+pt"', "", text, count=2)
@@ -90,7 +90,7 @@ def _new(height_in: float) -> tuple["Figure", "Axes"]:
 
 
 def label_of(plot: Plot, row: Row, kinds: Mapping[str, Kind]) -> str:
-    """Return what names a bar or a line, no longer than LABEL_MAX."""
+    """Returns what names a bar or a line, no longer than LABEL_MAX."""
     told = [shown.cell(kinds[name], row[name]) for name in plot.label if row[name] is not None]
     text = " · ".join(told)
     return text if len(text) <= LABEL_MAX else f"{text[: LABEL_MAX - 1]}…"
@@ -163,7 +163,7 @@ def _histogram(part: Part, plot: Plot, rows: Sequence[Row]) -> "Figure":
 
 
 def _ticks(kind: Kind) -> "Formatter":
-    """Return what writes values at an axis: Matplotlib's own has powers of ten as formulas."""
+    """Returns what writes values at an axis: Matplotlib's own has powers of ten as formulas."""
     from matplotlib.ticker import FuncFormatter
 
     return FuncFormatter(lambda value, _: shown.cell(kind, value))
@@ -203,7 +203,7 @@ def _lines(part: Part, plot: Plot, rows: Sequence[Row]) -> "Figure":
 
 
 def _widen(times: Sequence[Any], axes: "Axes") -> None:
-    """Show a day around a single hour; alone it would stand in the middle of years."""
+    """Shows a day around a single hour; alone it would stand in the middle of years."""
     if len(set(times)) == 1:
         around: Any = (times[0] - 12 * HOUR, times[0] + 12 * HOUR)
         axes.set_xlim(around)
@@ -212,7 +212,7 @@ def _widen(times: Sequence[Any], axes: "Axes") -> None:
 def with_gaps(
     points: list[tuple[datetime, float]], nothing: float
 ) -> tuple[list[Any], list[float]]:
-    """Return times and values in order, with *nothing* where hours are missing."""
+    """Returns times and values in order, with *nothing* where hours are missing."""
     told: list[tuple[datetime, float]] = []
     for at, value in sorted(points):
         if told and at - told[-1][0] > HOUR:
@@ -222,7 +222,7 @@ def with_gaps(
 
 
 def _scale(plot: Plot, rows: Sequence[Row], axis: "XAxis | YAxis", kind: Kind) -> None:
-    """Make the axis of values logarithmic where they spread over more than two powers of ten."""
+    """Makes the axis of values logarithmic where they spread over more than two powers of ten."""
     from matplotlib.ticker import MaxNLocator
 
     found = [row[name] for row in rows for name in plot.values if row[name] is not None]
@@ -238,6 +238,6 @@ def _scale(plot: Plot, rows: Sequence[Row], axis: "XAxis | YAxis", kind: Kind) -
 
 
 def _word(name: str) -> str:
-    """Return what a legend says of a column: p50 of queue_p50_ms."""
+    """Returns what a legend says of a column: p50 of queue_p50_ms."""
     percent = re.search(r"_(p\d+)_", name)
     return percent[1] if percent else name.removesuffix("_per_s").replace("_", " ")

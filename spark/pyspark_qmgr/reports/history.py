@@ -10,7 +10,7 @@ LEAVE = (*SERVED, *GONE)
 
 
 def stays(history: DataFrame) -> DataFrame:
-    """Return a row for each stay of a message on a queue.
+    """Returns a row for each stay of a message on a queue.
 
     queue_manager, store_id, queue, arrival, message_id   which
     origin, created_at   of the message

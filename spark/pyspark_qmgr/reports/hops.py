@@ -26,7 +26,7 @@ COLUMNS = (
 
 
 def hops(history: DataFrame) -> DataFrame:
-    """Return percentiles for each link.
+    """Returns percentiles for each link.
 
     A message that passes one link several times is counted once, with its first passage.
     """

@@ -33,7 +33,7 @@ class Made(NamedTuple):
         return [outcome for outcome in self.outcomes if outcome.error]
 
     def document(self) -> dict[str, Any]:
-        """Return all of it for scripts."""
+        """Returns all of it for scripts."""
         return {
             "page": self.page,
             "reports": [_report(outcome, self.place) for outcome in self.outcomes],
@@ -61,7 +61,7 @@ def _report(outcome: Outcome, place: Place) -> dict[str, Any]:
 
 
 def found(paths: Iterable[str]) -> list[Snapshot]:
-    """Return the snapshots that *paths* lead to, each held against its checksum.
+    """Returns the snapshots that *paths* lead to, each held against its checksum.
 
     Raises:
         SnapshotUnreadable: there is none, or one is damaged.
@@ -81,7 +81,7 @@ def make(
     tell: Callable[[str], object] = lambda name: None,
     tables: Frames | None = None,
 ) -> Made:
-    """Run *reports* on *snapshots* and put what they come to into the directory *to*.
+    """Runs *reports* on *snapshots* and puts what they come to into the directory *to*.
 
     Args:
         spark: on this machine or on a cluster, whose executors see the snapshots and *to*.
@@ -122,7 +122,7 @@ def _snapshot(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def versions(spark: SparkSession) -> dict[str, str]:
-    """Return the versions of all that has a say in the figures."""
+    """Returns the versions of all that has a say in the figures."""
     jvm: Any = spark._jvm
     return {
         "qmgrd": VERSION,

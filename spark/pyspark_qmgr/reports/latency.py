@@ -35,7 +35,7 @@ BY_HOUR = (_HOUR, _MANAGER, _QUEUE, *_figures())
 
 
 def settled(stays: DataFrame) -> DataFrame:
-    """Return those of *stays* that ended with a settlement, with wait_ms, queue_ms, total_ms."""
+    """Returns those of *stays* that ended with a settlement, with wait_ms, queue_ms, total_ms."""
     return (
         stays.where(F.col("ended") == "settled")
         .withColumn("wait_ms", ms("delivered_at", "put_at"))
@@ -61,17 +61,17 @@ def _by(settled: DataFrame, columns: Sequence[Column]) -> DataFrame:
 
 
 def by_queue(settled: DataFrame) -> DataFrame:
-    """Return percentiles for each queue."""
+    """Returns percentiles for each queue."""
     return _by(settled, BY_QUEUE)
 
 
 def by_origin(settled: DataFrame) -> DataFrame:
-    """Return percentiles for each origin, and where its messages were settled."""
+    """Returns percentiles for each origin, and where its messages were settled."""
     return _by(settled, BY_ORIGIN)
 
 
 def by_hour(settled: DataFrame) -> DataFrame:
-    """Return percentiles for each queue and hour."""
+    """Returns percentiles for each queue and hour."""
     return _by(settled, BY_HOUR)
 
 

@@ -15,17 +15,17 @@ _HOUR_S = 3_600
 
 
 def ms(later: str | Column, earlier: str | Column) -> Column:
-    """Return how long it was from *earlier* to *later*, in ms, to the microsecond."""
+    """Returns how long it was from *earlier* to *later*, in ms, to the microsecond."""
     return (F.unix_micros(later) - F.unix_micros(earlier)) / 1000
 
 
 def hour(at: str) -> Column:
-    """Return the hour in UTC that *at* lies in, whatever the time zone of the session."""
+    """Returns the hour in UTC that *at* lies in, whatever the time zone of the session."""
     return F.timestamp_seconds(_whole(at, _HOUR_S) * _HOUR_S)
 
 
 def minute_number(at: str) -> Column:
-    """Return the minute that *at* lies in, counted from 1970."""
+    """Returns the minute that *at* lies in, counted from 1970."""
     return _whole(at, 60)
 
 
@@ -34,7 +34,7 @@ def _whole(at: str, seconds: int) -> Column:
 
 
 def ratio(part: str | Column, whole: str | Column) -> Column:
-    """Return *part* of *whole*; null where that is 0."""
+    """Returns *part* of *whole*; null where that is 0."""
     return F.try_divide(_column(part).cast("double"), _column(whole).cast("double"))
 
 
@@ -43,7 +43,7 @@ def _column(given: str | Column) -> Column:
 
 
 def percentiles(value: str, name: str) -> list[Column]:
-    """Return aggregates of *value*: name_p50_ms, name_p95_ms, name_p99_ms."""
+    """Returns aggregates of *value*: name_p50_ms, name_p95_ms, name_p99_ms."""
     return [
         F.percentile_approx(value, percent / 100, ACCURACY).alias(f"{name}_p{percent}_ms")
         for percent in PERCENTS
@@ -51,6 +51,6 @@ def percentiles(value: str, name: str) -> list[Column]:
 
 
 def described(name: str, what: str) -> Iterable[Described]:
-    """Return the columns that `percentiles` makes."""
+    """Returns the columns that `percentiles` makes."""
     for percent in PERCENTS:
         yield Described(f"{name}_p{percent}_ms", Kind.MS, f"{what}: {percent} % took no longer")

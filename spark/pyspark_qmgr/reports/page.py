@@ -63,7 +63,7 @@ class Facts(NamedTuple):
 
 
 def page(facts: Facts, outcomes: Sequence[Outcome]) -> str:
-    """Return the page."""
+    """Returns the page."""
     body = "\n".join([*_head(facts), *_summary(outcomes), *_sections(outcomes), *_origin(facts)])
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -89,7 +89,7 @@ def _head(facts: Facts) -> Iterator[str]:
 
 
 def _summary(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """Yield a line for each report: what one sees."""
+    """Yields a line for each report: what one sees."""
     yield "<nav><table><tbody>"
     for outcome in outcomes:
         name = escape(outcome.report.name)
@@ -133,7 +133,7 @@ def _part(found: Found) -> Iterator[str]:
 
 
 def table(part: Part, rows: Iterable[Row]) -> Iterator[str]:
-    """Yield a table of *rows*; numbers stand under each other."""
+    """Yields a table of *rows*; numbers stand under each other."""
     classes = [_class(column.kind) for column in part.columns]
     yield '<div class="wide" tabindex="0"><table><thead><tr>'
     for column, kind in zip(part.columns, classes, strict=True):
@@ -156,7 +156,7 @@ def _class(kind: Kind) -> str:
 
 
 def _heading(name: str) -> str:
-    """Return what stands above a column: its cells have their units."""
+    """Returns what stands above a column: its cells have their units."""
     for unit, words in (("_ms", ""), ("_bytes", ""), ("_per_s", " a second")):
         if name.endswith(unit):
             name = name.removesuffix(unit) + words

@@ -20,7 +20,7 @@ class Place:
     """A directory, made if it is not there. What lies in it is touched only by its name."""
 
     def __init__(self, spark: SparkSession, directory: str) -> None:
-        """Take *directory*: a path, or a URI as Spark knows them.
+        """Takes *directory*: a path, or a URI as Spark knows them.
 
         Raises:
             PlaceUnusable: it is a file, or cannot be made.
@@ -39,26 +39,26 @@ class Place:
             raise PlaceUnusable(f"{directory}: {first_line(error)}; name another") from error
 
     def uri(self, name: str) -> str:
-        """Return where *name* is, for Spark."""
+        """Returns where *name* is, for Spark."""
         return str(self._path(name).toString())
 
     def shown(self, name: str) -> str:
-        """Return where *name* is, for people and other programs."""
+        """Returns where *name* is, for people and other programs."""
         return self.uri(name).removeprefix("file:")
 
     def write_frame(self, name: str, frame: DataFrame) -> None:
-        """Write *frame* as Parquet."""
+        """Writes *frame* as Parquet."""
         partial = _PARTIAL + name
         self._spark.conf.set("spark.sql.parquet.compression.codec", "zstd")
         frame.write.mode("overwrite").parquet(self.uri(partial))
         self._put(partial, name)
 
     def read_frame(self, name: str) -> DataFrame:
-        """Return what was written under *name*."""
+        """Returns what was written under *name*."""
         return self._spark.read.parquet(self.uri(name))
 
     def write_text(self, name: str, text: str) -> None:
-        """Write *text* as a file."""
+        """Writes *text* as a file."""
         partial = _PARTIAL + name
         stream = self._files.create(self._path(partial), True)
         try:
@@ -68,7 +68,7 @@ class Place:
         self._put(partial, name)
 
     def discard(self, name: str) -> None:
-        """Remove what there is under *name*, whole or not."""
+        """Removes what there is under *name*, whole or not."""
         for path in (self._path(name), self._path(_PARTIAL + name)):
             self._files.delete(path, True)
 
@@ -83,7 +83,7 @@ class Place:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of what went wrong, without Java's name of its class."""
+    """Returns the first line of what went wrong, without Java's name of its class."""
     if isinstance(error, Py4JJavaError):
         found = error.java_exception.getMessage() or error.java_exception.toString()
     else:

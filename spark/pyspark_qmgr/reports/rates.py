@@ -59,7 +59,7 @@ def _counts() -> list[Expression]:
 
 
 def hourly(history: DataFrame) -> DataFrame:
-    """Return what came to each queue and what left it, by hour."""
+    """Returns what came to each queue and what left it, by hour."""
     return (
         history.withColumn("hour", hour("at"))
         .groupBy(*_QUEUE, "hour")
@@ -69,7 +69,7 @@ def hourly(history: DataFrame) -> DataFrame:
 
 
 def rates(history: DataFrame, depths: DataFrame) -> DataFrame:
-    """Return the rates of each queue.
+    """Returns the rates of each queue.
 
     Args:
         history: the table.

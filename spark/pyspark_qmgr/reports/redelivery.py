@@ -42,7 +42,7 @@ HISTOGRAM = (
 
 
 def by_message(history: DataFrame) -> DataFrame:
-    """Return deliveries and returns of each message that was delivered or came back."""
+    """Returns deliveries and returns of each message that was delivered or came back."""
     event = F.col("event")
     found = history.where(event.isin("delivered", "returned")).groupBy(*_STAY)
     return found.agg(
@@ -52,7 +52,7 @@ def by_message(history: DataFrame) -> DataFrame:
 
 
 def by_queue(messages: DataFrame) -> DataFrame:
-    """Return what came back to each queue, of what `by_message` returns."""
+    """Returns what came back to each queue, of what `by_message` returns."""
     counted = messages.groupBy(*_QUEUE).agg(
         F.sum("deliveries").alias("deliveries"),
         F.sum("returns").alias("returned"),
@@ -65,7 +65,7 @@ def by_queue(messages: DataFrame) -> DataFrame:
 
 
 def by_code(history: DataFrame) -> DataFrame:
-    """Return why messages came back, and from whom."""
+    """Returns why messages came back, and from whom."""
     found = history.where(F.col("event") == "returned").groupBy(*_QUEUE, "code", "peer")
     return found.agg(
         F.count("*").alias("returned"),
@@ -76,7 +76,7 @@ def by_code(history: DataFrame) -> DataFrame:
 
 
 def histogram(messages: DataFrame) -> DataFrame:
-    """Return how many messages came back how often, of what `by_message` returns."""
+    """Returns how many messages came back how often, of what `by_message` returns."""
     often = messages.withColumn("returns", F.least("returns", F.lit(RETURNS_MAX)))
     return often.groupBy(*_QUEUE, "returns").agg(F.count("*").alias("messages"))
 

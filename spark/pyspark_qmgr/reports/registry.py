@@ -40,7 +40,7 @@ class ReportUnknown(ValueError):
 
 
 def named(names: Iterable[str]) -> list[Report]:
-    """Return the reports of *names*, each once; `all` is each there is.
+    """Returns the reports of *names*, each once; `all` is each there is.
 
     Raises:
         ReportUnknown: a name is not one, and what it might be.

@@ -71,5 +71,5 @@ class Report(NamedTuple):
     make: Callable[[Frames], Frames]  # from the tables, a frame of each part
 
     def file_of(self, part: Part) -> str:
-        """Return the name of the directory that holds the rows of *part*."""
+        """Returns the name of the directory that holds the rows of *part*."""
         return f"{self.name}-{part.name}.parquet" if part.name else f"{self.name}.parquet"

@@ -43,7 +43,7 @@ def run(
     place: Place,
     tell: Callable[[str], object] = lambda name: None,
 ) -> list[Outcome]:
-    """Run *reports* one after another; what goes wrong with one keeps no other from being made.
+    """Runs *reports* one after another; what goes wrong with one keeps no other from being made.
 
     Args:
         spark: the session.
@@ -78,7 +78,7 @@ def _run_one(spark: SparkSession, report: Report, tables: Frames, place: Place) 
 
 
 def why(error: BaseException) -> str:
-    """Return what went wrong in one line: of what failed in Python on an executor, that."""
+    """Returns what went wrong in one line: of what failed in Python on an executor, that."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     named = [line for line in lines if line.startswith(("qmgrd.", "qmgr_tables.", "pyspark_qmgr."))]
     text = named[-1].partition(": ")[2] if named else first_line(error)
@@ -86,7 +86,7 @@ def why(error: BaseException) -> str:
 
 
 def ordered(frame: DataFrame, part: Part) -> DataFrame:
-    """Return *frame* in the order of *part*."""
+    """Returns *frame* in the order of *part*."""
     by = [
         F.expr(term[1:]).desc_nulls_last() if term.startswith("-") else F.expr(term).asc()
         for term in part.order
@@ -108,7 +108,7 @@ def _found(report: Report, part: Part, place: Place) -> Found:
 
 
 def fetched(frame: DataFrame, part: Part, rows_max: int) -> list[Row]:
-    """Return the first rows of *frame* on the driver, times in UTC."""
+    """Returns the first rows of *frame* on the driver, times in UTC."""
     times = {column.name for column in part.columns if column.kind is Kind.TIME}
     # Python would have times in the zone of its own machine, without saying so.
     wanted = [
@@ -124,7 +124,7 @@ def fetched(frame: DataFrame, part: Part, rows_max: int) -> list[Row]:
 
 
 def _points(frame: DataFrame, part: Part, plot: Plot, rows: Sequence[Row]) -> Sequence[Row]:
-    """Return the rows that are drawn."""
+    """Returns the rows that are drawn."""
     if plot.in_order:
         return fetched(frame.orderBy(*plot.label), part, plot.labels_max)
     if not plot.x:

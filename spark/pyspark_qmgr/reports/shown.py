@@ -13,7 +13,7 @@ TEXT_MAX = 80  # characters of a name that somebody else gave
 
 
 def _digits(value: float) -> str:
-    """Return *value* with three digits, or all of a whole part that is longer."""
+    """Returns *value* with three digits, or all of a whole part that is longer."""
     if value == 0:
         return "0"
     places = max(0, 2 - math.floor(math.log10(abs(value))))
@@ -29,7 +29,7 @@ def _scaled(value: float, units: Sequence[tuple[int, str]], least: str) -> str:
 
 
 def duration(ms: float) -> str:
-    """Return a duration: three digits of what is below a minute, else its two largest units."""
+    """Returns a duration: three digits of what is below a minute, else its two largest units."""
     if abs(ms) < 1_000:
         return f"{_digits(ms)} ms"
     if abs(ms) < 59_950:
@@ -45,43 +45,43 @@ def duration(ms: float) -> str:
 
 
 def size(size_bytes: float) -> str:
-    """Return a size."""
+    """Returns a size."""
     return _scaled(size_bytes, _SIZES, "B")
 
 
 def count(number: float) -> str:
-    """Return a whole number."""
+    """Returns a whole number."""
     return f"{number:,.0f}"
 
 
 def share(part: float) -> str:
-    """Return a part of one in per cent."""
+    """Returns a part of one in per cent."""
     return f"{_digits(part * 100)} %"
 
 
 def rate(per_s: float) -> str:
-    """Return a rate."""
+    """Returns a rate."""
     return f"{_digits(per_s)}/s"
 
 
 def time(at: datetime) -> str:
-    """Return a time in UTC, to the second."""
+    """Returns a time in UTC, to the second."""
     return at.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def text(value: object) -> str:
-    """Return a name on one line, no longer than TEXT_MAX: it may be anything."""
+    """Returns a name on one line, no longer than TEXT_MAX: it may be anything."""
     line = plain(str(value))
     return line if len(line) <= TEXT_MAX else f"{line[: TEXT_MAX - 1]}…"
 
 
 def plain(line: str) -> str:
-    """Return *line* with a sign in place of what cannot be printed, ends of lines among it."""
+    """Returns *line* with a sign in place of what cannot be printed, ends of lines among it."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in line)
 
 
 def flag(value: object) -> str:
-    """Return a truth as a word."""
+    """Returns a truth as a word."""
     return "yes" if value else "no"
 
 
@@ -99,12 +99,12 @@ _CELLS: Mapping[Kind, Callable[[Any], str]] = {
 
 
 def cell(kind: Kind, value: Any) -> str:
-    """Return what stands in a table for *value*; nothing for null."""
+    """Returns what stands in a table for *value*; nothing for null."""
     return "" if value is None else _CELLS[kind](value)
 
 
 def of(number: int, word: str) -> str:
-    """Return a number and what it counts: 1 queue, 2 queues."""
+    """Returns a number and what it counts: 1 queue, 2 queues."""
     if number != 1:
         word = f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
     return f"{count(number)} {word}"

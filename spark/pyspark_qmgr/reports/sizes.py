@@ -32,7 +32,7 @@ HISTOGRAM = (
 
 
 def by_queue(messages: DataFrame) -> DataFrame:
-    """Return how large the bodies on each queue are."""
+    """Returns how large the bodies on each queue are."""
     size = F.col("body_bytes")
     found = messages.where(size.isNotNull()).groupBy(*_QUEUE)
     return found.agg(
@@ -48,7 +48,7 @@ def by_queue(messages: DataFrame) -> DataFrame:
 
 
 def histogram(messages: DataFrame) -> DataFrame:
-    """Return how many bodies there are of each size: 0, 1, 2 to 3, 4 to 7 bytes and so on."""
+    """Returns how many bodies there are of each size: 0, 1, 2 to 3, 4 to 7 bytes and so on."""
     size = F.col("body_bytes")
     digits = F.when(size > 0, F.length(F.bin(size))).otherwise(0)  # exact, as a logarithm is not
     found = messages.where(size.isNotNull()).groupBy(digits.alias("_digits"))

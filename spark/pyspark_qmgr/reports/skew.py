@@ -40,7 +40,7 @@ INCOMPLETE = (
 
 
 def by_queue(groups: DataFrame) -> DataFrame:
-    """Return how the groups of each queue differ in size, and how many are incomplete."""
+    """Returns how the groups of each queue differ in size, and how many are incomplete."""
     there = groups.where(F.col("present") > 0)
     largest = F.max_by("group_id", F.struct("present", "group_id"))
     counted = there.groupBy(*_QUEUE).agg(
@@ -60,7 +60,7 @@ def by_queue(groups: DataFrame) -> DataFrame:
 
 
 def incomplete(groups: DataFrame) -> DataFrame:
-    """Return the groups that are incomplete, or whose end nobody knows."""
+    """Returns the groups that are incomplete, or whose end nobody knows."""
     found = groups.where((F.col("present") > 0) & ~F.col("complete"))
     named = found.withColumnRenamed("present", "members")
     return named.select(*(column.name for column in INCOMPLETE))

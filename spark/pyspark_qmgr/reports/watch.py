@@ -11,7 +11,7 @@ EVERY_S = 0.2
 
 @contextmanager
 def watched(spark: SparkSession, tell: Callable[[int, int], object]) -> Iterator[None]:
-    """Tell, until the block ends, how many tasks of the stages that run are done, and of how many.
+    """Tells, until the block ends, how many tasks of the stages that run are done, and of how many.
 
     *tell* is called from a thread of its own, which has ended when the block has.
     """
@@ -31,7 +31,7 @@ def watched(spark: SparkSession, tell: Callable[[int, int], object]) -> Iterator
 
 
 def tasks(spark: SparkSession) -> tuple[int, int]:
-    """Return how many tasks of the stages that run are done, and how many they have."""
+    """Returns how many tasks of the stages that run are done, and how many they have."""
     tracker = spark.sparkContext.statusTracker()
     stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     known = [stage for stage in stages if stage is not None]

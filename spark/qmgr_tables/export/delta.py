@@ -23,7 +23,7 @@ class DeltaSink:
     """Appends to a Delta table, with the position of each feed in the same commit."""
 
     def __init__(self, to: str, schema: pa.Schema, header: dict[str, Any], sizes: Sizes) -> None:
-        """Go on with the table below *to*, which may be a URL that deltalake knows.
+        """Goes on with the table below *to*, which may be a URL that deltalake knows.
 
         Raises:
             ExportRefused: deltalake is not installed, or the table was begun with another *header*.
@@ -52,13 +52,13 @@ class DeltaSink:
         self._files_before = set(self._files())
 
     def progress(self, key: str) -> Progress:
-        """Return how far the feed of that key was exported."""
+        """Returns how far the feed of that key was exported."""
         if key not in self._known:
             self._known[key] = self._held_by_table(key)
         return Progress(self._ends[key][1] if key in self._ends else self._known[key])
 
     def write(self, feed: Feed, tables: Iterator[pa.Table]) -> None:
-        """Write the rows of *feed*, in one commit or, of an endless one, in several.
+        """Writes the rows of *feed*, in one commit or, of an endless one, in several.
 
         Rows of small feeds wait for those of others.
         """
@@ -79,7 +79,7 @@ class DeltaSink:
             self._ends[feed.key] = feed, feed.last
 
     def finish(self) -> list[Written]:
-        """Commit what waits; return what was written: files and bytes by queue."""
+        """Commits what waits; return what was written: files and bytes by queue."""
         self._flush()
         managers = {manager for _, manager in self._rows}
         found: dict[str, list[int]] = {}
@@ -104,14 +104,14 @@ class DeltaSink:
         """Nothing is held."""
 
     def _flush(self) -> None:
-        """Commit what is held, with the last position of each feed."""
+        """Commits what is held, with the last position of each feed."""
         if not self._ends:
             return
         self._commit(iter(self._held))
         self._held, self._held_bytes = [], 0
 
     def _commit(self, tables: Iterator[pa.Table]) -> None:
-        """Append *tables*, up to the ends, unless the table has moved on meanwhile."""
+        """Appends *tables*, up to the ends, unless the table has moved on meanwhile."""
         lake, ends = self._lake, self._ends
         transactions = [lake.Transaction(self._app(key), last) for key, (_, last) in ends.items()]
         batches = (batch for table in tables for batch in table.to_batches())
@@ -144,7 +144,7 @@ class DeltaSink:
         self._ends = {}
 
     def _said(self, ends: dict[str, tuple[Feed, int]]) -> dict[str, str]:
-        """Return what the history of the table says of a commit."""
+        """Returns what the history of the table says of a commit."""
         ids = sorted({feed.snapshot.id for feed, _ in ends.values()} - {""})
         return {
             "qmgr.table": self._header["table"],
@@ -173,7 +173,7 @@ class DeltaSink:
         return f"qmgr/{self._header['table']}/{key}"
 
     def _files(self) -> dict[str, tuple[str, int]]:
-        """Return the files of the table: path to queue and size."""
+        """Returns the files of the table: path to queue and size."""
         if self._table is None:
             return {}
         rows = pa.table(self._table.get_add_actions(flatten=True)).to_pylist()

@@ -54,7 +54,7 @@ class Exported(NamedTuple):
 
 
 def no_bar(rows: int) -> AbstractContextManager[Callable[[int], object]]:
-    """Show nothing."""
+    """Shows nothing."""
     return nullcontext(lambda more: None)
 
 
@@ -67,7 +67,7 @@ def export(
     sizes: Sizes | None = None,
     bar: Bar = no_bar,
 ) -> Exported:
-    """Export the rows of a table that are not below *to* yet; return what was written.
+    """Exports the rows of a table that are not below *to* yet; return what was written.
 
     Args:
         options: which table, of which snapshots, and what of it.
@@ -103,7 +103,7 @@ def write(
     sizes: Sizes | None = None,
     bar: Bar = no_bar,
 ) -> Exported:
-    """Write the rows of feeds to *to*; *begin* says which they are, once it is known what is there.
+    """Writes the rows of feeds to *to*; *begin* says which they are, once it is known what is there.
 
     Raises:
         as export.
@@ -128,7 +128,7 @@ def write(
 
 
 def _check_format(place: str, format: str) -> None:
-    """Refuse a directory of the other format: who reads it would have rows of both."""
+    """Refuses a directory of the other format: who reads it would have rows of both."""
     other, mark = ("delta", "_delta_log") if format == "parquet" else ("parquet", MANIFEST)
     local = place.removeprefix("file://")
     if "://" not in local and Path(local).expanduser().joinpath(mark).exists():
@@ -150,7 +150,7 @@ def _sink(to: str, format: str, schema: pa.Schema, header: dict[str, Any], sizes
 
 
 def _export(found: list[Feed], options: Options, sink: Sink, bar: Bar) -> list[str]:
-    """Write what *found* has and *sink* has not; return why some of it was left out."""
+    """Writes what *found* has and *sink* has not; return why some of it was left out."""
     wanted = [feed for feed in found if not _is_done(feed, sink.progress(feed.key))]
     damaged = _damaged(wanted, options)
     left_out = list(damaged.values())
@@ -175,7 +175,7 @@ def _gap(feed: Feed, first: int) -> str:
 
 
 def _damaged(wanted: list[Feed], options: Options) -> dict[str, str]:
-    """Return the ids of snapshots that are not what was written, with what is wrong.
+    """Returns the ids of snapshots that are not what was written, with what is wrong.
 
     Raises:
         SnapshotUnreadable: one of them, if these are not to be skipped.
@@ -197,7 +197,7 @@ def _is_done(feed: Feed, progress: Progress) -> bool:
 
 
 def _behind(feed: Feed, progress: Progress) -> Iterator[pa.Table]:
-    """Yield the rows of *feed* behind *progress*.
+    """Yields the rows of *feed* behind *progress*.
 
     Raises:
         ExportRefused: at that position there is another message than was exported.
@@ -227,7 +227,7 @@ def _told(tables: Iterator[pa.Table], advance: Callable[[int], object]) -> Itera
 
 
 def _kept(options: Options) -> dict[str, Any]:
-    """Return the options that an export is held to: by what they are, where not the default."""
+    """Returns the options that an export is held to: by what they are, where not the default."""
     left_out = set(_NOT_KEPT)
     if options.table in BY_QUEUE:
         left_out |= {"queues", "queues_pattern"}  # Each queue goes on from its own position.

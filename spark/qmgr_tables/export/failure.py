@@ -26,7 +26,7 @@ class ExportRefused(ExportFailed):
 
 
 def failure_of(place: str, error: OSError) -> ExportFailed:
-    """Return what is said of an *error* of the disk, or of the store behind a URL."""
+    """Returns what is said of an *error* of the disk, or of the store behind a URL."""
     why = error.strerror or str(error) or type(error).__name__
     hint = _HINTS.get(error.errno or 0, "look at that disk")
     return ExportFailed(f"{place}: {why}; {hint}, and run it again: it goes on from what is whole")

@@ -55,7 +55,7 @@ class Feed(NamedTuple):
 def feeds(
     table: Table, snapshots: list[Snapshot], options: Options, schema: pa.Schema, *, full: bool
 ) -> list[Feed]:
-    """Return what *snapshots* have of *table*: by store and age, older snapshots first."""
+    """Returns what *snapshots* have of *table*: by store and age, older snapshots first."""
     ordered = {one.id: one for one in sorted(snapshots, key=lambda one: (one.store_id, one.turn))}
 
     def read(share: Any) -> Iterator[pa.RecordBatch]:
@@ -72,7 +72,7 @@ def feeds(
 
 
 def _shares(table: Table, snapshot: Snapshot, options: Options) -> list[Any]:
-    """Return what *snapshot* has of *table*; it may lack some of the queues that are asked for."""
+    """Returns what *snapshot* has of *table*; it may lack some of the queues that are asked for."""
     if not options.queues:
         return table.plan([snapshot], options)
     known = options.queues.intersection(queue.name for queue in snapshot.queues)
@@ -88,7 +88,7 @@ def _by_queue(
     *,
     full: bool,
 ) -> Iterator[Feed]:
-    """Yield a feed for each queue of which there are runs."""
+    """Yields a feed for each queue of which there are runs."""
     column = POSITIONS[table]
     whole: dict[int, dict[tuple[int, int], Run]] = {}  # what the plan cut, put together again
     for run in chain.from_iterable(share.runs for share in shares):
@@ -129,7 +129,7 @@ def _rows_of_runs(
 
 
 def _about(ranges: list[tuple[int, int, int]], after: int) -> int:
-    """Return how many messages lie behind *after*, if they lie evenly."""
+    """Returns how many messages lie behind *after*, if they lie evenly."""
     return sum(
         messages * min(last - after, last - first + 1) // (last - first + 1)
         for first, last, messages in ranges
@@ -138,7 +138,7 @@ def _about(ranges: list[tuple[int, int, int]], after: int) -> int:
 
 
 def _whole(read: Read, snapshot: Snapshot, shares: list[Any], table: str, *, full: bool) -> Feed:
-    """Return the feed of a whole table, of one snapshot or from position to position."""
+    """Returns the feed of a whole table, of one snapshot or from position to position."""
     of = snapshot._replace(queues=())
     column = "" if full else POSITIONS.get(table, "")
     if not column:
@@ -164,7 +164,7 @@ def _rows_of_shares(read: Read, shares: list[Any], after: int) -> Iterator[pa.Ta
 
 
 def _rows_of_spans(read: Read, spans: list[Any], column: str, after: int) -> Iterator[pa.Table]:
-    """Yield the rows of *spans*, each of which has positions from its first up to its stop."""
+    """Yields the rows of *spans*, each of which has positions from its first up to its stop."""
     left = [
         span._replace(first=max(span.first, after + 1)) for span in spans if span.stop > after + 1
     ]

@@ -39,7 +39,7 @@ def export_live(
     bar: Bar = no_bar,
     wait_ms: int = WAIT_MS,
 ) -> Exported:
-    """Export the history that the queue manager at *address* has and *to* has not.
+    """Exports the history that the queue manager at *address* has and *to* has not.
 
     Args:
         options: of table history; paths are left alone.
@@ -71,7 +71,7 @@ def export_live(
 def _feed(
     journal: Journal, state: State, cursor: str, options: Options, wait_ms: int, sink: Sink
 ) -> Feed:
-    """Return the rows that are there, once the cursor keeps them."""
+    """Returns the rows that are there, once the cursor keeps them."""
     after = sink.progress(state.store_id).last
     if after > state.last:
         raise ExportRefused(

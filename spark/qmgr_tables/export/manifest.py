@@ -30,7 +30,7 @@ class Manifest:
     """What a directory of exported files holds."""
 
     def __init__(self, path: str, data: bytes) -> None:
-        """Read *data*, whose last line may be torn.
+        """Reads *data*, whose last line may be torn.
 
         Raises:
             ExportFailed: it is damaged elsewhere, or newer.
@@ -59,7 +59,7 @@ class Manifest:
                 )
 
     def add(self, entry: dict[str, Any]) -> None:
-        """Take note of what a line says."""
+        """Takes note of what a line says."""
         key, last = str(entry["key"]), int(entry["last"])
         before = self._progress.get(key, Progress())
         last_id = entry.get("last_id") if last > before.last else before.last_id
@@ -68,10 +68,10 @@ class Manifest:
             self.files.add(str(entry["file"]))
 
     def progress(self, key: str) -> Progress:
-        """Return how far the feed of that key has been exported."""
+        """Returns how far the feed of that key has been exported."""
         return self._progress.get(key, Progress())
 
 
 def line(entry: dict[str, Any]) -> bytes:
-    """Return *entry* as a line."""
+    """Returns *entry* as a line."""
     return json.dumps(entry, ensure_ascii=False).encode() + b"\n"

@@ -12,7 +12,7 @@ ROW_BYTES = 200  # about what a row takes beside its body
 def in_order(
     parts: Sequence[Iterator[pa.RecordBatch]], column: str, schema: pa.Schema
 ) -> Iterator[pa.Table]:
-    """Yield the rows of all *parts* by rising *column*; each of them rises in itself.
+    """Yields the rows of all *parts* by rising *column*; each of them rises in itself.
 
     It holds one batch of each part, however long they are.
     """
@@ -34,7 +34,7 @@ def in_order(
 
 
 def row_groups(tables: Iterator[pa.Table], bytes_max: int, rows_max: int) -> Iterator[pa.Table]:
-    """Yield the same rows in tables of about *bytes_max* and at most *rows_max*.
+    """Yields the same rows in tables of about *bytes_max* and at most *rows_max*.
 
     Where one ends depends on the rows since the one before alone.
     """
@@ -56,7 +56,7 @@ def row_groups(tables: Iterator[pa.Table], bytes_max: int, rows_max: int) -> Ite
 
 
 def whole_positions(tables: Iterator[pa.Table], column: str) -> Iterator[pa.Table]:
-    """Yield the same rows in tables that end where *column*, which rises, does."""
+    """Yields the same rows in tables that end where *column*, which rises, does."""
     held: list[pa.Table] = []
     for table in tables:
         if not table.num_rows:
@@ -75,7 +75,7 @@ def whole_positions(tables: Iterator[pa.Table], column: str) -> Iterator[pa.Tabl
 
 
 def row_bytes(table: pa.Table) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-    """Return about how long each row is: its bodies, and ROW_BYTES."""
+    """Returns about how long each row is: its bodies, and ROW_BYTES."""
     sizes = np.full(table.num_rows, ROW_BYTES, np.int64)
     for at, field in enumerate(table.schema):
         if pa.types.is_binary(field.type):

@@ -34,7 +34,7 @@ class ParquetSink:
     def __init__(
         self, target: Target, schema: pa.Schema, header: dict[str, Any], sizes: Sizes
     ) -> None:
-        """Go on with what is in *target*; remove what a run that was killed left there.
+        """Goes on with what is in *target*; remove what a run that was killed left there.
 
         Raises:
             ExportRefused: it was begun with another *header*, or its manifest is not of its files.
@@ -58,7 +58,7 @@ class ParquetSink:
         self._options = _options(schema)
 
     def _remove_left(self) -> None:
-        """Remove what a run that was killed left: partial files, and one that has no line yet."""
+        """Removes what a run that was killed left: partial files, and one that has no line yet."""
         files = list(self._target.files())
         left = [
             name for name in files if _OURS.fullmatch(name) and name not in self._manifest.files
@@ -72,11 +72,11 @@ class ParquetSink:
             self._target.remove(name)
 
     def progress(self, key: str) -> Progress:
-        """Return how far the feed of that key was exported."""
+        """Returns how far the feed of that key was exported."""
         return self._manifest.progress(key)
 
     def write(self, feed: Feed, tables: Iterator[pa.Table]) -> None:
-        """Write the rows of *feed*, file after file."""
+        """Writes the rows of *feed*, file after file."""
         groups = row_groups(tables, self._sizes.group_bytes, self._sizes.group_rows)
         group = next(groups, None)
         if group is None and not feed.position:
@@ -89,7 +89,7 @@ class ParquetSink:
             feed.taken(feed.last)
 
     def finish(self) -> list[Written]:
-        """Return what was written."""
+        """Returns what was written."""
         return list(self._written.values())
 
     @property
@@ -98,13 +98,13 @@ class ParquetSink:
         return bool(self._manifest.files)
 
     def close(self) -> None:
-        """Leave the place to others."""
+        """Leaves the place to others."""
         self._target.close()
 
     def _file(
         self, feed: Feed, draft: Draft, group: pa.Table, groups: Iterator[pa.Table]
     ) -> pa.Table | None:
-        """Write a file that begins with *group*; return the group of the next one."""
+        """Writes a file that begins with *group*; return the group of the next one."""
         first, rows = _position(feed, group, 0), 0
         following: pa.Table | None = group
         # A whole table is one file: it is there or it is not.
@@ -172,7 +172,7 @@ def _name(feed: Feed, first: int, last: int) -> str:
 
 
 def _position(feed: Feed, table: pa.Table, at: int) -> int:
-    """Return the position of a row of *table*."""
+    """Returns the position of a row of *table*."""
     if not feed.position:
         return feed.last
     position: int = table.column(feed.position)[at].as_py()
@@ -187,7 +187,7 @@ def _id(feed: Feed, table: pa.Table) -> str | None:
 
 
 def _options(schema: pa.Schema) -> dict[str, Any]:
-    """Return how columns are written: bodies are no words of a dictionary, nor have they bounds."""
+    """Returns how columns are written: bodies are no words of a dictionary, nor have they bounds."""
     held = io.BytesIO()
     pq.write_table(schema.empty_table(), held)
     described = pq.ParquetFile(held).schema

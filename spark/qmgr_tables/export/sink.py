@@ -32,10 +32,10 @@ class Sink(Protocol):
     """Takes rows once: what is written has its position kept with it, or is not there."""
 
     def progress(self, key: str) -> Progress:
-        """Return how far the feed of that key was exported."""
+        """Returns how far the feed of that key was exported."""
 
     def write(self, feed: Feed, tables: Iterator[pa.Table]) -> None:
-        """Write the rows of *feed* behind its progress."""
+        """Writes the rows of *feed* behind its progress."""
 
     def finish(self) -> list[Written]:
         """Have all of it durable; return what was written."""
@@ -45,11 +45,11 @@ class Sink(Protocol):
         """Whether the table has files, once it is finished."""
 
     def close(self) -> None:
-        """Leave the place to others."""
+        """Leaves the place to others."""
 
 
 def check_same(place: str, held: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Raise ExportRefused where *place* was begun with other options than the *wanted* ones."""
+    """Raises ExportRefused where *place* was begun with other options than the *wanted* ones."""
     for name in sorted({*held.get("options", {}), *wanted["options"]}):
         before, now = held.get("options", {}).get(name), wanted["options"].get(name)
         if before != now:

@@ -34,29 +34,29 @@ class Target(Protocol):
     path: str
 
     def manifest(self) -> bytes:
-        """Return what is in the manifest; nothing if there is none."""
+        """Returns what is in the manifest; nothing if there is none."""
 
     def truncate(self, size_bytes: int) -> None:
-        """Cut a torn line from the end of the manifest."""
+        """Cuts a torn line from the end of the manifest."""
 
     def append(self, line: bytes) -> None:
-        """Add a line to the manifest, durably."""
+        """Adds a line to the manifest, durably."""
 
     def draft(self) -> Any:
-        """Return a context with a new Draft, which is gone at its end unless it was published."""
+        """Returns a context with a new Draft, which is gone at its end unless it was published."""
 
     def files(self) -> Iterator[str]:
-        """Yield the names of all files, partial ones too, but not that of the manifest."""
+        """Yields the names of all files, partial ones too, but not that of the manifest."""
 
     def remove(self, name: str) -> None:
-        """Remove a file."""
+        """Removes a file."""
 
     def close(self) -> None:
-        """Let others write there."""
+        """Lets others write there."""
 
 
 def open_target(to: str, table: str) -> Target:
-    """Return the place for *table* below *to*, which may be a URL; it is made if need be.
+    """Returns the place for *table* below *to*, which may be a URL; it is made if need be.
 
     Raises:
         ExportRefused: another process writes there, or nothing is known of such URLs.
@@ -98,15 +98,15 @@ class LocalTarget:
         _sync(root)
 
     def manifest(self) -> bytes:
-        """Return what is in the manifest."""
+        """Returns what is in the manifest."""
         return (self._root / FILE).read_bytes()
 
     def truncate(self, size_bytes: int) -> None:
-        """Cut a torn line off."""
+        """Cuts a torn line off."""
         os.ftruncate(self._manifest_fd, size_bytes)
 
     def append(self, line: bytes) -> None:
-        """Add a line, durably; one that does not fit is not there."""
+        """Adds a line, durably; one that does not fit is not there."""
         size = os.fstat(self._manifest_fd).st_size
         if os.write(self._manifest_fd, line) != len(line):
             self.truncate(size)
@@ -115,7 +115,7 @@ class LocalTarget:
 
     @contextmanager
     def draft(self) -> Iterator["LocalDraft"]:
-        """Give a new file, which is gone at the end unless it was published."""
+        """Gives a new file, which is gone at the end unless it was published."""
         path = self._root / f"{PARTIAL}{os.getpid()}"
         with path.open("wb") as stream:
             try:
@@ -124,18 +124,18 @@ class LocalTarget:
                 path.unlink(missing_ok=True)
 
     def files(self) -> Iterator[str]:
-        """Yield the names of all files but the manifest."""
+        """Yields the names of all files but the manifest."""
         for path in self._root.rglob("*"):
             name = path.relative_to(self._root).as_posix()
             if name != FILE and path.is_file():
                 yield name
 
     def remove(self, name: str) -> None:
-        """Remove a file."""
+        """Removes a file."""
         (self._root / name).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Unlock it."""
+        """Unlocks it."""
         os.close(self._manifest_fd)
 
 
@@ -171,28 +171,28 @@ class RemoteTarget:
         self._lines = system.cat_file(self._manifest) if system.exists(self._manifest) else b""
 
     def manifest(self) -> bytes:
-        """Return what is in the manifest."""
+        """Returns what is in the manifest."""
         lines: bytes = self._lines
         return lines
 
     def truncate(self, size_bytes: int) -> None:
-        """Cut a torn line off, with the next one."""
+        """Cuts a torn line off, with the next one."""
         self._lines = self._lines[:size_bytes]
 
     def append(self, line: bytes) -> None:
-        """Add a line."""
+        """Adds a line."""
         self._system.makedirs(self._root, exist_ok=True)
         self._system.pipe_file(self._manifest, self._lines + line)
         self._lines += line
 
     @contextmanager
     def draft(self) -> Iterator["RemoteDraft"]:
-        """Give a new file of this machine, which is sent if it is published."""
+        """Gives a new file of this machine, which is sent if it is published."""
         with tempfile.NamedTemporaryFile(prefix="qmgr-export-") as stream:
             yield RemoteDraft(stream, self._system, self._root)
 
     def files(self) -> Iterator[str]:
-        """Yield the names of all files but the manifest."""
+        """Yields the names of all files but the manifest."""
         with suppress(FileNotFoundError):
             for path in self._system.find(self._root):
                 name = posixpath.relpath("/" + path.lstrip("/"), "/" + self._root.lstrip("/"))
@@ -200,7 +200,7 @@ class RemoteTarget:
                     yield name
 
     def remove(self, name: str) -> None:
-        """Remove a file."""
+        """Removes a file."""
         self._system.rm_file(posixpath.join(self._root, name))
 
     def close(self) -> None:
@@ -216,7 +216,7 @@ class RemoteDraft:
         self._root = root
 
     def publish(self, name: str) -> None:
-        """Send it."""
+        """Sends it."""
         self.stream.flush()
         path = posixpath.join(self._root, name)
         self._system.makedirs(posixpath.dirname(path), exist_ok=True)
@@ -224,7 +224,7 @@ class RemoteDraft:
 
 
 def _make(directory: Path) -> None:
-    """Make *directory* and those above it, durably."""
+    """Makes *directory* and those above it, durably."""
     missing = [one for one in (directory, *directory.parents) if not one.exists()]
     for one in reversed(missing):
         one.mkdir(exist_ok=True)

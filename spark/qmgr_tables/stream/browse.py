@@ -45,7 +45,7 @@ class Ranges(NamedTuple):
     wait_ms: int
 
     def read(self, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield those that are still there."""
+        """Yields those that are still there."""
         with QueueFeed(self.address, self.wait_ms) as feed:
             yield from _batches(self._rows(feed, options), schema)
 
@@ -67,13 +67,13 @@ class Browsing:
         self._warned: set[tuple[str, str]] = set()
 
     def begin(self) -> Offsets:
-        """Return what the stream begins behind; what is the latest is in its first end."""
+        """Returns what the stream begins behind; what is the latest is in its first end."""
         if self._options.from_latest:
             return {}
         return dict.fromkeys(self.lasts(), 0)
 
     def lasts(self) -> Offsets:
-        """Return the last arrival of each queue, waiting for queue managers."""
+        """Returns the last arrival of each queue, waiting for queue managers."""
         states = self._managers.states(wait=True)
         return self._begun(states) | {
             _name(state.store_id, queue_id): found.arrived
@@ -82,7 +82,7 @@ class Browsing:
         }
 
     def ends(self, start: Offsets, *, wait: bool) -> Offsets:
-        """Return up to where queues can be read now; see stream_source."""
+        """Returns up to where queues can be read now; see stream_source."""
         if not start and self._options.from_latest:
             if self._latest is None:
                 self._latest = self.lasts()
@@ -114,7 +114,7 @@ class Browsing:
         return found | self._begun(states)
 
     def sizes(self, name: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
-        """Yield arrival, 1 and bytes of messages."""
+        """Yields arrival, 1 and bytes of messages."""
         store_id, queue_id = _parts(name)
         url, state = self._managers.find(store_id)
         if queue_id in state.queues:
@@ -126,7 +126,7 @@ class Browsing:
         yield until, 0, 0
 
     def parts(self, start: Offsets, end: Offsets, options: Options) -> list[Part]:
-        """Return what has each message behind *start* up to *end* once that is still there."""
+        """Returns what has each message behind *start* up to *end* once that is still there."""
         by_store: dict[str, list[Range]] = {}
         for name, until in sorted(end.items()):
             if start.get(name, until) < until:
@@ -148,15 +148,15 @@ class Browsing:
         return found
 
     def commit(self, end: Offsets) -> None:
-        """Do nothing: no message is kept for a stream."""
+        """Does nothing: no message is kept for a stream."""
 
     def close(self) -> None:
-        """End the connections."""
+        """Ends the connections."""
         for feed in self._feeds.values():
             feed.close()
 
     def _warn(self, url: str, state: Queues) -> None:
-        """Tell once of each queue that is asked for by name and is not streamed."""
+        """Tells once of each queue that is asked for by name and is not streamed."""
         for queue in sorted(self._options.of.queues & state.others.keys()):
             if (url, queue) not in self._warned:
                 self._warned.add((url, queue))
@@ -168,7 +168,7 @@ class Browsing:
                 )
 
     def _begun(self, states: list[tuple[str, Queues]]) -> Offsets:
-        """Return what a stream from the latest on has of each store: that it has begun.
+        """Returns what a stream from the latest on has of each store: that it has begun.
 
         So it is never without an offset: where there is no queue yet, or none any more, a stream
         that goes on from its checkpoint has all of the queues that come.
@@ -185,7 +185,7 @@ class Browsing:
         ]
 
     def _pieces(self, store_id: str, one: Range, length: int) -> Iterator[Range]:
-        """Yield *one* in pieces of at most *length* arrivals, without those that have nothing."""
+        """Yields *one* in pieces of at most *length* arrivals, without those that have nothing."""
         left: Range | None = one
         while left is not None:
             _, stop = next(cut(left.after + 1, left.until + 1, length))
@@ -193,7 +193,7 @@ class Browsing:
             left = next(self._there(store_id, one.queue_id, stop - 1, one.until), None)
 
     def _there(self, store_id: str, queue_id: int, after: int, until: int) -> Iterator[Range]:
-        """Yield the range from the first message on that is there, if one is."""
+        """Yields the range from the first message on that is there, if one is."""
         url, state = self._managers.find(store_id)
         if queue_id in state.queues:
             queue = state.queues[queue_id].queue
@@ -222,7 +222,7 @@ def _parts(name: str) -> tuple[str, int]:
 
 
 def _bundles(ranges: Iterable[Range], length: int) -> Iterator[tuple[Range, ...]]:
-    """Yield *ranges*, none longer than *length* arrivals, in bundles that are not, either."""
+    """Yields *ranges*, none longer than *length* arrivals, in bundles that are not, either."""
     held: list[Range] = []
     size = 0
     for one in ranges:
@@ -237,7 +237,7 @@ def _bundles(ranges: Iterable[Range], length: int) -> Iterator[tuple[Range, ...]
 
 
 def _batches(found: Iterable[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield rows of about BATCH_BYTES, at most BATCH_ROWS, at a time."""
+    """Yields rows of about BATCH_BYTES, at most BATCH_ROWS, at a time."""
     held: list[Row] = []
     size = 0
     for row in found:

@@ -40,7 +40,7 @@ class HistoryFeed(Line):
     """The history of one queue manager."""
 
     def __init__(self, address: str, wait_ms: int, *, skip_lost: bool = False) -> None:
-        """Ask the queue manager at *address*; connects once it is asked something.
+        """Asks the queue manager at *address*; connects once it is asked something.
 
         Args:
             wait_ms: how long a queue manager is waited for that is away.
@@ -51,7 +51,7 @@ class HistoryFeed(Line):
         self._skip_lost = skip_lost
 
     def state(self, wait_ms: int | None = None) -> State:
-        """Return where the journal stands now.
+        """Returns where the journal stands now.
 
         Args:
             wait_ms: None waits as long as the feed does.
@@ -74,7 +74,7 @@ class HistoryFeed(Line):
         return int(row["position"])
 
     def rows(self, store_id: str, after: int, until: int) -> Iterator[tuple[int, bytes]]:
-        """Yield number and bytes of each row behind *after* up to and with *until*.
+        """Yields number and bytes of each row behind *after* up to and with *until*.
 
         Raises:
             ManagerAway: nobody answers.
@@ -106,7 +106,7 @@ class HistoryFeed(Line):
         return page
 
     def _passed(self, error: RequestError, after: int, until: int) -> int:
-        """Return behind which row to go on where the one behind *after* cannot be had."""
+        """Returns behind which row to go on where the one behind *after* cannot be had."""
         if error.code == ErrorCode.HISTORY_DROPPED:
             last = min(max(self.state().first - 1, after + 1), until)
         elif error.code == ErrorCode.STORE_DAMAGED:
@@ -119,7 +119,7 @@ class HistoryFeed(Line):
         return last
 
     def _lost(self, why: str, first: int, last: int) -> None:
-        """Warn of rows that are passed over, or refuse to."""
+        """Warns of rows that are passed over, or refuse to."""
         if not self._skip_lost:
             raise DataLost(f"{self.address}: rows {first} to {last} of history: {why}")
         log.warning(

@@ -12,7 +12,7 @@ _NO_LIMIT = 2**63 - 1
 def admitted(
     start: Offsets, ends: Offsets, sizes: Sizes, rows_max: int | None, bytes_max: int | None
 ) -> Offsets:
-    """Return up to where a batch reads that begins behind *start*.
+    """Returns up to where a batch reads that begins behind *start*.
 
     Stores, or queues, share alike in what is allowed; what one does not use the next may, and in
     the end those may whose share was too little for a row. Where there are fewer rows than queues
@@ -59,7 +59,7 @@ def _taken(
     *,
     is_one_due: bool,
 ) -> tuple[int, int, int]:
-    """Return the last row that is within both limits, and what all of them come to."""
+    """Returns the last row that is within both limits, and what all of them come to."""
     position, rows, size = after, 0, 0
     for seq, events, length in sizes:
         is_over = rows + events > rows_max or size + length > bytes_max

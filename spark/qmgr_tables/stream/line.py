@@ -34,7 +34,7 @@ class Line:
     """
 
     def __init__(self, address: str, wait_ms: int, name: str) -> None:
-        """Connect to the queue manager at *address* once it is asked something.
+        """Connects to the queue manager at *address* once it is asked something.
 
         Args:
             wait_ms: how long a queue manager is waited for that is away.
@@ -57,13 +57,13 @@ class Line:
         self.close()
 
     def close(self) -> None:
-        """End the connection. Any number of times."""
+        """Ends the connection. Any number of times."""
         client, self._client = self._client, None
         if client is not None:
             client.close(0)
 
     def ask(self, ask: Callable[[Client], Value], wait_ms: int | None = None) -> Value:
-        """Return the answer.
+        """Returns the answer.
 
         Args:
             wait_ms: None waits as long as the line does.
@@ -102,7 +102,7 @@ class Line:
 
 
 def _is_passing(error: RequestError) -> bool:
-    """Return whether the same may be answered later, on a new connection."""
+    """Returns whether the same may be answered later, on a new connection."""
     if isinstance(error, ConnectionEnded | UnknownOutcome):
         return True
     return error.error_class is ErrorClass.RETRY_LATER

@@ -30,7 +30,7 @@ class Managers(Generic[State]):
     """
 
     def __init__(self, asks: Mapping[str, Ask[State]], wait_ms: int) -> None:
-        """Ask each of *asks*; one may be away for *wait_ms*."""
+        """Asks each of *asks*; one may be away for *wait_ms*."""
         self.at: dict[str, tuple[str, State]] = {}
         self.away: dict[str, tuple[float, float]] = {}  # since when, and when to ask again
         self._asks = asks
@@ -38,7 +38,7 @@ class Managers(Generic[State]):
         self._again_s = 0.0  # when those that answered may be asked again
 
     def states(self, *, wait: bool) -> list[tuple[str, State]]:
-        """Return address and state of all queue managers that answer.
+        """Returns address and state of all queue managers that answer.
 
         Without *wait* they have a rest between two calls: a query without a trigger asks a hundred
         times a second whether there is more, and who has many queues has much to answer.
@@ -75,7 +75,7 @@ class Managers(Generic[State]):
         return found
 
     def find(self, store_id: str) -> tuple[str, State]:
-        """Return where a store is, and how it was, waiting for queue managers.
+        """Returns where a store is, and how it was, waiting for queue managers.
 
         Raises:
             ManagerAway: one has been away for too long.

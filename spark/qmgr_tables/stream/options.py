@@ -59,12 +59,12 @@ class StreamOptions(NamedTuple):
 
 
 def is_streamed(given: Mapping[str, str]) -> bool:
-    """Return whether *given*, whose keys are spelled in any case, has an option of streams only."""
+    """Returns whether *given*, whose keys are spelled in any case, has an option of streams only."""
     return not {name.lower() for name in ONLY}.isdisjoint(key.lower() for key in given)
 
 
 def parse(given: Mapping[str, str]) -> StreamOptions:
-    """Return *given*, whose keys are spelled in any case, as options.
+    """Returns *given*, whose keys are spelled in any case, as options.
 
     Raises:
         OptionInvalid: which option, what is wrong with it, what to write.
@@ -94,7 +94,7 @@ def parse(given: Mapping[str, str]) -> StreamOptions:
 
 
 def _split(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return what only streams know, and the rest, each spelled as it is documented."""
+    """Returns what only streams know, and the rest, each spelled as it is documented."""
     names = [name for name in batch.NAMES if name != "onDamaged"]
     known = {name.lower(): name for name in (*ONLY, *names)}
     own: dict[str, str] = {}
@@ -125,7 +125,7 @@ def _urls(text: str) -> tuple[str, ...]:
 
 
 def check_table(table: str, shared: Mapping[str, str], *, is_live: bool) -> None:
-    """Raise OptionInvalid of a table that is not streamed, or of what it has no use for."""
+    """Raises OptionInvalid of a table that is not streamed, or of what it has no use for."""
     if table not in TABLES:
         raise OptionInvalid(
             f"option table: {table} is not streamed, only {', '.join(TABLES)}; read it with "

@@ -24,7 +24,7 @@ class SpanPart(NamedTuple):
     span: Span
 
     def read(self, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield the events of these rows, as if no snapshot were named."""
+        """Yields the events of these rows, as if no snapshot were named."""
         whose = Whose(self.span.snapshot.queue_manager, self.span.store_id)
         yield from batches_of(self.span, whose, options, schema)
 
@@ -38,7 +38,7 @@ class Snapshots:
         self._seen: tuple[tuple[str, str], ...] = ()  # where, and its id
 
     def begin(self) -> Offsets:
-        """Return what the stream begins behind.
+        """Returns what the stream begins behind.
 
         Spark stores no beginning, and asks again where its first batch is to be read again. What
         is the latest would be another answer then: so that stands in the end of the first batch.
@@ -49,12 +49,12 @@ class Snapshots:
         return {span.store_id: self._first(span) - 1 for span in self._spans}
 
     def lasts(self) -> Offsets:
-        """Return the last row of history of each store."""
+        """Returns the last row of history of each store."""
         self._look()
         return {span.store_id: span.stop - 1 for span in self._spans}  # Which rise.
 
     def ends(self, start: Offsets, *, wait: bool) -> Offsets:
-        """Return up to where history can be read now; see stream_source."""
+        """Returns up to where history can be read now; see stream_source."""
         if not start and self._options.from_latest:
             return self.lasts()
         self._look()
@@ -67,13 +67,13 @@ class Snapshots:
         return found
 
     def sizes(self, name: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
-        """Yield number, events and bytes of rows."""
+        """Yields number, events and bytes of rows."""
         for span in self._between(name, after, until):
             for seq, data in data_rows(span):
                 yield seq, events_in(data), len(data)
 
     def parts(self, start: Offsets, end: Offsets, options: Options) -> list[Part]:
-        """Return what has each row behind *start* up to *end* once."""
+        """Returns what has each row behind *start* up to *end* once."""
         if not self._spans:
             self._look()
         found = [
@@ -93,16 +93,16 @@ class Snapshots:
         ]
 
     def commit(self, end: Offsets) -> None:
-        """Do nothing: snapshots are kept by whoever prunes them."""
+        """Does nothing: snapshots are kept by whoever prunes them."""
 
     def close(self) -> None:
-        """Do nothing: data files stay open for the next reader."""
+        """Does nothing: data files stay open for the next reader."""
 
     def _first(self, span: Span) -> int:
         return min(one.first for one in self._spans if one.store_id == span.store_id)
 
     def _look(self) -> None:
-        """See which snapshots there are; one that goes away meanwhile is no reason to fail."""
+        """Sees which snapshots there are; one that goes away meanwhile is no reason to fail."""
         until_s = time.monotonic() + self._options.wait_ms / 1_000
         while True:
             try:
@@ -118,7 +118,7 @@ class Snapshots:
             time.sleep(RETRY_MS / 1_000)
 
     def _between(self, store_id: str, after: int, until: int) -> list[Span]:
-        """Return spans with the rows behind *after* up to *until*, in order.
+        """Returns spans with the rows behind *after* up to *until*, in order.
 
         Raises:
             DataLost: some are in no snapshot.

@@ -41,11 +41,11 @@ class QueueFeed(Line):
     """The messages on the queues of one queue manager."""
 
     def __init__(self, address: str, wait_ms: int) -> None:
-        """Ask the queue manager at *address*; one that is away is waited for."""
+        """Asks the queue manager at *address*; one that is away is waited for."""
         super().__init__(address, wait_ms, "qmgr messages")
 
     def state(self, wait_ms: int | None = None) -> Queues:
-        """Return the queues that applications put to, and how far each has come.
+        """Returns the queues that applications put to, and how far each has come.
 
         Args:
             wait_ms: None waits as long as the feed does.
@@ -73,7 +73,7 @@ class QueueFeed(Line):
         until: int,
         messages_max: int = PAGE_MESSAGES,
     ) -> Iterator[Page]:
-        """Yield what is there of a queue behind *after* up to *until*, in pages.
+        """Yields what is there of a queue behind *after* up to *until*, in pages.
 
         Nothing where that very queue is not there any more.
 
@@ -104,7 +104,7 @@ class QueueFeed(Line):
 
 
 def _page(queue: str, after: int, messages_max: int, client: Client) -> dict[str, Any]:
-    """Return a page of the queue of that name; where there is none, whose store that is."""
+    """Returns a page of the queue of that name; where there is none, whose store that is."""
     try:
         return client.admin.browse_arrivals(queue, after, messages_max, PAGE_BYTES)
     except RequestError as error:
@@ -114,6 +114,6 @@ def _page(queue: str, after: int, messages_max: int, client: Client) -> dict[str
 
 
 def arrival_of(item: bytes) -> int:
-    """Return the arrival of the message that a delivery item holds."""
+    """Returns the arrival of the message that a delivery item holds."""
     arrival: int = DELIVERY.unpack_from(item)[1]
     return arrival

@@ -20,7 +20,7 @@ class Part(Protocol):
     """What one task reads. It travels there by pickle."""
 
     def read(self, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield its rows; their snapshot_id is null, wherever they are from."""
+        """Yields its rows; their snapshot_id is null, wherever they are from."""
         ...
 
 
@@ -28,18 +28,18 @@ class Source(Protocol):
     """What a stream reads: journals, or queues."""
 
     def begin(self) -> Offsets:
-        """Return what a stream without a checkpoint begins behind; from here on history is kept.
+        """Returns what a stream without a checkpoint begins behind; from here on history is kept.
 
         Of what is there both times, the same again until the first batch is written.
         """
         ...
 
     def lasts(self) -> Offsets:
-        """Return the last number of each that there is, waiting for queue managers."""
+        """Returns the last number of each that there is, waiting for queue managers."""
         ...
 
     def ends(self, start: Offsets, *, wait: bool) -> Offsets:
-        """Return up to where there is something to read now.
+        """Returns up to where there is something to read now.
 
         Args:
             start: what the stream has; of what cannot be asked now it is answered again. What is
@@ -53,20 +53,20 @@ class Source(Protocol):
         ...
 
     def sizes(self, name: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
-        """Yield number, rows and bytes of what is behind *after* up to *until*."""
+        """Yields number, rows and bytes of what is behind *after* up to *until*."""
         ...
 
     def parts(self, start: Offsets, end: Offsets, options: Options) -> list[Part]:
-        """Return what has all behind *start* up to *end* once.
+        """Returns what has all behind *start* up to *end* once.
 
         The same rows whenever asked; of messages, those that are still there.
         """
         ...
 
     def commit(self, end: Offsets) -> None:
-        """Let go of what a stream has for good. Any number of times."""
+        """Lets go of what a stream has for good. Any number of times."""
         ...
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Lets go of connections."""
         ...

@@ -33,7 +33,7 @@ class RowRange(NamedTuple):
     skip_lost: bool
 
     def read(self, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield the events of these rows."""
+        """Yields the events of these rows."""
         whose = Whose(self.queue_manager, self.store_id)
         with HistoryFeed(self.address, self.wait_ms, skip_lost=self.skip_lost) as feed:
             rows = feed.rows(self.store_id, self.after, self.until)
@@ -54,17 +54,17 @@ class Journals:
         self._committed: Offsets = {}
 
     def begin(self) -> Offsets:
-        """Return what the stream begins behind; from here on the cursors keep it, and say it."""
+        """Returns what the stream begins behind; from here on the cursors keep it, and says it."""
         return {
             state.store_id: self._new(url, state) for url, state in self._managers.states(wait=True)
         }
 
     def lasts(self) -> Offsets:
-        """Return the last row of history of each store, waiting for queue managers."""
+        """Returns the last row of history of each store, waiting for queue managers."""
         return {state.store_id: state.last for _, state in self._managers.states(wait=True)}
 
     def ends(self, start: Offsets, *, wait: bool) -> Offsets:
-        """Return up to where history can be read now; see stream_source."""
+        """Returns up to where history can be read now; see stream_source."""
         if any("/" in name for name in start):
             raise DataLost(
                 f"the checkpoint has {next(iter(start))[:80]!r}, which is no journal: it is that "
@@ -89,13 +89,13 @@ class Journals:
         return found
 
     def sizes(self, name: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
-        """Yield number, events and bytes of rows."""
+        """Yields number, events and bytes of rows."""
         url, _ = self._managers.find(name)
         for seq, data in self._feeds[url].rows(name, after, until):
             yield seq, events_in(data), len(data)
 
     def parts(self, start: Offsets, end: Offsets, options: Options) -> list[Part]:
-        """Return what has each row behind *start* up to *end* once."""
+        """Returns what has each row behind *start* up to *end* once."""
         wanted = {
             store_id: (start[store_id], until)
             for store_id, until in sorted(end.items())
@@ -121,7 +121,7 @@ class Journals:
         return found
 
     def commit(self, end: Offsets) -> None:
-        """Move the cursors. Where that cannot be done now, the next commit does it as well."""
+        """Moves the cursors. Where that cannot be done now, the next commit does it as well."""
         for store_id, position in end.items():
             url, _ = self._managers.at.get(store_id, ("", None))
             if (
@@ -138,12 +138,12 @@ class Journals:
                 self._committed[store_id] = position
 
     def close(self) -> None:
-        """End the connections."""
+        """Ends the connections."""
         for feed in self._feeds.values():
             feed.close()
 
     def _new(self, url: str, state: State) -> int:
-        """Return what to begin behind, of a store that is new to the stream, and keep the rest."""
+        """Returns what to begin behind, of a store that is new to the stream, and keeps the rest."""
         cursor = self._options.cursor
         while cursor not in state.cursors:
             position = state.last if self._options.from_latest else state.first - 1
@@ -157,7 +157,7 @@ class Journals:
         return max(state.cursors[cursor], state.first - 1)
 
     def _keep(self, url: str, state: State, after: int) -> None:
-        """See to it that the cursor is there: somebody may have deleted it."""
+        """Sees to it that the cursor is there: somebody may have deleted it."""
         cursor, feed = self._options.cursor, self._feeds[url]
         if cursor in state.cursors:
             return
@@ -170,7 +170,7 @@ class Journals:
         self._managers.at[state.store_id] = url, feed.state()
 
     def _check_line(self, url: str, state: State, after: int) -> None:
-        """Raise DataLost where a journal is not the one any more that was read up to *after*."""
+        """Raises DataLost where a journal is not the one any more that was read up to *after*."""
         if state.last < after:
             self._lose(
                 f"{url}: history was read up to row {after}, and ends with row {state.last}: the "

@@ -16,7 +16,7 @@ _MS_US = 1_000
 
 
 def rows_of(page: Page, queue: str, queue_manager: str, options: Options) -> Iterator[Row]:
-    """Yield the messages of *page* that are wanted; what only a snapshot knows is null."""
+    """Yields the messages of *page* that are wanted; what only a snapshot knows is null."""
     whose = queue_manager, None, None
     for at, item in enumerate(page.items):
         row = _row(item, page.delays.get(at), page.wall_us, queue, whose, options)

@@ -73,7 +73,7 @@ class Slice(NamedTuple):
 
 
 def plan(snapshots: list[Snapshot], options: Options) -> list[Slice]:
-    """Return slices that hold each UID once."""
+    """Returns slices that hold each UID once."""
     return [found for snapshot in snapshots for found in _slices(snapshot, options)]
 
 
@@ -107,7 +107,7 @@ def _slices(snapshot: Snapshot, options: Options) -> Iterator[Slice]:
 
 
 def read(share: Slice, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the UIDs of *share*."""
+    """Yields the UIDs of *share*."""
     try:
         with image(share.snapshot).transaction() as tx:
             found = _remembered(tx, share) if share.remembered else _here(tx, share)
@@ -149,7 +149,7 @@ def _is_lost(tx: LmdbTransaction, queue: QueueInfo, position: bytes) -> bool:
 def _cuts(
     tx: LmdbTransaction, queue: QueueInfo, has_target: bool, part: int, parts: int
 ) -> tuple[bytes, bytes]:
-    """Return where in the order of UIDs that part starts, and where it stops; nothing: nowhere."""
+    """Returns where in the order of UIDs that part starts, and where it stops; nothing: nowhere."""
     if parts == 1:
         return b"", b""
     samples = sorted(_samples(tx, queue, has_target, min(parts * SAMPLES_EACH, SAMPLES_MAX)))
@@ -165,7 +165,7 @@ _LAST = b"\xff" * 200  # behind every UID
 def _samples(
     tx: LmdbTransaction, queue: QueueInfo, has_target: bool, count: int
 ) -> Iterator[bytes]:
-    """Yield the UIDs, as in the index, of about *count* messages that lie evenly over *queue*."""
+    """Yields the UIDs, as in the index, of about *count* messages that lie evenly over *queue*."""
     messages = max(sum(found.messages for found in queue.ranges), 1)
     for found in queue.ranges:
         samples = -(-count * found.messages // messages)
@@ -211,7 +211,7 @@ def _queue_and_uid(row: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
 
 
 def _times(tx: LmdbTransaction, share: Slice) -> tuple[bytes, bytes]:
-    """Return between which keys of the schedule that part lies: even pieces of time."""
+    """Returns between which keys of the schedule that part lies: even pieces of time."""
     space = keys.SPACE_DUE
     head = next(tx.scan(space, keys.after(space)), None)
     first = 0 if head is None else int.from_bytes(head[0][_DUE_AT:_QUEUE_AT], "big")
@@ -225,7 +225,7 @@ def _times(tx: LmdbTransaction, share: Slice) -> tuple[bytes, bytes]:
 
 
 def _last_due(tx: LmdbTransaction, low: int, high: int) -> int:
-    """Return about when the last is due that is due up to *high*."""
+    """Returns about when the last is due that is due up to *high*."""
     space = keys.SPACE_DUE
     stop = space + (max(high, low) + 1).to_bytes(8, "big")
     while low < high:

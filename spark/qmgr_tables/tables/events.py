@@ -51,7 +51,7 @@ _MESSAGES = {column.name: column.type for column in messages.COLUMNS}
 
 
 def _plan(snapshots: list[Snapshot], options: Options) -> list[Share]:
-    """Return the shares of SYSTEM.EVENTS, or of the queues that are asked for in its place."""
+    """Returns the shares of SYSTEM.EVENTS, or of the queues that are asked for in its place."""
     if not (options.queues or options.queues_pattern):
         snapshots = [one for one in snapshots if any(q.name == EVENTS for q in one.queues)]
         if not snapshots:
@@ -61,7 +61,7 @@ def _plan(snapshots: list[Snapshot], options: Options) -> list[Share]:
 
 
 def read(share: Share, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the events of *share*."""
+    """Yields the events of *share*."""
     wanted = pa.schema([(name, _MESSAGES[name]) for name in _READ])
     for found in messages.read(share, options._replace(include_body=True), wanted):
         us = found.column("put_at").cast(pa.int64()).to_pylist()
@@ -73,7 +73,7 @@ def read(share: Share, options: Options, schema: pa.Schema) -> Iterator[pa.Recor
 
 
 def _said(body: bytes | None) -> dict[str, Any]:
-    """Return the columns of what an event says of itself."""
+    """Returns the columns of what an event says of itself."""
     if body is None:
         return {"damage": "the checksum of its record is wrong"}
     try:

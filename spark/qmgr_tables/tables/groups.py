@@ -59,7 +59,7 @@ COLUMNS = (
 
 
 def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
-    """Yield a row for each group of each queue."""
+    """Yields a row for each group of each queue."""
     for queue in snapshot.queues:
         prefix = keys.of_queue(keys.SPACE_GROUP_ROW, queue.id)
         for key, value in tx.scan(prefix, keys.after(prefix)):
@@ -104,7 +104,7 @@ def _row(
 
 
 def _present(tx: LmdbTransaction, queue_id: int, group_id: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last of each run of members that are there; a broken row has none."""
+    """Yields the first and the last of each run of members that are there; a broken row has none."""
     prefix = group_index.prefix_of(queue_id, group_id)
     for key, value in tx.scan(prefix, keys.after(prefix)):
         if group_index.is_sound(key, value):
@@ -113,7 +113,7 @@ def _present(tx: LmdbTransaction, queue_id: int, group_id: bytes) -> Iterator[tu
 
 
 def shown(runs: Iterable[tuple[int, int]]) -> str:
-    """Return *runs* as in 4-9, 12; those that follow each other are one."""
+    """Returns *runs* as in 4-9, 12; those that follow each other are one."""
     joined: list[list[int]] = []
     for first, last in runs:
         if joined and joined[-1][1] + 1 == first:

@@ -49,7 +49,7 @@ class Span(NamedTuple):
 
 
 def extent(snapshot: Snapshot) -> Extent:
-    """Return which rows of history *snapshot* has; opens it where its manifest does not say.
+    """Returns which rows of history *snapshot* has; opens it where its manifest does not say.
 
     Raises:
         SnapshotUnreadable: it is gone or damaged.
@@ -69,7 +69,7 @@ def extent(snapshot: Snapshot) -> Extent:
 
 
 def spans(snapshots: Iterable[Snapshot]) -> list[Span]:
-    """Return spans that have each row of history of *snapshots* once, by store and number."""
+    """Returns spans that have each row of history of *snapshots* once, by store and number."""
     found: list[Span] = []
     ends: dict[str, int] = {}
     newest_first = sorted(snapshots, key=lambda one: (one.wall_us, one.turn), reverse=True)
@@ -84,7 +84,7 @@ def spans(snapshots: Iterable[Snapshot]) -> list[Span]:
 
 
 def _without(first: int, stop: int, taken: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield what of the range is in none of those that are *taken*, which rise."""
+    """Yields what of the range is in none of those that are *taken*, which rise."""
     for start, end in taken:
         if first < min(start, stop):
             yield first, min(start, stop)
@@ -94,7 +94,7 @@ def _without(first: int, stop: int, taken: list[tuple[int, int]]) -> Iterator[tu
 
 
 def cut(first: int, stop: int, length: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of at most *length* numbers, about equally long."""
+    """Yields ranges of at most *length* numbers, about equally long."""
     pieces = -(-(stop - first) // length)
     for piece in range(pieces):
         yield (
@@ -104,14 +104,14 @@ def cut(first: int, stop: int, length: int) -> Iterator[tuple[int, int]]:
 
 
 def rows_per_partition(count: int, options: Options) -> int:
-    """Return how many of *count* rows of history a partition is to have."""
+    """Returns how many of *count* rows of history a partition is to have."""
     length = max(options.rows_per_partition // EVENTS_PER_ROW, 1)
     length = min(length, count // options.min_partitions)
     return max(length, -(-count // PARTITIONS_MAX), 1)
 
 
 def plan(snapshots: list[Snapshot], options: Options) -> list[Span]:
-    """Return spans for one task each, that have each row of history once."""
+    """Returns spans for one task each, that have each row of history once."""
     found = spans(snapshots)
     length = rows_per_partition(sum(span.stop - span.first for span in found), options)
     return [
@@ -122,7 +122,7 @@ def plan(snapshots: list[Snapshot], options: Options) -> list[Span]:
 
 
 def read(span: Span, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the events of *span*."""
+    """Yields the events of *span*."""
     snapshot = span.snapshot
     whose = Whose(snapshot.queue_manager, span.store_id, snapshot.id)
     yield from batches_of(span, whose, options, schema)
@@ -131,7 +131,7 @@ def read(span: Span, options: Options, schema: pa.Schema) -> Iterator[pa.RecordB
 def batches_of(
     span: Span, whose: Whose, options: Options, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the events of *span*, told as *whose*.
+    """Yields the events of *span*, told as *whose*.
 
     Raises:
         SnapshotUnreadable: it is gone or damaged.
@@ -143,7 +143,7 @@ def batches_of(
 
 
 def data_rows(span: Span) -> Iterator[tuple[int, bytes]]:
-    """Yield number and bytes of the rows of *span*.
+    """Yields number and bytes of the rows of *span*.
 
     Raises:
         SnapshotUnreadable: it is gone or damaged.
@@ -156,7 +156,7 @@ def data_rows(span: Span) -> Iterator[tuple[int, bytes]]:
 
 
 def wants(options: Options, section: Section) -> bool:
-    """Return whether the events of *section* are asked for."""
+    """Returns whether the events of *section* are asked for."""
     return options.wants(section.queue) and options.wants_time(section.at_us)
 
 

@@ -98,7 +98,7 @@ def batches(
     schema: pa.Schema = SCHEMA,
     wants: Wants | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the events that stored *rows* tell of, in their order, about BATCH_ROWS at a time.
+    """Yields the events that stored *rows* tell of, in their order, about BATCH_ROWS at a time.
 
     Args:
         rows: number and bytes of each, as they are stored.
@@ -123,7 +123,7 @@ def batches(
 
 
 def events_in(data: bytes) -> int:
-    """Return of how many events a stored row tells.
+    """Returns of how many events a stored row tells.
 
     Raises:
         HistoryMalformed: it cannot be read.
@@ -168,26 +168,26 @@ class _Expansion:
         self.offsets = np.arange(self.rows) - np.repeat(ends - self.counts, self.counts)
 
     def constant(self, value: str | None) -> pa.Array:
-        """Return *value* for all."""
+        """Returns *value* for all."""
         return pa.repeat(pa.scalar(value, pa.string()), self.rows)
 
     def texts(self, values: Sequence[str | None]) -> pa.Array:
-        """Return the text of each section for each of its messages."""
+        """Returns the text of each section for each of its messages."""
         known: dict[str | None, int] = {}
         codes = [known.setdefault(value, len(known)) for value in values]
         return _looked_up(known, np.repeat(np.array(codes, np.int32), self.counts))
 
     def shared(self, values: Sequence[int]) -> npt.NDArray[Any]:
-        """Return the number of each section for each of its messages."""
+        """Returns the number of each section for each of its messages."""
         return np.repeat(np.array(values, np.int64), self.counts)
 
     def numbers(self, name: str) -> pa.Array:
-        """Return a column of numbers, one for each message."""
+        """Returns a column of numbers, one for each message."""
         numbers, mask = self.spread([getattr(section, name) for section in self.sections])
         return pa.array(numbers, mask=mask)
 
     def spread(self, columns: Sequence[Any], kind: Any = np.int64) -> _Numbers:
-        """Return what *columns* say of each message, and where they say nothing.
+        """Returns what *columns* say of each message, and where they say nothing.
 
         What is one value or one run in each section is done for all sections at once.
         """
@@ -211,7 +211,7 @@ class _Expansion:
         return found, mask
 
     def origins(self) -> pa.Array:
-        """Return who created each message."""
+        """Returns who created each message."""
         known: dict[str | None, int] = {}
         codes: list[Any] = []
         for section in self.sections:
@@ -223,17 +223,17 @@ class _Expansion:
         return _looked_up(known, self.spread(codes, np.int32)[0])
 
     def timestamps(self) -> pa.Array:
-        """Return the timestamps of UIDs."""
+        """Returns the timestamps of UIDs."""
         numbers, mask = self.spread([section.timestamps for section in self.sections], np.uint64)
         return pa.array(numbers, mask=mask)
 
     def message_ids(self) -> pa.Array:
-        """Return the UIDs as text; null of those that rotted."""
+        """Returns the UIDs as text; null of those that rotted."""
         text = self.timestamps().cast(pa.string())
         return pc.binary_join_element_wise(self.origins(), text, ".")
 
     def created(self) -> pa.Array:
-        """Return the timestamps of UIDs as times, where they are such."""
+        """Returns the timestamps of UIDs as times, where they are such."""
         numbers, mask = self.spread([section.timestamps for section in self.sections], np.uint64)
         is_none = pc.is_null(self.origins()).to_numpy(zero_copy_only=False)
         is_none |= numbers >= TIME_END_US
@@ -243,19 +243,19 @@ class _Expansion:
         return pa.array(numbers.astype(np.int64), mask=is_none).cast(TIME)
 
     def put(self) -> pa.Array:
-        """Return when each message was put on its queue."""
+        """Returns when each message was put on its queue."""
         ages, mask = self.spread([section.ages_us for section in self.sections])
         return pa.array(self.shared([part.at_us for part in self.sections]) - ages, mask=mask).cast(
             TIME
         )
 
     def within_row(self) -> pa.Array:
-        """Return the number of each event within its row of history."""
+        """Returns the number of each event within its row of history."""
         return pa.array(self.shared([part.before + 1 for part in self.parts]) + self.offsets)
 
 
 def _first(column: Any) -> Any:
-    """Return what a column begins with, of those that are not looked at one by one."""
+    """Returns what a column begins with, of those that are not looked at one by one."""
     if type(column) is list:
         return column[0] if len(column) == 1 else 0
     return 0 if column is None else column
@@ -266,7 +266,7 @@ def _looked_up(known: dict[str | None, int], codes: npt.NDArray[Any]) -> pa.Arra
 
 
 def _name(name: str) -> Callable[[_Expansion], pa.Array]:
-    """Return what makes a column of texts of sections; an empty one is null."""
+    """Returns what makes a column of texts of sections; an empty one is null."""
     return lambda of: of.texts([getattr(section, name) or None for section in of.sections])
 
 

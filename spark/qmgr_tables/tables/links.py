@@ -61,7 +61,7 @@ COLUMNS = (
 
 
 def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
-    """Yield the links that lead from here, then the streams that come here."""
+    """Yields the links that lead from here, then the streams that come here."""
     for key, value in tx.scan(keys.SPACE_LINK, keys.after(keys.SPACE_LINK)):
         yield _out(tx, key, value)
     for key, value in tx.scan(keys.SPACE_LINK_INBOX, keys.after(keys.SPACE_LINK_INBOX)):
@@ -95,7 +95,7 @@ def _out(tx: LmdbTransaction, key: bytes, value: bytes) -> Row:
 
 
 def _window(tx: LmdbTransaction, key: bytes) -> tuple[list[Any] | None, str]:
-    """Return commit id, encoded UID of its message, and more; there is none before the first."""
+    """Returns commit id, encoded UID of its message, and more; there is none before the first."""
     value = tx.get(key)
     return ([0, None], "") if value is None else unpacked(key, value)
 
@@ -134,7 +134,7 @@ def _store_of(tx: LmdbTransaction, peer: str) -> dict[str, Any]:
 
 
 def message_id(uid: bytes | None) -> str | None:
-    """Return the identity of a message by its encoded UID: ORIGIN.TIMESTAMP."""
+    """Returns the identity of a message by its encoded UID: ORIGIN.TIMESTAMP."""
     if not uid or len(uid) <= 8:
         return None
     return f"{uid[:-8].decode('utf-8', 'backslashreplace')}.{int.from_bytes(uid[-8:], 'big')}"

@@ -112,7 +112,7 @@ COLUMNS = (
 
 
 def read(share: Share, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the messages of *share*, at most BATCH_ROWS and about LONG_BYTES at a time."""
+    """Yields the messages of *share*, at most BATCH_ROWS and about LONG_BYTES at a time."""
     snapshot = share.snapshot
     try:
         with image(snapshot).transaction() as tx:
@@ -126,7 +126,7 @@ def read(share: Share, options: Options, schema: pa.Schema) -> Iterator[pa.Recor
 def _chunks(
     tx: LmdbTransaction, runs: Iterable[Run]
 ) -> Iterator[tuple[list[Pair], list[tuple[Run, int]]]]:
-    """Yield BATCH_ROWS entries and the runs they lie in, with how many; the last time fewer."""
+    """Yields BATCH_ROWS entries and the runs they lie in, with how many; the last time fewer."""
     pairs: list[Pair] = []
     counts: list[tuple[Run, int]] = []
     for run in runs:
@@ -142,14 +142,14 @@ def _chunks(
 
 
 def _halves(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield *batch*, which is of at most BATCH_ROWS: in halves if it is long."""
+    """Yields *batch*, which is of at most BATCH_ROWS: in halves if it is long."""
     rows = HALF_ROWS if batch.nbytes > LONG_BYTES else BATCH_ROWS
     for first in range(0, len(batch), rows):
         yield batch.slice(first, rows)
 
 
 def bounds(run: Run) -> tuple[bytes, bytes]:
-    """Return the first key of *run*, and the first behind it."""
+    """Returns the first key of *run*, and the first behind it."""
     return (
         keys.message(run.queue_id, run.lane, run.priority, run.first),
         keys.message(run.queue_id, run.lane, run.priority, run.stop),
@@ -164,7 +164,7 @@ def batches(
     options: Options,
     schema: pa.Schema,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield *pairs* as rows of *schema*: the plain ones at once, all others one by one.
+    """Yields *pairs* as rows of *schema*: the plain ones at once, all others one by one.
 
     Args:
         counts: the runs that they lie in, and how many in each.
@@ -199,7 +199,7 @@ def batches(
 
 
 def _merged(batch: pa.RecordBatch, places: Array, held: dict[int, rows.Row]) -> pa.RecordBatch:
-    """Return *batch*, whose rows have those *places*, with the rows of *held* at theirs."""
+    """Returns *batch*, whose rows have those *places*, with the rows of *held* at theirs."""
     if not held:
         return batch
     others = batch_of(held.values(), batch.schema)
@@ -208,14 +208,14 @@ def _merged(batch: pa.RecordBatch, places: Array, held: dict[int, rows.Row]) -> 
 
 
 def batch_of(found: Iterable[rows.Row], schema: pa.Schema) -> pa.RecordBatch:
-    """Return one row or more as a batch."""
+    """Returns one row or more as a batch."""
     columns = dict(zip(rows.Row._fields, zip(*found, strict=True), strict=True))
     arrays = [pa.array(columns[field.name], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def bytes_of(row: rows.Row) -> int:
-    """Return about what a row takes."""
+    """Returns about what a row takes."""
     headers = sum(len(key) + len(value or "") for key, value in row.headers or ())
     return ROW_BYTES + len(row.body or b"") + headers
 

@@ -30,7 +30,7 @@ COLUMNS = (
 
 
 def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
-    """Yield a row for each origin of each queue."""
+    """Yields a row for each origin of each queue."""
     for queue in snapshot.queues:
         prefix = keys.of_queue(keys.SPACE_ORIGIN, queue.id)
         for key, value in tx.scan(prefix, keys.after(prefix)):

@@ -78,7 +78,7 @@ _OF_RANGES = {
 
 
 def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
-    """Yield a row for each queue."""
+    """Yields a row for each queue."""
     for queue in snapshot.queues:
         yield _row(tx, queue)
 
@@ -100,7 +100,7 @@ def _row(tx: LmdbTransaction, queue: QueueInfo) -> Row:
 
 
 def in_lanes(queue: QueueInfo) -> dict[str, int]:
-    """Return how many messages lie in which state on *queue*."""
+    """Returns how many messages lie in which state on *queue*."""
     return {
         name: sum(found.messages for found in queue.ranges if found.lane in lanes)
         for name, lanes in _OF_RANGES.items()
@@ -108,7 +108,7 @@ def in_lanes(queue: QueueInfo) -> dict[str, int]:
 
 
 def _oldest(tx: LmdbTransaction, queue_id: int, waiting: list[Range]) -> int | None:
-    """Return when the oldest of the first ones of each lane and priority was put."""
+    """Returns when the oldest of the first ones of each lane and priority was put."""
     found = []
     for first in waiting:
         value = tx.get(keys.message(queue_id, first.lane, first.priority, first.first_arrival))
@@ -119,20 +119,20 @@ def _oldest(tx: LmdbTransaction, queue_id: int, waiting: list[Range]) -> int | N
 
 
 def definition_of(tx: LmdbTransaction, queue: str) -> tuple[dict[str, Any] | None, str]:
-    """Return the row that defines *queue*, and what is wrong with it."""
+    """Returns the row that defines *queue*, and what is wrong with it."""
     key = keys.SPACE_QUEUE + queue.encode()
     return unpacked(key, tx.get(key))
 
 
 def counters_of(tx: LmdbTransaction, queue_id: int) -> tuple[dict[str, int], str]:
-    """Return what a queue counts, by name, and what is wrong with that."""
+    """Returns what a queue counts, by name, and what is wrong with that."""
     key = keys.of_queue(keys.SPACE_COUNTERS, queue_id)
     row, damage = unsealed(key, tx.get(key))
     return ({}, damage) if damage else (Counters.decode(row).as_dict(), "")
 
 
 def as_json(definition: dict[str, Any] | None, own: tuple[str, ...]) -> str | None:
-    """Return the attributes in a *definition*, without what the queue manager has there itself."""
+    """Returns the attributes in a *definition*, without what the queue manager has there itself."""
     if definition is None:
         return None
     given = {name: value for name, value in definition.items() if name not in own}

@@ -52,7 +52,7 @@ COLUMNS = (
 
 
 def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
-    """Yield a row for each subscription that a publication is parked for."""
+    """Yields a row for each subscription that a publication is parked for."""
     wanted = queues_by_id(snapshot)
     for key, rank in tx.scan(keys.SPACE_PARKED, keys.after(keys.SPACE_PARKED)):
         if len(key) != keys.PARKED.size:
@@ -90,7 +90,7 @@ def _row(tx: LmdbTransaction, queue: QueueInfo, arrival: int, rank: bytes) -> Ro
 
 
 def _said(note: notes.Note) -> dict[str, Any]:
-    """Return what the note of a parked message says; all null of one that rotted."""
+    """Returns what the note of a parked message says; all null of one that rotted."""
     code, retries = note.get("code"), note.get("retries", 0)
     attempts = note.get("attempts")
     last: Any = attempts[-1] if type(attempts) is list and attempts else None

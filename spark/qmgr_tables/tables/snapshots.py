@@ -31,13 +31,13 @@ COLUMNS = (
 
 
 def plan(snapshots: list[Snapshot], options: Options) -> list[Row]:
-    """Return the rows themselves: all is known from the manifests."""
+    """Returns the rows themselves: all is known from the manifests."""
     del options
     return [_row(snapshot) for snapshot in snapshots]
 
 
 def read(share: Row | Skipped, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the row of one snapshot, or of one that was left out."""
+    """Yields the row of one snapshot, or of one that was left out."""
     del options
     row = {"path": share.directory, "damage": share.why} if isinstance(share, Skipped) else share
     return batches(iter([row]), schema)

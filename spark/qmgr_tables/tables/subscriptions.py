@@ -51,7 +51,7 @@ COLUMNS = (
 
 
 def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
-    """Yield a row for each subscription; also of those that have no queue here."""
+    """Yields a row for each subscription; also of those that have no queue here."""
     kinds = {queue.name: queue.kind for queue in snapshot.queues}
     space = keys.SPACE_QUEUE
     for key, value in tx.scan(space, keys.after(space)):

@@ -38,7 +38,7 @@ class _Origin(NamedTuple):
 def batch(
     tx: LmdbTransaction, found: Uids, snapshot: Snapshot, schema: pa.Schema
 ) -> pa.RecordBatch:
-    """Return *found* as a batch of that very *schema*."""
+    """Returns *found* as a batch of that very *schema*."""
     count = len(found.uids)
     columns: dict[str, Any] = {
         "queue": found.queue.name,
@@ -55,7 +55,7 @@ def batch(
 
 
 def _array(values: Any, type_: pa.DataType, count: int) -> pa.Array:
-    """Return a column; what is no array is the same in all rows."""
+    """Returns a column; what is no array is the same in all rows."""
     if isinstance(values, pa.Array):
         return values
     return pa.repeat(pa.scalar(values, type_), count) if count else pa.array([], type_)
@@ -110,7 +110,7 @@ def _masked(stamps: Any, mask: Any, type_: pa.DataType) -> pa.Array:
 
 
 def _origin(tx: LmdbTransaction, found: Uids, start: bytes) -> _Origin:
-    """Return what stands before the timestamp of a UID of the index."""
+    """Returns what stands before the timestamp of a UID of the index."""
     target = None
     if found.has_target:
         end = 1 + (start[0] if start else 0)

@@ -29,7 +29,7 @@ class Part(NamedTuple):
 
 
 def plan(snapshots: list[Snapshot], options: Options) -> list[Part]:
-    """Return a part for each snapshot."""
+    """Returns a part for each snapshot."""
     return [
         Part(snapshot._replace(queues=tuple(q for q in snapshot.queues if options.wants(q.name))))
         for snapshot in snapshots
@@ -46,7 +46,7 @@ def table(
     takes: tuple[str, ...] = (),
     pushed: Mapping[str, str] = OF_SNAPSHOT,
 ) -> Table:
-    """Return a table, of version 1, whose rows come from *rows_of*."""
+    """Returns a table, of version 1, whose rows come from *rows_of*."""
 
     def read(part: Part, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         return batches(_rows(part.snapshot, options, rows_of, time), schema)
@@ -70,18 +70,18 @@ def _rows(snapshot: Snapshot, options: Options, rows_of: RowsOf, time: str) -> I
 
 
 def batches(found: Iterator[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield *found* in batches of that very *schema*."""
+    """Yields *found* in batches of that very *schema*."""
     while held := list(islice(found, BATCH_ROWS)):
         yield pa.RecordBatch.from_pylist(held, schema=schema)
 
 
 def queues_by_id(snapshot: Snapshot) -> dict[int, QueueInfo]:
-    """Return the queues of *snapshot* that are wanted."""
+    """Returns the queues of *snapshot* that are wanted."""
     return {queue.id: queue for queue in snapshot.queues}
 
 
 def unsealed(key: bytes, value: bytes | None) -> tuple[bytes, str]:
-    """Return the row that *value* keeps under *key*, and what is wrong with it."""
+    """Returns the row that *value* keeps under *key*, and what is wrong with it."""
     if value is None:
         return b"", "it is missing"
     try:
@@ -91,7 +91,7 @@ def unsealed(key: bytes, value: bytes | None) -> tuple[bytes, str]:
 
 
 def unpacked(key: bytes, value: bytes | None) -> tuple[Any, str]:
-    """Return what is packed in the row of *key*, and what is wrong with that; None if anything."""
+    """Returns what is packed in the row of *key*, and what is wrong with that; None if anything."""
     row, damage = unsealed(key, value)
     if damage:
         return None, damage
@@ -102,10 +102,10 @@ def unpacked(key: bytes, value: bytes | None) -> tuple[Any, str]:
 
 
 def wall_us(clock_ms: int, snapshot: Snapshot) -> int | None:
-    """Return the wall clock at *clock_ms* of the store's own, if a datetime holds it."""
+    """Returns the wall clock at *clock_ms* of the store's own, if a datetime holds it."""
     return time_us(max(snapshot.wall_us + (clock_ms - snapshot.clock_ms) * 1_000, 0))
 
 
 def time_us(us: object) -> int | None:
-    """Return *us* if it is a time that a datetime holds."""
+    """Returns *us* if it is a time that a datetime holds."""
     return us if type(us) is int and 0 <= us < TIME_END_US else None

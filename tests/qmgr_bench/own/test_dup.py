@@ -51,7 +51,7 @@ def test_search_takes_a_time() -> None:
 
 
 def _settle(wire: Wire, sender: UidSender, frame: bytes, count: int) -> None:
-    """Send *count* puts and wait for their answers."""
+    """Sends *count* puts and wait for their answers."""
     wire.sock.sendall(frame)
     while count:
         count -= sender.take(wire.sock.recv(65_536))

@@ -333,7 +333,7 @@ def test_killed_at_random_it_is_whole_in_the_end(
 
 
 def kill_until_done(path: Path, directory: Path, format: str, chance: random.Random) -> int:
-    """Kill exports again and again until one comes to its end: the output is as of one run."""
+    """Kills exports again and again until one comes to its end: the output is as of one run."""
     whole, out = directory / "whole", directory / "out"
     run(path, whole, sizes=SMALL, format=format)
     words = [sys.executable, "-c", KILLED, str(path), str(out), format, "0"]

@@ -54,7 +54,7 @@ def photographed(manager: Manager, directory: Path, **asked: str) -> dict[str, R
 
 
 def fill(manager: Manager) -> Client:
-    """Put messages of all kinds on ALL, TIMES, FAILS and the queue of dead letters."""
+    """Puts messages of all kinds on ALL, TIMES, FAILS and the queue of dead letters."""
     app = manager.connect()
     app.ask(m.QueueCreate, "ALL")
     app.put("ALL", b"plain")

@@ -19,13 +19,13 @@ TCP = {"tcp": ["127.0.0.1:0"]}
 
 
 def addresses(here: Running) -> tuple[str, str]:
-    """Return those of TCP and of the unix socket."""
+    """Returns those of TCP and of the unix socket."""
     tcp, unix = here.daemon.addresses
     return tcp, unix
 
 
 async def at_the_end(wire: Wire) -> None:
-    """Wait until the daemon closed it."""
+    """Waits until the daemon closed it."""
     try:
         while await wire.reader.read(1 << 16):
             pass
@@ -35,7 +35,7 @@ async def at_the_end(wire: Wire) -> None:
 
 
 async def greeting(here: Running, count: int) -> None:
-    """Wait until so many handshakes are not done."""
+    """Waits until so many handshakes are not done."""
     while len(here.daemon._doors._greetings) != count:
         await asyncio.sleep(0)
 

@@ -26,7 +26,7 @@ BOUND = 2 * MIB  # half of that
 
 
 async def half(address: str, frame_bytes: int = MIB) -> Wire:
-    """Return a connection that sent half of a frame."""
+    """Returns a connection that sent half of a frame."""
     wire = await Wire.connect(address, "half")
     wire.writer.write(LENGTH.pack(frame_bytes) + bytes(frame_bytes // 2))
     return wire
@@ -37,7 +37,7 @@ def held_bytes(here: Running) -> int:
 
 
 async def settled(here: Running, count: int) -> None:
-    """Wait until so many frames wait for a place."""
+    """Waits until so many frames wait for a place."""
     while len(here.daemon.frames._waiting) < count:
         assert held_bytes(here) < BOUND
         await asyncio.sleep(0)

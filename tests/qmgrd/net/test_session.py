@@ -68,7 +68,7 @@ class Host:
         session.cut_off(m.Goaway(ErrorCode.INTERNAL_ERROR, "failed"))
 
     def take(self, count: int = 1_000) -> list[Arrival]:
-        """Take what arrived, as a turn does."""
+        """Takes what arrived, as a turn does."""
         arrivals = [arrival for _, arrival in self.intake.take(count, 1 << 40)]
         self.ahead = [session for session in self.ahead if not session.read_on()]
         return arrivals
@@ -102,7 +102,7 @@ class Client:
         self.writer.write(b"".join(map(self.wire.send, messages)))
 
     async def hear(self) -> list[m.Message]:
-        """Wait for at least one message, or for the end."""
+        """Waits for at least one message, or for the end."""
         while data := await self.reader.read(1 << 16):
             if found := [message for message, _ in self.wire.receive(data, 0)]:
                 return found

@@ -43,7 +43,7 @@ async def store(tmp_path: Path) -> AsyncIterator[tuple[Running, Wire]]:
 
 
 async def deaf(address: str, requests: int = 30) -> Wire:
-    """Return a client that browses and reads nothing."""
+    """Returns a client that browses and reads nothing."""
     wire = await Wire.connect(address, "deaf")
     wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
     wire.send(*(m.Browse(number, "Q") for number in range(1, requests + 1)))
@@ -55,7 +55,7 @@ def unsent_bytes(here: Running) -> int:
 
 
 async def tight(here: Running) -> None:
-    """Wait until there is no room for the longest frame."""
+    """Waits until there is no room for the longest frame."""
     while not here.daemon.unsent.is_tight:
         assert unsent_bytes(here) < BOUND
         await asyncio.sleep(0)
@@ -143,7 +143,7 @@ async def test_reader_that_gets_on_is_cut_off_only_after_patience_ends(tmp_path:
         count = len(here.daemon._sessions)
 
         def fetch() -> None:
-            """Count as if each peer had fetched something between two looks."""
+            """Counts as if each peer had fetched something between two looks."""
             for session in here.daemon._sessions.values():
                 session._written_bytes += MIB
 

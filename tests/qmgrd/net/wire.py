@@ -22,7 +22,7 @@ class Wire:
 
     @classmethod
     async def dial(cls, address: str) -> "Wire":
-        """Connect, and say nothing yet."""
+        """Connects, and say nothing yet."""
         if address.startswith("unix:"):
             streams = await asyncio.open_unix_connection(address.removeprefix("unix:"))
         else:
@@ -32,7 +32,7 @@ class Wire:
 
     @classmethod
     async def connect(cls, address: str, name: str = "app") -> "Wire":
-        """Connect and shake hands."""
+        """Connects and shake hands."""
         wire = await cls.dial(address)
         wire.send(m.Hello(m.MAGIC, 1, 1, "client", name))
         await wire.next(m.Welcome)
@@ -42,7 +42,7 @@ class Wire:
         self.writer.write(b"".join(map(self.protocol.send, messages)))
 
     async def next(self, kind: type[Any]) -> Any:
-        """Return the next message of a kind; what comes before it stays in ``received``.
+        """Returns the next message of a kind; what comes before it stays in ``received``.
 
         Raises:
             EOFError: the connection ended without one.
@@ -58,7 +58,7 @@ class Wire:
             self.received += [message for message, _ in self.protocol.receive(data, 0)]
 
     async def ask(self, kind: Callable[..., m.Message], *fields: Any) -> Any:
-        """Return the value that answers a request.
+        """Returns the value that answers a request.
 
         Raises:
             RequestError: as answered.
@@ -78,14 +78,14 @@ class Wire:
             self.received += [message for message, _ in self.protocol.receive(data, 0)]
 
     async def put(self, producer_id: bytes, queue: str, *batch: bytes) -> m.Committed:
-        """Put records as the next of a producer; return the answer."""
+        """Puts records as the next of a producer; return the answer."""
         stream, commit_id = (await self.ask(m.ProducerOpen, producer_id))[:2]
         self.send(m.Put(stream, commit_id + 1, 0, queue, list(batch)))
         committed: m.Committed = await self.next(m.Committed)
         return committed
 
     async def bodies(self, queue: str) -> list[bytes]:
-        """Return the bodies of what lies on a queue."""
+        """Returns the bodies of what lies on a queue."""
         value = await self.ask(m.Browse, queue)
         heads = m.DELIVERY_BYTES + 24
         return [item[heads : -8 - item[m.DELIVERY_BYTES + 4]] for item in value["items"]]

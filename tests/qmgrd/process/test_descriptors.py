@@ -19,7 +19,7 @@ print(*resource.getrlimit(resource.RLIMIT_NOFILE))
 
 
 def raised(soft: int, hard: int) -> tuple[list[int], str]:
-    """Return both limits as a process sets them, and what it logs."""
+    """Returns both limits as a process sets them, and what it logs."""
     done = subprocess.run(
         [sys.executable, "-c", RAISE],
         text=True,

@@ -27,7 +27,7 @@ class ServiceManager:
         self.socket.settimeout(PATIENCE_S)
 
     def heard(self) -> list[str]:
-        """Wait for the next message; return its lines."""
+        """Waits for the next message; return its lines."""
         return self.socket.recv(4096).decode().splitlines()
 
     def hears_nothing(self) -> bool:

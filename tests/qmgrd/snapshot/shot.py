@@ -27,24 +27,24 @@ class Camera:
         self.snapshotter = Snapshotter(manager.store, self.calls.put, **limits)
 
     def start(self, directory: Path | str) -> None:
-        """Begin a snapshot of the last turn."""
+        """Begins a snapshot of the last turn."""
         turn = self.manager.turns.broker.context.turn_number
         self.snapshotter.start(str(directory), turn, self.results.append)
 
     def wait(self) -> dict[str, Any] | SnapshotFailed:
-        """Return what became of it."""
+        """Returns what became of it."""
         self.calls.get(timeout=WAIT_S)()
         return self.results.pop()
 
     def take(self, directory: Path | str) -> dict[str, Any]:
-        """Take a snapshot and return its manifest."""
+        """Takes a snapshot and returns its manifest."""
         self.start(directory)
         result = self.wait()
         assert isinstance(result, dict), result
         return result
 
     def fail(self, directory: Path | str) -> str:
-        """Take a snapshot that fails and return why."""
+        """Takes a snapshot that fails and return why."""
         self.start(directory)
         result = self.wait()
         assert isinstance(result, SnapshotFailed), result

@@ -23,7 +23,7 @@ Change = Callable[[lmdb.Transaction], object]
 
 
 def fill(manager: Manager) -> Client:
-    """Define queues and links, put, get, ack, lose and release messages, in all ways there are."""
+    """Defines queues and links, put, get, ack, lose and release messages, in all ways there are."""
     client = manager.connect()
     client.ask(m.QueueCreate, "Q", {"depth_max": 1_000})
     client.ask(m.QueueCreate, "EMPTY")
@@ -47,7 +47,7 @@ def fill(manager: Manager) -> Client:
 
 
 def fill_late(client: Client) -> None:
-    """Put what more than its UID leads to: a correlation id, a group, a time, a failure."""
+    """Puts what more than its UID leads to: a correlation id, a group, a time, a failure."""
     client.ask(m.QueueCreate, "LATE", {"dedup_retention_ms": 60_000})
     client.put("LATE", b"consumed", uid=("GONE", 7), correlation_id=b"gone")
     client.ack(*client.get("LATE"))
@@ -60,7 +60,7 @@ def fill_late(client: Client) -> None:
 
 
 def fill_groups(client: Client) -> None:
-    """Put groups: one that goes on, one with a gap, one that is away, one that is stopped."""
+    """Puts groups: one that goes on, one with a gap, one that is away, one that is stopped."""
     client.ask(m.QueueCreate, "GROUPS")
     client.put("GROUPS", b"away", group=(AWAY, 1, False))
     client.ack(*client.get("GROUPS"))
@@ -74,7 +74,7 @@ def fill_groups(client: Client) -> None:
 
 
 def filled(directory: Path) -> Path:
-    """Return a data directory on which nobody works, with such a store."""
+    """Returns a data directory on which nobody works, with such a store."""
     with managed(directory) as manager:
         fill(manager)
         manager.restart()
@@ -85,7 +85,7 @@ def filled(directory: Path) -> Path:
 
 
 def change(directory: Path, *changes: Change) -> None:
-    """Change the rows of a store at rest, as nobody should."""
+    """Changes the rows of a store at rest, as nobody should."""
     env = lmdb.open(str(directory / "store"), map_size=1 << 30, max_dbs=0, lib_version=0)
     with env.begin(write=True) as txn:
         for one in changes:
@@ -94,18 +94,18 @@ def change(directory: Path, *changes: Change) -> None:
 
 
 def rows_in(txn: lmdb.Transaction, prefix: bytes) -> list[tuple[bytes, bytes]]:
-    """Return all rows whose keys start with *prefix*."""
+    """Returns all rows whose keys start with *prefix*."""
     pairs = [(bytes(key), bytes(value)) for key, value in txn.cursor()]
     return [(key, value) for key, value in pairs if key.startswith(prefix)]
 
 
 def delete(prefix: bytes) -> Change:
-    """Remove the first row that starts so."""
+    """Removes the first row that starts so."""
     return lambda txn: txn.delete(rows_in(txn, prefix)[0][0])
 
 
 def flip(prefix: bytes, at: int = -1) -> Change:
-    """Turn a bit of the first value that starts so."""
+    """Turns a bit of the first value that starts so."""
 
     def do(txn: lmdb.Transaction) -> None:
         key, value = rows_in(txn, prefix)[0]
@@ -117,17 +117,17 @@ def flip(prefix: bytes, at: int = -1) -> Change:
 
 
 def put(key: bytes, value: bytes) -> Change:
-    """Write a row."""
+    """Writes a row."""
     return lambda txn: txn.put(key, value)
 
 
 def put_sealed(key: bytes, row: bytes) -> Change:
-    """Write a row under its seal."""
+    """Writes a row under its seal."""
     return put(key, rows.seal(key, row))
 
 
 def edit(prefix: bytes, new: Callable[[bytes], bytes]) -> Change:
-    """Change the first sealed row that starts so, and seal it again."""
+    """Changes the first sealed row that starts so, and seal it again."""
 
     def do(txn: lmdb.Transaction) -> None:
         key, value = rows_in(txn, prefix)[0]
@@ -137,7 +137,7 @@ def edit(prefix: bytes, new: Callable[[bytes], bytes]) -> Change:
 
 
 def ready(queue_id: int = 1) -> bytes:
-    """Return what the keys of a queue's messages start with."""
+    """Returns what the keys of a queue's messages start with."""
     return keys.lane(queue_id, keys.LANE_READY)
 
 
@@ -155,12 +155,12 @@ MORE = (  # what only a peer makes, and a job
 
 
 def faults(verdict: Verdict) -> list[tuple[str, bytes]]:
-    """Return what was found: fault and key."""
+    """Returns what was found: fault and key."""
     return [(one.fault, one.key) for one in verdict.findings.kept]
 
 
 def check_found(store: Path, fault: str, key: bytes, damage: Change) -> None:
-    """Do *damage*, and see it found as itself, and once."""
+    """Does *damage*, and see it found as itself, and once."""
     change(store, damage)
     (found,) = verify(store).findings.kept
     assert found.fault == fault

@@ -18,7 +18,7 @@ EVERY = {"every_ms": 1_000}
 
 
 async def until(is_so: Callable[[], object]) -> None:
-    """Wait until something is so, for as long as a test may take."""
+    """Waits until something is so, for as long as a test may take."""
     while not is_so():
         await asyncio.sleep(0.01)
 

@@ -57,7 +57,7 @@ def client_of(manager: Manager) -> Client:
 
 
 def wait_until(true: Callable[[], Any]) -> Any:
-    """Wait for another process; pytest's own limit ends it."""
+    """Waits for another process; pytest's own limit ends it."""
     while not (found := true()):
         os.sched_yield()
     return found

@@ -20,7 +20,7 @@ Commit = Callable[[lmdb.Transaction], object]
 
 
 def write(path: Path, *commits: Commit, lib_version: int = 0) -> Path:
-    """Make a data file by these transactions, one after the other."""
+    """Makes a data file by these transactions, one after the other."""
     env = lmdb.open(
         str(path), subdir=False, map_size=1 << 30, max_dbs=0, lib_version=lib_version, sync=False
     )
@@ -53,7 +53,7 @@ def drop(count: int) -> Commit:
 
 
 def come_and_go(txn: lmdb.Transaction) -> None:
-    """Take pages at the end of the file and free them in one transaction: they are not written."""
+    """Takes pages at the end of the file and free them in one transaction: they are not written."""
     txn.put(b"long", bytes(400_000))
     txn.delete(b"long")
     txn.put(b"999999", b"")
@@ -232,7 +232,7 @@ def test_file_passes_if_and_only_if_nothing_in_use_is_cut_off(tmp_path: Path, se
 
 
 def large_free_list(path: Path) -> Path:
-    """Make a file whose free database has branch pages, and values on pages of their own."""
+    """Makes a file whose free database has branch pages, and values on pages of their own."""
     env = lmdb.open(str(path), subdir=False, map_size=1 << 30, lib_version=0, sync=False)
     with env.begin(write=True) as txn:
         fill(3000, 3000)(txn)
@@ -251,7 +251,7 @@ def large_free_list(path: Path) -> Path:
 
 
 def cut_to_what_is_written(path: Path) -> None:
-    """Let the file end before its free pages: what LMDB does where they lie at the end."""
+    """Lets the file end before its free pages: what LMDB does where they lie at the end."""
     while True:
         size = path.stat().st_size
         os.truncate(path, size - PAGE)

@@ -33,7 +33,7 @@ def key_of(group_id: bytes) -> bytes:
 
 
 def changed(group_id: bytes, change: Callable[[GroupRow], None]) -> Change:
-    """Change what is known of a group, under its seal."""
+    """Changes what is known of a group, under its seal."""
 
     def new(data: bytes) -> bytes:
         row = GroupRow.decode(data)

@@ -65,7 +65,7 @@ class Bigs:
     series: list[BigOf]
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """Returns what it was to reach."""
         found = []
         for big in self.series:
             if big.size_bytes:
@@ -77,13 +77,13 @@ class Bigs:
         return found
 
     def bars(self) -> tuple[str, Bars]:
-        """Return what everybody else saw as bars."""
+        """Returns what everybody else saw as bars."""
         unit = "ms until a small put is answered, p99, beside large ones of that size"
         return unit, [(big.name, big.p99_ms, bool(big.size_bytes)) for big in self.series]
 
 
 def big(setting: Setting) -> Bigs:
-    """Measure with large messages of each size, and without, in turns."""
+    """Measures with large messages of each size, and without, in turns."""
     rounds = []
     with Host(setting.directory / "big") as host:
         host.ask(m.QueueCreate, QUEUE)
@@ -107,12 +107,12 @@ class Mixed:
     turns_below_us: Counter[int] = field(default_factory=Counter)
 
     def percentile_ms(self, percent: float) -> float:
-        """Return the time that *percent* of the small messages stayed within."""
+        """Returns the time that *percent* of the small messages stayed within."""
         return self.smalls.percentile_ms(percent) or 0.0
 
 
 def _pooled(found: Sequence[Mixed], size_bytes: int, without: Sequence[float]) -> BigOf:
-    """Return one size's figures of all rounds; *without* large ones p99 was so many ms."""
+    """Returns one size's figures of all rounds; *without* large ones p99 was so many ms."""
     p99 = [mixed.percentile_ms(99) for mixed in found]
     turns = sum((mixed.turns_below_us for mixed in found), Counter())
     return BigOf(
@@ -127,7 +127,7 @@ def _pooled(found: Sequence[Mixed], size_bytes: int, without: Sequence[float]) -
 
 
 def mixed(host: Host, seconds: float) -> dict[int, Mixed]:
-    """Return what was seen with each size, measured for so many *seconds* in slices."""
+    """Returns what was seen with each size, measured for so many *seconds* in slices."""
     slices = max(round(seconds / SLICE_S), 1)
     found = {size_bytes: Mixed() for size_bytes in (0, *SIZES)}
     with ExitStack() as stack:
@@ -150,7 +150,7 @@ def _record(size_bytes: int) -> bytes:
 def _slice(
     host: Host, seconds: float, smalls: Sequence[QmgrSender], large: LeanSender | None, seen: Mixed
 ) -> None:
-    """Put small messages for so many *seconds*, with *large* ones beside them; add to *seen*."""
+    """Puts small messages for so many *seconds*, with *large* ones beside them; add to *seen*."""
     count = max(int(seconds * RATE_PER_S), 1)
     loads = [Load(Plan(SMALL_INFLIGHT, FOREVER_S, count, RATE_PER_S), smalls)]
     if large is not None and (bigs := count // SMALL_TO_A_BIG):
@@ -168,7 +168,7 @@ def _slice(
 def turns_between(
     before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]
 ) -> dict[int, int]:
-    """Return the turns of each class that came between two answers of a daemon."""
+    """Returns the turns of each class that came between two answers of a daemon."""
     known = {pair[0]: pair[1] for pair in before}
     found = {below_us: turns - known.get(below_us, 0) for below_us, turns in after}
     return {below_us: turns for below_us, turns in found.items() if turns}

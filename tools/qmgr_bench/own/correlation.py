@@ -63,7 +63,7 @@ class Correlations:
     growth_of_miss: float
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """Returns what it was to reach."""
         low, high = self.series[0].depth, self.series[-1].depth
         what = f"at depth {high:,}, to one at {low:,}, CPU"
         return [
@@ -72,7 +72,7 @@ class Correlations:
         ]
 
     def bars(self) -> tuple[str, Bars]:
-        """Return processor times as bars."""
+        """Returns processor times as bars."""
         return "us of processor of a get by correlation id, medians", [
             bar
             for point in self.series
@@ -108,7 +108,7 @@ def correlation(setting: Setting) -> Correlations:
 
 
 def growth(times: Mapping[int, Sequence[Burst]], name: str) -> float:
-    """Return that figure at the greatest depth, to the one at the least in the same turn."""
+    """Returns that figure at the greatest depth, to the one at the least in the same turn."""
     low, high = ([getattr(burst, name) for burst in times[end(times)]] for end in (min, max))
     return median_ratio(high, low)
 
@@ -122,7 +122,7 @@ def _point(depth: int, bursts: Sequence[Burst]) -> AtDepth:
 
 
 def _bursts(hosts: Sequence[Host], times: dict[int, list[Burst]], seconds: float) -> None:
-    """Add the bursts of a round to each depth: as many as so many *seconds* allow."""
+    """Adds the bursts of a round to each depth: as many as so many *seconds* allow."""
     with ExitStack() as stack:
         askers = [
             Asker(host, stack.enter_context(Wire(host.address, "bench.corr")), depth)
@@ -137,12 +137,12 @@ def _bursts(hosts: Sequence[Host], times: dict[int, list[Burst]], seconds: float
 
 
 def id_of(number: int) -> bytes:
-    """Return the correlation id of the message of that number; ids come in no order."""
+    """Returns the correlation id of the message of that number; ids come in no order."""
     return (number * 0x9E37_79B9_7F4A_7C15 % (1 << 64)).to_bytes(8, "big")
 
 
 def record_of(number: int) -> bytes:
-    """Return what is put as the message of that number."""
+    """Returns what is put as the message of that number."""
     body = BODIES[number % len(BODIES)]
     return encode(Fields(body, correlation_id=id_of(number)))
 
@@ -159,7 +159,7 @@ class Asker:
         self._missed = depth  # a number that no message has
 
     def burst(self) -> Burst:
-        """Get what is there, give it back, and get what is not there."""
+        """Gets what is there, gives it back, and gets what is not there."""
         numbers = self._die.sample(range(self.depth), BURST)
         hit_us, hit_cpu_us, answers = self._asked(numbers)
         self._give_back(answers)
@@ -171,7 +171,7 @@ class Asker:
         return Burst(hit_us, hit_cpu_us, miss_us, miss_cpu_us)
 
     def _asked(self, numbers: Sequence[int]) -> tuple[float, float, list[m.Message]]:
-        """Ask for the messages of *numbers*; return us, us of the daemon, a get, and answers."""
+        """Asks for the messages of *numbers*; return us, us of the daemon, a get, and answers."""
         wire = self._wire
         frames = b"".join(
             [

@@ -13,12 +13,12 @@ DESTINATION = MARK + TOPIC
 
 
 def name_of(number: int) -> str:
-    """Return the name of a subscription."""
+    """Returns the name of a subscription."""
     return f"BENCH:s{number}"
 
 
 def subscribe(host: Host, count: int) -> list[str]:
-    """Make so many durable subscriptions and return their names."""
+    """Makes so many durable subscriptions and returns their names."""
     names = [name_of(number) for number in range(count)]
     with Wire(host.address, "bench.control") as wire:
         for name in names:
@@ -39,7 +39,7 @@ class CrowdReceiver:
         self._settled_id = 0
 
     def start(self) -> bytes:
-        """Return what opens the consumers."""
+        """Returns what opens the consumers."""
         send, wire = self._wire.connection.send, self._wire
         return b"".join(
             send(m.Consume(wire.next_request(), name, self._prefetch, CREDIT_BYTES))
@@ -47,7 +47,7 @@ class CrowdReceiver:
         )
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Return the acks, how many messages *data* held and how many acks it answers.
+        """Returns the acks, how many messages *data* held and how many acks it answers.
 
         Raises:
             LoadFailed: a consumer ended, or an ack found its lease lost.

@@ -50,7 +50,7 @@ class Millions:
     ack_p99_ratio: float
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """Returns what it was to reach."""
         return [
             at_most(
                 "start to the first answer, store not in memory", self.start_ms, START_MAX_MS, "ms"
@@ -69,7 +69,7 @@ class Millions:
         ]
 
     def bars(self) -> tuple[str, Bars]:
-        """Return puts and gets as bars."""
+        """Returns puts and gets as bars."""
         return "messages a second, medians", [
             (f"puts at {self.depth:,}", self.put_per_s, True),
             ("puts at 0", self.put_per_s_empty, False),
@@ -79,7 +79,7 @@ class Millions:
 
 
 def ten_million(setting: Setting) -> Millions:
-    """Fill a queue, start on it, measure on it and, in turns, on an empty one beside it."""
+    """Fills a queue, start on it, measure on it and, in turns, on an empty one beside it."""
     depth = setting.scaled(TEN_MILLION)
     setting.check_disk(depth)
     with ExitStack() as stack:
@@ -126,7 +126,7 @@ def ten_million(setting: Setting) -> Millions:
 
 
 def _round(host: Host, setting: Setting, number: int) -> tuple[Pulse, Pulse, Pulse, Pulse]:
-    """Return puts on the deep and the empty queue, and gets of as many from each."""
+    """Returns puts on the deep and the empty queue, and gets of as many from each."""
     setting.say(f"10M: round {number + 1} of {setting.rounds}")
     order = (DEEP, EMPTY) if number % 2 else (EMPTY, DEEP)
     puts = {queue: put(host, queue, setting.seconds) for queue in order}
@@ -138,7 +138,7 @@ def _round(host: Host, setting: Setting, number: int) -> tuple[Pulse, Pulse, Pul
 
 
 def _ratios(deep: Sequence[Pulse], empty: Sequence[Pulse]) -> tuple[float, float, float]:
-    """Return those of the rates, of the medians and of p99."""
+    """Returns those of the rates, of the medians and of p99."""
     return (
         median_ratio(rates(deep), rates(empty)),
         median_ratio([p.p50_ms for p in deep], [p.p50_ms for p in empty]),
@@ -164,7 +164,7 @@ class Starts:
     growth: float  # start at the greatest depth to that at depth 0
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """Returns what it was to reach."""
         deepest = self.series[-1]
         memory_mb = round(deepest.anonymous_bytes / MB, 1)
         return [
@@ -174,13 +174,13 @@ class Starts:
         ]
 
     def bars(self) -> tuple[str, Bars]:
-        """Return the times as bars."""
+        """Returns the times as bars."""
         unit = "ms from the start to the first message browsed, medians"
         return unit, [(f"depth {point.depth:,}", point.start_ms, True) for point in self.series]
 
 
 def start(setting: Setting) -> Starts:
-    """Start a daemon at each depth in turns, the store not in memory."""
+    """Starts a daemon at each depth in turns, the store not in memory."""
     depths = [depth and setting.scaled(depth) for depth in START_DEPTHS]
     setting.check_disk(sum(depths))
     hosts = [Host(setting.directory / f"start{number}") for number in range(len(depths))]

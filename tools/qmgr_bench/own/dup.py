@@ -59,7 +59,7 @@ class Duplicates:
     growth: float  # a put at the greatest depth, to one at the least right before or after
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """Returns what it was to reach."""
         low, high = self.series[0].depth, self.series[-1].depth
         missed = self.duplicates_put - self.duplicates_refused
         return [
@@ -69,7 +69,7 @@ class Duplicates:
         ]
 
     def bars(self) -> tuple[str, Bars]:
-        """Return puts and searches as bars."""
+        """Returns puts and searches as bars."""
         puts = [(f"put at {point.depth:,}", point.put_us, True) for point in self.series]
         walks = [(f"search at {point.depth:,}", point.search_us, False) for point in self.series]
         return "us for a put, and for a search that it does not need, medians", puts + walks
@@ -100,7 +100,7 @@ def dup(setting: Setting) -> Duplicates:
 
 
 def growth(times: Mapping[int, Sequence["Burst"]]) -> float:
-    """Return what a put at the greatest depth takes, to one at the least in the same turn."""
+    """Returns what a put at the greatest depth takes, to one at the least in the same turn."""
     low, high = ([burst.put_us for burst in times[depth]] for depth in (min(times), max(times)))
     return median_ratio(high, low)
 
@@ -123,13 +123,13 @@ def _fill(host: Host, depth: int, setting: Setting) -> None:
 
 
 def _counted(host: Host, depths: Sequence[int]) -> tuple[int, int]:
-    """Return the puts that the table decided, and those for which the index was asked."""
+    """Returns the puts that the table decided, and those for which the index was asked."""
     rows = [host.ask(m.QueueShow, _queue(depth)) for depth in depths]
     return sum(row["fast"] for row in rows), sum(row["slow"] + row["duplicates"] for row in rows)
 
 
 def _bursts(host: Host, times: dict[int, list["Burst"]], seconds: float) -> None:
-    """Add the bursts of a round to each depth: as many as so many *seconds* allow."""
+    """Adds the bursts of a round to each depth: as many as so many *seconds* allow."""
     with ExitStack() as stack:
         lines = {
             depth: Line(stack.enter_context(Wire(host.address, f"bench.dup.{depth}")), depth)
@@ -162,7 +162,7 @@ class UidSender:
     """A producer that brings the UIDs, each above all before it, of one origin."""
 
     def __init__(self, wire: Wire, queue: str) -> None:
-        """Open the producer's stream."""
+        """Opens the producer's stream."""
         self.sock = wire.sock
         self.last: list[bytes] = []
         self._wire = wire
@@ -174,7 +174,7 @@ class UidSender:
         self.refused = 0
 
     def put(self, count: int) -> bytes:
-        """Return *count* puts of new messages, in frames."""
+        """Returns *count* puts of new messages, in frames."""
         frames = []
         while count:
             size = min(count, 500)
@@ -185,13 +185,13 @@ class UidSender:
         return b"".join(frames)
 
     def again(self) -> bytes:
-        """Return a put of the last frame's messages under new ids, as duplicates."""
+        """Returns a put of the last frame's messages under new ids, as duplicates."""
         first_id, self._next_id = self._next_id, self._next_id + len(self.last)
         put = m.Put(self._stream, first_id, first_id - 1, self._queue, self.last)
         return self._wire.connection.send(put)
 
     def take(self, data: bytes) -> int:
-        """Return how many puts *data* answers.
+        """Returns how many puts *data* answers.
 
         Raises:
             LoadFailed: one was refused for something else than a duplicate.
@@ -210,7 +210,7 @@ class UidSender:
 
 
 def trailer_of(timestamp: int) -> bytes:
-    """Return the UID of *timestamp*, encoded as in a record."""
+    """Returns the UID of *timestamp*, encoded as in a record."""
     return encode_uid(Uid(ORIGIN, timestamp))
 
 
@@ -224,7 +224,7 @@ class Line:
         self._settles = 0
 
     def burst(self) -> float:
-        """Put BURST messages; return the us that each took until it was on the disk."""
+        """Puts BURST messages; return the us that each took until it was on the disk."""
         frame = self._sender.put(BURST)
         start_ns = time.monotonic_ns()
         self._answered(frame)
@@ -237,7 +237,7 @@ class Line:
             answered += self._sender.take(sock.recv(READ_BYTES))
 
     def give_back(self) -> None:
-        """Get as many messages, the oldest, and acknowledge them."""
+        """Gets as many messages, the oldest, and acknowledges them."""
         wire, got = self._wire, 0
         while got < BURST:
             wire.send(m.Get(wire.next_request(), self._queue, BURST - got))
@@ -251,7 +251,7 @@ class Line:
             got += len(deliver.items)
 
     def put_again(self) -> int:
-        """Put a burst, and the same messages again; return how many of these were refused."""
+        """Puts a burst, and the same messages again; return how many of these were refused."""
         self.burst()
         before = self._sender.refused
         self._answered(self._sender.again())
@@ -265,23 +265,23 @@ class SearchedQueue:
         self._uids: list[bytes] = []
 
     def put(self, uid: bytes) -> bool:
-        """Append *uid*; return False, and leave the queue as it is, where it is there."""
+        """Appends *uid*; return False, and leaves the queue as it is, where it is there."""
         if self.holds(uid):
             return False
         self._uids.append(uid)
         return True
 
     def fill(self, uids: Sequence[bytes]) -> None:
-        """Append *uids*, which are known to differ, with no search."""
+        """Appends *uids*, which are known to differ, with no search."""
         self._uids.extend(uids)
 
     def holds(self, uid: bytes) -> bool:
-        """Return whether *uid* is there: the walk, as fast as Python has one."""
+        """Returns whether *uid* is there: the walk, as fast as Python has one."""
         return uid in self._uids
 
 
 def search_us(depth: int) -> float:
-    """Return the us that a search for a UID that is not there takes at *depth*, the median."""
+    """Returns the us that a search for a UID that is not there takes at *depth*, the median."""
     queue = SearchedQueue()
     queue.fill([trailer_of(timestamp) for timestamp in range(depth)])
     times = []

@@ -55,12 +55,12 @@ class Expired:
     fill_per_s: float
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """Returns what it was to reach."""
         what = f"longest turn while {self.messages:,} expire"
         return [at_most(what, self.turn_longest_ms, TURN_MAX_MS, "ms")]
 
     def bars(self) -> tuple[str, Bars]:
-        """Return what others saw as bars."""
+        """Returns what others saw as bars."""
         return "ms of others, p99, medians", [
             ("put, while they expire", self.put_p99_ms, True),
             ("put, before and after", self.put_p99_ms_else, False),
@@ -77,11 +77,11 @@ class Others:
     got: Latency = field(default_factory=Latency)
 
     def put_ms(self, percent: float) -> float:
-        """Return the time that *percent* of the puts stayed within."""
+        """Returns the time that *percent* of the puts stayed within."""
         return self.put.percentile_ms(percent) or 0.0
 
     def got_ms(self, percent: float) -> float:
-        """Return the same of puts until they are got."""
+        """Returns the same of puts until they are got."""
         return self.got.percentile_ms(percent) or 0.0
 
 
@@ -153,7 +153,7 @@ def _round(host: Host, messages: int, setting: Setting) -> Round:
 
 
 def _sweep(host: Host, others: Others) -> float:
-    """Return when all messages were gone; others work until then.
+    """Returns when all messages were gone; others work until then.
 
     Raises:
         LoadFailed: they do not go.
@@ -168,7 +168,7 @@ def _sweep(host: Host, others: Others) -> float:
 
 
 def _fill(host: Host, queue: str, messages: int, moment_s: float, setting: Setting) -> float:
-    """Put *messages* that all end at *moment_s*; return how many went a second."""
+    """Puts *messages* that all end at *moment_s*; return how many went a second."""
 
     def record_of(number: int) -> bytes:
         del number

@@ -54,7 +54,7 @@ Key = tuple[str, int, str]  # server, subscriptions, connections
 
 
 def fan_out(setting: Setting) -> list[FanOut]:
-    """Measure ours and the peers that are there, in turns."""
+    """Measures ours and the peers that are there, in turns."""
     counts = sorted({setting.scaled(count) for count in SUBSCRIPTIONS})
     allow_files(counts[-1] + FILES_SPARE)
     fans = [fan for fan in FANS if fan.name in setting.peers and fan.version() is not None]
@@ -87,17 +87,17 @@ def fan_out(setting: Setting) -> list[FanOut]:
 
 
 def publications_of(count: int, setting: Setting) -> int:
-    """Return how many are published to *count* subscriptions."""
+    """Returns how many are published to *count* subscriptions."""
     return max(round(DELIVERIES_A_SECOND * setting.seconds / count), PUBLICATIONS_MIN)
 
 
 def our_run(directory: Path, count: int, setting: Setting) -> Pulse:
-    """Publish to *count* subscribers of ours, each with its connection."""
+    """Publishes to *count* subscribers of ours, each with its connection."""
     return _ours(directory, count, setting, is_shared=False)
 
 
 def our_shared_run(directory: Path, count: int, setting: Setting) -> Pulse:
-    """Publish to *count* subscribers of ours over one connection."""
+    """Publishes to *count* subscribers of ours over one connection."""
     return _ours(directory, count, setting, is_shared=True)
 
 
@@ -159,7 +159,7 @@ def _run(
 
 
 def _beside(found: dict[Key, list[Pulse]], setting: Setting) -> list[FanOut]:
-    """Return what was found, each held against ours of the same rounds."""
+    """Returns what was found, each held against ours of the same rounds."""
     abouts = {fan.name: fan.about for fan in FANS} | {OURS: "one transaction before any reply"}
     return [
         _fan_out(key, pulses, found[OURS, key[1], EACH], setting, abouts[key[0]])

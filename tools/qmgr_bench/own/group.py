@@ -23,7 +23,7 @@ class Groups:
     rates: list[RateOf]
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """Returns what it was to reach."""
         low, high = self.series[0].depth, self.series[-1].depth
         what = f"beside {high:,} messages, to that beside {low:,}, CPU"
         growths = [
@@ -40,7 +40,7 @@ class Groups:
         ]
 
     def bars(self) -> tuple[str, Bars]:
-        """Return processor times as bars."""
+        """Returns processor times as bars."""
         return "us of processor of a step, medians", [
             bar
             for point in self.series

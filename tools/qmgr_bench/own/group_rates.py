@@ -41,7 +41,7 @@ class RateOf:
 
 
 def group_rates(setting: Setting) -> list[RateOf]:
-    """Put and consume both ways, in turns."""
+    """Puts and consume both ways, in turns."""
     count = max(round(MESSAGES_A_SECOND * setting.seconds * setting.scale), 2 * MEMBERS)
     setting.check_disk(2 * count)
     found: dict[str, tuple[list[Pulse], list[Pulse]]] = {}
@@ -57,17 +57,17 @@ def group_rates(setting: Setting) -> list[RateOf]:
 
 
 def put_name(row: str) -> str:
-    """Return what the puts as those of *row* are called."""
+    """Returns what the puts as those of *row* are called."""
     return f"put as {row}"
 
 
 def get_name(row: str) -> str:
-    """Return what consuming after such puts is called."""
+    """Returns what consuming after such puts is called."""
     return f"get and ack, put as {row}"
 
 
 def run_of(host: Host, row: str, count: int, *, grouped: bool) -> tuple[Pulse, Pulse]:
-    """Put *count* messages with the producers of *row*, and consume them."""
+    """Puts *count* messages with the producers of *row*, and consumes them."""
     like = ROWS[row]
     host.ask(m.QueueCreate, QUEUE)
     with ExitStack() as stack:
@@ -89,7 +89,7 @@ def run_of(host: Host, row: str, count: int, *, grouped: bool) -> tuple[Pulse, P
 
 
 def records_of(producer: int, count: int, *, grouped: bool) -> Callable[[int], bytes]:
-    """Return what says the records of a producer, by number; the first *count* are made now."""
+    """Returns what says the records of a producer, by number; the first *count* are made now."""
 
     def made(number: int) -> bytes:
         body, (group, at) = BODIES[number % len(BODIES)], divmod(number, MEMBERS)

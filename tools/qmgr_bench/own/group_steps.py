@@ -87,7 +87,7 @@ def steps(setting: Setting) -> Steps:
 
 
 def growth(times: Mapping[int, Sequence[Burst]], name: str) -> float:
-    """Return that figure at the greatest depth, to the one at the least in the same turn."""
+    """Returns that figure at the greatest depth, to the one at the least in the same turn."""
     low, high = ([getattr(burst, name) for burst in times[end(times)]] for end in (min, max))
     return median_ratio(high, low)
 
@@ -106,7 +106,7 @@ def _round(
     searches: dict[int, list[float]],
     seconds: float,
 ) -> None:
-    """Add the bursts of a round to each depth, as many as so many *seconds* allow; and a search."""
+    """Adds the bursts of a round to each depth, as many as so many *seconds* allow; and a search."""
     with ExitStack() as stack:
         steppers = {
             depth: Stepper(host, stack.enter_context(Wire(host.address, "bench.group")))
@@ -124,7 +124,7 @@ def _round(
 
 
 def fill(host: Host, depth: int, setting: Setting) -> None:
-    """Put *depth* other messages, then the groups that are stepped through."""
+    """Puts *depth* other messages, then the groups that are stepped through."""
     host.ask(m.QueueCreate, QUEUE)
     with Wire(host.address, "bench.fill") as wire:
         words = f"GROUP: filling depth {depth:,}"
@@ -134,7 +134,7 @@ def fill(host: Host, depth: int, setting: Setting) -> None:
 
 
 def other_of(number: int) -> bytes:
-    """Return what is put as the other message of that number."""
+    """Returns what is put as the other message of that number."""
     body = BODIES[number % len(BODIES)]
     if number % 2 == 0:
         return encode(Fields(body, PRIORITY_DEFAULT))
@@ -143,7 +143,7 @@ def other_of(number: int) -> bytes:
 
 
 def long_group() -> list[bytes]:
-    """Return the members of a group that has no end, one more than a burst has steps."""
+    """Returns the members of a group that has no end, one more than a burst has steps."""
     long = group_id("long", 0)
     return [
         encode(Fields(BODIES[at], PRIORITY_MAX, group=(long, at + 1, False)))
@@ -152,7 +152,7 @@ def long_group() -> list[bytes]:
 
 
 def whole_groups() -> list[bytes]:
-    """Return the members of as many whole groups as a burst has steps."""
+    """Returns the members of as many whole groups as a burst has steps."""
     return [
         encode(Fields(BODIES[at], PRIORITY_MAX, group=(group_id("whole", number), at, at == WHOLE)))
         for number in range(BURST)
@@ -161,7 +161,7 @@ def whole_groups() -> list[bytes]:
 
 
 def group_id(kind: str, number: int) -> bytes:
-    """Return the id of a group."""
+    """Returns the id of a group."""
     return f"{kind} {number}".encode().ljust(GROUP_ID_BYTES, b"\0")
 
 
@@ -174,11 +174,11 @@ class Stepper:
         self._settles = 0
 
     def burst(self) -> Burst:
-        """Do twenty steps of each kind; leave all as it was."""
+        """Does twenty steps of each kind; leave all as it was."""
         return Burst(self._next(), self._pinned(), self._whole())
 
     def search(self) -> float:
-        """Return what finding a member with a selector takes the daemon, us of its processor."""
+        """Returns what finding a member with a selector takes the daemon, us of its processor."""
         where = f"group_id = '{group_id('long', 0).hex()}' AND group_number = {BURST}"
         items, cpu_us = self._timed(self._get(where=where), 1)
         self._give_back(items)
@@ -223,7 +223,7 @@ class Stepper:
         return wire.connection.send(m.Get(wire.next_request(), QUEUE, **wanted))  # type: ignore[arg-type]
 
     def _timed(self, frames: bytes, count: int) -> tuple[list[bytes], float]:
-        """Send *frames*; return the *count* messages that come, and us of the daemon.
+        """Sends *frames*; return the *count* messages that come, and us of the daemon.
 
         Raises:
             LoadFailed: one does not come.

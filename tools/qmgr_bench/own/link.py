@@ -54,11 +54,11 @@ class Linked:
     live_p99_ms: float
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """Returns what it was to reach."""
         return [at_least("transferred a second, of a quarter of W1b + W3", self.ratio, 1.0)]
 
     def bars(self) -> tuple[str, Bars]:
-        """Return the rates as bars."""
+        """Returns the rates as bars."""
         return "messages a second, medians", [
             ("the link", self.per_s, True),
             ("a live stream", self.live_per_s, True),
@@ -67,7 +67,7 @@ class Linked:
 
 
 def link(setting: Setting) -> Linked:
-    """Measure W1b and W3 at one daemon, then the link, in turns."""
+    """Measures W1b and W3 at one daemon, then the link, in turns."""
     messages = setting.scaled(MESSAGES)
     puts, gets, preloaded, live = [], [], [], []
     with Host(setting.directory / "from", FROM) as source, Host(setting.directory / "to", TO) as to:
@@ -103,7 +103,7 @@ def link(setting: Setting) -> Linked:
 
 
 def share(transferred_per_s: float, put_per_s: float, get_per_s: float) -> float:
-    """Return how much of a quarter of puts and gets is transferred.
+    """Returns how much of a quarter of puts and gets is transferred.
 
     A message that is transferred is put and got at both ends.
     """
@@ -111,7 +111,7 @@ def share(transferred_per_s: float, put_per_s: float, get_per_s: float) -> float
 
 
 def transfer(source: Host, to: Host, messages: int, say: Callable[[str], None]) -> Transfer:
-    """Preload the transmission queue, start the link; time it until all is stored at *to*."""
+    """Preloads the transmission queue, starts the link; time it until all is stored at *to*."""
     fill(source, REMOTE, messages, say)
     before_s = source.cpu_s(), to.cpu_s()
     with (
@@ -129,7 +129,7 @@ def transfer(source: Host, to: Host, messages: int, say: Callable[[str], None]) 
 
 
 def await_all(missing: Callable[[], int], at_source: Wire) -> None:
-    """Return once nothing is *missing* any more.
+    """Returns once nothing is *missing* any more.
 
     Raises:
         LoadFailed: it did not become less for SILENCE_MAX_S.
@@ -147,7 +147,7 @@ def await_all(missing: Callable[[], int], at_source: Wire) -> None:
 
 
 def stream(source: Host, to: Host, seconds: float) -> Transfer:
-    """Put at *source* and get at *to*, at once, over the link, which is up."""
+    """Puts at *source* and get at *to*, at once, over the link, which is up."""
     with Wire(source.address, "bench.producer") as one, Wire(to.address, "bench.consumer") as other:
         sender = sender_on(one, REMOTE)
         receiver = QmgrReceiver(other, QUEUE, PREFETCH)

@@ -54,7 +54,7 @@ def matching(setting: Setting) -> Matching:
 
 
 def tree_of(count: int, die: random.Random) -> TopicTree[str]:
-    """Return a tree of *count* subscriptions, their filters by the dice."""
+    """Returns a tree of *count* subscriptions, their filters by the dice."""
     tree: TopicTree[str] = TopicTree()
     for number in range(count):
         filter_ = SHAPES[number % len(SHAPES)].format(
@@ -67,13 +67,13 @@ def tree_of(count: int, die: random.Random) -> TopicTree[str]:
 
 
 def topics_of(count: int, die: random.Random) -> list[str]:
-    """Return *count* different topics, or all there are."""
+    """Returns *count* different topics, or all there are."""
     chosen = die.sample(range(TOPICS_MAX), min(count, TOPICS_MAX))
     return [topic_of(number) for number in chosen]
 
 
 def topic_of(number: int) -> str:
-    """Return one of TOPICS_MAX topics."""
+    """Returns one of TOPICS_MAX topics."""
     rest, flight = divmod(number, NUMBERS)
     airport, carrier = divmod(rest, CARRIERS)
     return f"flights/A{airport}/C{carrier}/{flight}/late"

@@ -46,7 +46,7 @@ class References:
 
 
 def references(setting: Setting) -> References:
-    """Publish the same to n and to 2 n subscriptions, and look at both stores."""
+    """Publishes the same to n and to 2 n subscriptions, and look at both stores."""
     publications, count = setting.scaled(PUBLICATIONS), SUBSCRIPTIONS
     none, once, twice = (
         filled(setting, publications, subscriptions) for subscriptions in (1, count, 2 * count)
@@ -66,7 +66,7 @@ def references(setting: Setting) -> References:
 
 
 def filled(setting: Setting, publications: int, subscriptions: int) -> Held:
-    """Return what a new store holds with so many *publications* for so many *subscriptions*."""
+    """Returns what a new store holds with so many *publications* for so many *subscriptions*."""
     directory = setting.directory / f"references{subscriptions}"
     with Host(directory) as host:
         names = subscribe(host, subscriptions)
@@ -79,7 +79,7 @@ def filled(setting: Setting, publications: int, subscriptions: int) -> Held:
 
 
 def held(directory: Path) -> Held:
-    """Return what the store of *directory*, on which no daemon works, holds."""
+    """Returns what the store of *directory*, on which no daemon works, holds."""
     store = LmdbStore(directory, _MAP_BYTES)
     try:
         sizes = [len(key) + len(value) for key, value in store.begin().scan(b"", b"\xff")]

@@ -68,7 +68,7 @@ class _Crowd:
     _settled_id: int = 0
 
     def open(self) -> None:
-        """Begin to consume."""
+        """Begins to consume."""
         self.wire.sock.settimeout(SILENCE_MAX_S)
         for number in range(self.count):
             consumer = self.wire.next_request()
@@ -76,7 +76,7 @@ class _Crowd:
             self.wire.send(m.Consume(consumer, name_of(number), PREFETCH, CREDIT_BYTES))
 
     def until(self, is_so: Callable[[], bool]) -> None:
-        """Work until it *is_so* and all that was settled is answered.
+        """Works until it *is_so* and all that was settled is answered.
 
         Raises:
             LoadFailed: nothing came for long, or what was settled was not.
@@ -90,7 +90,7 @@ class _Crowd:
                 self._hear(message)
 
     def fence(self) -> None:
-        """Hear all that was delivered until now: ask something and wait for its answer."""
+        """Hears all that was delivered until now: ask something and wait for its answer."""
         self._fence = self.wire.next_request()
         self.wire.send(m.Status(self._fence))
         self.until(lambda: not self._fence)
@@ -124,7 +124,7 @@ class _Crowd:
 
 
 def republishing(setting: Setting) -> list[Resent]:
-    """Do it both ways, in turns."""
+    """Does it both ways, in turns."""
     count = max(setting.scaled(SUBSCRIBERS), 2 * FAILING)
     found: dict[str, list[Resent]] = {"republish": [], "publish again": []}
     for number in range(setting.rounds):
@@ -190,7 +190,7 @@ class _Publisher:
         self._id = 0
 
     def publish(self) -> None:
-        """Publish it and wait until it is on the disk."""
+        """Publishes it and wait until it is on the disk."""
         self._id += 1
         self._wire.send(m.Put(self._stream, self._id, self._id - 1, DESTINATION, [self._record]))
         answer = self._wire.next()
@@ -199,7 +199,7 @@ class _Publisher:
 
 
 def _summary(rounds: Sequence[Resent]) -> Resent:
-    """Return the counts of the round that was worst, with medians of the times.
+    """Returns the counts of the round that was worst, with medians of the times.
 
     Counts are to be the same in all rounds.
     """

@@ -66,7 +66,7 @@ OWN_ROWS = {
 
 
 def guess_s(name: str, setting: Setting) -> float:
-    """Return about how long the row *name* takes."""
+    """Returns about how long the row *name* takes."""
     row = OWN_ROWS[name]
     runs_s = row.runs * setting.rounds * (setting.seconds + SECONDS_BESIDE)
     peers = len({*row.peers} & {*setting.peers})
@@ -74,7 +74,7 @@ def guess_s(name: str, setting: Setting) -> float:
 
 
 def run_own(name: str, setting: Setting) -> dict[str, Any]:
-    """Run the row *name* and return what it found, for JSON.
+    """Runs the row *name* and returns what it found, for JSON.
 
     Raises:
         LoadFailed: a daemon did not do what it was asked.

@@ -47,11 +47,11 @@ class Selected:
     ratio: float  # of looked at to got
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """Returns what it was to reach."""
         return [at_most("longest turn", self.turn_longest_ms, TURN_MAX_MS, "ms")]
 
     def bars(self) -> tuple[str, Bars]:
-        """Return the rates as bars."""
+        """Returns the rates as bars."""
         return "messages a second, medians", [
             ("looked at", self.looked_at_per_s, True),
             ("got without a selector", self.get_per_s, False),
@@ -69,7 +69,7 @@ class Seen:
 
 
 def select(setting: Setting) -> Selected:
-    """Fill, select and get the rest, in each round."""
+    """Fills, select and gets the rest, in each round."""
     matching = max(setting.scaled(DEPTH) // ONE_OF, 1)
     depth = matching * ONE_OF
     setting.check_disk(depth)
@@ -93,7 +93,7 @@ def select(setting: Setting) -> Selected:
 
 
 def round_of(host: Host, depth: int, setting: Setting) -> Seen:
-    """Fill the queue, have all of it looked at, and get what is left."""
+    """Fills the queue, have all of it looked at, and gets what is left."""
     host.ask(m.QueueCreate, QUEUE)
     with Wire(host.address, "bench.fill") as wire:
         sender = BatchSender(wire, QUEUE, lambda number: RECORDS[number % ONE_OF])

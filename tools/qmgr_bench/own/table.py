@@ -71,7 +71,7 @@ class Tables:
     times: list[TimeOf]
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """Returns what it was to reach."""
         spark, long = (
             next(one for one in self.ways if one.way == way) for way in (SPARK, LONG_SPARK)
         )
@@ -86,14 +86,14 @@ class Tables:
         ]
 
     def bars(self) -> tuple[str, Bars]:
-        """Return the rates as bars."""
+        """Returns the rates as bars."""
         ours = (DECODER, LEAN_DECODER, SPARK, LONG_SPARK, LEAN_SPARK)
         bars = [(one.way, one.rows_per_core_s, one.way in ours) for one in self.ways]
         return "rows a second and core, medians", bars
 
 
 def table(setting: Setting) -> Tables:
-    """Measure all ways in turns, then time against snapshots and partitions."""
+    """Measures all ways in turns, then time against snapshots and partitions."""
     rows, fewer = setting.scaled(MESSAGES), setting.scaled(FEWER)
     setting.check_disk(DISK_FACTOR * rows)
     made = snapshots(setting, sorted({max(fewer // count, 1) for count in COUNTS} | {rows}))
@@ -108,7 +108,7 @@ def table(setting: Setting) -> Tables:
 
 
 def _rounds(setting: Setting, ways: Ways) -> dict[str, list[Reading]]:
-    """Return what each of *ways* took in each round."""
+    """Returns what each of *ways* took in each round."""
     found: dict[str, list[Reading]] = {way: [] for way in ways}
     for number in range(setting.rounds):
         for way in reversed(ways) if number % 2 else ways:
@@ -138,7 +138,7 @@ def _summary(found: dict[str, list[Reading]]) -> list[WayOf]:
 
 
 def _times(setting: Setting, two: Session, made: dict[int, Path], rows: int) -> list[TimeOf]:
-    """Read as many *rows* from more and more snapshots, and in more and more partitions."""
+    """Reads as many *rows* from more and more snapshots, and in more and more partitions."""
     tables = {}
     for count in COUNTS:
         setting.say(f"TABLE: {count} snapshots")

@@ -25,15 +25,15 @@ class Ready(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return what follows `spark.read.format`."""
+        """Returns what follows `spark.read.format`."""
         return "ready"
 
     def schema(self) -> StructType:
-        """Return the columns of messages."""
+        """Returns the columns of messages."""
         return schema_of(MESSAGES)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads them."""
+        """Returns what reads them."""
         return _Reader(self.options["path"], int(self.options["rows"]))
 
 
@@ -47,13 +47,13 @@ class _Reader(DataSourceReader):
         be_prompt()
 
     def partitions(self) -> list[InputPartition]:
-        """Return a partition for each part of the rows, as the table has them."""
+        """Returns a partition for each part of the rows, as the table has them."""
         count = -(-self._rows // ROWS_PER_PARTITION)
         ends = [self._rows * number // count for number in range(count + 1)]
         return [InputPartition(end - start) for start, end in pairwise(ends)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield so many rows."""
+        """Yields so many rows."""
         ready = _first(self._path)
         full, rest = divmod(partition.value, ready.num_rows)
         yield from repeat(ready, full)
@@ -63,7 +63,7 @@ class _Reader(DataSourceReader):
 
 @cache
 def _first(path: str) -> pa.RecordBatch:
-    """Return the first batch, once made in a process."""
+    """Returns the first batch, once made in a process."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     gc.freeze()  # As for the table itself.

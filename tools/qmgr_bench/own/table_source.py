@@ -26,7 +26,7 @@ JAR = Path("/usr/share/java/postgresql.jar")  # Debian's libpostgresql-jdbc-java
 
 
 def snapshots(setting: Setting, depths: list[int]) -> dict[int, Path]:
-    """Put messages on a queue, and take a snapshot at each of *depths*, which rise."""
+    """Puts messages on a queue, and takes a snapshot at each of *depths*, which rise."""
     found = {}
     with Host(setting.directory / "manager") as host:
         host.ask(m.QueueCreate, QUEUE)
@@ -42,7 +42,7 @@ def snapshots(setting: Setting, depths: list[int]) -> dict[int, Path]:
 
 
 def copies(snapshot: Path, count: int) -> str:
-    """Copy *snapshot* so often; return what names all the copies."""
+    """Copies *snapshot* so often; return what names all the copies."""
     directory = snapshot.with_name(f"{snapshot.name}-{count}")
     for number in range(count):
         shutil.copytree(snapshot, directory / str(number))
@@ -50,14 +50,14 @@ def copies(snapshot: Path, count: int) -> str:
 
 
 def batches(path: str, **options: str) -> Iterator[pa.RecordBatch]:
-    """Yield the messages of a snapshot, without Spark."""
+    """Yields the messages of a snapshot, without Spark."""
     asked = parse({"path": path, "queues": QUEUE, **options})
     for share in chain.from_iterable(plan(MESSAGES, asked)):
         yield from MESSAGES.read(share, asked, MESSAGES.schema)
 
 
 def write_parquet(path: str, file: Path) -> None:
-    """Write all messages of a snapshot to *file*; the bodies, which repeat here, as they are."""
+    """Writes all messages of a snapshot to *file*; the bodies, which repeat here, as they are."""
     plain = [name for name in MESSAGES.schema.names if name not in ("body", "headers")]
     with pq.ParquetWriter(file, MESSAGES.schema, use_dictionary=plain) as writer:
         held: list[pa.RecordBatch] = []

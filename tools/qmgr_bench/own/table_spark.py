@@ -50,7 +50,7 @@ class Session:
     """A Spark session in a process of its own. Invariant: it runs until it is closed."""
 
     def __init__(self, directory: Path, cores: int, jar: str = "") -> None:
-        """Start it; it says what it has to say to a file in *directory*.
+        """Starts it; it says what it has to say to a file in *directory*.
 
         Args:
             jar: a driver for JDBC, if it is to have one.
@@ -80,7 +80,7 @@ class Session:
         self._process.stdout.close()  # type: ignore[union-attr]
 
     def read(self, rows: int, table: Table) -> Reading:
-        """Read each column of each row of *table*, which has so many *rows*, and drop it.
+        """Reads each column of each row of *table*, which has so many *rows*, and drops it.
 
         Raises:
             LoadFailed: it could not.
@@ -109,14 +109,14 @@ class Session:
         return json.loads(line)
 
     def _cpu_s(self) -> tuple[float, float]:
-        """Return the processor time of Java, and that of the workers."""
+        """Returns the processor time of Java, and that of the workers."""
         used = used_s(self._process.pid)
         java_s = used.pop("java", 0.0)
         return java_s, sum(used.values())
 
 
 def read(frame: Any, to: Any) -> float:
-    """Return in how many seconds all of *frame* was read."""
+    """Returns in how many seconds all of *frame* was read."""
     del to
     start_s = time.monotonic()
     frame.write.format("noop").mode("overwrite").save()
@@ -124,7 +124,7 @@ def read(frame: Any, to: Any) -> float:
 
 
 def sums(frame: Any, to: Any) -> list[int]:
-    """Return for each column but the headers one number of all rows, to compare tables."""
+    """Returns for each column but the headers one number of all rows, to compare tables."""
     from pyspark.sql import functions as F
 
     del to
@@ -139,7 +139,7 @@ def sums(frame: Any, to: Any) -> list[int]:
 
 
 def copy(frame: Any, to: tuple[str, dict[str, str]]) -> None:
-    """Write *frame* to where the options of *to* say, without what no database takes."""
+    """Writes *frame* to where the options of *to* say, without what no database takes."""
     format_, options = to
     frame.drop("headers").write.format(format_).options(**options).mode("overwrite").save()
 
@@ -148,7 +148,7 @@ DOING = {"read": read, "sums": sums, "copy": copy}
 
 
 def main(cores: str, jar: str = "") -> None:
-    """Do what is asked for until nothing more can come."""
+    """Does what is asked for until nothing more can come."""
     from pyspark_qmgr.session import local_session
     from qmgr_bench.own.table_ready import Ready
 

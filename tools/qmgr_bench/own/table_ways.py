@@ -29,12 +29,12 @@ Ways = dict[str, Callable[[], Reading]]
 
 
 def snapshot_table(path: Path | str, **options: str) -> Table:
-    """Return the messages of a snapshot as a table of Spark's."""
+    """Returns the messages of a snapshot as a table of Spark's."""
     return "qmgr", {"path": str(path), "queues": QUEUE, "verify": "false", **options}
 
 
 def ways_of(setting: Setting, one: Session, two: Session, path: Path, rows: int) -> Ways:
-    """Return the ways that need no database; after this the sessions are warm.
+    """Returns the ways that need no database; after this the sessions are warm.
 
     Raises:
         LoadFailed: they do not read the same.
@@ -96,7 +96,7 @@ def way_over_jdbc(setting: Setting, one: Session, path: Path, rows: int) -> Iter
 
 
 def check_same(session: Session, these: Table, those: Table) -> None:
-    """Compare two tables by the sums of their columns.
+    """Compares two tables by the sums of their columns.
 
     Raises:
         LoadFailed: they differ.
@@ -107,14 +107,14 @@ def check_same(session: Session, these: Table, those: Table) -> None:
 
 
 def measured(found: Iterable[Any]) -> Reading:
-    """Return what it took to make all batches of *found*."""
+    """Returns what it took to make all batches of *found*."""
     start_s, start_cpu_s = time.monotonic(), time.process_time()
     rows = sum(batch.num_rows for batch in found)
     return Reading(rows, time.monotonic() - start_s, time.process_time() - start_cpu_s)
 
 
 def loop(path: str, most: int) -> Reading:
-    """Return what it took to decode *most* records, one after the other."""
+    """Returns what it took to decode *most* records, one after the other."""
     snapshot = read(path)
     (queue,) = (one for one in snapshot.queues if one.name == QUEUE)
     lane = keys.lane(queue.id, keys.LANE_READY)

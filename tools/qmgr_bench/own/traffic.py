@@ -20,20 +20,20 @@ FOREVER_S = float("inf")
 def sender_on(
     wire: Wire, queue: str, size_bytes: int = SIZE_BYTES, *, coalesce: bool = True
 ) -> QmgrSender:
-    """Return a producer of *queue* over *wire*."""
+    """Returns a producer of *queue* over *wire*."""
     return QmgrSender(wire, queue, pool_of(size_bytes), coalesce=coalesce)
 
 
 @lru_cache(maxsize=2)
 def pool_of(size_bytes: int) -> list[bytes]:
-    """Return what is put, as records; kept, since many connections share it."""
+    """Returns what is put, as records; kept, since many connections share it."""
     return records(bodies(size_bytes, vary=True))
 
 
 def fill(
     host: Host, queue: str, messages: int, say: Callable[[str], None], size_bytes: int = SIZE_BYTES
 ) -> float:
-    """Put so many *messages* on *queue*, as fast as it goes; return how many went a second."""
+    """Puts so many *messages* on *queue*, as fast as it goes; return how many went a second."""
     with Wire(host.address, "bench.fill") as wire:
         sender = sender_on(wire, queue, size_bytes)
         return pour(sender, messages, f"{host.name}: filling {queue}", say)
@@ -52,7 +52,7 @@ def pour(sender: Sender, messages: int, words: str, say: Callable[[str], None]) 
 
 
 def put(host: Host, queue: str, seconds: float, *, coalesce: bool = True) -> Pulse:
-    """Do W1b on *queue*: one producer, 256 in flight, for so many *seconds*; or W1b-1."""
+    """Does W1b on *queue*: one producer, 256 in flight, for so many *seconds*; or W1b-1."""
     with Wire(host.address, "bench.producer") as wire:
         sender = sender_on(wire, queue, coalesce=coalesce)
         before_s = host.cpu_s()
@@ -61,7 +61,7 @@ def put(host: Host, queue: str, seconds: float, *, coalesce: bool = True) -> Pul
 
 
 def get(host: Host, queue: str, count: int) -> Pulse:
-    """Do W3 on *queue*: *count* messages or a few more, 256 ahead, each acknowledged."""
+    """Does W3 on *queue*: *count* messages or a few more, 256 ahead, each acknowledged."""
     with Wire(host.address, "bench.consumer") as wire:
         receiver = QmgrReceiver(wire, queue, PREFETCH)
         before_s = host.cpu_s()
@@ -70,5 +70,5 @@ def get(host: Host, queue: str, count: int) -> Pulse:
 
 
 def rates(pulses: Sequence[Pulse]) -> list[float]:
-    """Return the messages a second of each."""
+    """Returns the messages a second of each."""
     return [pulse.messages_per_second for pulse in pulses]

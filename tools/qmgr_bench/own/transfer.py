@@ -91,7 +91,7 @@ class Transfers:
     peers: list[PeerOver]
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """Returns what it was to reach."""
         four = f"{CONNECTIONS} connections of 10 MB/s each, to 1"
         return [
             at_least("transferred a second, of a half of put and get", self.share, 1.0),
@@ -102,7 +102,7 @@ class Transfers:
         ]
 
     def bars(self) -> tuple[str, Bars]:
-        """Return the rates as bars."""
+        """Returns the rates as bars."""
         bars: Bars = [(one.way, one.messages_per_s, one.connections == 1) for one in self.series]
         return "messages a second, medians", [
             *bars,
@@ -112,7 +112,7 @@ class Transfers:
 
 
 def transfer(setting: Setting) -> Transfers:
-    """Measure all legs, and puts and gets at one daemon, in turns."""
+    """Measures all legs, and puts and gets at one daemon, in turns."""
     pulls: dict[Leg, list[Pull]] = {leg: [] for leg in LEGS}
     both: list[float] = []
     peers = Peers(setting, (SIZE_BYTES, KIB))
@@ -146,7 +146,7 @@ def pull(ends: Pair, leg: Leg, setting: Setting) -> Pull:
 
 
 def joined(pulls: Sequence[Pull]) -> Pull:
-    """Return what *pulls* of as many messages each were together."""
+    """Returns what *pulls* of as many messages each were together."""
     return Pull(
         round(harmonic_mean([one.messages_per_second for one in pulls])),
         round(mean([one.from_cpu_us for one in pulls]), 2),
@@ -155,7 +155,7 @@ def joined(pulls: Sequence[Pull]) -> Pull:
 
 
 def put_and_get(host: Host, seconds: float) -> float:
-    """Put, and get what was put, at once, as W2 does; return how many a second."""
+    """Puts, and gets what was put, at once, as W2 does; return how many a second."""
     with Wire(host.address, "bench.producer") as one, Wire(host.address, "bench.consumer") as other:
         receiver = QmgrReceiver(other, LOCAL, PREFETCH)
         outcome = Load(Plan(INFLIGHT, seconds), [sender_on(one, LOCAL)], receiver).run()
@@ -165,7 +165,7 @@ def put_and_get(host: Host, seconds: float) -> float:
 def of_pulls(
     pulls: dict[Leg, list[Pull]], both: Sequence[float], setting: Setting, peers: list[PeerOver]
 ) -> Transfers:
-    """Return the medians of what was measured in each round."""
+    """Returns the medians of what was measured in each round."""
     rates = {leg: [one.messages_per_second for one in found] for leg, found in pulls.items()}
     return Transfers(
         median(both),

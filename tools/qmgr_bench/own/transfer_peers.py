@@ -32,7 +32,7 @@ class PeerOver:
     cpu_ratio: float  # its processor time to ours
 
     def targets(self) -> list[Target]:
-        """Return what is to be reached beside it."""
+        """Returns what is to be reached beside it."""
         size = "256 B" if self.size_bytes == 256 else "1 KiB"
         return [
             at_least(f"transferred a second, {size}, of {self.peer}'s", self.ratio, 1.0),
@@ -69,7 +69,7 @@ class Peers:
                 self._pulls.setdefault((name, size), []).append(pull)
 
     def beside(self, ours: dict[int, Sequence[Pull]]) -> list[PeerOver]:
-        """Return what was found, held against *ours*, by size, of the same rounds."""
+        """Returns what was found, held against *ours*, by size, of the same rounds."""
         return [
             _over(*self._movers[name], size, found, ours[size], self._setting.scaled(MESSAGES))
             for (name, size), found in self._pulls.items()

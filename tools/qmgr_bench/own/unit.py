@@ -99,7 +99,7 @@ class Units:
     series: list[UnitOf]
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """Returns what it was to reach."""
         found = []
         for one in self.series:
             if one.inflight == 1 and one.flushes_per_unit and one.plain_flushes:
@@ -109,7 +109,7 @@ class Units:
         return found
 
     def bars(self) -> tuple[str, Bars]:
-        """Return the rates as bars."""
+        """Returns the rates as bars."""
         bars = []
         for one in self.series:
             bars.append((one.name, one.messages_per_s, True))
@@ -118,7 +118,7 @@ class Units:
 
 
 def unit(setting: Setting) -> Units:
-    """Measure each kind with and without units, in turns."""
+    """Measures each kind with and without units, in turns."""
     kinds = [
         Kind(messages, inflight, work)
         for work in (MOVE, PUT)
@@ -144,7 +144,7 @@ def unit(setting: Setting) -> Units:
 
 
 def run_of(host: Host, kind: Kind, seconds: float, *, in_units: bool) -> Run:
-    """Do one run.
+    """Does one run.
 
     Raises:
         LoadFailed: nothing was done in it.
@@ -198,7 +198,7 @@ def _unit_of(kind: Kind, units: list[Run], plain: list[Run]) -> UnitOf:
 
 
 def _times(runs: list[Run]) -> tuple[float, float, float]:
-    """Return p50 and p99 of a piece of work, and the daemon's processor time a message."""
+    """Returns p50 and p99 of a piece of work, and the daemon's processor time a message."""
     p50_ms, p99_ms = (
         median([run.commit.percentile_ms(percent) or 0.0 for run in runs]) for percent in (50, 99)
     )

@@ -42,7 +42,7 @@ class Wide:
     generator_share: float
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """Returns what it was to reach."""
         generator = round(self.generator_cpu_us / max(self.server_cpu_us, 0.01), 2)
         return [
             at_least(f"puts of {self.connections:,} connections, of those of W1b", self.ratio, 1.0),
@@ -50,7 +50,7 @@ class Wide:
         ]
 
     def bars(self) -> tuple[str, Bars]:
-        """Return the rates as bars."""
+        """Returns the rates as bars."""
         return "messages a second, medians", [
             (f"{self.connections:,} with 1 put", self.put_per_s, True),
             ("W1b-1", self.put_per_s_w1b_1, False),
@@ -59,7 +59,7 @@ class Wide:
 
 
 def c1000(setting: Setting) -> Wide:
-    """Measure the connections, W1b and W1b-1 in turns, on one daemon."""
+    """Measures the connections, W1b and W1b-1 in turns, on one daemon."""
     connections = setting.scaled(CONNECTIONS)
     allow_files(connections + FILES_SPARE)
     found: dict[str, list[Pulse]] = {kind: [] for kind in ("wide", "W1b", "W1b-1")}
@@ -118,7 +118,7 @@ def put_wide(host: Host, connections: int, seconds: float) -> Pulse:
 
 
 def allow_files(files: int) -> None:
-    """Allow this process, and the daemons that it starts, so many open *files*.
+    """Allows this process, and the daemons that it starts, so many open *files*.
 
     Raises:
         LoadFailed: the system does not.

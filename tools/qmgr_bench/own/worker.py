@@ -53,7 +53,7 @@ class Worker:
     """One connection. Invariant: at most ``job.inflight`` pieces of work wait for their answer."""
 
     def __init__(self, wire: Wire, job: Job, pool: Sequence[bytes]) -> None:
-        """Open the producer's stream and, where something is got, the consumer.
+        """Opens the producer's stream and, where something is got, the consumer.
 
         Args:
             pool: the records that are put, more than a piece of work has.
@@ -71,7 +71,7 @@ class Worker:
             wire.send(m.Consume(self._consumer, job.source, prefetch, CREDIT_BYTES))
 
     def run(self, seconds: float, pieces_max: int) -> Done:
-        """Work for so many *seconds*, but on *pieces_max* at most; then hold nothing any more.
+        """Works for so many *seconds*, but on *pieces_max* at most; then hold nothing any more.
 
         Raises:
             LoadFailed: something was refused.
@@ -104,7 +104,7 @@ class Worker:
         return data
 
     def _count(self, done: Done, now_ns: int) -> None:
-        """Take note of what is answered in full."""
+        """Takes note of what is answered in full."""
         while self._open:
             piece = self._open[0]
             if piece.seq_id > self._commit_id or piece.settle_id > self._settled_id:
@@ -114,7 +114,7 @@ class Worker:
             done.commit.add(now_ns - piece.sent_ns)
 
     def _fill(self, left: int) -> int:
-        """Send as much as the window and what was delivered allow; return how many pieces."""
+        """Sends as much as the window and what was delivered allow; return how many pieces."""
         count = min(self._job.inflight - len(self._open), left)
         if self._consumer:
             count = min(count, len(self._ready) // self._job.messages)
@@ -124,7 +124,7 @@ class Worker:
         return count
 
     def _piece(self) -> bytes:
-        """Return the frames of the next piece of work."""
+        """Returns the frames of the next piece of work."""
         job, send, seen = self._job, self._wire.connection.send, self._commit_id
         at = self._seq_id % (len(self._pool) - job.messages + 1)
         records = list(self._pool[at : at + job.messages])
@@ -150,7 +150,7 @@ class Worker:
         return b"".join((put, settle, end, credit))
 
     def _handles(self) -> tuple[bytes, bytes]:
-        """Return the handles of the messages of the next piece of work, and credit for as many."""
+        """Returns the handles of the messages of the next piece of work, and credit for as many."""
         if not self._consumer:
             return b"", b""
         items = [self._ready.popleft() for _ in range(self._job.messages)]
@@ -170,7 +170,7 @@ class Worker:
             raise LoadFailed(f"a piece of work was not done: {str(message)[:200]}")
 
     def _leave(self) -> None:
-        """End the consumer and give back what was not worked on."""
+        """Ends the consumer and give back what was not worked on."""
         wire = self._wire
         wire.send(m.Cancel(self._consumer))
         while type(message := wire.next()) is not m.Ended:
@@ -190,7 +190,7 @@ def _handles_of(items: Sequence[bytes] | deque[bytes]) -> bytes:
 
 
 def _is_refusal(value: object) -> bool:
-    """Return whether the value of an OK is that of a put in a unit which refused something."""
+    """Returns whether the value of an OK is that of a put in a unit which refused something."""
     match value:
         case [[_, *_], _]:
             return True
