@@ -8,8 +8,8 @@ from contextlib import suppress
 from qmgr_client.aio import QueueManager, connect
 from qmgr_client.outgoing import Outgoing
 from qmgr_protocol.errors import RequestError
+from qmgr_tables.stream.connection import DataLost, ManagerAway
 from qmgr_tables.stream.history_feed import HistoryFeed
-from qmgr_tables.stream.line import DataLost, ManagerAway
 
 WAIT_MS = 60_000
 QUEUES = ("ONE", "TWO")

@@ -111,7 +111,7 @@ def test_java_home_comes_before_the_path_as_spark_has_it(tmp_path: Path) -> None
 def test_java_home_that_holds_none_is_named(tmp_path: Path) -> None:
     environment = java(tmp_path / "good", openjdk("17.0.19")) | {"JAVA_HOME": "/nowhere"}
     assert refusal(environment) == (
-        "JAVA_HOME is /nowhere, but /nowhere/bin/java is no program: correct or unset it"
+        "JAVA_HOME is /nowhere, but /nowhere/bin/java is not a program: correct or unset it"
     )
 
 

@@ -28,7 +28,7 @@ def test_schema_tells_of_wrong_options_and_paths_at_once(snapshot: Path) -> None
     assert DefaultSource({"path": str(snapshot)}).schema() == MESSAGES
     with pytest.raises(OptionInvalid, match="option 'pth' is not known; did you mean path"):
         DefaultSource({"pth": "/"}).schema()
-    with pytest.raises(SnapshotUnreadable, match="/none: there is nothing"):
+    with pytest.raises(SnapshotUnreadable, match="/none: not found"):
         DefaultSource({"path": "/none"}).schema()
 
 
@@ -169,13 +169,13 @@ def test_damaged_snapshot_is_fatal_or_left_out(
 @pytest.mark.parametrize(
     ("options", "schema", "text"),
     [
-        ({"path": "/none"}, None, "/none: there is nothing; check the path"),
+        ({"path": "/none"}, None, "/none: not found; check the path"),
         ({"queue": "ALL"}, None, "option 'queue' is not known; did you mean queues?"),
         ({"queues": "AL"}, None, "option queues: no queue AL in "),
-        ({}, "queue int", "schema: column queue is int in it, but of messages string"),
-        ({"table": "queues"}, "depth int", "schema: column depth is int in it, but of queues bigi"),
-        ({"table": "queue"}, None, "option table: 'queue' is no table; did you mean queues?"),
-        ({"since": "soon"}, None, "option since: 'soon' is no time; write 2024-05-01, "),
+        ({}, "queue int", "schema: column queue is int, but in messages it is string"),
+        ({"table": "queues"}, "depth int", "schema: column depth is int, but in queues it is bigi"),
+        ({"table": "queue"}, None, "option table: 'queue' is not a table; did you mean queues?"),
+        ({"since": "soon"}, None, "option since: 'soon' is not a time; write 2024-05-01, "),
         ({"table": "links", "since": "1"}, None, "option since: table links has nothing to hold"),
         ({"path": "/none", "onDamaged": "skip"}, None, "all of 1 snapshots were left out; "),
     ],

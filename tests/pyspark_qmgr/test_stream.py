@@ -215,7 +215,7 @@ def test_queues_are_chosen_and_offsets_go_on_all_the_same(tmp_path: Path) -> Non
 def test_wrong_options_and_schemas_are_refused_before_anything_is_read() -> None:
     with pytest.raises(OptionInvalid, match="option cursor is missing"):
         DefaultSource({"url": "nowhere:1"}).schema()
-    with pytest.raises(OptionInvalid, match=r"only readStream knows them; spark.read takes"):
+    with pytest.raises(OptionInvalid, match=r"for readStream only; spark.read reads"):
         DefaultSource({"url": "nowhere:1", "cursor": "lake"}).reader(HISTORY)
     wrong = StructType([StructField("body", StringType())])
     with pytest.raises(SchemaInvalid, match="column 'body' is not one of history"):

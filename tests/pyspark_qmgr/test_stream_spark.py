@@ -84,5 +84,5 @@ def test_what_is_lost_is_named_by_the_query(spark: SparkSession, tmp_path: Path)
         client.put("Q", b"x")
         client.admin.cursor_commit("other", 2)
         client.put("Q", b"x")
-        with pytest.raises(StreamingQueryException, match="rows 2 to 2 of history are not kept"):
+        with pytest.raises(StreamingQueryException, match="rows 2 to 2 of history are deleted"):
             drained(history, tmp_path)

@@ -48,7 +48,7 @@ def test_program_finds_its_packages_wherever_it_is_started(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["dept"], 2, "error: 'dept' is no report; did you mean depth?\n"),
+        (["dept"], 2, "error: 'dept' is not a report; did you mean depth?\n"),
         (["depth", "--to", "/x"], 2, "error: --path and --to are missing"),
         (["depth", "--to", "/x", "--path", "/nowhere"], 1, "error: /nowhere: there is nothing"),
     ],

@@ -61,7 +61,7 @@ def test_damaged_file_is_refused_before_it_is_mapped(copy: Snapshot) -> None:
     data = Path(copy.directory, "data.mdb")
     data.write_bytes(b"\0" * data.stat().st_size)
     assert "not a qmgrd store: no LMDB magic number" in refusal(copy)
-    assert refusal(copy).endswith("; copy or take the snapshot anew")
+    assert refusal(copy).endswith("; copy or take the snapshot again")
 
 
 def test_oldest_are_closed(copy: Snapshot, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def broken(office: Path, tmp_path: Path) -> Path:
 def test_damaged_or_missing_snapshot_is_named_and_fatal(office: Path, broken: Path) -> None:
     with pytest.raises(SnapshotUnreadable, match=f"^{broken}/data.mdb: damaged: its checksum"):
         find(options(office, broken))
-    with pytest.raises(SnapshotUnreadable, match=r"^/none: there is nothing"):
+    with pytest.raises(SnapshotUnreadable, match=r"^/none: not found"):
         find(options(office, "/none"))
 
 

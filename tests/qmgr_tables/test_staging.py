@@ -120,7 +120,7 @@ def test_damage_is_found_before_it_is_opened(snapshot: Path, tmp_path: Path, fs:
 def test_what_vanished_is_named(snapshot: Path, tmp_path: Path) -> None:
     found = at(snapshot, "a", tmp_path / "stage")
     remote.discard(URL.format("a"))
-    with pytest.raises(SnapshotUnreadable, match="there is nothing; check the URL"):
+    with pytest.raises(SnapshotUnreadable, match="not found; check the URL"):
         local(found)
     assert copies(tmp_path / "stage") == []
 

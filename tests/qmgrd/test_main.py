@@ -205,7 +205,7 @@ def test_damage_that_only_the_start_meets_is_told(
 
     monkeypatch.setattr(command, "Daemon", fail)
     assert run(options(tmp_path)) == EXIT_STORE
-    assert "is it damaged?" in capsys.readouterr().err
+    assert "it may be damaged" in capsys.readouterr().err
 
 
 def test_help_tells_what_one_has_to_know(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""The bench's side of the wire to beanstalkd, which flushes its log before each answer (-f0)."""
+"""The bench's driver for beanstalkd, which flushes its log before each answer (-f0)."""
 
 import shutil
 import socket
@@ -27,7 +27,7 @@ class BeanstalkdSender:
         return self._puts.next(count)
 
     def take(self, data: bytes) -> int:
-        """Returns how many puts *data* acknowledges: a line each.
+        """Returns how many puts *data* acknowledges, with one line for each.
 
         Raises:
             LoadFailed: a put was refused.
@@ -43,8 +43,8 @@ class BeanstalkdSender:
 class BeanstalkdReceiver:
     """A consumer that deletes what it reserves.
 
-    Each message is asked for by itself. So as many requests are on their way as there were
-    messages lately, twice as many after each that came, and one that waits after a miss.
+    Each message needs a request. So the receiver keeps as many requests in flight as messages came
+    recently: twice as many after each message, and one waiting request after a miss.
     """
 
     def __init__(self, sock: socket.socket, prefetch: int) -> None:
@@ -59,10 +59,10 @@ class BeanstalkdReceiver:
         return RESERVE_WAIT
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Returns deletes and requests, how many messages came, how many deletes are answered.
+        """Returns deletes and requests, the received messages, and the answered deletes.
 
         Raises:
-            LoadFailed: an error.
+            LoadFailed: the server reports an error.
         """
         data = self._rest + data
         send, got, acked, at = [], 0, 0, 0
@@ -115,7 +115,7 @@ class BeanstalkdServer:
         return path and first_line(path, "-v")
 
     def start(self, directory: Path) -> None:
-        """Starts one on a free port; a tube needs no making."""
+        """Starts beanstalkd on a free port; a tube needs no creation."""
         self._directory = directory
         self._run("-f0")
 
@@ -132,7 +132,7 @@ class BeanstalkdServer:
         return False
 
     def preload(self, count: int, pool: Sequence[bytes]) -> None:
-        """Puts *count* messages without flushes, then start again with them."""
+        """Puts *count* messages without flushes, then restarts with them."""
         self._program.stop()
         self._run("-F")
         put_all(self, count, pool, producers=4, inflight=256)

@@ -1,8 +1,8 @@
-"""Peers that keep what is published for each of many durable subscribers, to be measured beside us.
+"""Peers with many durable subscribers, to be compared with our topics.
 
     sender ──puts──▶ one stream or exchange ──▶ so many subscribers, each with a connection
 
-Each is told to be as durable as it can: what it acknowledges is on the disk, as in the other rows.
+Each is configured to be as durable as possible: acknowledged data is on disk, as in the other rows.
 """
 
 import struct
@@ -16,22 +16,24 @@ from qmgr_bench.rabbitmq import Channel, RabbitReceiver, RabbitSender, RabbitSer
 from qmgr_bench.redis import RedisReceiver, RedisServer, ask
 from qmgr_bench.server import QUEUE
 
-BLOCK_MS = 10_000  # Else a thousand readers keep the server busy with empty answers.
+BLOCK_MS = 10_000  # Otherwise a thousand readers keep the server busy with empty answers.
 EXCHANGE, KEY, FILTER = "flights", "flights.JFK.UA", "flights.#"
 
 
 class Fan(Protocol):
-    """A server with so many durable subscribers to one topic."""
+    """A server with durable subscribers to one topic."""
 
     name: str
     about: str
-    subscriptions_max: int  # that it makes and serves in a time like ours
+    subscriptions_max: int  # that it can create and serve in a time similar to ours
 
     def version(self) -> str | None:
-        """Returns the version that is installed, or None where none is."""
+        """Returns the installed version, or None."""
 
     def start(self, directory: Path, subscriptions: int) -> None:
-        """Starts it with its data in *directory*, which is empty, and its subscriptions."""
+        """Starts the server with its data in the empty *directory*, and creates its
+        subscriptions.
+        """
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
         """Returns a new connection that publishes the bodies of *pool* in turn."""
@@ -40,14 +42,14 @@ class Fan(Protocol):
         """Returns a new connection for each subscription."""
 
     def cpu_s(self) -> float:
-        """Returns the processor time that it has used."""
+        """Returns the processor time of the server."""
 
     def stop(self) -> None:
         """Stops it."""
 
 
 class RedisFan:
-    """A stream that so many groups read; nothing of it is deleted in the run."""
+    """A stream with many groups of readers; nothing is deleted during the run."""
 
     name = "redis"
     about = "a stream, a group a subscriber; appendfsync always; one XACK a read, nothing deleted"
@@ -62,7 +64,7 @@ class RedisFan:
         return self._server.version()
 
     def start(self, directory: Path, subscriptions: int) -> None:
-        """Starts a Redis and makes the groups."""
+        """Starts a Redis and creates the groups."""
         self._server.start(directory)
         self._groups = [b"g%d" % number for number in range(subscriptions)]
         with dial(self._server.address) as sock:
@@ -99,12 +101,12 @@ class RedisFan:
 
 
 class NatsFan:
-    """A stream of JetStream that so many durable consumers have an interest in."""
+    """A stream of JetStream with many durable consumers."""
 
     name = "nats"
     about = (
         "JetStream, interest, sync_interval: always; a durable consumer a subscriber, whose acks "
-        "are flushed after their answers, some times a second"  # as strace shows it
+        "are flushed after their answers, some times a second"  # according to strace
     )
     subscriptions_max = 1_000
 
@@ -113,11 +115,11 @@ class NatsFan:
         self._subscriptions = 0
 
     def version(self) -> str | None:
-        """Returns the version of the nats-server on PATH or None, also of one that is too old."""
+        """Returns the version of the nats-server on PATH, even if it is too old, or None."""
         return self._server.version()
 
     def start(self, directory: Path, subscriptions: int) -> None:
-        """Starts one and makes the stream; each receiver makes its consumer."""
+        """Starts a server and creates the stream; each receiver creates its consumer."""
         self._server.start_empty(directory)
         self._server.make_stream(subjects=[SUBJECT], retention="interest")
         self._subscriptions = subscriptions
@@ -127,7 +129,7 @@ class NatsFan:
         return self._server.sender(pool)
 
     def receivers(self, prefetch: int, size_bytes: int) -> list[Receiver]:
-        """Returns a connection for each consumer, which is made here: before anything is put."""
+        """Returns a connection for each consumer, which is created here, before any put."""
         del size_bytes
         found: list[Receiver] = []
         for number in range(self._subscriptions):
@@ -161,7 +163,7 @@ class RabbitFan:
         return self._server.version()
 
     def start(self, directory: Path, subscriptions: int) -> None:
-        """Starts a node, declare exchange and queues, and bind these."""
+        """Starts a node, declares exchange and queues, and binds them."""
         self._server.start(directory)
         self._queues = [f"{QUEUE}{number}" for number in range(subscriptions)]
         channel = Channel(self._server.address)
@@ -174,7 +176,7 @@ class RabbitFan:
                 channel.ask(50, 20, bytes(2) + bound)
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
-        """Returns a new publisher with confirms: of all queues that it goes to."""
+        """Returns a new publisher with confirms from all destination queues."""
         channel = Channel(self._server.address)
         channel.ask(85, 10, bytes(1))  # confirm.select
         return RabbitSender(channel.sock, pool, EXCHANGE, KEY)
@@ -194,7 +196,7 @@ class RabbitFan:
         return self._server.cpu_s()
 
     def stop(self) -> None:
-        """Kills it: what it has is thrown away."""
+        """Kills the node and discards its data."""
         self._server.stop()
 
 

@@ -1,7 +1,7 @@
-"""The bench's side of the wire to RabbitMQ: a quorum queue over AMQP 0-9-1, by hand.
+"""The bench's driver for RabbitMQ: a quorum queue over AMQP 0-9-1.
 
-A put is three frames and counts when the publisher confirm is back. An ack has no answer in AMQP:
-each burst of acks ends in a basic.qos that changes nothing and is answered after them.
+A put is three frames and counts when the publisher confirm arrives. An ack has no answer in AMQP.
+So each burst of acks ends with a basic.qos that changes nothing and is answered after them.
 """
 
 import os
@@ -22,11 +22,11 @@ METHOD, HEADER, BODY = 1, 2, 3
 FRAME_MAX = 131_072
 FRAME_END = 0xCE
 CHANNEL = 1
-PERSISTENT = struct.pack(">HB", 1 << 12, 2)  # of the properties only the delivery mode
+PERSISTENT = struct.pack(">HB", 1 << 12, 2)  # the delivery mode is the only property
 CONSUMER = b"c"
 WARM_SECONDS = 1.0
 HOME = Path("/usr/lib/rabbitmq")
-SERVER = HOME / "bin/rabbitmq-server"  # Debian's one in PATH changes the user first.
+SERVER = HOME / "bin/rabbitmq-server"  # Debian's script on PATH changes the user first.
 CONTROL = HOME / "bin/rabbitmqctl"
 
 _HEAD = struct.Struct(">BHI")
@@ -74,7 +74,7 @@ def frames(data: bytes) -> Iterator[tuple[int, bytes, int]]:
 
 
 def complaint(payload: bytes) -> LoadFailed:
-    """Returns what to raise on a method that nobody asked for."""
+    """Returns the exception for an unexpected method."""
     class_id, method_id = struct.unpack_from(">HH", payload)
     text = payload[7 : 7 + payload[6]].decode(errors="replace") if len(payload) > 6 else ""
     return LoadFailed(f"rabbitmq: method {class_id}.{method_id} {text}")
@@ -105,7 +105,7 @@ class Channel:
         self.ask(20, 10, bytes(1))
 
     def ask(self, class_id: int, method_id: int, arguments: bytes) -> bytes:
-        """Have a method done; return its answer, which has the next number, behind both.
+        """Runs a method; returns the arguments of its answer, which has the next number.
 
         Raises:
             LoadFailed: it was refused.
@@ -127,7 +127,7 @@ class Channel:
 
 
 def table(**entries: str) -> bytes:
-    """Returns a table of AMQP, of texts only; _ in a name stands for a dash."""
+    """Returns a table of AMQP, of texts only; "_" in a name becomes a dash."""
     body = b""
     for name, value in entries.items():
         body += short(name.replace("_", "-")) + b"S" + struct.pack(">I", len(value))
@@ -136,28 +136,28 @@ def table(**entries: str) -> bytes:
 
 
 def declare(address: str) -> None:
-    """Makes the queue anew, empty."""
+    """Creates the queue again, empty."""
     channel = Channel(address)
     with channel.sock:
         make(channel, QUEUE)
 
 
 def make(channel: Channel, queue: str) -> None:
-    """Makes *queue* anew, empty."""
+    """Creates *queue* again, empty."""
     channel.ask(50, 40, bytes(2) + short(queue) + bytes(1))
     kind = table(x_queue_type="quorum")
     channel.ask(50, 10, bytes(2) + short(queue) + b"\x02" + kind)  # 2: durable
 
 
 def depth(channel: Channel) -> int:
-    """Returns how many messages are on the queue."""
+    """Returns the number of messages on the queue."""
     said = channel.ask(50, 10, bytes(2) + short(QUEUE) + b"\x01" + bytes(4))  # 1: passive
     (messages,) = struct.unpack_from(">I", said, 1 + said[0])
     return int(messages)
 
 
 class RabbitSender:
-    """A publisher with confirms, which come in any order and several at once."""
+    """A publisher with confirms, which arrive in any order and several at once."""
 
     def __init__(
         self, sock: socket.socket, pool: Sequence[bytes], exchange: str = "", key: str = QUEUE
@@ -223,7 +223,8 @@ class RabbitReceiver:
         return method(60, 20, consume)
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Returns the acks and a fence, how many messages came, how many acks are behind a fence.
+        """Returns the acks and a fence, the received messages, and the acks before an answered
+        fence.
 
         Raises:
             LoadFailed: the channel closed.
@@ -258,7 +259,7 @@ class RabbitServer:
     about = "quorum queue of one node, publisher confirms; an ack a message"
 
     def __init__(self, plugin: str = "") -> None:
-        """Have one that runs a *plugin*, or none."""
+        """Prepares a server with a *plugin*, or with none."""
         self._plugin = plugin
         self._program, self._names = Program(), Program()
         self.address = ""
@@ -272,7 +273,7 @@ class RabbitServer:
         return f"RabbitMQ {found[-1].name.rpartition('-')[2]}"
 
     def start(self, directory: Path) -> None:
-        """Starts a node on free ports, have it warm up for a second, and declare the queue."""
+        """Starts a node on free ports, warms it up for a second, and declares the queue."""
         port, names, links = free_port(), free_port(), free_port()
         self.address = f"127.0.0.1:{port}"
         (directory / "rabbitmq.conf").write_text(
@@ -308,10 +309,10 @@ class RabbitServer:
         return False
 
     def control(self, *words: str) -> None:
-        """Have an operator's command done.
+        """Runs an operator's command.
 
         Raises:
-            LoadFailed: it was not.
+            LoadFailed: the command failed.
         """
         done = subprocess.run(
             [str(CONTROL), *words],
@@ -328,7 +329,7 @@ class RabbitServer:
         put_all(self, count, pool, producers=8, inflight=256)
 
     def stop(self) -> None:
-        """Kills it: what it has is thrown away."""
+        """Kills it and discards its data."""
         self._program.stop(signal.SIGKILL)
         self._names.stop()
 

@@ -1,4 +1,4 @@
-"""A producer that puts in units of work: begin, puts and commit leave in one write."""
+"""A producer that puts in units of work: begin, puts and commit are sent in one write."""
 
 import os
 from collections import deque
@@ -17,7 +17,7 @@ class UnitSender:
 
         Args:
             pool: POOL records of about the same size.
-            unit: the messages of a unit; the last of those that leave together may have fewer.
+            unit: the messages of a unit; the last unit of a write may have fewer.
         """
         self.sock = wire.sock
         self._wire = wire
@@ -27,7 +27,7 @@ class UnitSender:
         self._frame_records = max(1, min(FRAME_RECORDS, FRAME_BYTES // len(pool[0])))
         self._stream: int = wire.ask(m.ProducerOpen, os.urandom(16))[0]
         self._puts = self._units = self._commit_id = 0
-        self._open: deque[int] = deque()  # messages of the units without an answer
+        self._open: deque[int] = deque()  # messages of the unanswered units
 
     def put(self, count: int) -> bytes:
         """Returns the next *count* puts, in units, as bytes."""
@@ -39,7 +39,7 @@ class UnitSender:
         return b"".join(frames)
 
     def _next_unit(self, size: int) -> list[bytes]:
-        """Returns the frames of a unit of so many messages."""
+        """Returns the frames of a unit of *size* messages."""
         send, request = self._wire.connection.send, self._wire.next_request
         self._units += 1
         self._open.append(size)
@@ -59,7 +59,7 @@ class UnitSender:
         """Returns how many puts *data* acknowledges.
 
         Raises:
-            LoadFailed: a put was refused, or a commit.
+            LoadFailed: a put or a commit was refused.
         """
         answered = 0
         for message in self._wire.take(data):

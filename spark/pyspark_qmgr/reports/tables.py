@@ -26,7 +26,9 @@ def time_of(us: int) -> datetime:
 
 
 def snapshots_frame(spark: SparkSession, snapshots: Sequence[Snapshot]) -> DataFrame:
-    """Returns what reports need of the table of snapshots: a row for each of *snapshots*."""
+    """Returns the columns of the table of snapshots that reports need: a row for each of
+    *snapshots*.
+    """
     rows = [(s.queue_manager, s.id, time_of(s.wall_us), s.turn) for s in snapshots]
     return spark.createDataFrame(rows, _SCHEMA)
 
@@ -35,12 +37,12 @@ class Tables(Mapping[str, DataFrame]):
     """The tables of *snapshots* by name; each is read when it is used."""
 
     def __init__(self, spark: SparkSession, snapshots: Sequence[Snapshot]) -> None:
-        """Takes *snapshots*, whose checksums are taken to be right."""
+        """Uses *snapshots*, whose checksums were already checked."""
         self._spark = spark
         self._snapshots = snapshots
 
     def __getitem__(self, name: str) -> DataFrame:
-        """Returns a table, a new frame each time: Spark keeps filters with those that had some."""
+        """Returns a table, as a new frame each time, because Spark keeps the filters of a frame."""
         if name == SNAPSHOTS:
             return snapshots_frame(self._spark, self._snapshots)
         reader = self._spark.read.format("qmgr").option("table", name).option("verify", "false")
@@ -55,5 +57,5 @@ class Tables(Mapping[str, DataFrame]):
         yield from TABLES
 
     def __len__(self) -> int:
-        """Returns how many there are."""
+        """Returns the number of tables."""
         return sum(1 for _ in self)

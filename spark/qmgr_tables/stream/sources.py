@@ -1,4 +1,4 @@
-"""What a stream reads from, by its options."""
+"""Selects the source of a stream by its options."""
 
 from qmgr_tables.stream.browse import Browsing
 from qmgr_tables.stream.options import StreamOptions

@@ -1,4 +1,4 @@
-"""The table of events: what operators were told, as it waits on SYSTEM.EVENTS."""
+"""The table of events: the notifications for operators, from the queue SYSTEM.EVENTS."""
 
 import json
 from collections.abc import Iterator
@@ -51,11 +51,11 @@ _MESSAGES = {column.name: column.type for column in messages.COLUMNS}
 
 
 def _plan(snapshots: list[Snapshot], options: Options) -> list[Share]:
-    """Returns the shares of SYSTEM.EVENTS, or of the queues that are asked for in its place."""
+    """Returns the shares of SYSTEM.EVENTS, or of the queues selected instead."""
     if not (options.queues or options.queues_pattern):
         snapshots = [one for one in snapshots if any(q.name == EVENTS for q in one.queues)]
         if not snapshots:
-            return []  # Nothing has happened.
+            return []  # No events exist.
         options = options._replace(queues=frozenset([EVENTS]))
     return plan(snapshots, options)
 
@@ -73,15 +73,15 @@ def read(share: Share, options: Options, schema: pa.Schema) -> Iterator[pa.Recor
 
 
 def _said(body: bytes | None) -> dict[str, Any]:
-    """Returns the columns of what an event says of itself."""
+    """Returns the columns of an event's body."""
     if body is None:
         return {"damage": "the checksum of its record is wrong"}
     try:
         facts = json.loads(body)
     except ValueError as error:
-        return {"damage": f"no event: {error}"}
+        return {"damage": f"not an event: {error}"}
     if type(facts) is not dict:
-        return {"damage": "no event: it is no map"}
+        return {"damage": "not an event: the body is not a map"}
     event, count, manager = (facts.pop(name, None) for name in _OWN)
     return {
         "event": event if type(event) is str else None,

@@ -1,4 +1,4 @@
-"""The table of what is parked: publications on which a subscriber failed, to be sent once more."""
+"""The table of parked publications: those on which a subscriber failed."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +17,7 @@ from qmgr_tables.table import (
     times,
 )
 from qmgr_tables.tables.links import message_id
-from qmgr_tables.tables.whole import Row, queues_by_id, table, time_us
+from qmgr_tables.tables.small_table import Row, queues_by_id, table, time_us
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.queue import notes
@@ -90,7 +90,7 @@ def _row(tx: LmdbTransaction, queue: QueueInfo, arrival: int, rank: bytes) -> Ro
 
 
 def _said(note: notes.Note) -> dict[str, Any]:
-    """Returns what the note of a parked message says; all null of one that rotted."""
+    """Returns the fields of a parked message's note; all null if it is damaged."""
     code, retries = note.get("code"), note.get("retries", 0)
     attempts = note.get("attempts")
     last: Any = attempts[-1] if type(attempts) is list and attempts else None

@@ -77,5 +77,5 @@ def test_title_names_the_hour_or_says_that_none_is_odd() -> None:
     said = title([row])
     assert said == "Q: 400 arrived in the hour of 2024-05-06 10:00, where 24 are usual"
     assert title([row | {"is_unusual": False}]) == (
-        "no hour is 3 deviations or more off what is usual"
+        "no hour is 3 deviations or more from the usual value"
     )

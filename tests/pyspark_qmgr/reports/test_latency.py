@@ -65,4 +65,4 @@ def test_title_tells_of_the_slowest() -> None:
         "A: one message in a hundred took 2 s or more on the queue, half of them 1.5 ms or less"
     )
     unknown = LATENCY.parts[0].title([row | {"queue_p99_ms": None}])
-    assert unknown == "no message whose put is known was settled"
+    assert unknown == "no settled message has a known put"

@@ -72,7 +72,7 @@ def test_a_directory_of_the_other_format_is_refused(
     held, wanted = formats
     run(snapshot, tmp_path, format=held)
     before = tree(tmp_path)
-    with pytest.raises(ExportRefused, match=f"format is {wanted}, but what it holds is {held}; "):
+    with pytest.raises(ExportRefused, match=f"format is {wanted}, but the directory has {held}; "):
         run(snapshot, tmp_path, format=wanted)
     assert tree(tmp_path) == before
 
@@ -123,7 +123,7 @@ def test_full_has_each_snapshot_as_it_is(tmp_path: Path) -> None:
     run(f"{second},{first}", out, full=True)
     assert tree(out) == before
     assert rows_of(out / "messages") == rows_read(f"{first},{second}")
-    with pytest.raises(ExportRefused, match="full is False, but what it holds is True"):
+    with pytest.raises(ExportRefused, match="full is False, but its content has True"):
         run(second, out)
 
 
@@ -168,14 +168,16 @@ def test_a_store_that_was_put_back_is_seen(tmp_path: Path) -> None:
         store.manager.turn(5)
         store.app.put("A", b"another", b"more")
         again = store.shot()
-    with pytest.raises(ExportRefused, match="the store was put back to a backup; export to a new"):
+    with pytest.raises(
+        ExportRefused, match="the store was restored from a backup; export to a new"
+    ):
         run(again, tmp_path / "out")
 
 
 def test_options_hold_for_a_directory(snapshot: Path, tmp_path: Path) -> None:
     run(snapshot, tmp_path, queues="ALL", includePayload="false")
     assert {row["body"] for row in rows_of(tmp_path / "messages")} == {None}
-    with pytest.raises(ExportRefused, match=r"include_body is none, but it was begun with False"):
+    with pytest.raises(ExportRefused, match=r"include_body is none, but it was created with False"):
         run(snapshot, tmp_path)
     # Queues may come later: each goes on from where it is.
     run(snapshot, tmp_path, includePayload="false")

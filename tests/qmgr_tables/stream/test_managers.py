@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from qmgr_tables.stream import managers as stream_managers
-from qmgr_tables.stream.line import DataLost, ManagerAway
+from qmgr_tables.stream.connection import DataLost, ManagerAway
 from qmgr_tables.stream.managers import Managers
 
 HOUR_MS = 3_600_000
@@ -89,7 +89,7 @@ def test_who_is_away_is_left_alone_for_a_while_and_holds_up_no_other(
     for _ in range(3):
         assert managers.states(wait=False) == [("a", ONE)]
     assert [url for url, _ in fleet.waits] == ["a", "b", "a", "a"]
-    assert caplog.text.count("qmgr: b is away; the stream goes on without it for now") == 1
+    assert caplog.text.count("qmgr: b is away; the stream continues without it for now") == 1
     assert list(managers.away) == ["b"]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from qmgr_protocol import messages as m
-from qmgr_tables.stream.line import DataLost
+from qmgr_tables.stream.connection import DataLost
 from qmgr_tables.stream.options import parse
 from qmgr_tables.stream.path import Snapshots
 from qmgr_tables.stream.source import Offsets
@@ -138,5 +138,5 @@ def test_snapshot_that_rotted_is_named_before_it_is_read(tmp_path: Path, days: P
     with pytest.raises(SnapshotUnreadable, match="its checksum is not that of the manifest"):
         source.parts({STORE: 0}, end, source._options.of)
     shutil.rmtree(path)
-    with pytest.raises(SnapshotUnreadable, match="there is no"):
+    with pytest.raises(SnapshotUnreadable, match="not a snapshot"):
         source.ends(end, wait=False)

@@ -60,7 +60,7 @@ def test_targets_stand_before_origins(tx: Any) -> None:
 def test_place_that_rotted_is_told(tx: Any) -> None:
     uids = [b"A" + stamp.to_bytes(8, "big") for stamp in (1, 2)]
     first, second = made(tx, Uids(QUEUE, False, uids, [b"\x00", PLACE]))
-    assert (first["arrival"], first["damage"]) == (None, "the row of the index leads nowhere")
+    assert (first["arrival"], first["damage"]) == (None, "the index row has an invalid position")
     assert (second["arrival"], second["damage"]) == (3, None)
 
 

@@ -1,4 +1,4 @@
-"""Listening: where, and why not."""
+"""Listening: on which addresses, and why it fails."""
 
 import asyncio
 import socket
@@ -24,7 +24,7 @@ def config(tmp_path: Path, *tcp: str, unix: str = "off") -> Config:
 
 
 class Closing(asyncio.Protocol):
-    """Takes a connection and closes it."""
+    """Accepts a connection and closes it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()
@@ -36,7 +36,7 @@ def close(listeners: list[Listener]) -> None:
 
 
 async def answers(name: str) -> bool:
-    """Whether somebody accepts a connection there."""
+    """Whether a listener accepts a connection at *name*."""
     try:
         if name.startswith("unix:"):
             _, writer = await asyncio.open_unix_connection(name.removeprefix("unix:"))
@@ -100,7 +100,7 @@ async def test_failure_at_one_address_lets_go_of_the_others(tmp_path: Path) -> N
     (tmp_path / "qmgrd.sock").write_text("a file")
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    with pytest.raises(ListenFailed, match=r"qmgrd.sock: a file of another kind is there"):
+    with pytest.raises(ListenFailed, match=r"qmgrd.sock: a file exists there that is not a socket"):
         await listen(config(tmp_path, f"127.0.0.1:{port}", unix=""), Closing)
     assert (tmp_path / "qmgrd.sock").read_text() == "a file"
     await asyncio.sleep(0)
@@ -119,7 +119,7 @@ async def test_socket_on_which_somebody_listens_is_left_alone(tmp_path: Path) ->
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(tmp_path / "qmgrd.sock"))
         other.listen()
-        with pytest.raises(ListenFailed, match="another program does: stop it, or change"):
+        with pytest.raises(ListenFailed, match="another program listens there: stop it, or change"):
             await listen(config(tmp_path, unix=""), Closing)
         assert await answers(f"unix:{tmp_path}/qmgrd.sock")
 
@@ -140,12 +140,12 @@ async def test_connection_without_a_descriptor_for_it_waits_and_is_told_of_once(
             await asyncio.get_running_loop().sock_connect(client, (host, int(port)))
             while not log:
                 await asyncio.sleep(0)
-            for _ in range(100):  # Asked again at once, it would be told again, or go unheard.
+            for _ in range(100):  # Retried at once, it would be reported again, or not at all.
                 await asyncio.sleep(0)
             assert listener._retry is not None
         assert await asyncio.get_running_loop().sock_recv(client, 1) == b""
     assert [(entry["event"], entry["why"]) for entry in log] == [
-        ("connections wait: the system accepts none", "Too many open files")
+        ("new connections wait: the system cannot accept them", "Too many open files")
     ]
     close([listener])
 
@@ -153,7 +153,7 @@ async def test_connection_without_a_descriptor_for_it_waits_and_is_told_of_once(
 async def test_shortage_is_told_of_once_however_many_it_keeps_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each that gets in makes room for the next one to be refused: a storm would fill the log."""
+    """Each accepted connection lets the next one fail: without a limit, the log would fill up."""
     monkeypatch.setattr(listeners_, "RETRY_S", 0.01)
     (listener,) = await listen(config(tmp_path, "127.0.0.1:0"), Closing)
     host, _, port = listener.name.rpartition(":")

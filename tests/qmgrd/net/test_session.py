@@ -29,7 +29,7 @@ TOKENS = SessionTokens(SECRET, b"salt")
 
 
 class Host:
-    """What a session needs, with events to wait for."""
+    """A session's host, with events to wait for."""
 
     def __init__(self, *, refusal: m.Goaway | None = None) -> None:
         self.refusal = refusal
@@ -68,7 +68,7 @@ class Host:
         session.cut_off(m.Goaway(ErrorCode.INTERNAL_ERROR, "failed"))
 
     def take(self, count: int = 1_000) -> list[Arrival]:
-        """Takes what arrived, as a turn does."""
+        """Takes the arrivals, as a turn does."""
         arrivals = [arrival for _, arrival in self.intake.take(count, 1 << 40)]
         self.ahead = [session for session in self.ahead if not session.read_on()]
         return arrivals
@@ -216,7 +216,7 @@ async def test_peer_that_leaves_with_a_goodbye_is_closed(tmp_path: Path) -> None
 
 
 async def test_peer_that_is_ahead_of_the_turns_is_not_read_from(tmp_path: Path) -> None:
-    """Else a few that pour would have the loop, and all its memory, to themselves."""
+    """Otherwise a few busy peers would use the whole loop, and all its memory."""
     host = Host()
     async with serving(tmp_path / "s", host) as (client, session):
         client.send(HELLO)
@@ -283,7 +283,7 @@ async def test_goodbye_is_written_before_the_end(tmp_path: Path) -> None:
 
 
 async def test_goodbye_reaches_a_peer_that_goes_on_sending(tmp_path: Path) -> None:
-    """Closing on bytes that nobody read would reset the connection before it is heard."""
+    """Closing with unread bytes would reset the connection before the goodbye is read."""
     host = Host()
     async with serving(tmp_path / "s", host) as (client, _):
         client.send(HELLO)
@@ -297,7 +297,7 @@ async def test_goodbye_reaches_a_peer_that_goes_on_sending(tmp_path: Path) -> No
 
 
 async def test_core_is_told_before_the_peer_has_closed_its_end(tmp_path: Path) -> None:
-    """What it leased goes to others at once."""
+    """Its leases are released at once."""
     host = Host()
     async with serving(tmp_path / "s", host) as (client, session):
         client.send(HELLO)
@@ -362,7 +362,7 @@ async def test_peer_that_fetches_nothing_is_cut_off(tmp_path: Path) -> None:
 async def test_peer_that_fetches_nothing_keeps_no_connection_that_was_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, who: str
 ) -> None:
-    """The core hears of the end at once, the socket does not outlast it by much."""
+    """The core is informed at once, and the socket closes soon after."""
     monkeypatch.setattr(sessions, "LINGER_S", 0.01)
     monkeypatch.setattr(sessions, "FETCH_S", 0.01)
     host = Host()

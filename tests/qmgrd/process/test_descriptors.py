@@ -1,4 +1,4 @@
-"""The limit of open files: raised at start as far as it may be."""
+"""The limit of open files: raised at start as far as allowed."""
 
 import resource
 import subprocess
@@ -12,14 +12,14 @@ from qmgrd.process.descriptors import needed
 RAISE = """
 import resource
 from qmgr_config.model import Listen
-from qmgrd.ops.descriptors import raise_limit
+from qmgrd.process.descriptors import raise_limit
 raise_limit(Listen())
 print(*resource.getrlimit(resource.RLIMIT_NOFILE))
 """
 
 
 def raised(soft: int, hard: int) -> tuple[list[int], str]:
-    """Returns both limits as a process sets them, and what it logs."""
+    """Returns both limits as a process sets them, and its log."""
     done = subprocess.run(
         [sys.executable, "-c", RAISE],
         text=True,

@@ -1,4 +1,4 @@
-"""What a manifest tells of links; the rest is in test_snapshot_writer.py."""
+"""The facts of links in a manifest; test_writer.py has the rest."""
 
 from collections.abc import Iterator
 from pathlib import Path

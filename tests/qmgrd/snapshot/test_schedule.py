@@ -1,4 +1,4 @@
-"""When the daemon takes a snapshot by itself."""
+"""Scheduled snapshots: when one is taken."""
 
 import json
 from pathlib import Path

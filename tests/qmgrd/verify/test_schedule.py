@@ -1,4 +1,4 @@
-"""Each damage to the schedule is found; what a deleted queue left in it is none."""
+"""All damage to the schedule is found; rows of a deleted queue are not a fault."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ DELAYED = keys.message(LATE, keys.LANE_DELAYED, 7, 5)
 DAMAGES: list[tuple[str, bytes, Change]] = [
     ("key", DUE + b"x", put(DUE + b"x", b"")),
     ("due-missing", DUE, lambda txn: txn.delete(stores.rows_in(txn, DUE)[-1][0])),
-    ("due-missing", DUE, flip(DELAYED, 31)),  # its entry says another time
+    ("due-missing", DUE, flip(DELAYED, 31)),  # its entry has another time
     ("due-orphan", SOON, put(SOON, b"")),
     ("due-orphan", NOBODY, put(NOBODY, b"")),
     ("due-orphan", DUE, delete(GONE)),

@@ -1,4 +1,4 @@
-"""A producer of messages that are not all alike, in large frames: what a queue is filled with."""
+"""A producer of different messages in large frames, to fill a queue."""
 
 import os
 from collections.abc import Callable
@@ -11,7 +11,7 @@ FRAME_RECORDS = 500
 
 
 class BatchSender:
-    """Puts the records of the numbers 0, 1, 2 ..., each made when it is put."""
+    """Puts the records of the numbers 0, 1, 2 ..., each created when it is put."""
 
     def __init__(self, wire: Wire, queue: str, record_of: Callable[[int], bytes]) -> None:
         """Opens the producer's stream."""

@@ -1,4 +1,4 @@
-"""TOPIC: publications to many subscribers: rates, room on the disk, matching, sending again."""
+"""TOPIC: publications to many subscribers: rates, size on disk, matching, sending again."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ class Topic:
     resent: list[Resent]  # republished, and published again
 
     def targets(self) -> list[Target]:
-        """Returns what it was to reach."""
+        """The targets of the row."""
         once, again = self.resent
         healthy = once.subscribers - once.failing
         what = f"{once.failing} of {once.subscribers:,} failed"

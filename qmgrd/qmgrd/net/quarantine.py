@@ -1,28 +1,28 @@
-"""Peers that are kept out for a while, because a request of theirs met a bug here.
+"""Peers that are refused for a while, because one of their requests caused an internal error.
 
-A peer is known by where it comes from and by the name it claims. So a stranger elsewhere that
-claims the same name does not keep the real peer out. Nor is a peer kept out that resumes another
-session than the guilty one.
+A peer is identified by its address and the name it claims. So a stranger at another address cannot
+lock out a peer by claiming its name. A peer that resumes another session than the guilty one is not
+refused.
 """
 
 from collections import OrderedDict
 
-PEERS_MAX = 1_000  # beyond it the one that was kept out first may come back early
+PEERS_MAX = 1_000  # beyond it the oldest entry is dropped early
 
 
-class KeptOut:
-    """Who may not come in, and until when.
+class Quarantine:
+    """The peers that are refused, and until when.
 
-    Invariant: at most PEERS_MAX peers are known, in the order in which they may come back.
+    Invariant: at most PEERS_MAX peers are known, in the order in which they may return.
     """
 
-    def __init__(self, keep_out_ms: int) -> None:
-        self._keep_out_ms = keep_out_ms
+    def __init__(self, period_ms: int) -> None:
+        self._period_ms = period_ms
         self._peers: OrderedDict[tuple[str, str], tuple[int, bytes]] = OrderedDict()
 
     def add(self, origin: str, name: str, now_ms: int, session_id: bytes = b"") -> None:
-        """Keeps out the peer that comes from *origin* as *name*, and had that session."""
-        self._peers[origin, name] = now_ms + self._keep_out_ms, session_id
+        """Refuses the peer that comes from *origin* as *name* and had the session *session_id*."""
+        self._peers[origin, name] = now_ms + self._period_ms, session_id
         self._peers.move_to_end((origin, name))
         if len(self._peers) > PEERS_MAX:
             self._peers.popitem(last=False)
@@ -31,7 +31,7 @@ class KeptOut:
         """Returns how long the peer has to wait; 0 if it may come in.
 
         Args:
-            session_id: of the session that it resumes, if it showed that this is its own.
+            session_id: the session that it resumes, if it has proved to own it.
         """
         while self._peers and next(iter(self._peers.values()))[0] <= now_ms:
             self._peers.popitem(last=False)

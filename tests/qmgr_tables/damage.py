@@ -9,7 +9,7 @@ from qmgrd.snapshot.finder import DATA, FILE
 from qmgrd.snapshot.manifest import CHECKSUM, checksum
 
 
-def rotten(snapshot: Path, *keys: bytes) -> Path:
+def damaged_copy(snapshot: Path, *keys: bytes) -> Path:
     """Changes the last byte under each of *keys*, in place; its data is to be read unverified."""
     data = snapshot / DATA
     size = data.stat().st_size

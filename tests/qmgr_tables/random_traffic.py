@@ -17,7 +17,7 @@ DAY_MS = 86_400_000
 UNITS_MAX = 3
 
 
-class Bustle:
+class RandomTraffic:
     """A daemon and an application that puts, gets, fails, commits late, and restarts it."""
 
     def __init__(self, directory: Path, seed: int) -> None:

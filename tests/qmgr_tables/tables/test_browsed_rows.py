@@ -10,7 +10,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_tables import options
 from qmgr_tables.stream.queue_feed import Page
-from qmgr_tables.tables.browsed import rows_of
+from qmgr_tables.tables.browsed_rows import rows_of
 from qmgr_tables.tables.messages import batch_of
 from qmgr_tables.tables.registry import TABLES
 from qmgrd.core.layout import keys
