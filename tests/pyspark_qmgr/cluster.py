@@ -39,10 +39,7 @@ class Cluster:
     def __init__(
         self, directory: Path, workers: int = 2, memory: str = "1g", *, has_packages: bool = True
     ) -> None:
-        """Have one whose logs and work are below *directory*.
-
-        Where not *has_packages*, ours are to be sent along: --py-files.
-        """
+        """Yields a cluster whose logs and work are below *directory*."""
         self._directory = directory
         self._workers = workers
         self._memory = memory
@@ -60,7 +57,7 @@ class Cluster:
         }
 
     def __enter__(self) -> "Cluster":
-        """Starts it; return once all workers are there."""
+        """Starts it; returns once all workers are registered."""
         (self._directory / "conf").mkdir(parents=True, exist_ok=True)
         try:
             self._start()

@@ -1,4 +1,4 @@
-"""Processes below one, by what /proc tells of them."""
+"""The descendants of a process, according to /proc."""
 
 import os
 import signal

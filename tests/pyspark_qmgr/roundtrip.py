@@ -43,7 +43,7 @@ Sums = dict[tuple[str, str], Sum]  # by carrier and airport
 
 
 class Way(NamedTuple):
-    """What one way of reading has: it is compared with all others."""
+    """The result of one way of reading, to be compared with all others."""
 
     name: str
     rows: int
@@ -53,14 +53,14 @@ class Way(NamedTuple):
 
 
 class Report:
-    """What was done, and how long it took."""
+    """The finished work, and its time."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.say = say
 
     @contextmanager
     def step(self, what: str, rows: int) -> Iterator[None]:
-        """Tells how many of *rows* a second the block did."""
+        """Reports the rate of *rows* in the block."""
         began = time.monotonic()
         yield
         passed_s = time.monotonic() - began
@@ -267,7 +267,7 @@ def round_trip(
 def main() -> int:
     """Makes the round trip; return 0 only if nothing differs."""
     parser = argparse.ArgumentParser(prog="make roundtrip", description=__doc__.partition("\n")[0])
-    parser.add_argument("--flights", type=int, default=0, help="how many flights, 0 = all")
+    parser.add_argument("--flights", type=int, default=0, help="number of flights, 0 = all")
     parser.add_argument("--sample", type=int, default=10_000, help="rows compared by column")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="qmgr-roundtrip-") as directory:

@@ -74,7 +74,7 @@ class Query:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, *more: str) -> None:
-        """Starts it anew."""
+        """Restarts it."""
         self.starts += 1
         with (self._directory / "query.log").open("ab") as log:
             log.write(b"--- start %d\n" % self.starts)
@@ -95,7 +95,7 @@ class Query:
         return self._process
 
     def revive(self) -> None:
-        """Starts it anew where it failed: too many executors were killed, say."""
+        """Restarts it after it failed, for example because too many executors were killed."""
         if self.process.poll() is not None:
             self.failures += 1
             self.kill()
@@ -128,11 +128,7 @@ class Query:
             time.sleep(0.1)
 
     def drain(self) -> None:
-        """Have it read what is left.
-
-        Raises:
-            Stuck: it does not.
-        """
+        """Lets it read the rest."""
         self.start("--drain")
         try:
             code = self.process.wait(DRAIN_MAX_S)

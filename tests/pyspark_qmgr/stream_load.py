@@ -1,4 +1,4 @@
-"""What a daemon is busy with while its history is streamed, and a witness of that history."""
+"""The load of a daemon while its history is streamed, and a record of that history."""
 
 import asyncio
 import random
@@ -19,7 +19,7 @@ WITNESS, STREAM = "witness", "lake"  # export cursors
 
 
 async def define(address: str) -> None:
-    """Have the queues there, and keep accounts of them."""
+    """Creates the queues, and starts the accounts."""
     async with connect(address, name="load", wait_ms=WAIT_MS) as manager:
         for queue in QUEUES:
             await manager.admin.queue_create(queue, accounting="on", backout_threshold=3)

@@ -1,4 +1,4 @@
-"""Every kind of Java that may be there, played by a script, and the one that really is."""
+"""Every kind of Java, simulated by a script, and the installed one."""
 
 import os
 from pathlib import Path

@@ -96,7 +96,7 @@ def test_times_bodies_and_headers_are_what_analysts_ask_for(table: DataFrame) ->
 
 
 @pytest.mark.spark
-def test_limit_leaves_tasks_early_and_the_worker_goes_on(table: DataFrame) -> None:
+def test_limit_leaves_tasks_early_and_the_worker_continues(table: DataFrame) -> None:
     assert len(table.limit(3).collect()) == 3
     assert table.where("queue = 'MANY'").count() == 2500
     assert len(table.limit(7).collect()) == 7

@@ -41,7 +41,7 @@ def served(directory: Path) -> Iterator[Client]:
 
 
 def happen(client: Client, count: int) -> str:
-    """Have so much happen, in a row of history each; return the id of the store."""
+    """Creates *count* events, with one row of history each; returns the id of the store."""
     for _ in range(count):
         client.put("Q", b"x")
     store_id: str = client.admin.history_show()["store_id"]
@@ -140,7 +140,7 @@ def test_available_now_ends_where_it_began(tmp_path: Path) -> None:
         assert reader.latestOffset({store: 7}, ALL) == {store: 7}  # Of a batch that was planned.
 
 
-def test_available_now_goes_on_behind_what_a_store_lost_that_was_put_back(tmp_path: Path) -> None:
+def test_available_now_goes_on_behind_what_a_store_lost_that_was_restored(tmp_path: Path) -> None:
     with served(tmp_path) as client:
         store = happen(client, 5)
         reader = reader_of(tmp_path, failOnDataLoss="false")

@@ -85,7 +85,7 @@ def test_latest_has_all_of_a_queue_that_comes_between_two_queries(
 
 
 @pytest.mark.long
-def test_store_that_was_put_back_is_named_by_the_query(spark: SparkSession, tmp_path: Path) -> None:
+def test_store_that_was_restored_is_named_by_the_query(spark: SparkSession, tmp_path: Path) -> None:
     with served(tmp_path / "qm") as client:
         client.admin.queue_create("A")
         client.put("A", b"x")

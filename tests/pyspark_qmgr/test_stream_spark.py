@@ -1,4 +1,4 @@
-"""Streams as Spark runs them: files, checkpoints, what is told of errors."""
+"""Streams as Spark runs them: files, checkpoints, error reports."""
 
 from collections import Counter
 from pathlib import Path

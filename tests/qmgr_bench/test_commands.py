@@ -88,7 +88,7 @@ def test_what_cannot_be_is_explained(words: list[str], code: int, error: str, qm
     assert ended.err.count("\n") == 1
 
 
-def test_no_daemon_is_told(qmctl: Qmctl) -> None:
+def test_no_daemon_is_reported(qmctl: Qmctl) -> None:
     ended = qmctl("-c", "unix:/nowhere", "bench", "put")
     assert ended.code == 5
     assert ended.err.startswith("error: cannot measure put -- cannot connect to unix:/nowhere: No")

@@ -57,7 +57,7 @@ def test_ratio_to_a_peer_is_that_within_each_round_that_both_did() -> None:
     assert summary(runs)[1]["ratio"] == 0.5
 
 
-def test_busy_machine_is_told() -> None:
+def test_busy_machine_is_reported() -> None:
     assert busy_warning(0.2) == ""
     assert "busy (load 6.2)" in busy_warning(6.2)
 
@@ -162,7 +162,7 @@ def test_what_lies_in_the_directory_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-def test_peer_that_is_not_installed_is_told_and_left_out(
+def test_peer_that_is_not_installed_is_reported_and_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -196,7 +196,7 @@ def test_only_ours_puts_one_a_frame(tmp_path: Path) -> None:
         run_once(cast(Server, Refusing()), ROWS["W1b-1"], Setting(tmp_path, 0.1, 1))
 
 
-def test_peer_that_fails_is_told_of_and_left_out(tmp_path: Path) -> None:
+def test_peer_that_fails_is_reported_and_left_out(tmp_path: Path) -> None:
     notes: list[str] = []
     peer, setting = cast(Server, Refusing()), Setting(tmp_path, 0.1, 2, note=notes.append)
     assert list(compare([peer], ["W1a", "W1b"], setting)) == []

@@ -20,7 +20,7 @@ def arguments(tmp_path: Path, *rows: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Found:
-    """What a row for tests finds."""
+    """The result of a row for tests."""
 
     depth: int
 

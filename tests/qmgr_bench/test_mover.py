@@ -63,7 +63,7 @@ def test_what_does_not_come_is_a_failure() -> None:
         timed(lambda: None, lambda: next(seen), 50, servers)
 
 
-def test_shovel_is_told_where_from_and_where_to() -> None:
+def test_shovel_gets_both_ends() -> None:
     said = []
 
     class To:

@@ -6,7 +6,7 @@ from qmgr_bench import progress_line
 from qmgr_bench.progress_line import ProgressLine
 
 
-def test_how_far_it_is_is_told_now_and_then(
+def test_progress_is_reported_now_and_then(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(progress_line, "LINE_EVERY_S", 3_600.0)

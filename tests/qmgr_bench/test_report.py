@@ -111,7 +111,7 @@ def test_row_of_our_own_has_figures_series_and_targets() -> None:
     assert "took 0.3 to 0.3 ms" in text
 
 
-def test_scale_is_told_where_no_target_is_about_it() -> None:
+def test_scale_is_reported_where_no_target_is_about_it() -> None:
     assert "of 3 s, at scale 0.1, which no target is about." in markdown(FOUND | {"scale": 0.1}, "")
     assert "at scale" not in markdown(FOUND, "")
 

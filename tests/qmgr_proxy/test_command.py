@@ -16,6 +16,6 @@ from tests.qmgr_tools.conftest import Qmctl
         ),
     ],
 )
-def test_wrong_use_is_told(words: list[str], why: str, qmctl: Qmctl) -> None:
+def test_wrong_use_is_reported(words: list[str], why: str, qmctl: Qmctl) -> None:
     ended = qmctl("proxy", *words)
     assert (ended.code, why in ended.err) == (2, True)

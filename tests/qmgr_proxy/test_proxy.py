@@ -15,7 +15,7 @@ LARGE = 32 * 1024 * 1024
 
 
 class Target:
-    """What stands behind the proxy. ``came`` has the connections that it took."""
+    """The server behind the proxy. ``came`` has the connections that it accepted."""
 
     def __init__(self) -> None:
         self.came: asyncio.Queue[Streams] = asyncio.Queue()
@@ -150,7 +150,7 @@ async def test_rate_is_each_connections_own_and_each_ways() -> None:
         assert loop.time() - began > 0.35  # half a second, less what may pass at once
 
 
-async def test_stalled_connection_stays_open_and_goes_on() -> None:
+async def test_stalled_connection_stays_open_and_continues() -> None:
     async with place() as it:
         stalled, other = await it.dial(), await it.dial()
         stalled[2].stall([Way.BACK])
@@ -257,7 +257,7 @@ async def test_refused_connections_are_taken_again_on_the_same_port() -> None:
         assert it.proxy.address == f"127.0.0.1:{port}"
 
 
-async def test_who_dials_is_reset_where_the_target_is_away() -> None:
+async def test_who_dials_is_reset_where_the_target_is_unavailable() -> None:
     with socket.socket() as silent:  # Bound, it listens not.
         silent.bind(("127.0.0.1", 0))
         async with Proxy("127.0.0.1", silent.getsockname()[1]) as proxy:

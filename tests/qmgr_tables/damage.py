@@ -26,7 +26,7 @@ def damaged_copy(snapshot: Path, *keys: bytes) -> Path:
 
 
 def _resize(manifest: Path, before: int, after: int) -> None:
-    """Have a manifest tell of the size that its data has now."""
+    """Changes the size in a manifest to that of the changed data."""
     told = json.loads(manifest.read_text())
     assert told["data_bytes"] == before
     told["data_bytes"] = after

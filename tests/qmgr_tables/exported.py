@@ -1,4 +1,4 @@
-"""What was exported, read back; and stores of which several snapshots are taken."""
+"""Exported rows, read back; and stores with several snapshots."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

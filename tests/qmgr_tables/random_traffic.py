@@ -1,4 +1,4 @@
-"""A queue manager on whose queues all happens that can, by chance: for streams of what is there."""
+"""A queue manager whose queues get random operations, to test streams of messages."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -56,12 +56,12 @@ class RandomTraffic:
         self._open.close()
 
     def restart(self) -> None:
-        """Starts anew, in good order; what is open is backed out."""
+        """Restarts cleanly; open units are backed out."""
         self.close()
         self._start()
 
     def go_on(self, count: int) -> None:
-        """Have *count* things happen."""
+        """Does *count* random operations."""
         for _ in range(count):
             self._random.choice(self._ways)()
 
@@ -71,7 +71,7 @@ class RandomTraffic:
             self._units.pop()[1].commit()
 
     def there(self) -> set[tuple[str, int]]:
-        """Queues and arrival of each message that is there now, delayed ones too."""
+        """Returns queues and arrival of each present message, including delayed ones."""
         found = set()
         for row in self.client.admin.queue_list():
             after: int | None = 0

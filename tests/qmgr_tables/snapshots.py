@@ -85,7 +85,7 @@ def fill_times(app: Client) -> None:
 
 
 def fill_dead_letters(app: Client) -> None:
-    """Have a message end on the queue of dead letters, and another fail only."""
+    """Makes one message a dead letter, and lets another only fail."""
     app.ask(m.QueueCreate, "FAILS", {"backout_threshold": 1})
     app.put("FAILS", b"dead")
     app.release(*app.get("FAILS"))

@@ -37,7 +37,7 @@ def test_file_is_opened_once_by_whatever_path(copy: Snapshot, tmp_path: Path) ->
     assert image(copy._replace(directory=str(tmp_path / "link"))) is image(copy)
 
 
-def test_replaced_snapshot_is_opened_anew(copy: Snapshot, snapshot: Path, tmp_path: Path) -> None:
+def test_replaced_snapshot_is_opened_again(copy: Snapshot, snapshot: Path, tmp_path: Path) -> None:
     first = image(copy)
     shutil.rmtree(copy.directory)
     shutil.copytree(snapshot, copy.directory)

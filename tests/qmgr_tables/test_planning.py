@@ -1,4 +1,4 @@
-"""What a query reads: found, verified, left out, shared out."""
+"""Planning of a query: finding, verifying, skipping, distributing."""
 
 import logging
 import shutil
@@ -142,7 +142,7 @@ def test_small_shares_are_put_together_and_large_ones_are_not() -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_table_is_read_over_options_of_all_kinds(office: Path, name: str) -> None:
-    """What says how to read, not what, any table takes."""
+    """Every table accepts the options that only control the reading."""
     how = {
         "rowsPerPartition": "10",
         "minPartitions": "3",

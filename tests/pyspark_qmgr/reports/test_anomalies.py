@@ -12,7 +12,7 @@ pytestmark = pytest.mark.spark
 
 
 def hours(spark: SparkSession, arrived: dict[int, int]) -> DataFrame:
-    """What came in each of these hours; in others nothing is written down."""
+    """Returns the arrivals in each of these hours; other hours have no row."""
     rows = [
         ("QM", "Q", made.START + timedelta(hours=hour), count, 0, 0, 0)
         for hour, count in arrived.items()

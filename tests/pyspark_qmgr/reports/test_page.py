@@ -13,7 +13,7 @@ VOID = {"meta", "img", "link", "br"}
 
 
 class Parsed(HTMLParser):
-    """What a browser would see: balanced elements, their texts, attributes."""
+    """A browser's view: balanced elements, their texts, attributes."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -63,7 +63,7 @@ def test_several_snapshots_of_a_store_are_each_told_once(tmp_path: Path) -> None
 
 
 def test_an_export_beside_this_one_is_seen(snapshot: Path, tmp_path: Path) -> None:
-    """deltalake takes a transaction that is there already; so it is looked at before a commit."""
+    """deltalake accepts a transaction twice, so the sink checks it before a commit."""
     run(snapshot, tmp_path, format=DELTA, queues="MANY")
 
     def meanwhile(rows: int) -> AbstractContextManager[Callable[[int], object]]:
@@ -89,7 +89,7 @@ def test_other_options_are_refused(snapshot: Path, tmp_path: Path) -> None:
         run(snapshot, tmp_path, format=DELTA, full=True)
 
 
-def test_a_place_that_cannot_be_is_told(snapshot: Path, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_is_reported(snapshot: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ExportFailed, match=r"file/messages: .*; fix that, and run it again"):
         run(snapshot, tmp_path / "file", format=DELTA)

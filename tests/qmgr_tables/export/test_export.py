@@ -127,7 +127,7 @@ def test_full_has_each_snapshot_as_it_is(tmp_path: Path) -> None:
         run(second, out)
 
 
-def test_a_queue_that_was_made_anew_begins_anew(tmp_path: Path) -> None:
+def test_a_queue_that_was_created_again_begins_again(tmp_path: Path) -> None:
     with life(tmp_path / "qm", "A") as store:
         store.app.put("A", *[b"old"] * 5)
         first = store.shot()
@@ -159,7 +159,7 @@ def test_queue_managers_share_a_directory(
     ]
 
 
-def test_a_store_that_was_put_back_is_seen(tmp_path: Path) -> None:
+def test_a_store_that_was_restored_is_seen(tmp_path: Path) -> None:
     with life(tmp_path / "qm", "A") as store:
         store.app.put("A", b"1")
         run(store.shot(), tmp_path / "out")
@@ -292,7 +292,7 @@ def test_queues_may_be_in_one_snapshot_alone(tmp_path: Path) -> None:
     assert [row["body"] for row in rows_of(tmp_path / "out/messages")] == [b"2"]
 
 
-def test_what_cannot_be_is_told(snapshot: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_is_reported(snapshot: Path, tmp_path: Path) -> None:
     with pytest.raises(OptionInvalid, match=r"no queue ALLL in .*; did you mean ALL"):
         run(snapshot, tmp_path, queues="ALLL")
     (tmp_path / "file").write_text("")
@@ -365,7 +365,7 @@ class Span(NamedTuple):
 
 
 def journal(first: int, stop: int) -> Table:
-    """A table of history: each number of its journal tells of three messages."""
+    """Returns a table of history: each number of its journal describes three messages."""
     columns = (Column("seq", pa.int64(), ""), Column("body", pa.binary(), ""))
 
     def plan(snapshots: list[Snapshot], options: Options) -> list[Span]:
@@ -403,7 +403,7 @@ def test_history_goes_on_by_its_numbers(
         assert len({seq for seqs in files for seq in set(seqs)}) == sum(map(len, map(set, files)))
 
 
-def test_history_of_snapshots_is_told_once(tmp_path: Path) -> None:
+def test_history_of_snapshots_is_reported_once(tmp_path: Path) -> None:
     shots = []
     with life(tmp_path / "qm") as store:
         store.app.ask(m.QueueCreate, "A", {"accounting": "on"})

@@ -1,4 +1,4 @@
-"""What is said of what keeps an export from being made."""
+"""The texts of failures of an export."""
 
 import errno
 import os

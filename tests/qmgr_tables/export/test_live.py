@@ -75,7 +75,7 @@ def test_the_cursor_passes_what_nobody_wants(daemon: Daemon, tmp_path: Path, for
         assert position(daemon)[0] == position(daemon)[1]
 
 
-def test_a_queue_manager_that_is_away_is_told(daemon: Daemon, tmp_path: Path) -> None:
+def test_a_queue_manager_that_is_away_is_reported(daemon: Daemon, tmp_path: Path) -> None:
     daemon.program.stop()
     with pytest.raises(ExportUnavailable, match="waited for 0 ms; run it again: it continues"):
         run(daemon, tmp_path / "out", wait_ms=0)

@@ -1,4 +1,4 @@
-"""Where files go: each whole or not there."""
+"""Destinations of files: each file is complete or absent."""
 
 import errno
 import os

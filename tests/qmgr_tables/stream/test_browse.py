@@ -42,12 +42,12 @@ def served(directory: Path) -> Iterator[Client]:
 
 
 def offset_of(client: Client, queue: str = "Q") -> str:
-    """What an offset calls a queue."""
+    """Returns the name of a queue in an offset."""
     return f"{client.admin.status()['store_id']}/{client.admin.queue_show(queue)['queue_id']}"
 
 
 def begun_of(client: Client) -> str:
-    """What an offset of a stream from the latest on calls its beginning."""
+    """Returns the mark of a stream's start at the latest position, in an offset."""
     return f"{client.admin.status()['store_id']}/0"
 
 
@@ -78,7 +78,7 @@ def rows_of(parts: list[Part], source: Browsing) -> list[tuple[str, int]]:
 
 
 def ranges(source: Browsing, start: Offsets, end: Offsets) -> list[list[tuple[str, int, int]]]:
-    """What each task is to read: queue, behind which arrival, up to which."""
+    """Returns the ranges of each task: queue, after which arrival, up to which."""
     found = []
     for part in source.parts(start, end, source._options.of):
         assert isinstance(part, Ranges)
@@ -215,7 +215,7 @@ def test_what_applications_do_not_put_to_is_not_streamed(tmp_path: Path) -> None
         assert read(source, start, source.ends(start, wait=False)) == [("Q", 1)]
 
 
-def test_name_of_what_is_not_streamed_is_told_once(
+def test_name_of_what_is_not_streamed_is_reported_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with served(tmp_path) as client:
@@ -229,7 +229,7 @@ def test_name_of_what_is_not_streamed_is_told_once(
         assert told == [f"qmgr: {url}: ALIAS {why}"]
 
 
-def test_store_that_was_put_back_is_an_error_or_gone_on_with(
+def test_store_that_was_restored_is_an_error_or_gone_on_with(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with served(tmp_path) as client:
@@ -250,7 +250,7 @@ def test_store_that_is_nowhere_is_an_error_or_left_behind(tmp_path: Path) -> Non
         with pytest.raises(DataLost, match="store 0000 is at none of these any more: name the"):
             browsing(tmp_path).ends(start, wait=False)
         source = browsing(tmp_path, failOnDataLoss="false")
-        # It goes on where it was, should it be there again.
+        # It would continue from there if it existed again.
         assert source.ends(start, wait=False) == {offset_of(client): 1, "0000/7": 5}
         with pytest.raises(DataLost, match="store 0000 of the checkpoint is at none of these"):
             read(source, {"0000/7": 1}, {"0000/7": 2})

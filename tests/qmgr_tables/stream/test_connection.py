@@ -1,4 +1,4 @@
-"""A connection to a queue manager that may be away: waited for, asked again, told of."""
+"""A connection to a queue manager that may be unavailable: waits, retries, errors."""
 
 import time
 from pathlib import Path
@@ -35,7 +35,7 @@ def names(app: Client) -> list[str]:
     return [row["name"] for row in app.admin.connection_list()]
 
 
-def test_queue_manager_that_starts_anew_is_waited_for(tmp_path: Path) -> None:
+def test_queue_manager_that_restarts_is_waited_for(tmp_path: Path) -> None:
     with Connection(address_of(tmp_path), 60_000, NAME) as line:
         for _ in range(2):
             with Server(tmp_path):
@@ -44,7 +44,7 @@ def test_queue_manager_that_starts_anew_is_waited_for(tmp_path: Path) -> None:
                 line.ask(name_of, 0)
 
 
-def test_nobody_there_is_told_after_the_wait(tmp_path: Path) -> None:
+def test_nobody_there_is_reported_after_the_wait(tmp_path: Path) -> None:
     began_s = time.monotonic()
     with Connection(address_of(tmp_path), 300, NAME) as line:
         with pytest.raises(ManagerAway, match=r"is qmgrd running there.*waited for 300 ms"):

@@ -1,4 +1,4 @@
-"""History over the protocol: all of it, in order, over restarts; what is lost is told."""
+"""History over the protocol: all of it, in order, over restarts; losses are reported."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,7 +51,7 @@ def test_rows_come_once_in_order_page_by_page(
         assert feed.state().cursors == {"lake": 5}
 
 
-def test_daemon_that_starts_anew_is_waited_for(tmp_path: Path) -> None:
+def test_daemon_that_restarts_is_waited_for(tmp_path: Path) -> None:
     with Server(tmp_path) as server, connect(server.address) as client:
         happen(client, 5)
         feed = HistoryFeed(server.address, 60_000)
@@ -65,7 +65,7 @@ def test_daemon_that_starts_anew_is_waited_for(tmp_path: Path) -> None:
             assert feed.state().last == 5
 
 
-def test_rows_that_were_dropped_are_lost_or_passed_over(
+def test_rows_that_were_dropped_are_lost_or_skipped(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Server(tmp_path) as server, connect(server.address) as client:
@@ -115,7 +115,7 @@ class Scripted(HistoryFeed):
 DAMAGED = RequestError(ErrorCode.STORE_DAMAGED, "row of history id 3: its checksum is wrong")
 
 
-def test_damaged_and_missing_rows_are_lost_or_passed_over() -> None:
+def test_damaged_and_missing_rows_are_lost_or_skipped() -> None:
     rows: dict[int, bytes | RequestError] = {1: b"", 2: b"", 3: DAMAGED, 4: b"", 6: b""}
     assert [seq for seq, _ in Scripted(rows, skip_lost=True).rows("", 0, 7)] == [1, 2, 4, 6]
     with pytest.raises(DataLost, match="rows 3 to 3 of history: STORE_DAMAGED: row of"):

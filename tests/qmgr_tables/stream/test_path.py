@@ -101,7 +101,7 @@ def test_store_that_comes_later_is_begun_before_it_is_read(
     assert found[two] == 0
 
 
-def test_history_between_two_snapshots_is_lost_or_passed_over(
+def test_history_between_two_snapshots_is_lost_or_skipped(
     tmp_path: Path, days: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with managed(tmp_path / "qm") as manager:
@@ -125,7 +125,7 @@ def test_history_between_two_snapshots_is_lost_or_passed_over(
     assert "are in no snapshot" in caplog.text
 
 
-def test_snapshot_that_rotted_is_named_before_it_is_read(tmp_path: Path, days: Path) -> None:
+def test_snapshot_that_is_damaged_is_named_before_it_is_read(tmp_path: Path, days: Path) -> None:
     with managed(tmp_path / "qm") as manager:
         keep_accounts(manager)
         happen(manager, 2)

@@ -31,7 +31,7 @@ def served(directory: Path) -> Iterator[Client]:
 
 
 def happen(client: Client, count: int) -> int:
-    """Have so much happen, in a row of history each; return the last row."""
+    """Creates *count* events, with one row of history each; returns the last row."""
     for _ in range(count):
         client.put("Q", b"x")
     last: int = client.admin.history_show()["next"] - 1
@@ -175,7 +175,7 @@ def test_cursor_that_was_deleted_is_made_again(
         assert "cursor lake does not exist; creating it again" in caplog.text
 
 
-def test_history_that_is_gone_is_an_error_or_passed_over(
+def test_history_that_is_gone_is_an_error_or_skipped(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with served(tmp_path) as client:
@@ -192,7 +192,7 @@ def test_history_that_is_gone_is_an_error_or_passed_over(
         assert "rows 2 to 4 of history are deleted" in caplog.text
 
 
-def test_store_that_was_put_back_is_an_error_or_gone_on_with(tmp_path: Path) -> None:
+def test_store_that_was_restored_is_an_error_or_gone_on_with(tmp_path: Path) -> None:
     with served(tmp_path) as client:
         happen(client, 3)
         store = store_of(client)
@@ -203,7 +203,7 @@ def test_store_that_was_put_back_is_an_error_or_gone_on_with(tmp_path: Path) -> 
         assert read(source, {store: 9}, {store: 3}) == []
 
 
-def test_cursor_that_went_back_betrays_a_store_that_was_put_back(tmp_path: Path) -> None:
+def test_cursor_that_went_back_betrays_a_store_that_was_restored(tmp_path: Path) -> None:
     with served(tmp_path) as client:
         happen(client, 5)
         store = store_of(client)

@@ -128,7 +128,7 @@ def test_row_is_that_of_a_snapshot_of_the_same_moment(
         assert any(row["expires_at"] and row["deliver_at"] for row in rows)
 
 
-def test_damaged_record_has_what_lies_beside_it(manager: Manager, tmp_path: Path) -> None:
+def test_damaged_record_has_what_lies_next_to_it(manager: Manager, tmp_path: Path) -> None:
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
     app.put("Q", b"harmed", priority=3, expiry_ms=60_000)

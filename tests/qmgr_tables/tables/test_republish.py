@@ -28,7 +28,7 @@ def test_it_is_chosen_by_subscription_and_time(office: Path) -> None:
     assert rows(office, table="republish", until="2000-01-01") == []
 
 
-def test_damage_of_what_it_leads_to_is_told(tmp_path: Path) -> None:
+def test_damage_of_what_it_leads_to_is_reported(tmp_path: Path) -> None:
     path = offices.make(tmp_path)
     (queue_id,) = (queue.id for queue in read(str(path)).queues if queue.name == "A:bad")
     note, index = keys.note(queue_id, 1), keys.parked(2, queue_id)

@@ -49,7 +49,7 @@ def test_time_that_no_datetime_holds_is_none() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(TABLES) - {"snapshots"}))
-def test_page_that_rotted_is_an_error_with_its_file(
+def test_page_that_is_damaged_is_an_error_with_its_file(
     office: Path, tmp_path: Path, name: str
 ) -> None:
     copy = shutil.copytree(office, tmp_path / "copy")

@@ -96,7 +96,7 @@ async def test_mute_connections_take_no_places(tmp_path: Path) -> None:
             await wire.close()
 
 
-async def test_connections_are_limited_and_the_next_is_told(tmp_path: Path) -> None:
+async def test_connections_are_limited_and_the_next_is_reported(tmp_path: Path) -> None:
     async with running(tmp_path, listen=TCP | {"connections_max": 2}) as here:
         tcp, _ = addresses(here)
         wires = [await Wire.connect(tcp) for _ in range(2)]

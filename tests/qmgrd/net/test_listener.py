@@ -80,14 +80,14 @@ async def test_unix_socket_may_be_off(tmp_path: Path) -> None:
     assert listeners == []
 
 
-async def test_port_in_use_is_told_with_what_to_do(tmp_path: Path) -> None:
+async def test_port_in_use_is_reported_with_what_to_do(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(ListenFailed, match=f"127.0.0.1:{port}: Address already in use: stop"):
             await listen(config(tmp_path, f"127.0.0.1:{port}"), Closing)
 
 
-async def test_address_of_another_machine_is_told(tmp_path: Path) -> None:
+async def test_address_of_another_machine_is_reported(tmp_path: Path) -> None:
     sections: dict[str, Any] = {
         "queue_manager": {"data_dir": tmp_path},
         "listen": {"tcp": ["192.0.2.1:0"], "unix": "off", "insecure_listen": True},
@@ -124,12 +124,12 @@ async def test_socket_on_which_somebody_listens_is_left_alone(tmp_path: Path) ->
         assert await answers(f"unix:{tmp_path}/qmgrd.sock")
 
 
-async def test_unix_socket_in_a_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
+async def test_unix_socket_in_a_directory_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ListenFailed, match="No such file or directory"):
         await listen(config(tmp_path, unix=str(tmp_path / "none" / "s")), Closing)
 
 
-async def test_connection_without_a_descriptor_for_it_waits_and_is_told_of_once(
+async def test_connection_without_a_descriptor_for_it_waits_and_is_reported_once(
     tmp_path: Path,
 ) -> None:
     (listener,) = await listen(config(tmp_path, "127.0.0.1:0"), Closing)
@@ -150,7 +150,7 @@ async def test_connection_without_a_descriptor_for_it_waits_and_is_told_of_once(
     close([listener])
 
 
-async def test_shortage_is_told_of_once_however_many_it_keeps_waiting(
+async def test_shortage_is_reported_once_however_many_it_keeps_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each accepted connection lets the next one fail: without a limit, the log would fill up."""
@@ -191,21 +191,21 @@ async def test_many_that_come_at_once_are_all_accepted(tmp_path: Path) -> None:
     close([listener])
 
 
-async def test_name_is_looked_up_and_one_that_is_none_is_told(tmp_path: Path) -> None:
+async def test_name_is_looked_up_and_one_that_is_none_is_reported(tmp_path: Path) -> None:
     listeners = await listen(config(tmp_path, "localhost:0"), Closing)
     assert [await answers(listener.name) for listener in listeners] == [True] * len(listeners)
     assert listeners
     close(listeners)
 
 
-async def test_unix_socket_without_a_descriptor_to_look_with_is_told(tmp_path: Path) -> None:
+async def test_unix_socket_without_a_descriptor_to_look_with_is_reported(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as killed:
         killed.bind(str(tmp_path / "qmgrd.sock"))
     with none_left(), pytest.raises(ListenFailed, match=r"qmgrd.sock: Too many open files: stop"):
         await listen(config(tmp_path, unix=""), Closing)
 
 
-async def test_host_that_can_have_no_name_is_told(tmp_path: Path) -> None:
+async def test_host_that_can_have_no_name_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ListenFailed, match=r"cannot listen on a\.\.b:7470: .*label empty"):
         await listen(
             Config.model_validate(

@@ -154,7 +154,7 @@ async def test_message_may_come_in_any_number_of_pieces(tmp_path: Path) -> None:
         assert welcome == WELCOME._replace(session=welcome.session)
 
 
-async def test_peer_that_breaks_the_protocol_is_told_and_closed(tmp_path: Path) -> None:
+async def test_peer_that_breaks_the_protocol_is_reported_and_closed(tmp_path: Path) -> None:
     host = Host()
     async with serving(tmp_path / "s", host) as (client, session):
         client.writer.write(b"SSH-2.0-OpenSSH\r\n")
@@ -259,7 +259,7 @@ async def test_peer_that_is_not_read_from_is_not_taken_for_silent(tmp_path: Path
         assert session.peer.goaway is None
 
 
-async def test_lost_connection_is_told_once(tmp_path: Path) -> None:
+async def test_lost_connection_is_reported_once(tmp_path: Path) -> None:
     host = Host()
     async with serving(tmp_path / "s", host) as (client, _):
         client.send(HELLO)
@@ -296,7 +296,7 @@ async def test_goodbye_reaches_a_peer_that_goes_on_sending(tmp_path: Path) -> No
         assert goaway.code == ErrorCode.FRAME_TOO_LARGE
 
 
-async def test_core_is_told_before_the_peer_has_closed_its_end(tmp_path: Path) -> None:
+async def test_core_is_reported_before_the_peer_has_closed_its_end(tmp_path: Path) -> None:
     """Its leases are released at once."""
     host = Host()
     async with serving(tmp_path / "s", host) as (client, session):
@@ -320,7 +320,7 @@ async def test_peer_that_does_not_close_is_closed_after_a_while(
         host.closed.put_nowait("")
 
 
-async def test_connection_for_which_there_is_no_room_is_told(tmp_path: Path) -> None:
+async def test_connection_for_which_there_is_no_room_is_reported(tmp_path: Path) -> None:
     host = Host(refusal=m.Goaway(ErrorCode.CONNECTIONS_EXHAUSTED, "full"))
     async with serving(tmp_path / "s", host) as (client, _):
         client.send(HELLO)

@@ -178,7 +178,9 @@ class Fetching:
 
 
 @pytest.mark.parametrize("is_ahead", [False, True])
-def test_peer_that_fetches_nothing_is_cut_off_where_requests_cannot_go_on(is_ahead: bool) -> None:
+def test_peer_that_fetches_nothing_is_cut_off_where_requests_cannot_continue(
+    is_ahead: bool,
+) -> None:
     stuck, slow = Fetching(0), Fetching(MIB)
     sessions: Any = {1: stuck, 2: slow}
     unsent = Unsent(64 * MIB, MIB, 30_000, sessions)

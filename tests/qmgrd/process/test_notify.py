@@ -69,7 +69,7 @@ def test_nobody_there_is_no_failure(make: Make, address: str) -> None:
     make({"NOTIFY_SOCKET": address}).ready("serves", 1)
 
 
-async def test_nothing_is_told_unasked(make: Make) -> None:
+async def test_nothing_is_reported_unasked(make: Make) -> None:
     notifier = make({"WATCHDOG_USEC": "1000"})
     notifier.signal_alive(asyncio.get_running_loop())
     assert notifier.watchdog_ms == 0

@@ -101,7 +101,7 @@ async def test_none_is_taken_unless_it_is_wanted(tmp_path: Path) -> None:
     assert not (tmp_path / "data" / "snapshots.json").exists()
 
 
-async def test_progress_is_told_while_one_is_made(tmp_path: Path) -> None:
+async def test_progress_is_reported_while_one_is_made(tmp_path: Path) -> None:
     async with running(tmp_path / "data") as here:
         wire, asker = await Wire.connect(here.address), await Wire.connect(here.address, "asker")
         asker.send(m.Snapshot(50, str(tmp_path / "snap"), 4_096))

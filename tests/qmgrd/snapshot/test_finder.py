@@ -90,7 +90,7 @@ def test_names_may_hold_commas_colons_and_brackets(snapshot: Path, tmp_path: Pat
         assert names(tmp_path / name) == [name]
 
 
-def test_path_that_leads_nowhere_is_named(tmp_path: Path, snapshot: Path) -> None:
+def test_path_that_does_not_exist_is_named(tmp_path: Path, snapshot: Path) -> None:
     assert refusal(tmp_path / "none") == (
         f"{tmp_path}/none: not found; check the path, "
         "or make a snapshot: qmctl snapshot create DIRECTORY"
@@ -225,7 +225,7 @@ def test_manifest_without_a_checksum_is_refused(copy: Path) -> None:
     assert "damaged (KeyError: 'manifest_sha256')" in refusal(copy)
 
 
-def test_manifest_may_be_laid_out_anew(copy: Path) -> None:
+def test_manifest_may_be_laid_out_again(copy: Path) -> None:
     path = copy / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()), sort_keys=True))
     assert names(copy) == ["copy"]

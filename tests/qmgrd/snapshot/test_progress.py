@@ -15,7 +15,7 @@ def fd() -> Iterator[int]:
     os.close(made)
 
 
-def test_nothing_is_told_at_first(fd: int) -> None:
+def test_nothing_is_reported_at_first(fd: int) -> None:
     assert read(fd) == State(Phase.STARTING, 0, 0)
 
 

@@ -172,7 +172,7 @@ def test_start_that_was_killed_early_is_made_up_for(tmp_path: Path) -> None:
     assert not (tmp_path / "store.new").exists()
 
 
-def test_store_whose_data_is_gone_is_not_made_anew(tmp_path: Path) -> None:
+def test_store_whose_data_is_gone_is_not_created_again(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     with pytest.raises(StoreMissing, match=r"data\.mdb is missing"):
         LmdbStore(tmp_path, MAP_BYTES)
@@ -181,7 +181,7 @@ def test_store_whose_data_is_gone_is_not_made_anew(tmp_path: Path) -> None:
     LmdbStore(tmp_path, MAP_BYTES).close()  # The refusal kept no lock.
 
 
-def test_store_that_is_gone_is_not_made_anew(tmp_path: Path) -> None:
+def test_store_that_is_gone_is_not_created_again(tmp_path: Path) -> None:
     LmdbStore(tmp_path, MAP_BYTES).close()
     shutil.rmtree(tmp_path / "store")
     with pytest.raises(StoreMissing) as refusal:
@@ -406,7 +406,7 @@ def test_full_map_is_the_failure_of_the_store(store: LmdbStore) -> None:
 
 
 @pytest.mark.parametrize("begun", [False, True])
-def test_snapshot_is_not_begun_anew_nor_gone_on_with(tmp_path: Path, begun: bool) -> None:
+def test_snapshot_is_not_started_again_nor_gone_on_with(tmp_path: Path, begun: bool) -> None:
     if begun:
         LmdbStore(tmp_path, MAP_BYTES).close()
     (tmp_path / "manifest.json").touch()
@@ -419,7 +419,7 @@ def test_snapshot_is_not_begun_anew_nor_gone_on_with(tmp_path: Path, begun: bool
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_copy_in_the_wrong_place_is_not_passed_over(tmp_path: Path) -> None:
+def test_copy_in_the_wrong_place_is_not_skipped(tmp_path: Path) -> None:
     """Next to a store it does no harm."""
     (tmp_path / "data.mdb").touch()
     with pytest.raises(StoreIsSnapshot):

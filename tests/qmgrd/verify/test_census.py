@@ -134,7 +134,7 @@ def test_pages_that_are_nonsense_are_refused_not_mapped(store: Path, seed: int) 
         census(store)
 
 
-def test_list_of_free_pages_that_is_nonsense_is_told(store: Path) -> None:
+def test_list_of_free_pages_that_is_nonsense_is_reported(store: Path) -> None:
     data = store / "store/data.mdb"
     pages = bytearray(data.read_bytes())
     for meta in (0, 4096):

@@ -111,7 +111,7 @@ def test_damage_is_found_as_itself_and_once(
     stores.check_found(store, fault, key, damage)
 
 
-def test_message_that_rotted_counts_as_one_of_its_group(store: Path) -> None:
+def test_message_that_is_damaged_counts_as_one_of_its_group(store: Path) -> None:
     key = keys.lane(GROUPS, keys.LANE_GROUPED)
     stores.change(store, stores.flip(key, -20))
     assert [fault for fault, _ in faults(verify(store))] == ["record"]

@@ -35,7 +35,7 @@ def test_damage_is_found_as_itself_and_once(
     stores.check_found(store, fault, key, damage)
 
 
-def test_time_that_an_entry_does_not_have_is_told_of_once(store: Path) -> None:
+def test_time_that_an_entry_does_not_have_is_reported_once(store: Path) -> None:
     def forget(txn: lmdb.Transaction) -> None:
         value = bytes(txn.get(DELAYED) or b"")
         txn.put(DELAYED, value[:24] + bytes(8) + value[32:])

@@ -106,7 +106,7 @@ def test_store_of_another_format_is_refused(store: Path) -> None:
         verify(store)
 
 
-def test_progress_is_told_up_to_the_end(sound: Path) -> None:
+def test_progress_is_reported_up_to_the_end(sound: Path) -> None:
     stages: list[tuple[str, int]] = []
     seen: list[int] = []
 
