@@ -36,7 +36,7 @@ def checked(table: "Table", schema: StructType) -> StructType:
         type_ = known[field.name]
         if field.dataType != type_:
             raise SchemaInvalid(
-                f"schema: column {field.name} is {field.dataType.simpleString()} but "
+                f"schema: column {field.name} is {field.dataType.simpleString()}, but "
                 f"in {table.name} it is {type_.simpleString()}; read it as that, then cast"
             )
         if not field.nullable:

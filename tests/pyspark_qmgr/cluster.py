@@ -103,7 +103,7 @@ class Cluster:
             self._wait(log, _WORKER_UP)
 
     def _spawn(self, name: str, *arguments: str) -> Path:
-        """Starts a daemon of Spark; return where it logs."""
+        """Starts a daemon of Spark; returns where it logs."""
         path = self._directory / f"{len(self._processes)}.log"
         words = [str(SPARK_HOME / "bin/spark-class"), f"org.apache.spark.deploy.{name}"]
         with path.open("wb") as log:
@@ -139,7 +139,7 @@ class Cluster:
         options: tuple[str, ...] = (),
         environment: dict[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Runs *program* by spark-submit with *options* of that; return how it ended."""
+        """Runs *program* by spark-submit with *options* of that; returns how it ended."""
         process = subprocess.Popen(
             [
                 str(SPARK_HOME / "bin/spark-submit"),

@@ -230,7 +230,7 @@ def ways(
 def round_trip(
     spark: SparkSession, directory: Path, limit: int, sample: int, say: Callable[[str], None]
 ) -> list[str]:
-    """Sends flights on their way; return all differences that are found."""
+    """Sends flights on their way; returns all differences that are found."""
     report = Report(say)
     rows = csv_rows(limit)
     sums = sums_of(
@@ -265,7 +265,7 @@ def round_trip(
 
 
 def main() -> int:
-    """Makes the round trip; return 0 only if nothing differs."""
+    """Makes the round trip; returns 0 only if nothing differs."""
     parser = argparse.ArgumentParser(prog="make roundtrip", description=__doc__.partition("\n")[0])
     parser.add_argument("--flights", type=int, default=0, help="number of flights, 0 = all")
     parser.add_argument("--sample", type=int, default=10_000, help="rows compared by column")

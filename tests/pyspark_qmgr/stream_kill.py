@@ -186,7 +186,7 @@ class Campaign:
 async def run(
     directory: Path, cycles: int, seed: int, master: str, broken: str | None
 ) -> list[str]:
-    """Runs the campaign; return what is wrong."""
+    """Runs the campaign; returns what is wrong."""
     rng = random.Random(seed)
     node = Node("QM1", directory)
     node.start()
@@ -247,7 +247,7 @@ def _child(rng: random.Random) -> random.Random:
 
 
 def main() -> int:
-    """Runs the campaign; return 0 if the output is the history."""
+    """Runs the campaign; returns 0 if the output is the history."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cycles", type=int, default=50)
     parser.add_argument("--seed", type=int, default=None)

@@ -23,7 +23,7 @@ def java(
     probe: str = "WARNING: Using incubator modules: " + MODULE,
     code: int = 0,
 ) -> dict[str, str]:
-    """Makes a Java that prints *text*; return the environment with it in PATH."""
+    """Makes a Java that prints *text*; returns the environment with it in PATH."""
     directory.mkdir(parents=True, exist_ok=True)
     program = directory / "java"
     program.write_text(SCRIPT.format(text=text, probe=probe, code=code))
@@ -116,7 +116,9 @@ def test_java_home_that_holds_none_is_named(tmp_path: Path) -> None:
 
 
 def test_program_that_is_no_java_is_refused(tmp_path: Path) -> None:
-    assert "printed 'I am a teapot', no version" in refusal(java(tmp_path, "I am a teapot"))
+    assert "printed 'I am a teapot', which is not a version" in refusal(
+        java(tmp_path, "I am a teapot")
+    )
 
 
 def test_program_that_does_not_start_is_refused(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def test_damaged_snapshot_is_fatal_or_left_out(
         ({"table": "queues"}, "depth int", "schema: column depth is int, but in queues it is bigi"),
         ({"table": "queue"}, None, "option table: 'queue' is not a table; did you mean queues?"),
         ({"since": "soon"}, None, "option since: 'soon' is not a time; write 2024-05-01, "),
-        ({"table": "links", "since": "1"}, None, "option since: table links has nothing to hold"),
+        ({"table": "links", "since": "1"}, None, "option since: table links does not support it"),
         ({"path": "/none", "onDamaged": "skip"}, None, "all of 1 snapshots were left out; "),
     ],
 )

@@ -30,7 +30,7 @@ def messages(spark: SparkSession, directory: Path, **options: str) -> DataFrame:
 
 
 def drained(found: DataFrame, directory: Path) -> Counter[tuple[str, int, bytes]]:
-    """Writes what there is to files; return queue, arrival and body of all that they have."""
+    """Writes what there is to files; returns queue, arrival and body of all that they have."""
     query = (
         found.writeStream.format("parquet")
         .option("path", str(directory / "out"))

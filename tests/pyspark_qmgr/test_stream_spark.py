@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 
 
 def drained(history: DataFrame, directory: Path) -> Counter[tuple[int, int]]:
-    """Writes what there is to files; return number of row and of event of all that they have."""
+    """Writes what there is to files; returns number of row and of event of all that they have."""
     query = (
         history.writeStream.format("parquet")
         .option("path", str(directory / "out"))

@@ -38,7 +38,7 @@ class ImageReader:
             raise StoreUnreadable(path, f"LMDB cannot open it: {error}") from error
 
     def transaction(self) -> LmdbTransaction:
-        """Returns a read transaction; leave it by its ``with``."""
+        """Returns a read transaction; use it in a ``with`` statement."""
         return LmdbTransaction(self._env.begin())
 
     def stat(self) -> dict[str, int]:

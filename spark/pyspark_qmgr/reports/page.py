@@ -124,7 +124,7 @@ def _part(found: Found) -> Iterator[str]:
     more = found.rows_total - len(found.rows)
     rest = f"{shown.count(more)} more in " if more else "all in "
     yield (
-        f"<details><summary>one row per {escape(part.text)}; {shown.of(found.rows_total, 'row')}, "
+        f"<details><summary>each row is {escape(part.text)}; {shown.of(found.rows_total, 'row')}, "
         f"{rest}{escape(found.file)}</summary><dl>"
     )
     for column in part.columns:

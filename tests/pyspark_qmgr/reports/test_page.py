@@ -94,7 +94,7 @@ def test_rows_are_shown_as_people_read_them() -> None:
 
 @pytest.mark.parametrize(("total", "words"), [(1, "1 row, all in "), (99, "99 rows, 98 more in ")])
 def test_page_says_where_the_rest_is(total: int, words: str) -> None:
-    assert f"a row is a queue of a snapshot; {words}depth.parquet" in made_page(rows_total=total)
+    assert f"each row is a queue of a snapshot; {words}depth.parquet" in made_page(rows_total=total)
 
 
 def test_report_without_rows_says_so() -> None:
