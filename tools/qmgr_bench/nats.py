@@ -23,7 +23,6 @@ INBOX = "_INBOX.a"
 DELIVERED = "_INBOX.d"
 API = "$JS.API"
 ACK_WAIT_NS = 60_000_000_000
-_PING = re.compile(rb"(?:^|\r\n)PING\r\n")
 SYNC_ALWAYS = "sync_interval: always"
 SYNC_ALWAYS_SINCE = (2, 10)
 
@@ -67,8 +66,8 @@ def ask(address: str, subject: str, **fields: object) -> dict[str, Any]:
             heard += data
             if not data or b'"error"' in heard or b"503" in heard[:60]:
                 raise LoadFailed(f"nats: {heard[-300:].decode(errors='replace').strip()}")
-        said: dict[str, Any] = json.loads(heard.partition(b"\r\n")[2])
-        return said
+        answer: dict[str, Any] = json.loads(heard.partition(b"\r\n")[2])
+        return answer
 
 
 class NatsSender:
@@ -213,9 +212,9 @@ class NatsServer:
         path = shutil.which("nats-server")
         if path is None:
             return None
-        said = first_line(path, "--version")
-        numbers = tuple(map(int, re.findall(r"\d+", said)[:2]))
-        return f"NATS {said.rpartition('v')[2]}" if numbers >= SYNC_ALWAYS_SINCE else None
+        line = first_line(path, "--version")
+        numbers = tuple(map(int, re.findall(r"\d+", line)[:2]))
+        return f"NATS {line.rpartition('v')[2]}" if numbers >= SYNC_ALWAYS_SINCE else None
 
     def start(self, directory: Path) -> None:
         """Starts a server on a free port and creates the stream."""

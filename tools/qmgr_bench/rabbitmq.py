@@ -151,8 +151,8 @@ def make(channel: Channel, queue: str) -> None:
 
 def depth(channel: Channel) -> int:
     """Returns the number of messages on the queue."""
-    said = channel.ask(50, 10, bytes(2) + short(QUEUE) + b"\x01" + bytes(4))  # 1: passive
-    (messages,) = struct.unpack_from(">I", said, 1 + said[0])
+    reply = channel.ask(50, 10, bytes(2) + short(QUEUE) + b"\x01" + bytes(4))  # 1: passive
+    (messages,) = struct.unpack_from(">I", reply, 1 + reply[0])
     return int(messages)
 
 

@@ -97,8 +97,8 @@ def free_port() -> int:
 
 def first_line(*words: str) -> str:
     """Returns the first line of a program's output."""
-    said = subprocess.run(words, capture_output=True, text=True, check=True)
-    return (said.stdout or said.stderr).strip().partition("\n")[0]
+    ended = subprocess.run(words, capture_output=True, text=True, check=True)
+    return (ended.stdout or ended.stderr).strip().partition("\n")[0]
 
 
 class Program:

@@ -194,15 +194,15 @@ class Run:
 
     def show(self) -> None:
         """Prints the results for the messages."""
-        told = spark_report.manifest(self._snapshot)
-        depth = next(row["depth"] for row in told["queues"] if row["queue"] == QUEUE)
+        manifest = spark_report.manifest(self._snapshot)
+        depth = next(row["depth"] for row in manifest["queues"] if row["queue"] == QUEUE)
         network = self._traffic.network
         totals = report.Totals(
             self._transferred,
             self._killer.kills,
             self._seconds,
             depth,
-            told["turn"],
+            manifest["turn"],
             sum(network.cuts.values()),
             sum(network.stalls.values()),
         )
@@ -232,8 +232,8 @@ class Run:
             for airport, flights in self._traffic.by_airport.items()
             for flight in flights[: counts[airport]]
         ]
-        told = spark_report.manifest(self._snapshot)
-        depth = next(row["depth"] for row in told["queues"] if row["queue"] == QUEUE)
+        manifest = spark_report.manifest(self._snapshot)
+        depth = next(row["depth"] for row in manifest["queues"] if row["queue"] == QUEUE)
         agree = report.show_means(self._console, found, data.aggregate(rows))
         return agree and len(rows) == depth
 

@@ -63,8 +63,8 @@ class ConsumerProcess:
     def check(self) -> None:
         """Raises PinnedFailed if it ended."""
         if self.process is not None and self.process.poll() is not None:
-            said = self._log.read_text(errors="replace").splitlines()[-1:]
-            raise PinnedFailed(f"consumer {self.name} ended by itself: {''.join(said)}")
+            last_line = self._log.read_text(errors="replace").splitlines()[-1:]
+            raise PinnedFailed(f"consumer {self.name} ended by itself: {''.join(last_line)}")
 
 
 class PinnedDay:

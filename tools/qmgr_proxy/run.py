@@ -61,8 +61,8 @@ class _Log:
             whose = "" if connection is None else f" connection {connection}"
             where = f" {way.value}" if way else ""
             size = "" if count is None else f": {humane.counted(count, of)}"
-            told = "".join(f"  {key} {value}" for key, value in facts.items())
-            output.say(f"{ms / 1000:9.3f} s  {what}{whose}{where}{size}{told}")
+            details = "".join(f"  {key} {value}" for key, value in facts.items())
+            output.say(f"{ms / 1000:9.3f} s  {what}{whose}{where}{size}{details}")
         output.flush()
 
     def end(self) -> None:

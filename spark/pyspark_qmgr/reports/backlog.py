@@ -95,9 +95,9 @@ def _title(rows: Sequence[Row]) -> str:
 
 def _reason_title(rows: Sequence[Row]) -> str:
     worst = rows[0]
-    said = f", {shown.text(worst['reason'])}" if worst["reason"] else ""
+    reason = f", {shown.text(worst['reason'])}" if worst["reason"] else ""
     return (
-        f"{shown.text(worst['code'] or 'no code')}{said}: why "
+        f"{shown.text(worst['code'] or 'no code')}{reason}: why "
         f"{shown.of(worst['parked'], 'publication')} of {shown.text(worst['subscription'])} "
         "were parked"
     )

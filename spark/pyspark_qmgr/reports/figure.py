@@ -91,8 +91,8 @@ def _new(height_in: float) -> tuple["Figure", "Axes"]:
 
 def label_of(plot: Plot, row: Row, kinds: Mapping[str, Kind]) -> str:
     """Returns the label of a bar or a line, at most LABEL_MAX long."""
-    told = [shown.cell(kinds[name], row[name]) for name in plot.label if row[name] is not None]
-    text = " · ".join(told)
+    names = [shown.cell(kinds[name], row[name]) for name in plot.label if row[name] is not None]
+    text = " · ".join(names)
     return text if len(text) <= LABEL_MAX else f"{text[: LABEL_MAX - 1]}…"
 
 
@@ -213,12 +213,12 @@ def with_gaps(
     points: list[tuple[datetime, float]], nothing: float
 ) -> tuple[list[Any], list[float]]:
     """Returns times and values in order, with *nothing* for missing hours."""
-    told: list[tuple[datetime, float]] = []
+    filled: list[tuple[datetime, float]] = []
     for at, value in sorted(points):
-        if told and at - told[-1][0] > HOUR:
-            told += [(told[-1][0] + HOUR, nothing), (at - HOUR, nothing)]
-        told.append((at, value))
-    return [at for at, _ in told], [value for _, value in told]
+        if filled and at - filled[-1][0] > HOUR:
+            filled += [(filled[-1][0] + HOUR, nothing), (at - HOUR, nothing)]
+        filled.append((at, value))
+    return [at for at, _ in filled], [value for _, value in filled]
 
 
 def _scale(plot: Plot, rows: Sequence[Row], axis: "XAxis | YAxis", kind: Kind) -> None:

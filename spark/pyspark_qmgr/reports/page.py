@@ -93,12 +93,12 @@ def _summary(outcomes: Sequence[Outcome]) -> Iterator[str]:
     yield "<nav><table><tbody>"
     for outcome in outcomes:
         name = escape(outcome.report.name)
-        said = (
+        result = (
             f'<span class="bad">failed: {escape(outcome.error)}</span>'
             if outcome.error
             else escape(outcome.parts[0].title or "no rows")
         )
-        yield f'<tr><td><a href="#{name}">{name}</a></td><td>{said}</td></tr>'
+        yield f'<tr><td><a href="#{name}">{name}</a></td><td>{result}</td></tr>'
     yield "</tbody></table></nav>"
 
 

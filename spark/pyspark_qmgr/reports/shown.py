@@ -37,11 +37,11 @@ def duration(ms: float) -> str:
     seconds = round(abs(ms) / 1_000)
     sign = "-" if ms < 0 else ""
     largest = next(n for n, (size, _) in enumerate(_DURATIONS) if seconds >= size)
-    told = []
+    parts = []
     for size, unit in _DURATIONS[largest : largest + 2]:
         number, seconds = divmod(seconds, size)
-        told += [f"{number} {unit}"] if number else []
-    return sign + " ".join(told)
+        parts += [f"{number} {unit}"] if number else []
+    return sign + " ".join(parts)
 
 
 def size(size_bytes: float) -> str:

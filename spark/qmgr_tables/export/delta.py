@@ -134,7 +134,7 @@ class DeltaSink:
                 target_file_size=self._sizes.file_bytes,
                 writer_properties=lake.WriterProperties(compression="ZSTD"),
                 commit_properties=lake.CommitProperties(
-                    app_transactions=transactions, custom_metadata=self._said(ends)
+                    app_transactions=transactions, custom_metadata=self._commit_metadata(ends)
                 ),
             )
             self._table = lake.DeltaTable(self.path)
@@ -145,7 +145,7 @@ class DeltaSink:
             feed.taken(last)
         self._ends = {}
 
-    def _said(self, ends: dict[str, tuple[Feed, int]]) -> dict[str, str]:
+    def _commit_metadata(self, ends: dict[str, tuple[Feed, int]]) -> dict[str, str]:
         """Returns the commit's entry in the history of the table."""
         ids = sorted({feed.snapshot.id for feed, _ in ends.values()} - {""})
         return {

@@ -164,7 +164,7 @@ def _export(found: list[Feed], options: Options, sink: Sink, bar: Bar) -> list[s
                 left_out.append(_gap(feed, progress.last + 1))
             # Another snapshot of that store may have had all rows.
             if not _is_done(feed, progress):
-                sink.write(feed, _told(_behind(feed, progress), advance))
+                sink.write(feed, _counted(_behind(feed, progress), advance))
     return left_out
 
 
@@ -222,7 +222,7 @@ def _behind(feed: Feed, progress: Progress) -> Iterator[pa.Table]:
         yield table
 
 
-def _told(tables: Iterator[pa.Table], advance: Callable[[int], object]) -> Iterator[pa.Table]:
+def _counted(tables: Iterator[pa.Table], advance: Callable[[int], object]) -> Iterator[pa.Table]:
     for table in tables:
         yield table
         advance(table.num_rows)
@@ -233,9 +233,9 @@ def _kept(options: Options) -> dict[str, Any]:
     left_out = set(_NOT_KEPT)
     if options.table in BY_QUEUE:
         left_out |= {"queues", "queues_pattern"}  # Each queue continues from its own position.
-    told = zip(options._fields, options, _PLAIN, strict=True)
+    fields = zip(options._fields, options, _PLAIN, strict=True)
     return {
         name: sorted(value) if isinstance(value, frozenset) else value
-        for name, value, plain in told
+        for name, value, plain in fields
         if name not in left_out and value != plain
     }

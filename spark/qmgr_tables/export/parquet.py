@@ -160,9 +160,9 @@ class ParquetSink:
         )
 
     def _metadata(self, feed: Feed) -> dict[str, str]:
-        said = {"table": self._header["table"], "version": str(self._header["version"])}
-        said |= {"snapshot_ids": json.dumps(list(filter(None, [feed.snapshot.id])))}
-        return {f"qmgr.{key}": value for key, value in said.items()}
+        metadata = {"table": self._header["table"], "version": str(self._header["version"])}
+        metadata |= {"snapshot_ids": json.dumps(list(filter(None, [feed.snapshot.id])))}
+        return {f"qmgr.{key}": value for key, value in metadata.items()}
 
 
 def _name(feed: Feed, first: int, last: int) -> str:

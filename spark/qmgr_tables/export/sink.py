@@ -54,18 +54,19 @@ def check_same(place: str, held: Mapping[str, Any], wanted: Mapping[str, Any]) -
         before, now = held.get("options", {}).get(name), wanted["options"].get(name)
         if before != now:
             raise ExportRefused(
-                f"{place}: {name} is {_said(now)}, but it was created with "
-                f"{_said(before)}; use the same, or export to another directory"
+                f"{place}: {name} is {_value_text(now)}, but it was created with "
+                f"{_value_text(before)}; use the same, or export to another directory"
             )
     for key, value in wanted.items():
         if key != "options" and held.get(key) != value:
             raise ExportRefused(
-                f"{place}: {key} is {_said(value)}, but its content has {_said(held.get(key))}; "
+                f"{place}: {key} is {_value_text(value)}, but its content has "
+                f"{_value_text(held.get(key))}; "
                 "export to another directory"
             )
 
 
-def _said(value: object) -> str:
+def _value_text(value: object) -> str:
     if isinstance(value, list):
         return ",".join(map(str, value))
     return "none" if value is None else str(value)

@@ -67,12 +67,13 @@ def read(share: Share, options: Options, schema: pa.Schema) -> Iterator[pa.Recor
         us = found.column("put_at").cast(pa.int64()).to_pylist()
         rows = found.drop_columns(["put_at"]).to_pylist()
         parsed = [
-            {**_said(row.pop("body")), **row, "at": at} for row, at in zip(rows, us, strict=True)
+            {**_event_columns(row.pop("body")), **row, "at": at}
+            for row, at in zip(rows, us, strict=True)
         ]
         yield pa.RecordBatch.from_pylist(parsed, schema=schema)
 
 
-def _said(body: bytes | None) -> dict[str, Any]:
+def _event_columns(body: bytes | None) -> dict[str, Any]:
     """Returns the columns of an event's body."""
     if body is None:
         return {"damage": "the checksum of its record is wrong"}

@@ -85,11 +85,11 @@ def _row(tx: LmdbTransaction, queue: QueueInfo, arrival: int, rank: bytes) -> Ro
         "awaited": bool(entry.flags & entries.AWAITED),
         "record_bytes": entries.record_bytes(entry),
         "damage": None if held.target else "its publication is missing or damaged",
-        **_said(notes.read(tx, queue.id, arrival)),
+        **_note_columns(notes.read(tx, queue.id, arrival)),
     }
 
 
-def _said(note: notes.Note) -> dict[str, Any]:
+def _note_columns(note: notes.Note) -> dict[str, Any]:
     """Returns the fields of a parked message's note; all null if it is damaged."""
     code, retries = note.get("code"), note.get("retries", 0)
     attempts = note.get("attempts")

@@ -1,4 +1,4 @@
-"""The table of what is parked."""
+"""The table of parked publications."""
 
 from pathlib import Path
 

@@ -153,7 +153,7 @@ def main(cores: str, jar: str = "") -> None:
     from pyspark_qmgr.session import local_session
     from qmgr_bench.own.table_ready import Ready
 
-    said = os.fdopen(os.dup(1), "w")
+    answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # Spark's output must not be read as an answer.
     settings = {"spark.driver.extraClassPath": jar} if jar else {}
     session = local_session("bench", int(cores), settings=settings)
@@ -165,7 +165,7 @@ def main(cores: str, jar: str = "") -> None:
             answer = DOING[what](frame, to)
         except Exception as error:  # Py4J has many exceptions, each with pages of Java in it.
             sys.exit(" ".join(str(error).split())[:ERROR_MAX])
-        print(json.dumps(answer), file=said, flush=True)
+        print(json.dumps(answer), file=answers, flush=True)
     session.stop()
 
 
