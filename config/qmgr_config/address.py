@@ -1,4 +1,4 @@
-"""Where a TCP listener is: "127.0.0.1:7470", "[::1]:7470", "broker.example:7470"."""
+"""The address of a TCP listener: "127.0.0.1:7470", "[::1]:7470", "broker.example:7470"."""
 
 import ipaddress
 import re
@@ -21,7 +21,7 @@ class Address(NamedTuple):
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it. A name is not looked up: only localhost is."""
+        """Whether only this machine can reach it. Names are not resolved: only localhost counts."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -29,9 +29,9 @@ class Address(NamedTuple):
 
 
 def parse_address(text: str) -> Address:
-    """The address that the text stands for.
+    """Returns the address in *text*.
 
-    Raises: ValueError, if it is none.
+    Raises: ValueError, if it is invalid.
     """
     match = _ADDRESS.fullmatch(text)
     if match is None:

@@ -1,7 +1,7 @@
-"""The configuration from its sources: a TOML file, then the environment, then the command line.
+"""Loads the configuration from a TOML file, the environment and the command line.
 
-The later source wins, option by option. `QMGRD_STORE__MAP_BYTES` is store.map_bytes; names without
-a double underscore are not ours (Kubernetes sets QMGRD_PORT and the like for a service so named).
+The later source wins, option by option. `QMGRD_STORE__MAP_BYTES` is store.map_bytes. Names without
+a double underscore are ignored (Kubernetes sets QMGRD_PORT and the like for a service named qmgrd).
 """
 
 import os
@@ -25,7 +25,7 @@ Tree = dict[str, Any]
 
 
 class ConfigError(Exception):
-    """The configuration cannot be used. The text has one line for each fault, with its path."""
+    """The configuration is invalid. The text has one line for each fault, with its path."""
 
     def __init__(self, faults: list[str]) -> None:
         super().__init__("\n".join(faults))
@@ -33,12 +33,12 @@ class ConfigError(Exception):
 
 
 def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
-    """The checked configuration.
+    """Returns the checked configuration.
 
-    path: the file, or None for the defaults. overrides: what the command line says, by dotted path
+    path: the file, or None for the defaults. overrides: options of the command line, by dotted path
     ({"listen.unix": "off"}) or nested as in the file.
 
-    Raises: ConfigError, with every fault that was found.
+    Raises: ConfigError, with every fault.
     """
     environment = _from_environment()
     tree = _from_file(path) if path is not None else {}
@@ -48,12 +48,12 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -
     except ValidationError as error:
         faults = [_fault(details, environment) for details in error.errors(include_url=False)]
         raise ConfigError(faults) from None
-    except UnicodeEncodeError:  # pydantic checks no value that it cannot encode.
+    except UnicodeEncodeError:  # pydantic does not check values that it cannot encode.
         raise ConfigError(list(_not_utf8("", tree))) from None
 
 
 def _not_utf8(path: str, value: Any) -> Iterator[str]:
-    """Yield a line for each text of the command line that came as other bytes."""
+    """Yields a line for each text of the command line that is not UTF-8."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _not_utf8(f"{path}.{key}".removeprefix("."), inner)
@@ -88,7 +88,7 @@ def _from_file(path: Path) -> Tree:
 
 
 class _Environment(Config, BaseSettings):
-    """Tells pydantic-settings the shape; never made itself, so the model alone judges values."""
+    """Gives pydantic-settings the shape. Never instantiated, so only the model checks values."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, env_nested_delimiter="__", enable_decoding=False
@@ -125,7 +125,7 @@ def _merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> Tree:
 def _fault(details: ErrorDetails, environment: Tree) -> str:
     path = ".".join(str(part) for part in details["loc"])
     line = f"{path}: {_reason(path, details)}{_origin(path, details, environment)}"
-    return " ".join(line.removeprefix(": ").split())  # A key in quotes may hold a line's end.
+    return " ".join(line.removeprefix(": ").split())  # A quoted key may contain a newline.
 
 
 def _reason(path: str, details: ErrorDetails) -> str:

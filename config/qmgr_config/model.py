@@ -1,8 +1,8 @@
 """Every option of the daemon: its type, default, bounds and meaning.
 
 The text under a field is its description. Sizes are bytes and times milliseconds here; a file, the
-environment or a caller may say "64 GiB" and "30 s" instead. config/qmgrd.toml shows all of it to
-operators.
+environment or a caller may use "64 GiB" and "30 s" instead. config/qmgrd.toml documents all options
+for operators.
 """
 
 import re
@@ -24,8 +24,8 @@ from qmgr_config.quantity import count, in_bytes, in_ms
 from qmgr_config.units import DAY_MS, GIB, KIB, MIB, SECOND_MS, TIB, bytes_text, ms_text, shown
 
 LISTEN_TCP_MAX = 16
-FRAME_OVERHEAD_BYTES = 64 * KIB  # kept free in the largest frame beside the largest message
-UNIX_PLACES = 16  # connections over the unix socket beyond listen.connections_max
+FRAME_OVERHEAD_BYTES = 64 * KIB  # reserved in the largest frame, in addition to the largest message
+UNIX_PLACES = 16  # connections over the unix socket in addition to listen.connections_max
 UNIX_PATH_MAX_BYTES = 107  # of sockaddr_un, less its closing NUL
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -43,14 +43,14 @@ def _checked_path(value: Path) -> Path:
 
 
 def _split_at_commas(value: object) -> object:
-    """A list as it is, and that of a text: the environment has no lists."""
+    """Returns a list unchanged, and splits a text: the environment has no lists."""
     if not isinstance(value, str):
         return value
     return [part.strip() for part in value.split(",")] if value.strip() else []
 
 
 class Section(BaseModel):
-    """What all tables of the configuration share."""
+    """The base of all tables of the configuration."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, validate_default=True, use_attribute_docstrings=True
@@ -61,45 +61,45 @@ class QueueManager(Section):
     """[queue_manager]"""
 
     name: Annotated[str, AfterValidator(_checked_name)] = "QM1"
-    """The name that other queue managers know this one by; it stays for good once data is there."""
+    """The name by which other queue managers know this one; fixed once the store exists."""
 
     data_dir: Annotated[Path, AfterValidator(_checked_path)] = Path("/var/lib/qmgrd")
     """The directory that holds the store and, by default, the unix socket."""
 
     downtime_max_ms: Annotated[int, in_ms(0, "3650 d")] = 30 * DAY_MS
-    """The most that the store's clock advances for the time the daemon was down, in ms."""
+    """The maximum time by which the store's clock advances for downtime, in ms."""
 
 
 class Listen(Section):
     """[listen]"""
 
     insecure_listen: bool = False
-    """Whether tcp may name addresses that other machines can reach: nothing is encrypted yet."""
+    """Whether tcp may name addresses that other machines can reach; there is no encryption yet."""
 
     tcp: Annotated[tuple[str, ...], BeforeValidator(_split_at_commas)] = ("127.0.0.1:7470",)
-    """The addresses to listen on, each host:port; port 0 takes any free one."""
+    """The addresses to listen on, each host:port; port 0 selects any free one."""
 
     unix: str = ""
-    """The path of the unix socket; "" is qmgrd.sock in the data directory, "off" is none."""
+    """The path of the unix socket; "" means qmgrd.sock in the data directory, "off" none."""
 
     connections_max: Annotated[int, count(1, 100_000)] = 2000
-    """The most connections open at a time, of clients and queue managers together."""
+    """The maximum number of open connections, of clients and queue managers together."""
 
     connections_per_address_max: Annotated[int, count(1, 100_000)] = 1000
-    """The most of them from one address; the unix socket and loopback addresses are exempt."""
+    """The maximum number of them from one address; not for unix socket and loopback."""
 
     handshake_ms: Annotated[int, in_ms("10 ms", "1 min")] = 5 * SECOND_MS
-    """How long the handshake of a new connection may take, in ms."""
+    """The maximum time for the handshake of a new connection, in ms."""
 
     greetings_max: Annotated[int, count(1, 100_000)] = 256
-    """The most connections whose handshake is not done; the oldest gives way to a new one."""
+    """The maximum number of unfinished handshakes; beyond it the oldest one is closed."""
 
     greetings_per_address_max: Annotated[int, count(1, 100_000)] = 32
-    """The most of them from one address, and over the unix socket."""
+    """The maximum number of these from one address, and over the unix socket."""
 
     @property
     def addresses(self) -> tuple[Address, ...]:
-        """The addresses of tcp, taken apart."""
+        """The addresses of tcp, parsed."""
         return tuple(parse_address(text) for text in self.tcp)
 
     @field_validator("tcp")
@@ -120,13 +120,13 @@ class Store(Section):
     """[store]"""
 
     map_bytes: Annotated[int, in_bytes("1 MiB", "16 TiB")] = 64 * GIB
-    """The most that the store may hold, in bytes; the file grows as it is needed."""
+    """The maximum size of the store, in bytes; the file grows on demand."""
 
     high_water_percent: Annotated[int, count(1, 95)] = 80
-    """How full the store may be, in percent of map_bytes, before puts are refused."""
+    """The fill level, in percent of map_bytes, at which puts are refused."""
 
     free_disk_min_bytes: Annotated[int, in_bytes(0, "1 TiB")] = 256 * MIB
-    """The free disk space, in bytes and free parts of the file included, that puts leave."""
+    """The disk space that puts must leave free, in bytes; free parts of the file count."""
 
 
 class Limits(Section):
@@ -139,49 +139,49 @@ class Limits(Section):
     """The largest message with its headers, in bytes; 64 KiB or more below frame_max_bytes."""
 
     put_window_messages: Annotated[int, count(1, 10_000)] = 4096
-    """The most messages that a connection may have put and not been answered for."""
+    """The maximum number of unanswered puts of a connection, in messages."""
 
     put_window_bytes: Annotated[int, in_bytes("1 KiB", "1 GiB")] = 16 * MIB
-    """The same in bytes."""
+    """The same limit in bytes."""
 
     request_window: Annotated[int, count(1, 1_000_000)] = 1024
-    """The most requests and settles without their answer on a connection."""
+    """The maximum number of unanswered requests and settles of a connection."""
 
     turn_requests: Annotated[int, count(1, 1_000_000)] = 4096
-    """The most requests in one turn (one transaction)."""
+    """The maximum number of requests in one turn (one transaction)."""
 
     turn_bytes: Annotated[int, in_bytes("1 KiB", "1 GiB")] = 4 * MIB
-    """The most bytes of requests in one turn."""
+    """The maximum size of the requests in one turn, in bytes."""
 
     turn_rows: Annotated[int, count(1, 1_000_000)] = 5000
-    """The most rows of the store read and written in one turn, about."""
+    """The approximate maximum number of store rows read and written in one turn."""
 
     turn_ms: Annotated[int, in_ms("1 ms", "10 s")] = 50
-    """The time that one turn may take, in ms, about: nobody else is served meanwhile."""
+    """The approximate maximum time of one turn, in ms; other clients wait meanwhile."""
 
     buffers_max_bytes: Annotated[int, in_bytes("4 MiB", "1 TiB")] = 128 * MIB
-    """The most bytes of requests and answers under way, of all connections; half in, half out."""
+    """The memory for requests and answers of all connections, in bytes, half for each."""
 
     heartbeat_ms: Annotated[int, in_ms("10 ms", "1 h")] = 10 * SECOND_MS
-    """How long a connection is silent before a heartbeat goes out, in ms."""
+    """The time without traffic after which a heartbeat is sent, in ms."""
 
     liveness_ms: Annotated[int, in_ms("20 ms", "1 d")] = 30 * SECOND_MS
-    """How long a peer may be silent before it counts as lost, in ms; longer than heartbeat_ms."""
+    """The time without traffic after which a peer is lost, in ms; above heartbeat_ms."""
 
     queues_max: Annotated[int, count(1, 1_000_000)] = 10_000
-    """The most queues."""
+    """The maximum number of queues."""
 
     subscriptions_max: Annotated[int, count(1, 1_000_000)] = 20_000
-    """The most subscriptions, durable or not."""
+    """The maximum number of subscriptions, durable or not."""
 
     match_visits_max: Annotated[int, count(64, 1_000_000)] = 4096
-    """The most branches of all filters that one topic may lead to: + and a name at many levels."""
+    """The maximum number of filter branches that one topic may match ("+" or a name per level)."""
 
     links_max: Annotated[int, count(1, 10_000)] = 100
-    """The most links to other queue managers."""
+    """The maximum number of links to other queue managers."""
 
     consumers_per_connection_max: Annotated[int, count(1, 100_000)] = 1000
-    """The most consumers that one connection may have."""
+    """The maximum number of consumers of a connection."""
 
     @field_validator("message_max_bytes")
     @classmethod
@@ -221,91 +221,91 @@ class QueueDefaults(Section):
     """[queue_defaults]"""
 
     depth_max: Annotated[int, count(1, 1_000_000_000_000)] = 100_000_000
-    """The most messages on a queue."""
+    """The maximum number of messages on a queue."""
 
     bytes_max: Annotated[int, in_bytes("1 KiB", "16 TiB")] = TIB
-    """The most bytes of messages on a queue."""
+    """The maximum size of the messages on a queue, in bytes."""
 
     lease_ms: Annotated[int, in_ms("100 ms", "1 d")] = 30 * SECOND_MS
-    """How long a consumer may hold a message before it is delivered again, in ms."""
+    """The time after which an unacknowledged message is delivered again, in ms."""
 
     leases_max: Annotated[int, count(1, 100_000)] = 10_000
-    """The most messages of a queue that consumers hold at a time."""
+    """The maximum number of leased messages of a queue."""
 
     accounting: Literal["off", "on"] = "off"
-    """Whether what happens to the messages of a queue is kept, for reports and exports."""
+    """Whether a queue keeps a history of its messages, for reports and exports."""
 
 
 class Producer(Section):
     """[producer]"""
 
     retention_ms: Annotated[int, in_ms("1 s", "3650 d")] = 30 * DAY_MS
-    """How long an unused producer is remembered, in ms: a resend after that is refused."""
+    """The time an unused producer is remembered, in ms; later resends are refused."""
 
     producers_max: Annotated[int, count(1, 10_000_000)] = 100_000
-    """The most producers remembered."""
+    """The maximum number of remembered producers."""
 
 
 class Unit(Section):
     """[unit]"""
 
     messages_max: Annotated[int, count(1, 100_000)] = 2_000
-    """The most messages that a unit of work may put and get."""
+    """The maximum number of messages that a unit of work may put and get."""
 
     bytes_max: Annotated[int, in_bytes("1 KiB", "1 GiB")] = 16 * MIB
-    """The most bytes that it may put."""
+    """The maximum size of its puts, in bytes."""
 
     rows_max: Annotated[int, count(10, 1_000_000)] = 20_000
-    """The most rows of the store that its commit may write: all of it is one turn."""
+    """The maximum number of store rows that its commit may write, all in one turn."""
 
     age_max_ms: Annotated[int, in_ms("100 ms", "1 d")] = 300 * SECOND_MS
-    """How long it may be open, in ms; then it is backed out."""
+    """The time after which an open unit of work is backed out, in ms."""
 
     held_bytes_max: Annotated[int, in_bytes("1 KiB", "1 TiB")] = 64 * MIB
-    """The most bytes that all units of work hold in memory; 1 KiB is added for each put."""
+    """The maximum memory of all units of work, in bytes; each put counts 1 KiB more."""
 
     connection_bytes_max: Annotated[int, in_bytes("1 KiB", "1 TiB")] = 16 * MIB
-    """The most of these bytes that the units of work of one connection hold."""
+    """The maximum part of these bytes that one connection may use."""
 
     units_per_connection_max: Annotated[int, count(1, 10_000)] = 100
-    """The most units of work that one connection may have open."""
+    """The maximum number of open units of work of a connection."""
 
 
 class Link(Section):
     """[link]"""
 
     inbound: Literal["defined", "any"] = "defined"
-    """Whether only queue managers defined with "qmctl link allow" may open links to here."""
+    """Whether only queue managers defined with "qmctl link allow" may open links to this one."""
 
     peers_max: Annotated[int, count(1, 10_000)] = 1_000
-    """The most queue managers that may open links to here."""
+    """The maximum number of queue managers that may open links to this one."""
 
     window_messages: Annotated[int, count(1, 10_000)] = 4096
-    """The most messages in flight on a link."""
+    """The maximum number of messages in flight on a link."""
 
     window_bytes: Annotated[int, in_bytes("1 KiB", "1 GiB")] = 8 * MIB
-    """The same in bytes."""
+    """The same limit in bytes."""
 
     commit_messages: Annotated[int, count(1, 1_000_000)] = 500
-    """The most messages received before a commit id is sent."""
+    """The maximum number of messages received before a commit id is sent."""
 
     commit_bytes: Annotated[int, in_bytes("1 KiB", "1 GiB")] = MIB
-    """The same in bytes."""
+    """The same limit in bytes."""
 
     commit_interval_ms: Annotated[int, in_ms(0, "1 min")] = 50
-    """The longest wait before a commit id is sent, in ms; 0 sends one every turn."""
+    """The maximum wait before a commit id is sent, in ms; 0 sends one every turn."""
 
     redial_min_ms: Annotated[int, in_ms("1 ms", "1 h")] = 100
-    """The wait before a lost link is dialled again, in ms; it doubles at each failure."""
+    """The wait before a lost link is dialled again, in ms; it doubles with each failure."""
 
     redial_max_ms: Annotated[int, in_ms("1 ms", "1 d")] = 30 * SECOND_MS
-    """The longest such wait, in ms; not below redial_min_ms."""
+    """The maximum of this wait, in ms; not below redial_min_ms."""
 
     stall_ms: Annotated[int, in_ms("100 ms", "1 h")] = 10 * SECOND_MS
-    """How long what was sent may take to land before its connection is hung up, in ms."""
+    """The maximum time until sent messages are committed, in ms; then the link reconnects."""
 
     deliver_retries: Annotated[int, count(0, 1_000_000)] = 0
-    """How often the receiver has what it cannot store come again; 0: until it can."""
+    """How often the receiver requests a message again that it cannot store; 0: unlimited."""
 
     @field_validator("redial_max_ms")
     @classmethod
@@ -322,26 +322,26 @@ class Accounting(Section):
     """[accounting]"""
 
     bytes_max: Annotated[int, in_bytes("64 KiB", "1 TiB")] = 1024 * MIB
-    """The most bytes of history that are kept; an eighth of store.map_bytes at most."""
+    """The maximum size of the history, in bytes; at most an eighth of store.map_bytes."""
 
     age_max_ms: Annotated[int, in_ms("1 min", "3650 d")] = 7 * DAY_MS
-    """How long history is kept, in ms, that no export cursor has passed."""
+    """The maximum age of the history, in ms, even if an export cursor still needs it."""
 
 
 class Snapshots(Section):
     """[snapshots]"""
 
     directory: str = ""
-    """Where the daemon takes snapshots to by itself, a path or a URL; "" takes none."""
+    """The path or URL where the daemon writes scheduled snapshots; "" disables them."""
 
     every_ms: Annotated[int, in_ms("1 s", "3650 d")] = DAY_MS
-    """How long from one of them to the next, in ms."""
+    """The period of scheduled snapshots, in ms."""
 
     keep: Annotated[int, count(0, 1_000_000)] = 7
-    """How many of them stay, the newest; 0 keeps all."""
+    """How many scheduled snapshots to keep; 0 keeps all."""
 
     rate_bytes: Annotated[int, in_bytes("64 KiB", "1 TiB")] = 128 * MIB
-    """The most bytes that a snapshot writes in a second, where no other rate is asked for."""
+    """The default rate of a snapshot, in bytes per second."""
 
     @field_validator("directory")
     @classmethod
@@ -356,14 +356,14 @@ class Log(Section):
     """[log]"""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """The least severe entries that are written."""
+    """The lowest level of entries that are written."""
 
     format: Literal["auto", "console", "json"] = "auto"
-    """How entries look: "auto" is console on a terminal, else json."""
+    """The format of entries: "auto" is console on a terminal, else json."""
 
 
 class Config(Section):
-    """The whole configuration: checked once, at start, and unchangeable after that."""
+    """The whole configuration: checked once, at start, and immutable after that."""
 
     queue_manager: QueueManager = QueueManager()
     listen: Listen = Listen()
@@ -379,7 +379,7 @@ class Config(Section):
 
     @property
     def unix_path(self) -> Path | None:
-        """The path of the unix socket, or None if there is none."""
+        """The path of the unix socket, or None if it is off."""
         if self.listen.unix == "off":
             return None
         return Path(self.listen.unix or self.queue_manager.data_dir / "qmgrd.sock")

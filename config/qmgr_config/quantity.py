@@ -11,7 +11,7 @@ from qmgr_config.units import bytes_text, count_text, ms_text, parse_bytes, pars
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """How to read a number, and the least and the most it may be, both included."""
+    """The parser of a number, and its inclusive bounds."""
 
     parse: Callable[[object], int]
     text: Callable[[int], str]
@@ -24,9 +24,9 @@ class Quantity:
         return f"{self.text(self.low)} to {self.text(self.high)}"
 
     def check(self, value: object) -> int:
-        """The number that the value stands for.
+        """Returns the number in *value*.
 
-        Raises: ValueError, if it is none or lies outside the bounds.
+        Raises: ValueError, if it is invalid or outside of the bounds.
         """
         number = self.parse(value)
         if self.low <= number <= self.high:
@@ -43,15 +43,15 @@ class Quantity:
 
 
 def in_bytes(low: int | str, high: int | str) -> Quantity:
-    """A size in bytes."""
+    """Returns the type of a size in bytes."""
     return Quantity(parse_bytes, bytes_text, parse_bytes(low), parse_bytes(high))
 
 
 def in_ms(low: int | str, high: int | str) -> Quantity:
-    """A time in milliseconds."""
+    """Returns the type of a time in milliseconds."""
     return Quantity(parse_ms, ms_text, parse_ms(low), parse_ms(high))
 
 
 def count(low: int, high: int) -> Quantity:
-    """A number of things."""
+    """Returns the type of a count."""
     return Quantity(parse_count, count_text, low, high)

@@ -1,6 +1,6 @@
-"""Sizes and times: as people write them ("64 GiB", "30 s"), and as the daemon keeps them (int).
+"""Sizes and times: parses and shows texts such as "64 GiB" and "30 s"; the daemon uses integers.
 
-A number without a unit is in the base unit already: bytes, or milliseconds.
+A number without a unit is in the base unit: bytes, or milliseconds.
 """
 
 import json
@@ -23,7 +23,7 @@ _QUANTITY = re.compile(
 
 
 def parse_bytes(value: object) -> int:
-    """The size in bytes: of 4096, "4096", "4 KiB", "1.5 GiB" or "10 MB".
+    """Returns the size in bytes: of 4096, "4096", "4 KiB", "1.5 GiB" or "10 MB".
 
     Raises: ValueError, whose text says what is wrong with the value.
     """
@@ -31,7 +31,7 @@ def parse_bytes(value: object) -> int:
 
 
 def parse_ms(value: object) -> int:
-    """The time in milliseconds: of 500, "500 ms", "1.5 s", "5 min", "2 h" or "7 d".
+    """Returns the time in milliseconds: of 500, "500 ms", "1.5 s", "5 min", "2 h" or "7 d".
 
     Raises: ValueError, whose text says what is wrong with the value.
     """
@@ -39,7 +39,7 @@ def parse_ms(value: object) -> int:
 
 
 def parse_count(value: object) -> int:
-    """The whole number: of 100_000 or "100000".
+    """Returns the whole number: of 100_000 or "100000".
 
     Raises: ValueError, whose text says what is wrong with the value.
     """
@@ -47,22 +47,22 @@ def parse_count(value: object) -> int:
 
 
 def bytes_text(size_bytes: int) -> str:
-    """The size in the largest binary unit that holds it exactly: "64 GiB", "1000 B"."""
+    """Returns the size in the largest binary unit that is exact: "64 GiB", "1000 B"."""
     return _text(size_bytes, _BINARY)
 
 
 def ms_text(time_ms: int) -> str:
-    """The time in the largest unit that holds it exactly: "30 s", "1500 ms"."""
+    """Returns the time in the largest unit that is exact: "30 s", "1500 ms"."""
     return _text(time_ms, _MS)
 
 
 def count_text(count: int) -> str:
-    """The number with its thousands apart, as TOML takes it: "100_000"."""
+    """Returns the number with separators, in TOML syntax: "100_000"."""
     return f"{count:_}"
 
 
 def shown(value: object) -> str:
-    """The value as TOML would have it, on one line and cut at 60 characters."""
+    """Returns the value in TOML syntax, on one line and cut at 60 characters."""
     try:
         text = json.dumps(value, ensure_ascii=False, default=str)
     except ValueError:  # Python prints no number of more than 4,300 digits.
@@ -78,7 +78,7 @@ def _parse(value: object, units: Mapping[str, int], wanted: str) -> int:
         raise ValueError(f"{shown(value)} is not {wanted}")
     unit = match["unit"]
     if unit and unit not in units:
-        known = f"know {', '.join(units)}" if units else "it takes none"
+        known = f"use {', '.join(units)}" if units else "it has no units"
         raise ValueError(f'{shown(value)} has the unknown unit "{unit}" ({known})')
     exact = Fraction(match["number"].replace("_", "")) * (units[unit] if unit else 1)
     if exact.denominator != 1:

@@ -1,7 +1,7 @@
-"""The daemon: sockets and clock on one side, turns on the other, all on one thread.
+"""The daemon: connects the sockets and the clock to the turns, all on one thread.
 
-What arrives before the loop comes round is one turn. Its outcome goes to the sockets after the
-store has made it durable, which :meth:`Turns.run` alone decides.
+Everything that arrives before the loop's next iteration is processed in one turn. The outcome is
+sent to the sockets only after :meth:`Turns.run` has made it durable in the store.
 """
 
 import asyncio
@@ -38,11 +38,11 @@ from qmgrd.snapshot.desk import SnapshotDesk
 from qmgrd.store.lmdb_store import LmdbStore, StoreReplaced
 
 SOFTWARE = f"qmgrd/{VERSION}"
-KEEP_OUT_MS = 60_000
-DRAIN_MAX_MS = 2_000  # at a stop, for peers to fetch what is written
-LEAVE_MAX_MS = 250  # and, once they have, to close their end
-LOOK_S = 1.0  # from one look at the connections to the next
-_LINK = "link"  # in place of an origin: a link of ours is not dialled
+QUARANTINE_MS = 60_000
+DRAIN_MAX_MS = 2_000  # at a stop, time for peers to fetch what is written
+LEAVE_MAX_MS = 250  # and then for them to close their end
+LOOK_S = 1.0  # between two checks of the connections
+_LINK = "link"  # used in place of an origin: the daemon does not dial this link
 
 log = structlog.get_logger()
 
@@ -66,7 +66,7 @@ class Daemon:
         self._notifier = notifier or Notifier({})
         self.addresses: list[str] = []
         self._store = store
-        self._doors = Doorkeeper(config.listen, KEEP_OUT_MS, self.now_ms())
+        self._doors = Doorkeeper(config.listen, QUARANTINE_MS, self.now_ms())
         self._sessions = self._doors.sessions
         self._connections = 0
         self._recovery = Recovery(self._start_turns, self._now)
@@ -92,7 +92,7 @@ class Daemon:
         )
 
     def now_ms(self) -> int:
-        """Return the monotonic clock in milliseconds."""
+        """Returns the monotonic clock in milliseconds."""
         return time.monotonic_ns() // 1_000_000
 
     def _start_turns(self) -> Turns:
@@ -157,17 +157,17 @@ class Daemon:
         return {} if session is None else session.facts
 
     async def run(self) -> None:
-        """Serve until :meth:`stop`.
+        """Serves until :meth:`stop`.
 
         Raises:
             ListenFailed: an address cannot be listened on.
-            StoreFailed: the store failed; what it holds is sound, start anew.
+            StoreFailed: the store failed; stored data is intact, and a restart may help.
         """
         self._loop = asyncio.get_running_loop()
         try:
             listeners = await listen(self.config, lambda: Session(self, self._make_peer))
         except ListenFailed:
-            self._turns.stop(self._now())  # Nothing was delivered: left as clean as it was found.
+            self._turns.stop(self._now())  # Nothing was delivered: the stop is a clean one.
             raise
         self.addresses = [listener.name for listener in listeners]
         write_addresses(self.config.queue_manager.data_dir, self.addresses)
@@ -183,9 +183,9 @@ class Daemon:
         with short_collections():
             self._notifier.ready(
                 f"{self.config.queue_manager.name} serves at {', '.join(self.addresses)}",
-                self.config.limits.liveness_ms,  # longer than any flush that is to be tolerated
+                self.config.limits.liveness_ms,  # longer than any acceptable flush
             )
-            self._notifier.live(self._loop)
+            self._notifier.signal_alive(self._loop)
             try:
                 await self._serve(listeners)
             finally:
@@ -209,12 +209,12 @@ class Daemon:
                 task.cancel()
 
     def stop(self) -> None:
-        """Have :meth:`run` end in good order."""
-        self._notifier.tell("STOPPING=1", status="finishing what has arrived")
+        """Makes :meth:`run` end in good order."""
+        self._notifier.send("STOPPING=1", status="finishing received requests")
         self._stopped.set()
 
     def want_turn(self) -> None:
-        """Have a turn run when the loop comes round, once all is set up."""
+        """Schedules a turn for the next iteration of the loop, once the daemon is set up."""
         if not self._turn_scheduled and self._failure is None and self._tasks is not None:
             self._turn_scheduled = True
             asyncio.get_running_loop().call_soon(self._turn)
@@ -243,16 +243,16 @@ class Daemon:
             self._recover(failed)
         except StoreFailed as failed:
             self._fail(failed)
-        except Exception as error:  # The edge of the turn: a bug in the shell is the end as well.
+        except Exception as error:  # The edge of the turn: a bug in the shell ends the daemon, too.
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
         if isinstance(error, StoreReplaced):
             log.error("stopping: the store was taken away", error=str(error))
         else:
-            log.error("stopping: what is stored is sound, start anew", error=str(error))
+            log.error("stopping: stored data is intact; start the daemon again", error=str(error))
         self._failure = error
-        self._notifier.tell("STOPPING=1", status=f"failed: {error}")
+        self._notifier.send("STOPPING=1", status=f"failed: {error}")
         self._stopped.set()
 
     def _set_timer(self) -> None:
@@ -265,7 +265,7 @@ class Daemon:
             self._timer = asyncio.get_running_loop().call_later(wait_s, self.want_turn)
 
     def _release(self, outcome: Outcome) -> None:
-        """Let out what a durable turn wants sent."""
+        """Sends what a durable turn produced."""
         write_all(self._sessions, outcome.sends)
         for number, goaway in outcome.closes:
             session = self._sessions.get(number)
@@ -295,15 +295,15 @@ class Daemon:
         )
 
     def session_entered(self, session: Session) -> None:
-        """Take in a new connection."""
+        """Registers a new connection."""
         self._doors.entered(session, self.now_ms())
 
     def session_ahead(self, session: Session) -> None:
-        """Let a connection be read from again once the turns have caught up."""
+        """Makes the daemon read from *session* again once the turns have caught up."""
         self._ahead.add(session)
 
     def session_blocked(self, session: Session, *, is_blocked: bool) -> None:
-        """Take nothing more of a connection whose peer has too much to fetch, or go on."""
+        """Stops or resumes processing for a connection, whose peer has or had too much to fetch."""
         if is_blocked:
             self._turns.intake.block(session.peer.number)
         else:
@@ -311,25 +311,25 @@ class Daemon:
             self.want_turn()
 
     def session_failed(self, session: Session, error: Exception) -> None:
-        """Close the connection that met an error here, and keep its peer out."""
+        """Closes the connection that met an internal error, and refuses its peer for a while."""
         log.error(
-            "a connection met an error here",
+            "internal error on a connection",
             peer=session.peer.peer_name,
             address=session.address,
             exc_info=error,
         )
-        self._keep_out(session)
-        why = "the queue manager met an error with this connection; see its log"
+        self._quarantine(session)
+        why = "internal error of the queue manager on this connection; see its log"
         session.cut_off(m.Goaway(ErrorCode.INTERNAL_ERROR, why), is_silent=True)
 
     def session_closed(self, session: Session, why: str) -> None:
-        """Forget a connection."""
+        """Unregisters a closed connection."""
         self._doors.left(session, why)
         self.want_turn()
 
     async def _dial(self, effect: Dial) -> None:
-        if self._doors.kept_out.wait_ms(_LINK, effect.link, self.now_ms()):
-            why = "what this peer sent met a bug here; see the log"
+        if self._doors.quarantine.wait_ms(_LINK, effect.link, self.now_ms()):
+            why = "a message of this peer caused an internal error; see the log"
         else:
             why = await dial(
                 effect.address, lambda: Session(self, lambda new: self._make_peer(new, effect))
@@ -342,14 +342,16 @@ class Daemon:
         self.want_turn()
 
     def _recover(self, failed: TurnFailed) -> None:
-        """Start the core anew from the store, without the connection that met a bug."""
-        log.error("a turn failed and was undone; starting anew from the store", exc_info=failed)
+        """Restarts the core from the store, without the connection that caused the failure."""
+        log.error("a turn failed and was rolled back; restarting from the store", exc_info=failed)
         now_ms = self.now_ms()
         is_lost = self._recovery.add(failed, now_ms)
         guilty = self._sessions.get(failed.connection)
         if guilty is not None:
-            self._keep_out(guilty)
-        goaway = m.Goaway(ErrorCode.INTERNAL_ERROR, "the queue manager met a bug and restarts", 100)
+            self._quarantine(guilty)
+        goaway = m.Goaway(
+            ErrorCode.INTERNAL_ERROR, "internal error; the queue manager restarts", 100
+        )
         for session in list(self._sessions.values()):
             session.say_goodbye(goaway)
         if is_lost:
@@ -358,17 +360,17 @@ class Daemon:
         try:
             self._turns = self._recovery.start()
             self.frames.intake = self._turns.intake
-        except Exception as error:  # The bug, or damage, meets us at the start as well.
-            self._fail(StoreFailed(f"cannot start anew: {type(error).__name__}: {error}"))
+        except Exception as error:  # The bug, or the damage, also occurs at the start.
+            self._fail(StoreFailed(f"cannot restart: {type(error).__name__}: {error}"))
         else:
             self.want_turn()
 
-    def _keep_out(self, guilty: Session) -> None:
+    def _quarantine(self, guilty: Session) -> None:
         peer = guilty.peer
         origin, name = guilty.origin, peer.peer_name
         if peer.dial is not None:
             origin, name = _LINK, peer.dial.link
-        self._doors.kept_out.add(origin, name, self.now_ms(), peer.session_id)
+        self._doors.quarantine.add(origin, name, self.now_ms(), peer.session_id)
 
     async def _heartbeat(self) -> None:
         period_ms = self.config.limits.heartbeat_ms / 4
@@ -377,27 +379,30 @@ class Daemon:
             await asyncio.sleep(period_ms / 1000)
             try:
                 self._store.check()
-            except StoreFailed as failed:  # Taken away: each turn would see it, but none came.
+            # The store was removed: a turn would notice, but none ran.
+            except StoreFailed as failed:
                 self._fail(failed)
                 return
             now_ms = self.now_ms()
             if now_ms - due_ms > period_ms:
-                continue  # The loop was held up: what came meanwhile is still to be read.
+                continue  # The loop was held up: heartbeats may still be unread in the sockets.
             for session in list(self._sessions.values()):
                 session.poll(now_ms)
 
     async def _look(self) -> None:
-        """Turn away, again and again, whoever takes up room and does not get on."""
+        """Periodically disconnects peers that use resources and make no progress."""
         while True:
             await asyncio.sleep(LOOK_S)
             self._doors.look(self.now_ms())
             self.frames.look()
             self.unsent.look(self.now_ms(), is_ahead=self._turns.intake.is_full)
             if self._turns.intake.is_tight and not self.unsent.is_tight:
-                self.want_turn()  # Who waits for room may have some now.
+                self.want_turn()  # Requests that wait for room may now have it.
 
     async def _finish(self) -> None:
-        """Finish what has arrived, say goodbye, wait a little for it to be heard."""
+        """Processes the received requests, says goodbye, and gives peers a little time to read
+        it.
+        """
         for session in self._sessions.values():
             session.pause_reading()
         while self._turns.intake and self._failure is None:
@@ -411,8 +416,8 @@ class Daemon:
             return
         for outcome in outcomes:
             self._release(outcome)
-        said_ms = self.now_ms()
-        while self._sessions and (waited_ms := self.now_ms() - said_ms) < DRAIN_MAX_MS:
+        goodbye_ms = self.now_ms()
+        while self._sessions and (waited_ms := self.now_ms() - goodbye_ms) < DRAIN_MAX_MS:
             unwritten = any(s.unwritten_bytes() for s in self._sessions.values())
             if waited_ms > LEAVE_MAX_MS and not unwritten:
                 break

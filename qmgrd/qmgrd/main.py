@@ -1,4 +1,4 @@
-"""The command ``qmgrd``: reads the configuration, opens the store, serves until told to stop."""
+"""The command ``qmgrd``: reads the configuration, opens the store and serves until a signal."""
 
 import argparse
 import asyncio
@@ -29,15 +29,16 @@ from qmgrd.store.lmdb_store import LmdbStore, StoreIsSnapshot, StoreLocked, Stor
 
 EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_STORE, EXIT_LISTEN = 0, 1, 2, 3, 4
 
-UMASK = 0o077  # Files with messages, and what leads to them, are for the daemon's user alone.
+# Only the daemon's user may read files with messages, and the directories above them.
+UMASK = 0o077
 
 _DESCRIPTION = """\
-A queue manager: keeps messages in queues on disk until somebody gets them.
+A queue manager: stores messages in queues on disk until they are consumed.
 It serves until SIGTERM or SIGINT; its log goes to stderr.
 
-An option here goes over the environment, that over the file. Of the
-environment QMGRD_STORE__MAP_BYTES="8 GiB" is map_bytes of [store], and so on.
-Defaults stand in parentheses. All options, with units and limits, are in
+Options override the environment, and the environment overrides the file. In
+the environment, QMGRD_STORE__MAP_BYTES="8 GiB" sets map_bytes of [store].
+Defaults are in parentheses. All options, with units and limits, are in
 share/qmgrd/qmgrd.toml where this is installed, config/qmgrd.toml in the
 source tree."""
 _EPILOG = f"""\
@@ -58,19 +59,20 @@ log = structlog.get_logger()
 
 
 def main() -> None:
-    """Run the daemon and exit with its code."""
+    """Runs the daemon and exits with its code."""
     os.umask(UMASK)
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-    except OSError:  # Nobody reads any more; the interpreter would end with 120 for that.
+    # The reader has closed the pipe; otherwise the interpreter would exit with 120.
+    except OSError:
         os._exit(code)
     sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
-    """Run the daemon with *arguments* and return its exit code."""
+    """Runs the daemon with *arguments* and returns its exit code."""
     options = _parser().parse_args(arguments)
     try:
         config = load(options.config, _overrides(options))
@@ -113,13 +115,13 @@ def _serve(
     try:
         daemon = Daemon(config, store, notifier, is_maintenance=is_maintenance)
         if is_maintenance:
-            log.warning("in maintenance: no timers, jobs, links or snapshots of its own")
+            log.warning("in maintenance: no timers, jobs, links or scheduled snapshots")
     except (StoreForeign, StoreFailed, RowDamaged) as error:
         log.error("cannot use the store", why=str(error))
         return EXIT_STORE
-    except Exception as error:  # Damage shows itself in many ways.
+    except Exception as error:  # Damage can raise any exception.
         why = f"{type(error).__name__}: {error}"
-        log.error("cannot start from the store: is it damaged?", why=why, exc_info=error)
+        log.error("cannot start from the store: it may be damaged", why=why, exc_info=error)
         return EXIT_STORE
     try:
         with asyncio.Runner(loop_factory=loop_factory) as runner:
@@ -127,7 +129,7 @@ def _serve(
     except ListenFailed as error:
         log.error("cannot listen", why=str(error))
         return EXIT_LISTEN
-    except StoreFailed:  # Logged where it happened.
+    except StoreFailed:  # Already logged.
         return EXIT_STORE
     except TurnFailed:
         return EXIT_FAILED
@@ -144,7 +146,8 @@ async def _until_signal(daemon: Daemon) -> None:
     def stop() -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
-            signal.signal(number, lambda *_: os._exit(EXIT_FAILED))  # Asked twice: at once.
+            # The second signal stops at once.
+            signal.signal(number, lambda *_: os._exit(EXIT_FAILED))
         log.info("stopping")
         daemon.stop()
 
@@ -163,7 +166,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add, manager = parser.add_argument, QueueManager()
     add("--config", type=Path, metavar="FILE", help="the configuration (TOML)")
-    add("--name", help=f"queue_manager.name: stays for good with the data ({manager.name})")
+    add("--name", help=f"queue_manager.name: cannot change once the store exists ({manager.name})")
     add("--data-dir", metavar="DIR", help=f"queue_manager.data_dir ({manager.data_dir})")
     add(
         "--tcp",
@@ -175,13 +178,13 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--maintenance",
         action="store_true",
-        help="serve operators, and start nothing: no timers, jobs, links, fan-out or snapshots",
+        help="serve operators only: start no timers, jobs, links, fan-out or snapshots",
     )
     add(
         "--loop",
         choices=("uvloop", "asyncio"),
         default="uvloop",
-        help="the event loop: asyncio is Python's own, and slower (uvloop)",
+        help="the event loop: asyncio is Python's standard one, and slower (uvloop)",
     )
     add("--version", action="version", version=SOFTWARE, help="show the version and exit")
     return parser

@@ -2,7 +2,7 @@
 
     messages = spark.read.format("qmgr").option("path", "/var/snapshots/monday").load()
 
-Spark finds DefaultSource by the name of this package; nothing is to be registered.
+Spark finds DefaultSource by the name of this package, without registration.
 """
 
 from pyspark_qmgr.source import DefaultSource

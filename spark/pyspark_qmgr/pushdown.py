@@ -1,8 +1,8 @@
-"""What Spark asks of the columns, as the tables understand it.
+"""Translates Spark's filters into conditions of the tables.
 
-Pushdown is off in Spark by default (spark.sql.python.filterPushdown.enabled), and Spark refuses a
-reader that defines ``pushFilters`` as long as it is. To know, it asks the method for its function;
-so the reader has :class:`Pushed` in that place, which answers as the inherited method does.
+Pushdown is off in Spark by default (spark.sql.python.filterPushdown.enabled). While it is off,
+Spark rejects a reader that defines ``pushFilters``. Spark checks that by comparing the method's
+function. So the reader has :class:`Pushed` in its place, which compares like the inherited method.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -28,14 +28,14 @@ from qmgr_tables.filters import Filters
 if TYPE_CHECKING:
     from qmgr_tables.table import Table
 
-# Of these each row has the value by which it was chosen, never null: nothing is left to do.
+# Every row has the selecting value in these columns, never null: nothing is left for Spark.
 _EXACT = ("managers", "snapshots", "queues")
 _BOUNDS = ("us", "arrival")
 Push = Callable[[list[Filter]], Iterable[Filter]]
 
 
 class Pushed:
-    """A ``pushFilters`` that Spark takes for the one that every reader inherits."""
+    """A ``pushFilters`` that Spark mistakes for the one that every reader inherits."""
 
     __func__ = staticmethod(DataSourceReader.pushFilters)
 
@@ -43,12 +43,12 @@ class Pushed:
         self._push = push
 
     def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Return those of *filters*, the same objects, that are Spark's to apply."""
+        """Returns those of *filters*, the same objects, that Spark must apply."""
         return self._push(filters)
 
 
 def push(table: "Table", filters: list[Filter], known: Filters) -> tuple[Filters, list[Filter]]:
-    """Return *known* with what of *filters* spares reading, and those that Spark is to apply."""
+    """Returns *known* extended by the usable ones of *filters*, and those that Spark must apply."""
     left = []
     for one in filters:
         part = _part(table, one)
@@ -60,13 +60,13 @@ def push(table: "Table", filters: list[Filter], known: Filters) -> tuple[Filters
 
 
 def _part(table: "Table", one: Filter) -> str:
-    """Return what *one* is about, or nothing."""
+    """Returns the part of the filters that *one* is about, or ""."""
     path: tuple[str, ...] = getattr(one, "attribute", ())
     return table.pushed.get(path[0], "") if len(path) == 1 else ""
 
 
 def _narrowed(part: str, one: Filter, known: Filters) -> Filters | None:
-    """Return *known* with *one*, or None where it says nothing to us."""
+    """Returns *known* extended by *one*, or None if *one* is not supported."""
     if isinstance(one, IsNotNull):
         return known
     if part in _BOUNDS:
@@ -78,7 +78,7 @@ def _narrowed(part: str, one: Filter, known: Filters) -> Filters | None:
     else:
         return None
     if not all(type(name) is str for name in names):
-        return None  # Null: it may be asked for, and no set of names has it.
+        return None  # Null cannot be in a set of names.
     return known.with_names(part, frozenset(names))
 
 
@@ -97,7 +97,7 @@ def _bounded(part: str, one: Filter, known: Filters) -> Filters | None:
 
 
 def _numbers(part: str, one: Filter) -> Iterator[int]:
-    """Yield the values of *one* as numbers; none if any of them is not to be understood."""
+    """Yields the values of *one* as numbers; none if any of them is not supported."""
     value: Any = getattr(one, "value", None)
     values = list(value) if isinstance(one, In) else [value]
     found = [_number(part, one_value) for one_value in values]

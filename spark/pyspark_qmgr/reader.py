@@ -1,4 +1,4 @@
-"""Reads a table: what to read is planned on the driver, the snapshots are opened by the tasks."""
+"""Reads a table: the driver plans, and the tasks open the snapshots."""
 
 import gc
 import logging
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from pyspark_qmgr.prompt import be_prompt
 from pyspark_qmgr.pushdown import Pushed, push
+from pyspark_qmgr.tcp_nodelay import disable_tcp_delays
 from qmgr_tables.options import Options
 from qmgrd.snapshot.finder import SnapshotUnreadable
 
@@ -28,13 +28,13 @@ class TableReader(DataSourceReader):
         self._schema = schema
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Be what came to a worker with a task, while the rest of the task is still on its way."""
+        """Sets the state in a worker, and lets the rest of the task arrive without delay."""
         self.__dict__.update(state)
-        be_prompt()
+        disable_tcp_delays()
 
     @property
     def pushFilters(self) -> Pushed:
-        """Take note of what the query asks, and return of that what is Spark's to apply."""
+        """Records the filters of the query, and returns those that Spark must apply."""
         return Pushed(self._take)
 
     def _take(self, filters: list[Filter]) -> Iterable[Filter]:
@@ -45,7 +45,7 @@ class TableReader(DataSourceReader):
         return left
 
     def partitions(self) -> list[InputPartition]:
-        """Return what each task reads; nothing where there are no rows."""
+        """Returns what each task reads; empty if there are no rows."""
         from qmgr_tables.planning import plan
         from qmgr_tables.tables.registry import TABLES
 
@@ -53,8 +53,8 @@ class TableReader(DataSourceReader):
         return [InputPartition(bundle) for bundle in bundles]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        """Yield the rows of *partition* in batches of the very schema that Spark wants."""
-        if partition.value is None:  # Spark's stand-in for an empty list of partitions.
+        """Yields the rows of *partition* in batches of the exact schema that Spark wants."""
+        if partition.value is None:  # Spark's placeholder for an empty list of partitions.
             return
         from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -73,8 +73,8 @@ class TableReader(DataSourceReader):
 
 @cache
 def _spare_collector() -> None:
-    """Keep all that is loaded by now from collections of garbage, once in a process.
+    """Excludes all loaded objects from garbage collection, once per process.
 
-    A worker collects after each task, and looks through all modules for 35 ms.
+    A worker collects after each task, which takes 35 ms for all modules.
     """
     gc.freeze()

@@ -1,4 +1,4 @@
-"""The columns of a table as Spark has them, and what is said to a schema of the user's own."""
+"""The columns of a table as Spark's types, and the check of a user's schema."""
 
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -10,21 +10,21 @@ if TYPE_CHECKING:
 
 
 class SchemaInvalid(ValueError):
-    """A schema that was asked for and that the table does not have."""
+    """A requested schema that the table does not have."""
 
 
 def schema_of(table: "Table") -> StructType:
-    """Return the columns of *table*."""
+    """Returns the columns of *table*."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(table.schema)
 
 
 def checked(table: "Table", schema: StructType) -> StructType:
-    """Return *schema* if it names columns of *table*, in whatever order, with their types.
+    """Returns *schema* if it names columns of *table*, in any order, with their types.
 
     Raises:
-        SchemaInvalid: which column, and what it is.
+        SchemaInvalid: which column is wrong, and how.
     """
     known = {field.name: field.dataType for field in schema_of(table).fields}
     seen: set[str] = set()
@@ -36,14 +36,14 @@ def checked(table: "Table", schema: StructType) -> StructType:
         type_ = known[field.name]
         if field.dataType != type_:
             raise SchemaInvalid(
-                f"schema: column {field.name} is {field.dataType.simpleString()} in it, but of "
-                f"{table.name} {type_.simpleString()}; read it as such, then cast"
+                f"schema: column {field.name} is {field.dataType.simpleString()}, but "
+                f"in {table.name} it is {type_.simpleString()}; read it as that, then cast"
             )
         if not field.nullable:
             raise SchemaInvalid(
-                f"schema: column {field.name} is NOT NULL in it, but may be null; leave that out"
+                f"schema: column {field.name} is NOT NULL, but may be null; leave NOT NULL out"
             )
         if field.name in seen:
-            raise SchemaInvalid(f"schema: column {field.name} is in it twice; name it once")
+            raise SchemaInvalid(f"schema: column {field.name} is listed twice; name it once")
         seen.add(field.name)
     return schema

@@ -1,4 +1,4 @@
-"""A Spark session on this machine, for the demo, the tests and a look by hand."""
+"""A Spark session on this machine, for the demo, the tests and interactive use."""
 
 import atexit
 import os
@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from pyspark_qmgr.java import find_java
 
-# The second logger is the one whose level Spark makes that of all, with two lines of announcement.
+# Spark sets the level of all loggers to that of the second one, and prints two lines.
 LOG4J = "log4j2.properties"
 _LOG4J = """\
 rootLogger.level = error
@@ -30,17 +30,18 @@ appender.stderr.layout.pattern = spark: %p %c{1}: %m%n%ex{short}
 def local_session(
     app_name: str, cores: int = 2, *, quick: bool = False, settings: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """Return a session on *cores* cores of this machine: quiet, in UTC, open to nobody else.
+    """Returns a session on *cores* cores of this machine: quiet, in UTC, not reachable from
+    outside.
 
     Args:
-        quick: for little work: it starts sooner, then takes two to three times as long.
-        settings: of Spark, beside and before ours.
+        quick: for small work: starts sooner, but then takes two to three times as long.
+        settings: of Spark, in addition to ours and with precedence.
 
     Raises:
-        JavaUnsuitable: there is no Java that Spark can use, and what to do about it.
+        JavaUnsuitable: no Java that Spark can use; the text says what to do.
     """
     find_java()
-    # Workers run whatever `python3` comes first in PATH unless they are told.
+    # By default workers run the first `python3` in PATH.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     scratch = _scratch()
     builder = SparkSession.builder.master(f"local[{cores}]").appName(app_name)
@@ -66,12 +67,13 @@ def local_session(
 
 
 def cluster_session(app_name: str, master: str) -> SparkSession:
-    """Return a session on the cluster at *master*: quiet, in UTC.
+    """Returns a session on the cluster at *master*: quiet, in UTC.
 
-    All else is what spark-defaults.conf and the environment say (SPARK_CONF_DIR, PYSPARK_PYTHON).
+    All other settings are from spark-defaults.conf and the environment (SPARK_CONF_DIR,
+    PYSPARK_PYTHON).
 
     Raises:
-        JavaUnsuitable: there is no Java that Spark can use, and what to do about it.
+        JavaUnsuitable: no Java that Spark can use; the text says what to do.
     """
     find_java()
     log4j = _scratch() / LOG4J
@@ -86,7 +88,7 @@ def cluster_session(app_name: str, master: str) -> SparkSession:
 
 
 def _scratch() -> Path:
-    """Return a new directory for what is gone with this process, with how Spark is to log."""
+    """Returns a new temporary directory of this process, with Spark's log configuration."""
     scratch = Path(tempfile.mkdtemp(prefix="qmgr-spark-"))
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     (scratch / LOG4J).write_text(_LOG4J)

@@ -1,4 +1,4 @@
-"""What Spark finds: format "qmgr"."""
+"""The data source that Spark finds: format "qmgr"."""
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
@@ -16,11 +16,11 @@ class DefaultSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return what follows `spark.read.format`."""
+        """Returns the name for `spark.read.format`."""
         return "qmgr"
 
     def schema(self) -> StructType:
-        """Return the columns. Looks at options and paths too, so that `load()` tells of them."""
+        """Returns the columns. Also checks options and paths, so that `load()` reports errors."""
         from qmgr_tables.tables.registry import TABLES
 
         if stream_options.is_streamed(self.options):
@@ -31,23 +31,23 @@ class DefaultSource(DataSource):
         return schema_of(TABLES[options.table])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads the columns of *schema*, which may be the user's."""
+        """Returns the reader of the columns of *schema*, which may be the user's."""
         from qmgr_tables.tables.registry import TABLES
 
         if stream_options.is_streamed(self.options):
             raise OptionInvalid(
-                "option url, cursor or the like: only readStream knows them; spark.read takes "
-                "snapshots: option path"
+                "options url, cursor and the like are for readStream only; "
+                "spark.read reads snapshots: option path"
             )
         options = parse(self.options)
         return TableReader(options, checked(TABLES[options.table], schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return what streams the columns of *schema*, which may be the user's."""
+        """Returns the stream reader of the columns of *schema*, which may be the user's."""
         from qmgr_tables.tables.registry import TABLES
 
         options = stream_options.parse(self.options)
         if not options.urls and schema == schema_of(TABLES["messages"]):
-            # Spark asks for the columns before it says that they are to be streamed.
+            # Spark asks for the columns before it says that the query is a stream.
             stream_options.check_table("messages", {}, is_live=False)
         return StreamReader(options, checked(TABLES[options.of.table], schema))

@@ -1,13 +1,13 @@
-"""Streams history, or messages. Spark asks up to where there is some, what to read, and commits.
+"""Streams history, or messages. Spark asks for the latest offsets and for the data, and commits.
 
     initialOffset ─▶ latestOffset ─▶ partitions ─▶ read, on executors ─▶ commit ─┐
                           ▲                                                      │
                           └──────────────────────────────────────────────────────┘
 
-Spark's checkpoint is the truth. A batch that was planned is read again after a crash, from the
-same offsets, and the cursor of the stream keeps what it needs: it moves only by commit, which Spark
-calls once a batch is written, and which may come twice, late or never. Messages have no cursor:
-what is consumed before it is read is not in the stream.
+Spark's checkpoint is authoritative. After a crash, a planned batch is read again from the same
+offsets. The stream's cursor keeps the data for that: it moves only by commit, which Spark calls
+once a batch is written, and which may come twice, late or never. Messages have no cursor: a message
+that is consumed before it is read is not in the stream.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from pyspark_qmgr.prompt import be_prompt
+from pyspark_qmgr.tcp_nodelay import disable_tcp_delays
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,11 +39,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._made: Source | None = None
-        self._target: Offsets | None = None  # of a query that reads what is available now
+        self._target: Offsets | None = None  # of a query that reads the data available now
         self._latest: Offsets = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpacked, (self._options, self._schema)  # Connections do not travel.
+        return _unpacked, (self._options, self._schema)  # Connections cannot be pickled.
 
     @property
     def _source(self) -> "Source":
@@ -54,11 +54,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._made
 
     def initialOffset(self) -> dict[str, int]:
-        """Return what a stream without a checkpoint begins behind."""
+        """Returns where a stream without a checkpoint begins."""
         return _sorted(self._source.begin())
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return what the options say; of two limits Spark knows one, the other holds as well."""
+        """Returns the limit of the options; Spark knows one of the two limits, but both apply."""
         if self._options.rows_max is not None:
             return ReadMaxRows(self._options.rows_max)
         if self._options.bytes_max is not None:
@@ -66,7 +66,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        """Return up to where the batch behind *start* reads."""
+        """Returns the end of the batch after *start*."""
         from qmgr_tables.stream.limit import admitted
 
         ends = self._latest = self._source.ends(start, wait=self._target is not None)
@@ -79,7 +79,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _sorted(admitted(start, ends, self._source.sizes, *self._limits(limit)))
 
     def _limits(self, limit: ReadLimit) -> tuple[int | None, int | None]:
-        """Return the most rows and bytes of a batch."""
+        """Returns the limits of a batch, in rows and bytes."""
         if isinstance(limit, ReadAllAvailable):
             return None, None
         rows_max, bytes_max = self._options.rows_max, self._options.bytes_max
@@ -90,21 +90,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return rows_max, bytes_max
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Take note of what there is now: the query ends once it has that."""
+        """Records the current end: the query ends when it has read up to there."""
         self._target = self._source.lasts()
 
     def reportLatestOffset(self) -> dict[str, int] | None:
-        """Return up to where there was something when last asked, for progress reports."""
+        """Returns the end of the data at the last check, for progress reports."""
         return _sorted(self._latest) if self._latest else None
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        """Return what each task reads; all of it the same rows for the same offsets."""
+        """Returns what each task reads; the same offsets always give the same rows."""
         parts = self._source.parts(start, end, self._options.of)
         return [InputPartition(part) for part in parts]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        """Yield the rows of *partition* in batches of the very schema that Spark wants."""
-        if partition.value is None:  # Spark's stand-in for an empty list of partitions.
+        """Yields the rows of *partition* in batches of the exact schema that Spark wants."""
+        if partition.value is None:  # Spark's placeholder for an empty list of partitions.
             return
         from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -112,21 +112,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         yield from partition.value.read(self._options.of, schema)
 
     def commit(self, end: dict[str, int]) -> None:
-        """Have queue managers keep no more what the stream has for good."""
+        """Lets queue managers delete the data that the stream has stored."""
         self._source.commit(end)
 
     def stop(self) -> None:
-        """End the connections."""
+        """Closes the connections."""
         if self._made is not None:
             self._made.close()
 
 
 def _sorted(offsets: "Offsets") -> dict[str, int]:
-    """Return *offsets* as Spark compares them: as text."""
+    """Returns *offsets* in the order in which Spark compares them: as text."""
     return {name: offsets[name] for name in sorted(offsets)}
 
 
 def _unpacked(options: "StreamOptions", schema: StructType) -> StreamReader:
-    """Return the reader that came to a worker with a task; see pyspark_qmgr.prompt."""
-    be_prompt()
+    """Returns the unpickled reader in a worker; see pyspark_qmgr.tcp_nodelay."""
+    disable_tcp_delays()
     return StreamReader(options, schema)

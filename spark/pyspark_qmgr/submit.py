@@ -1,11 +1,10 @@
 """Reports as a program for spark-submit.
 
-    spark-submit --master spark://HOST:7077 $(python -m pyspark_qmgr.submit --where) \\
+    spark-submit --master spark://HOST:7077 $(python -m pyspark_qmgr.submit --where) \
         depth latency --path /shared/snapshots --to /shared/reports
 
-It is `qmctl report` without a progress bar, in the session that spark-submit makes: what is to be
-set for that (memory, cores, --py-files) is said there. What it prints, DIR/report.json holds, too.
-It ends with 1 if a report failed.
+It is `qmctl report` without a progress bar, in the session of spark-submit: set memory, cores and
+--py-files there. It prints the content of DIR/report.json. It exits with 1 if a report failed.
 """
 
 import argparse
@@ -15,12 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _OWN = str(Path(__file__).resolve().parent)
-# Python puts the directory of a program first: there `reports` and `java` are no modules of ours.
+# Python puts the directory of a program first; without this, `reports` would be a top-level module.
 sys.path[:] = [path for path in sys.path if not path or str(Path(path).resolve()) != _OWN]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the reports that *arguments* name; return the exit code."""
+    """Runs the reports that *arguments* name; returns the exit code."""
     given = _parser().parse_args(arguments)
     if given.where:
         print(Path(__file__).resolve())
@@ -35,7 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         reports = named(given.reports or [ALL])
         if not given.path or not given.to:
-            raise ReportUnknown("--path and --to are missing: where snapshots are, and reports go")
+            raise ReportUnknown(
+                "--path (the snapshots) and --to (the destination of reports) are required"
+            )
         snapshots = job.found(given.path)
         spark = SparkSession.builder.appName("qmgr reports").getOrCreate()
         options = {
@@ -59,15 +60,15 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("reports", nargs="*", metavar="NAME", help="reports; without any, all")
+    add("reports", nargs="*", metavar="NAME", help="reports; default: all")
     add(
         "--path",
         action="append",
         metavar="SNAPSHOTS",
         help="a snapshot, a directory of them or a pattern; may be repeated",
     )
-    add("--to", metavar="DIR", help="where the reports go, a path or a URI")
-    add("--where", action="store_true", help="print where this program is")
+    add("--to", metavar="DIR", help="the destination of reports, a path or a URI")
+    add("--where", action="store_true", help="print the path of this program")
     return parser
 
 

@@ -1,1 +1,1 @@
-"""What the stores hold, as tables of Arrow: for Spark, for files, for whoever reads Arrow."""
+"""The content of stores as Arrow tables: for Spark, for files, and for other Arrow programs."""

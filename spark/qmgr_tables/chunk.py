@@ -1,11 +1,11 @@
-"""Plain messages, thousands at once: where each part of each begins, and whether it is sound.
+"""Plain messages, thousands at once: the positions of their parts, and whether they are valid.
 
-A message is plain if its record stands sound in its entry and no note belongs to it. Such an entry
-is laid out like this, and where each part begins is found for all of them by a few additions:
+A message is plain if its record is valid, is in its entry, and has no note. Such an entry has this
+layout, and a few additions give the positions of the parts of all entries:
 
     entry head, target, record head, correlation id, group, delay, envelope, body, origin, timestamp
 
-Whatever is not plain beyond doubt is row.py's: nothing here knows what is wrong with a message.
+All other messages are read by row.py. This module does not know what is wrong with a message.
 """
 
 import struct
@@ -32,7 +32,7 @@ _CODES = {"B": "u1", "H": ">u2", "I": ">u4", "Q": ">u8"}
 
 
 def _layout(layout: struct.Struct, names: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the fields of a big-endian *layout* as numpy has them."""
+    """Returns the fields of a big-endian *layout* in numpy's notation."""
     return [(name, _CODES[code]) for name, code in zip(names, layout.format[1:], strict=True)]
 
 
@@ -42,18 +42,18 @@ _KEY = np.dtype(
 _ENTRY = np.dtype(_layout(entries.HEAD, entries.HEAD_FIELDS))
 _RECORD = np.dtype(_layout(records.HEAD, records.Head._fields))
 _U32, _U64 = np.dtype(">u4"), np.dtype(">u8")
-_LONGEST = bytes(_ENTRY.itemsize + 0xFF + _RECORD.itemsize)  # so that no head ends behind the data
+_LONGEST = bytes(_ENTRY.itemsize + 0xFF + _RECORD.itemsize)  # so that no head ends after the data
 _NOT_PLAIN = 0xFF & ~(entries.VOLATILE | entries.DELAYED | entries.REPUBLISHED | entries.AWAITED)
 
 
 class Chunk:
-    """Entries as they were read: their bytes in one piece, and where each part of each begins."""
+    """Entries as they were read: their bytes in one piece, and the positions of their parts."""
 
     def __init__(self, pairs: Sequence[Pair]) -> None:
-        """Find the parts of *pairs*, which mean something only where :meth:`is_sound` says so.
+        """Finds the parts of *pairs*; the positions are valid only where :meth:`is_sound` is true.
 
         Raises:
-            ReadFailed: a key that no entry has.
+            ReadFailed: a key has another length than an entry's.
         """
         found, self.values = [key for key, _ in pairs], [value for _, value in pairs]
         for size in {*map(len, found)} - {_KEY.itemsize}:
@@ -79,13 +79,13 @@ class Chunk:
         return len(self.values)
 
     def _at(self, places: Array, what: np.dtype[Any]) -> Array:
-        """Return what stands at *places* of the bytes."""
+        """Returns the values at *places* of the bytes."""
         ends = len(self.data) - what.itemsize + 1
-        raw = f"V{what.itemsize}"  # as numpy takes what has fields ten times as long to copy
+        raw = f"V{what.itemsize}"  # because numpy copies structured types ten times slower
         return np.ndarray((ends,), raw, self.data, strides=(1,))[places].view(what)
 
     def is_sound(self) -> Array:
-        """Return of which it is certain that the record follows, and is as it was put."""
+        """Returns which entries certainly have their record, unchanged."""
         entry, head, flags = self.entry, self.record, self.record["group_flags"]
         group, last_in_group = records.IN_GROUP, records.IN_GROUP | records.LAST_IN_GROUP
         sound: Array = (
@@ -106,7 +106,7 @@ class Chunk:
         return sound
 
     def is_readable(self) -> Array:
-        """Return which can be read here; all of them are sound."""
+        """Returns which entries can be read here; all of them are valid."""
         readable = np.ones(len(self), bool)
         for where, found in (self.targets, self.envelopes):
             readable[[at for at, one in zip(where, found, strict=True) if one is None]] = False
@@ -120,36 +120,36 @@ class Chunk:
         return readable
 
     def texts(self, starts: Array, ends: Array) -> tuple[list[int], Iterator[bytes]]:
-        """Return which have something from *starts* to *ends*, and what."""
+        """Returns which entries have bytes from *starts* to *ends*, and these bytes."""
         where = np.flatnonzero(starts < ends)
         parts = zip(starts[where].tolist(), ends[where].tolist(), strict=True)
         return where.tolist(), (self.data[start:end] for start, end in parts)
 
     @cached_property
     def targets(self) -> tuple[list[int], list[str | None]]:
-        """Which have a target, and what; None of one that is no text."""
+        """The entries with a target, and the targets; None for a target that is not text."""
         where, found = self.texts(self.start + _ENTRY.itemsize, self.record_at)
         return where, [*map(_target, found)]
 
     @cached_property
     def envelopes(self) -> tuple[list[int], list[dict[str, Any] | None]]:
-        """Which have an envelope, and what; None of one that is no map."""
+        """The entries with an envelope, and the envelopes; None for one that is not a map."""
         where, found = self.texts(self.envelope_at, self.body_at)
         return where, [*map(_envelope, found)]
 
     @cached_property
     def timestamp(self) -> Array:
-        """That of each UID."""
+        """The timestamp of each UID."""
         return self._at(self.timestamp_at, _U64).astype(np.uint64)
 
     @cached_property
     def origins(self) -> pa.DictionaryArray:
-        """That of each UID."""
+        """The origin of each UID."""
         return self._parts.take(_every_third(len(self), 1)).dictionary_encode()
 
     @cached_property
     def origin_texts(self) -> pa.StringArray:
-        """The same, as text; all of them are readable."""
+        """The origins as text; only for readable entries."""
         return self.origins.dictionary.cast(pa.string()).take(self.origins.indices)
 
     @property
@@ -159,7 +159,7 @@ class Chunk:
 
     @cached_property
     def _parts(self) -> pa.BinaryArray:
-        """Body, origin and what lies before the next body, of one after the other."""
+        """Body, origin and the bytes up to the next body, in sequence."""
         ends = np.stack((self.body_at, self.origin_at, self.timestamp_at), 1).ravel()
         ends = np.append(ends, len(self.data)).astype(np.int32)
         buffers = [None, pa.py_buffer(ends), pa.py_buffer(self.data)]
@@ -172,15 +172,15 @@ class Chunk:
 
     @property
     def group_number(self) -> Array:
-        """The numbers of those that are in a group."""
+        """The numbers of the messages that are in a group."""
         return self._at(self.group_at[self.is_grouped] + records.GROUP_ID_BYTES, _U32)
 
 
 def plain(pairs: Sequence[Pair]) -> tuple[Chunk, Array]:
-    """Return the plain ones of *pairs*, and which these are.
+    """Returns the plain ones of *pairs*, and which these are.
 
     Raises:
-        ReadFailed: a key that no entry has.
+        ReadFailed: a key has another length than an entry's.
     """
     where, chunk = np.arange(len(pairs)), Chunk(pairs)
     for check in (Chunk.is_sound, Chunk.is_readable):

@@ -1,6 +1,6 @@
-"""What a query asks of some columns, so that what cannot hold it is not read.
+"""The conditions of a query on some columns, used to skip data that cannot match.
 
-Each part is None where nothing is asked. Bounds are inclusive at the start, exclusive at the end.
+A part without a condition is None. Bounds are inclusive at the start, exclusive at the end.
 """
 
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ Names = frozenset[str]
 
 
 class Filters(NamedTuple):
-    """What rows are held to, beside the options."""
+    """Conditions for rows, in addition to the options."""
 
     managers: Names | None = None
     snapshots: Names | None = None  # ids
@@ -21,13 +21,15 @@ class Filters(NamedTuple):
     until_arrival: int | None = None
 
     def with_names(self, part: str, names: Names) -> "Filters":
-        """Return these, and one of *names* for that *part*, too."""
+        """Returns these filters, and the condition that *part* is one of *names*."""
         known: Names | None = getattr(self, part)
         changed: dict[str, Any] = {part: names if known is None else known & names}
         return self._replace(**changed)
 
     def with_bounds(self, part: str, since: int | None, until: int | None) -> "Filters":
-        """Return these, and that *part*, us or arrival, between the two."""
+        """Returns these filters, and the condition that *part*, us or arrival, is within the
+        bounds.
+        """
         changed: dict[str, Any] = {
             f"since_{part}": later(getattr(self, f"since_{part}"), since),
             f"until_{part}": earlier(getattr(self, f"until_{part}"), until),
@@ -35,23 +37,23 @@ class Filters(NamedTuple):
         return self._replace(**changed)
 
     def allows(self, part: str, name: str) -> bool:
-        """Return whether that *part* may be *name*."""
+        """Returns whether *part* may be *name*."""
         known: Names | None = getattr(self, part)
         return known is None or name in known
 
 
 def later(one: int | None, other: int | None) -> int | None:
-    """Return the later of two starts, of which each may be none."""
+    """Returns the later of two optional starts."""
     return max((x for x in (one, other) if x is not None), default=None)
 
 
 def earlier(one: int | None, other: int | None) -> int | None:
-    """Return the earlier of two ends, of which each may be none."""
+    """Returns the earlier of two optional ends."""
     return min((x for x in (one, other) if x is not None), default=None)
 
 
 def is_within(value: int | None, since: int | None, until: int | None) -> bool:
-    """Return whether *value* is between the two; what is not known is not, if anything is asked."""
+    """Returns whether *value* is within the bounds; an unknown value is not, if there are any."""
     if since is None and until is None:
         return True
     if value is None or (since is not None and value < since):

@@ -1,7 +1,7 @@
-"""The data files that this process has open: each once, and none that a parent process opened.
+"""The data files that this process has open: each one once, and none of a parent process.
 
-Spark forks its workers and uses them again, LMDB allows a file to be open once in a process and
-not across a fork, and a task that LIMIT ends early closes nothing.
+Spark forks its workers and reuses them. LMDB allows a process to open a file only once, and not
+across a fork. A task that LIMIT ends early closes nothing.
 """
 
 import os
@@ -17,10 +17,10 @@ _open: dict[tuple[int, int, int], ImageReader] = {}  # process, device, inode; t
 
 
 def image(snapshot: Snapshot) -> ImageReader:
-    """Return the data file of *snapshot*, opened by this process.
+    """Returns the data file of *snapshot*, opened by this process.
 
     Raises:
-        SnapshotUnreadable: it is gone or damaged, or cannot be seen from this machine.
+        SnapshotUnreadable: the file is missing or damaged, or not visible on this machine.
     """
     snapshot = staging.local(snapshot)
     path = Path(snapshot.directory, DATA)
@@ -40,7 +40,7 @@ def image(snapshot: Snapshot) -> ImageReader:
             f"{path}: {error.strerror}; every executor must see snapshots under the same path"
         ) from error
     except StoreUnreadable as error:
-        raise SnapshotUnreadable(f"{error}; copy or take the snapshot anew") from error
+        raise SnapshotUnreadable(f"{error}; copy or take the snapshot again") from error
     _open[key] = found
     while len(_open) > OPEN_MAX:
         _open.pop(next(iter(_open))).close()
@@ -48,13 +48,13 @@ def image(snapshot: Snapshot) -> ImageReader:
 
 
 def damaged(snapshot: Snapshot, error: Exception) -> SnapshotUnreadable:
-    """Return what is said of a data file that cannot be read to the end."""
+    """Returns the error for a data file that cannot be read to the end."""
     return SnapshotUnreadable(
-        f"{snapshot.directory}/{DATA}: damaged: {error}; copy or take the snapshot anew"
+        f"{snapshot.directory}/{DATA}: damaged: {error}; copy or take the snapshot again"
     )
 
 
 def _close_inherited(process: int) -> None:
-    """Close what came over a fork; the parent's stay open, as no lock is shared."""
+    """Closes the copies from a fork; the parent's files stay open, because no lock is shared."""
     for key in [key for key in _open if key[0] != process]:
         _open.pop(key).close()

@@ -1,4 +1,4 @@
-"""A point in time as an option has it: ISO 8601, or seconds since 1970."""
+"""Parses points in time: ISO 8601, or seconds since 1970."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -8,26 +8,26 @@ _SECOND_MAX = 253_402_300_799  # the end of the year 9999
 
 
 class InstantInvalid(ValueError):
-    """No point in time: what to write."""
+    """An invalid point in time; the text says what to write."""
 
 
 def parse(text: str) -> int:
-    """Return *text* in microseconds since 1970; without an offset it is in UTC.
+    """Returns *text* in microseconds since 1970; without an offset it is in UTC.
 
     Raises:
-        InstantInvalid: it is none.
+        InstantInvalid: *text* is not a point in time.
     """
     found = re.fullmatch("([0-9]{1,20})(?:[.]([0-9]{1,6}))?", text.strip(), re.ASCII)
     if found:
         seconds = int(found[1])
         if seconds > _SECOND_MAX:
-            raise InstantInvalid(f"{text[:80]!r} lies behind the year 9999; write seconds, no less")
+            raise InstantInvalid(f"{text[:80]!r} is after the year 9999; write whole seconds")
         return seconds * 1_000_000 + int((found[2] or "").ljust(6, "0"))
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
         raise InstantInvalid(
-            f"{text[:80]!r} is no time; write 2024-05-01, 2024-05-01T12:30:00Z, or seconds "
+            f"{text[:80]!r} is not a time; write 2024-05-01, 2024-05-01T12:30:00Z, or seconds "
             "since 1970"
         ) from None
     if moment.tzinfo is None:
@@ -36,5 +36,5 @@ def parse(text: str) -> int:
 
 
 def micros(moment: datetime) -> int:
-    """Return *moment*, which says its zone, in microseconds since 1970."""
+    """Returns *moment*, which has a time zone, in microseconds since 1970."""
     return (moment - _EPOCH) // timedelta(microseconds=1)

@@ -1,29 +1,30 @@
 """The options of `spark.read.format("qmgr")`, checked.
 
-table             messages: which table, see qmgr_tables.tables.registry
-path              required: a snapshot, a directory of snapshots, a pattern with * ? [], or
-                  several of these with commas between them; load([..., ...]) does as well
-queues            names of queues, with commas between them; without it all of them
-queuesPattern     a regular expression that the whole name of a queue must match
-states            ready, delayed, transmission, damaged, with commas between them; without it all
-since, until      from when on, and before when: 2024-05-01, 2024-05-01T12:30:00Z, or seconds since
-                  1970; which column that is says the table. A row without a time is left out then
-includePayload    true; false leaves bodies out (their sizes are always there)
-maxBodyBytes      no limit; longer bodies are left out
-rowsPerPartition  250000: about so many rows become one partition
-minPartitions     1: at least so many partitions, if there are rows enough
-verify            true: compares each data file with its checksum first, which takes a second or
-                  two per GB; false trusts the disk
-onDamaged         fail; skip leaves out snapshots that are missing, damaged or of a newer format,
-                  with a warning; table snapshots has a row of each of them
+    table             messages: the table, see qmgr_tables.tables.registry
+    path              required: a snapshot, a directory of snapshots, a pattern with * ? [], or
+                      several of these, separated by commas; load([..., ...]) works as well
+    queues            names of queues, separated by commas; default: all
+    queuesPattern     a regular expression that must match the whole name of a queue
+    states            ready, delayed, transmission, damaged, separated by commas; default: all
+    since, until      the first time, and the end of the time (exclusive): 2024-05-01,
+                      2024-05-01T12:30:00Z, or seconds since 1970; the table determines the column.
+                      Rows without a time are then left out
+    includePayload    true; false leaves bodies out (their sizes are always included)
+    maxBodyBytes      no limit; longer bodies are left out
+    rowsPerPartition  250000: the approximate number of rows in a partition
+    minPartitions     1: the minimum number of partitions, if there are enough rows
+    verify            true: compares each data file with its checksum first, which takes a second
+                      or two per GB; false skips that
+    onDamaged         fail; skip leaves out snapshots that are missing, damaged or of a newer
+                      format, with a warning; the table snapshots has a row for each of them
 
-stagingDirectory  where executors keep copies of snapshots that path names by URL; without it a
-                  directory of the user's own among the temporary files
-stagingMaxBytes   68719476736: the most that all copies there take; those that were not used for
-                  longest go
+    stagingDirectory  where executors keep copies of snapshots that path names by URL; default: a
+                      private directory of the user among the temporary files
+    stagingMaxBytes   68719476736: the maximum size of all copies; the least recently used ones are
+                      deleted
 
-A table refuses what would keep rows away elsewhere, and it has no column for. What says how to
-read, and not what, any table takes.
+A table rejects options that select rows by a column that it does not have. Every table accepts the
+options that only control the reading.
 """
 
 import json
@@ -69,7 +70,7 @@ READY, DELAYED, TRANSMISSION, DAMAGED, PARKED, PUBLICATION = STATES = (
     "parked",
     "publication",
 )
-# Kinds of queues whose messages are in the order of arrival: their rank there says no priority.
+# Kinds of queues whose messages are in the order of arrival: there the rank is not the priority.
 UNRANKED = frozenset((TRANSMISSION, "publications"))
 _NO_LIMIT = 2**63 - 1
 _FLAGS = {"true": True, "false": False}
@@ -77,11 +78,11 @@ _ON_DAMAGED = {"fail": False, "skip": True}
 
 
 class OptionInvalid(ValueError):
-    """An option that is missing, not known or out of range."""
+    """An option is missing, unknown or out of range."""
 
 
 class Options(NamedTuple):
-    """What a reader is asked for."""
+    """The options of a reader."""
 
     paths: tuple[str, ...]
     queues: frozenset[str] = frozenset()  # none means all
@@ -96,29 +97,29 @@ class Options(NamedTuple):
     since_us: int | None = None  # inclusive
     until_us: int | None = None  # exclusive
     skip_damaged: bool = False
-    filters: Filters = Filters()  # what the query asks, beside what its options do
+    filters: Filters = Filters()  # the conditions of the query, in addition to the options
     staging: Staging = DEFAULT_STAGING
 
     def wants_state(self, state: str) -> bool:
-        """Return whether messages in that *state* are to be read."""
+        """Returns whether to read messages in that *state*."""
         return self.filters.allows("states", state) and (not self.states or state in self.states)
 
     def wants_time(self, time_us: int | None) -> bool:
-        """Return whether a row of that time is to be read, which may be unknown."""
+        """Returns whether to read a row of that time, which may be unknown."""
         return is_within(time_us, *self.span_us)
 
     @property
     def span_us(self) -> tuple[int | None, int | None]:
-        """From when on, and before when rows are to be read."""
+        """The time range of the rows to read."""
         filters = self.filters
         return later(self.since_us, filters.since_us), earlier(self.until_us, filters.until_us)
 
     def wants_row(self, state: str, time_us: int | None) -> bool:
-        """Return whether a message in that *state*, of that time, is to be read."""
+        """Returns whether to read a message in that *state*, of that time."""
         return self.wants_state(state) and self.wants_time(time_us)
 
     def wants(self, queue: str) -> bool:
-        """Return whether the messages of *queue* are to be read."""
+        """Returns whether to read the messages of *queue*."""
         if self.queues and queue not in self.queues:
             return False
         if not self.filters.allows("queues", queue):
@@ -127,7 +128,7 @@ class Options(NamedTuple):
 
 
 def parse(given: Mapping[str, str]) -> Options:
-    """Return *given*, whose keys are spelled in any case, as options.
+    """Returns the options in *given*, whose keys may have any case.
 
     Raises:
         OptionInvalid: which option, what is wrong with it, what to write.
@@ -145,7 +146,7 @@ def parse(given: Mapping[str, str]) -> Options:
     queues = values.get("queues", "")
     since_us, until_us = _instant(values, "since"), _instant(values, "until")
     if since_us is not None and until_us is not None and since_us >= until_us:
-        raise OptionInvalid("option until: it is not after since; nothing lies between them")
+        raise OptionInvalid("option until: it is not after since")
     return Options(
         paths=_paths(values.get("path", ""), values.get("paths", "[]")),
         queues=frozenset(name.strip() for name in queues.split(",") if name.strip()),
@@ -168,7 +169,7 @@ def parse(given: Mapping[str, str]) -> Options:
 
 
 def _paths(path: str, several: str) -> tuple[str, ...]:
-    """Return what is to be read; Spark passes a list given to load() as a JSON text."""
+    """Returns the paths to read; Spark passes a list given to load() as a JSON text."""
     found = tuple(part for part in [path, *json.loads(several)] if part.strip())
     if not found:
         raise OptionInvalid(
@@ -178,26 +179,26 @@ def _paths(path: str, several: str) -> tuple[str, ...]:
 
 
 def _table(text: str) -> "Table":
-    from qmgr_tables.tables.registry import TABLES  # which know the options, too
+    from qmgr_tables.tables.registry import TABLES  # which in turn imports the options
 
     name = text.strip().lower()
     if name in TABLES:
         return TABLES[name]
     near = get_close_matches(name, TABLES, 1)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(TABLES)}"
-    raise OptionInvalid(f"option table: {text[:80]!r} is no table; {hint}")
+    raise OptionInvalid(f"option table: {text[:80]!r} is not a table; {hint}")
 
 
 def _check_takes(table: "Table", values: Mapping[str, str]) -> None:
-    """Raise OptionInvalid where rows are to be kept away by what *table* does not know."""
+    """Raises OptionInvalid if an option selects rows by a column that *table* does not have."""
     from qmgr_tables.table import QUEUES, STATES, TIMES
 
     for name in (*QUEUES, *STATES, *TIMES):
         if name in values and name not in table.takes:
             known = f", but takes {', '.join(table.takes)}" if table.takes else ""
             raise OptionInvalid(
-                f"option {name}: table {table.name} has nothing to hold it against{known}; "
-                "leave it out, or use WHERE"
+                f"option {name}: table {table.name} does not support it{known}; "
+                f"leave it out, or use WHERE"
             )
 
 
@@ -216,7 +217,7 @@ def _states(text: str) -> frozenset[str]:
     for name in sorted(found.difference(STATES)):
         near = get_close_matches(name, STATES, 1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(STATES)}"
-        raise OptionInvalid(f"option states: {name[:80]!r} is no state of a message; {hint}")
+        raise OptionInvalid(f"option states: {name[:80]!r} is not a state of a message; {hint}")
     return found
 
 
@@ -225,7 +226,7 @@ def _pattern(text: str) -> str:
         re.compile(text)
     except re.error as error:
         raise OptionInvalid(
-            f"option queuesPattern: {text[:80]!r} is no regular expression: {error}; "
+            f"option queuesPattern: {text[:80]!r} is not a regular expression: {error}; "
             "write for example FLIGHTS.*"
         ) from None
     return text
@@ -233,9 +234,10 @@ def _pattern(text: str) -> str:
 
 @lru_cache(maxsize=10_000)
 def _matches(pattern: str, queue: str) -> bool:
-    """Return whether all of *queue* matches.
+    """Returns whether *pattern* matches all of *queue*.
 
-    RE2 takes no longer for (a+)+b than for a+b. What it does not know, as (?!SYSTEM), goes to re.
+    RE2 is as fast for (a+)+b as for a+b. Patterns that it does not support, such as (?!SYSTEM), use
+    re.
     """
     import pyarrow as pa  # Spark imports this module in every worker.
     import pyarrow.compute as pc

@@ -1,6 +1,6 @@
-"""What is read together: runs of arrivals, packed into partitions of about equal size.
+"""Packs runs of arrivals into partitions of about equal size.
 
-A partition holds all that its task needs: tasks share no memory with the planner.
+A partition has everything that its task needs: tasks share no memory with the planner.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ class Run(NamedTuple):
 
     @property
     def state(self) -> str:
-        """What its messages are, if they are sound."""
+        """The state of its messages, if they are valid."""
         return state_of(self.kind, self.lane)
 
 
@@ -48,10 +48,10 @@ class Share(NamedTuple):
 
 
 def plan(snapshots: list[Snapshot], options: Options) -> list[Share]:
-    """Return shares that hold each message of *snapshots* that is wanted exactly once.
+    """Returns shares that have each selected message of *snapshots* exactly once.
 
     Raises:
-        OptionInvalid: a queue that was asked for by name is in none of them.
+        OptionInvalid: a queue named in the options is in none of them.
     """
     _check_queues(snapshots, options)
     messages = sum(
@@ -67,7 +67,7 @@ def plan(snapshots: list[Snapshot], options: Options) -> list[Share]:
 
 
 def state_of(kind: str, lane: int) -> str:
-    """Return what a sound message of a queue of that *kind* is, in that *lane*."""
+    """Returns the state of a valid message in *lane* of a queue of that *kind*."""
     if lane in (keys.LANE_READY, keys.LANE_GROUPED):
         return {"transmission": TRANSMISSION, "publications": PUBLICATION}.get(kind, READY)
     if lane == keys.LANE_PARKED:
@@ -76,9 +76,9 @@ def state_of(kind: str, lane: int) -> str:
 
 
 def _wanted(queue: QueueInfo, options: Options) -> Iterator[Range]:
-    """Yield the ranges of *queue* in which there may be messages that are asked for."""
+    """Yields the ranges of *queue* that may have selected messages."""
     for found in queue.ranges:
-        # What is damaged lies anywhere until its turn comes.
+        # A damaged message is in any lane until its turn comes.
         if options.wants_state(DAMAGED) or options.wants_state(state_of(queue.kind, found.lane)):
             yield found
 
@@ -96,7 +96,7 @@ def _check_queues(snapshots: list[Snapshot], options: Options) -> None:
 
 
 def _shares(snapshot: Snapshot, options: Options, rows: int) -> Iterator[Share]:
-    """Yield the shares of one snapshot: long runs are cut, short ones put together."""
+    """Yields the shares of one snapshot: long runs are cut, short ones are joined."""
     of = snapshot._replace(queues=())
     runs: list[Run] = []
     held = 0
@@ -117,7 +117,7 @@ def _shares(snapshot: Snapshot, options: Options, rows: int) -> Iterator[Share]:
 
 
 def _cut(found: Range, rows: int) -> Iterator[tuple[int, int, int]]:
-    """Yield pieces of about *rows* messages: first, stop, messages. Gaps make them uneven."""
+    """Yields pieces of about *rows* messages: first, stop, messages. Gaps make them uneven."""
     pieces = -(-found.messages // rows)
     length = found.last_arrival + 1 - found.first_arrival
     for piece in range(pieces):

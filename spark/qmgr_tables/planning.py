@@ -1,6 +1,6 @@
-"""What a query reads: the snapshots that are named, looked at, and shared out over tasks.
+"""Plans a query: finds and checks the snapshots, and distributes them over tasks.
 
-    paths ─▶ directories ─▶ manifests ─▶ verified ─▶ those that are wanted ─▶ shares ─▶ bundles
+    paths ─▶ directories ─▶ manifests ─▶ verified ─▶ selected ones ─▶ shares ─▶ bundles
                  └── missing ──┴─ damaged ─┴──▶ an error, or left out with a warning
 
 No data file is opened here, only read for its checksum.
@@ -18,32 +18,33 @@ from qmgr_tables.options import OptionInvalid, Options
 from qmgr_tables.table import QUEUES, Table
 from qmgrd.snapshot.finder import Snapshot, SnapshotUnreadable, directories, read, verify
 
-THREADS_MAX = 8  # that read manifests and checksums: more than one disk can do is no gain
-# So many partitions at least, where there are shares enough: small shares of many snapshots are
-# put together, as a task costs some 20 ms whatever it reads.
+# that read manifests and checksums; more threads than one disk can serve have no benefit
+THREADS_MAX = 8
+# The minimum number of partitions, if there are enough shares. Small shares of many snapshots are
+# joined, because a task costs about 20 ms regardless of its size.
 BUNDLES_MIN = 16
 log = logging.getLogger(__name__)
 
 
 class Skipped(NamedTuple):
-    """A snapshot, or a path to one, that was left out."""
+    """A snapshot, or a path, that was left out."""
 
     directory: str
     why: str
 
 
 class Found(NamedTuple):
-    """The snapshots of a query, and what of it was left out."""
+    """The snapshots of a query, and those that were left out."""
 
     snapshots: list[Snapshot]
     skipped: list[Skipped]
 
 
 def find(options: Options) -> Found:
-    """Return the snapshots that are named, verified if that is asked.
+    """Returns the named snapshots, verified if the options request that.
 
     Raises:
-        SnapshotUnreadable: one that is missing or damaged, unless these are to be skipped; or all.
+        SnapshotUnreadable: a snapshot is missing or damaged and is not to be skipped; or all are.
     """
     skipped: list[Skipped] = []
 
@@ -72,7 +73,7 @@ def find(options: Options) -> Found:
 
 
 def _named(paths: Iterable[str], leave_out: Callable[[str, SnapshotUnreadable], None]) -> list[str]:
-    """Return the directories that *paths* lead to; *leave_out* hears of paths that lead to none."""
+    """Returns the directories that *paths* lead to; calls *leave_out* for paths without one."""
     try:
         return directories(paths)
     except SnapshotUnreadable as error:
@@ -81,7 +82,7 @@ def _named(paths: Iterable[str], leave_out: Callable[[str, SnapshotUnreadable], 
             leave_out(parts[0], error)
             return []
         there = [found for part in parts for found in _named([part], leave_out)]
-        return directories(there)  # Each once, by whatever name.
+        return directories(there)  # without duplicates
 
 
 def _look(directory: str, *, is_verified: bool) -> Snapshot:
@@ -102,11 +103,11 @@ def _or_error(look: Callable[[str], Snapshot]) -> Callable[[str], Snapshot | Sna
 
 
 def plan(table: Table, options: Options) -> list[list[Any]]:
-    """Return bundles of shares, each what one task reads of *table*.
+    """Returns bundles of shares; one task reads one bundle of *table*.
 
     Raises:
         SnapshotUnreadable: as :func:`find`.
-        OptionInvalid: a queue that was asked for by name is in no snapshot.
+        OptionInvalid: a queue named in the options is in no snapshot.
     """
     found = find(options)
     if not table.is_past:
@@ -116,7 +117,7 @@ def plan(table: Table, options: Options) -> list[list[Any]]:
     if options.queues and QUEUES[0] in table.takes and not table.is_past:
         options = options._replace(queues=options.queues & known)
         if not options.queues:
-            return []  # They are in snapshots that the query does not ask for.
+            return []  # They are in snapshots that the query excludes.
     shares = [cut for share in table.plan(wanted, options) for cut in _within(share, options)]
     if table.name == "snapshots":
         shares = [*shares, *found.skipped]
@@ -131,7 +132,9 @@ def _is_wanted(snapshot: Snapshot, options: Options) -> bool:
 
 
 def check_queues(snapshots: list[Snapshot], options: Options) -> None:
-    """Raise OptionInvalid for a name that no snapshot knows; those of proxies have no queue."""
+    """Raises OptionInvalid for a name that is in no snapshot; proxies have no queue of their
+    own.
+    """
     known = sorted({queue.name for snapshot in snapshots for queue in snapshot.queues})
     for name in sorted(options.queues.difference(known)):
         near = get_close_matches(name, known, 1)
@@ -143,7 +146,7 @@ def check_queues(snapshots: list[Snapshot], options: Options) -> None:
 
 
 def _within(share: Any, options: Options) -> Iterator[Any]:
-    """Yield *share* without the arrivals that are not asked for, if anything is left of it."""
+    """Yields *share* without the excluded arrivals, if any are left."""
     since, until = options.filters.since_arrival, options.filters.until_arrival
     if (since is None and until is None) or not hasattr(share, "runs"):
         yield share
@@ -158,13 +161,13 @@ def _within(share: Any, options: Options) -> Iterator[Any]:
 
 
 def _about(share: Any) -> int:
-    """Return about how many rows of the table *share* has; 0 where they are few."""
+    """Returns the approximate number of rows in *share*; 0 if they are few."""
     rows: int = sum(run.stop - run.first for run in getattr(share, "runs", ()))
     return rows or int(getattr(share, "events", 0))
 
 
 def bundles(shares: Iterable[Any], options: Options) -> Iterator[list[Any]]:
-    """Yield *shares* in lists that are about as long to read as one partition is to be."""
+    """Yields *shares* in lists, each about as long to read as one partition."""
     all_of_them = list(shares)
     many = -(-len(all_of_them) // max(BUNDLES_MIN, options.min_partitions))
     held: list[Any] = []

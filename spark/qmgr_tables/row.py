@@ -1,4 +1,4 @@
-"""A message as a row: what the store holds under one key, in the columns of schema.py."""
+"""A message as a row: the content of one key of the store, in the columns of the schema."""
 
 import json
 from typing import Any, NamedTuple
@@ -56,7 +56,7 @@ class Row(NamedTuple):
     turn: int | None
 
 
-# When it was put, expires, can be got; whether it is persistent.
+# when it was put, expires and becomes available; whether it is persistent
 Times = tuple[int | None, int | None, int | None, bool | None]
 Whose = tuple[str, str | None, int | None]  # queue manager, snapshot, turn
 NO_TIMES: Times = (None, None, None, None)
@@ -67,9 +67,9 @@ _NO_DEAD_LETTER = (None,) * sum(name.startswith("dead_") for name in Row._fields
 def read(
     tx: LmdbTransaction, key: bytes, value: bytes, run: Run, snapshot: Snapshot, options: Options
 ) -> Row | None:
-    """Return the message under *key*, or None of one that a restart lost.
+    """Returns the message under *key*, or None if a restart lost it.
 
-    One that is damaged has null wherever nothing is known.
+    The unknown fields of a damaged message are null.
     """
     priority, arrival = keys.place(key)
     entry = entries.decode(value)
@@ -110,11 +110,11 @@ def of_record(
     whose: Whose,
     options: Options,
 ) -> Row:
-    """Return the message of that record.
+    """Returns the row of that record.
 
     Args:
         place: queue, priority, arrival.
-        counts: how often it was delivered and failed; its state.
+        counts: its numbers of deliveries and failures; its state.
     """
     uid, group, envelope, body = fields.uid, fields.group, fields.envelope, fields.body
     wanted = options.include_body and len(body) <= options.max_body_bytes
@@ -148,7 +148,7 @@ def damaged(
     target: str,
     whose: Whose,
 ) -> Row:
-    """Return a message whose record cannot be read."""
+    """Returns the row of a message whose record cannot be read."""
     return Row._make(
         (
             *place,
@@ -174,23 +174,23 @@ def damaged(
 
 
 def _target(tx: LmdbTransaction, entry: entries.Entry) -> str:
-    """Return where a message is bound for, or the topic of a publication."""
+    """Returns the destination of a message, or the topic of a publication."""
     held = entries.publication(tx, entry) if entry.shared else entry
     return held.target
 
 
 def _priority(run: Run, priority: int, fields: records.Fields) -> int | None:
-    """Return by which priority a message has its turn; None if a queue elsewhere is to say it."""
+    """Returns the effective priority of a message; None if a queue elsewhere determines it."""
     return own_priority(fields) if run.kind in UNRANKED else priority
 
 
 def own_priority(fields: records.Fields) -> int | None:
-    """Return the priority that a message was put with, or None if it leaves that to the queue."""
+    """Returns the priority that the producer set, or None if the queue determines it."""
     return None if fields.flags & records.FLAG_PRIORITY_OF_QUEUE else fields.priority
 
 
 def _times(entry: entries.Entry, run: Run, snapshot: Snapshot) -> Times:
-    """Return when it was put, expires, and can be got, and whether it is persistent."""
+    """Returns when it was put, expires and becomes available, and whether it is persistent."""
     expires_ms, due_ms = entry.expires_ms, entry.due_ms
     is_awaited = run.lane == keys.LANE_DELAYED and (not expires_ms or due_ms < expires_ms)
     return (
@@ -202,12 +202,12 @@ def _times(entry: entries.Entry, run: Run, snapshot: Snapshot) -> Times:
 
 
 def _wall(clock_ms: int, snapshot: Snapshot) -> int | None:
-    """Return the wall clock at *clock_ms* of the store's own clock."""
+    """Returns the wall clock at *clock_ms* of the store's clock."""
     return time_of(max(snapshot.wall_us + (clock_ms - snapshot.clock_ms) * 1_000, 0))
 
 
 def _dead(note: notes.Note) -> tuple[Any, ...]:
-    """Return what is known of a dead letter. Some of it may come from another queue manager."""
+    """Returns the known facts of a dead letter. Some may come from another queue manager."""
     code = note.get("code")
     if type(code) is not int:
         return _NO_DEAD_LETTER
@@ -229,12 +229,12 @@ def _count(note: notes.Note, name: str) -> int | None:
 
 
 def text(data: bytes) -> str:
-    """Return *data* as text; bytes that are not UTF-8 stand as backslash, x and two digits."""
+    """Returns *data* as text; bytes that are not UTF-8 become backslash, x and two digits."""
     return data.decode("utf-8", "backslashreplace")
 
 
 def headers(envelope: dict[str, Any]) -> list[tuple[str, str | None]]:
-    """Return the producer's headers as pairs of text."""
+    """Returns the producer's headers as pairs of text."""
     found = envelope.get(HEADERS)
     if type(found) is not dict:
         return []
@@ -242,7 +242,7 @@ def headers(envelope: dict[str, Any]) -> list[tuple[str, str | None]]:
 
 
 def time_of(time_us: int) -> int | None:
-    """Return *time_us* unless no datetime holds it: an origin may count as it likes."""
+    """Returns *time_us* unless a datetime cannot represent it: an origin may use any number."""
     return time_us if time_us < TIME_END_US else None
 
 
@@ -261,6 +261,6 @@ def _value(value: Any) -> str | None:
 
 
 def text_under(fields: dict[str, Any], key: str) -> str | None:
-    """Return what *fields*, an envelope or a note, have under *key* if that is text."""
+    """Returns the value of *key* in *fields*, an envelope or a note, if it is text."""
     found = fields.get(key)
     return found if type(found) is str else None

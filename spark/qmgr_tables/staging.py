@@ -1,11 +1,11 @@
-"""Copies of snapshots that lie elsewhere, on a local disk: each once on a machine.
+"""Copies of remote snapshots on a local disk: each one once per machine.
 
-    KEY.lock        held by who makes that copy; KEY is of the snapshot's id and checksum
-    KEY.partial/    while it is made: its file has its whole size from the start, so it counts
-    KEY/data.mdb    whole, and held against its checksum; its time is that of its last use
-    room.lock       held while room is made and taken
+    KEY.lock        locked while the copy is made; KEY is from the snapshot's id and checksum
+    KEY.partial/    while it is made: its file has its full size from the start, so it counts
+    KEY/data.mdb    complete, and checked against its checksum; its time is that of its last use
+    room.lock       locked while room is made and reserved
 
-LMDB maps a file into memory: one on a network would take the process with it as the network fails.
+LMDB maps a file into memory: a network file would crash the process when the network fails.
 """
 
 import fcntl
@@ -28,7 +28,7 @@ MODE = 0o700
 
 
 def local(snapshot: Snapshot) -> Snapshot:
-    """Return *snapshot* as it lies on this machine, once it does.
+    """Returns *snapshot* as a local copy, once it is complete.
 
     Raises:
         SnapshotUnreadable: it cannot be fetched, is damaged, or too large for the disk or limit.
@@ -54,7 +54,7 @@ def local(snapshot: Snapshot) -> Snapshot:
 
 
 def _directory(given: str) -> Path:
-    """Return where copies are kept: this user's own."""
+    """Returns the directory of this user's copies."""
     directory = Path(given or Path(tempfile.gettempdir(), f"qmgr-staging-{os.getuid()}"))
     directory.mkdir(MODE, parents=bool(given), exist_ok=True)
     if directory.stat().st_uid != os.getuid():
@@ -87,8 +87,8 @@ def _stage(snapshot: Snapshot, directory: Path, key: str) -> None:
             os.fsync(file.fileno())
         if (size, digest.hexdigest()) != (snapshot.data_bytes, snapshot.data_sha256):
             raise SnapshotUnreadable(
-                f"{snapshot.directory}/{DATA}: damaged: {size} bytes came, and neither size nor "
-                "checksum may be other than in the manifest; copy or take the snapshot anew"
+                f"{snapshot.directory}/{DATA}: damaged: {size} bytes arrived, and "
+                f"size or checksum do not match the manifest; copy or take the snapshot again"
             )
         partial.rename(directory / key)
     except BaseException:
@@ -97,7 +97,7 @@ def _stage(snapshot: Snapshot, directory: Path, key: str) -> None:
 
 
 def _make_room(snapshot: Snapshot, directory: Path, partial: Path) -> None:
-    """Remove what was not used for longest until the copy fits, and take its room."""
+    """Removes the least recently used copies until the new one fits, and reserves its room."""
     needed, limit = snapshot.data_bytes, snapshot.staging.bytes_max
     if needed > limit:
         raise SnapshotUnreadable(
@@ -105,7 +105,7 @@ def _make_room(snapshot: Snapshot, directory: Path, partial: Path) -> None:
             "stagingMaxBytes"
         )
     with _locked(directory / ROOM):
-        shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
+        shutil.rmtree(partial, ignore_errors=True)  # of a killed process
         used = {path: _size(path) for path in directory.iterdir() if path.is_dir()}
         total = sum(used.values())
         for path in sorted(used, key=_age):
@@ -136,7 +136,7 @@ def _age(path: Path) -> float:
 
 
 def _remove(path: Path) -> bool:
-    """Remove a copy, unless it is being made; who has it open keeps it until they close it."""
+    """Removes a copy, unless it is being made; processes that have it open can still read it."""
     lock = path.with_name(path.name.removesuffix(PARTIAL) + LOCK)
     with lock.open("ab") as file:
         try:

@@ -1,7 +1,8 @@
-"""What a table is: its columns, how its rows are shared out over tasks, and who reads them.
+"""The definition of a table: its columns, its distribution over tasks, and its reader.
 
-A table has a version. A column is never renamed, retyped or given another meaning within one; new
-ones are added at the end, which raises nothing. tests/qmgr_tables/data/schemas.json holds that.
+A table has a version. Within a version, no column is renamed or retyped or changes its meaning. New
+columns are added at the end without a new version. tests/qmgr_tables/data/schemas.json enforces
+that.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,9 +16,9 @@ from qmgrd.snapshot.finder import Snapshot
 
 TIME = pa.timestamp("us", tz="UTC")
 TEXTS = pa.map_(pa.string(), pa.string())
-# Options that a table may have no use for: who asks for what it has not gets an error, not rows.
+# Options that not every table supports: an unsupported one is an error.
 QUEUES, STATES, TIMES = ("queues", "queuesPattern"), ("states",), ("since", "until")
-# What is asked of a column, as qmgr_tables.filters names it.
+# The conditions on columns, by their names in qmgr_tables.filters.
 OF_SNAPSHOT = MappingProxyType({"queue_manager": "managers", "snapshot_id": "snapshots"})
 OF_QUEUE = MappingProxyType({**OF_SNAPSHOT, "queue": "queues"})
 
@@ -27,7 +28,7 @@ class Column(NamedTuple):
 
     name: str
     type: pa.DataType
-    text: str  # what it says, for the documentation
+    text: str  # its meaning, for the documentation
 
 
 class Table(NamedTuple):
@@ -35,16 +36,16 @@ class Table(NamedTuple):
 
     name: str
     version: int
-    text: str  # what a row is, for the documentation
+    text: str  # the meaning of a row, for the documentation
     columns: tuple[Column, ...]
-    # What a task reads is whatever *read* understands; it travels to the task by pickle.
+    # A task's part is whatever *read* understands; it is sent to the task by pickle.
     plan: Callable[[list[Snapshot], Options], list[Any]]
-    # Yields batches of the columns that the schema names, in its order.
+    # Yields batches of the schema's columns, in its order.
     read: Callable[[Any, Options, pa.Schema], Iterator[pa.RecordBatch]]
-    time: str = ""  # the column that since and until are held against
+    time: str = ""  # the column for since and until
     takes: tuple[str, ...] = ()  # of QUEUES, STATES and TIMES
-    pushed: Mapping[str, str] = OF_SNAPSHOT  # columns of which less is read where they are asked
-    is_past: bool = False  # It tells of queues that are gone as well.
+    pushed: Mapping[str, str] = OF_SNAPSHOT  # columns whose conditions reduce what is read
+    is_past: bool = False  # It also has rows of deleted queues.
 
     @property
     def schema(self) -> pa.Schema:
@@ -53,26 +54,26 @@ class Table(NamedTuple):
 
 
 def texts(*columns: tuple[str, str]) -> tuple[Column, ...]:
-    """Return columns of text, each of name and meaning."""
+    """Returns columns of text, each of name and meaning."""
     return tuple(Column(name, pa.string(), text) for name, text in columns)
 
 
 def longs(*columns: tuple[str, str]) -> tuple[Column, ...]:
-    """Return columns of integers."""
+    """Returns columns of integers."""
     return tuple(Column(name, pa.int64(), text) for name, text in columns)
 
 
 def flags(*columns: tuple[str, str]) -> tuple[Column, ...]:
-    """Return columns of true and false."""
+    """Returns columns of true and false."""
     return tuple(Column(name, pa.bool_(), text) for name, text in columns)
 
 
 def times(*columns: tuple[str, str]) -> tuple[Column, ...]:
-    """Return columns of points in time."""
+    """Returns columns of points in time."""
     return tuple(Column(name, TIME, text) for name, text in columns)
 
 
-# What the rows of every table end with that is read from the rows of a store.
+# The last columns of every table that is read from the rows of a store.
 DAMAGE = texts(("damage", "what is wrong with the stored row; null if it is sound"))
 SNAPSHOT = (
     *texts(

@@ -14,7 +14,7 @@ def test_each_option_is_listed_once_with_its_default_and_bounds() -> None:
         part = page.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
         for name in type(field.default).model_fields:
             assert part.count(f"| `{name}` |") == 1
-    assert "| `map_bytes` | `64 GiB` | 1 MiB to 16 TiB | The most that the store may hold" in page
+    assert "| `map_bytes` | `64 GiB` | 1 MiB to 16 TiB | The maximum size of the store" in page
     assert '| `tcp` | `["127.0.0.1:7470"]` | a list of texts |' in page
     assert '| `format` | `"auto"` | `"auto"`, `"console"`, `"json"` |' in page
 

@@ -340,7 +340,7 @@ def rubbish_pages(file: Path) -> None:
         (newer_format, f"the store has format {keys.FORMAT + 1}, this qmgrd reads {keys.FORMAT}"),
         (of_another, "belongs to queue manager OTHER, the configuration says QM1"),
         (foreign, "the store is not empty, yet no store of qmgrd"),
-        (rubbish_pages, "is it damaged?"),
+        (rubbish_pages, "it may be damaged"),
         (rotten_next_arrival, "the counters of queue Q (id 1): its checksum is wrong; restore"),
         (rotten_depth, "the counters of queue Q (id 1): its checksum is wrong; restore"),
         (rotten_queue, "the definition of queue Q: its checksum is wrong; restore"),
@@ -630,7 +630,7 @@ def test_failed_write_stops_the_daemon_and_loses_nothing(make: Make) -> None:
                 assert producer.put("Q", record(b"%d:" % answered + bytes(3_900))) == []
                 answered += 1
     assert daemon.exit_code() == 3, daemon.said
-    assert daemon.find("stopping: what is stored is sound")
+    assert daemon.find("stopping: stored data is intact")
     daemon.limits = {}
     with daemon.start().connect() as wire:
         producer = wire.producer(ID, resume=True)

@@ -39,7 +39,7 @@ def test_removed_store_ends_the_daemon_before_the_next_answer(
     assert "data.mdb was removed or replaced" in told["error"]
     assert daemon.launch().exit_code() == 3, daemon.said
     (told,) = daemon.find("cannot open the store")
-    assert "data.mdb is gone, and a queue manager has been here" in told["why"]
+    assert "data.mdb is missing, but a queue manager has used this directory" in told["why"]
 
 
 def test_snapshot_restores_a_removed_store(make: Make, tmp_path: Path) -> None:

@@ -39,10 +39,7 @@ class Cluster:
     def __init__(
         self, directory: Path, workers: int = 2, memory: str = "1g", *, has_packages: bool = True
     ) -> None:
-        """Have one whose logs and work are below *directory*.
-
-        Where not *has_packages*, ours are to be sent along: --py-files.
-        """
+        """Yields a cluster whose logs and work are below *directory*."""
         self._directory = directory
         self._workers = workers
         self._memory = memory
@@ -60,7 +57,7 @@ class Cluster:
         }
 
     def __enter__(self) -> "Cluster":
-        """Start it; return once all workers are there."""
+        """Starts it; returns once all workers are registered."""
         (self._directory / "conf").mkdir(parents=True, exist_ok=True)
         try:
             self._start()
@@ -75,7 +72,7 @@ class Cluster:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop it."""
+        """Stops it."""
         self.stop()
 
     def _start(self) -> None:
@@ -106,7 +103,7 @@ class Cluster:
             self._wait(log, _WORKER_UP)
 
     def _spawn(self, name: str, *arguments: str) -> Path:
-        """Start a daemon of Spark; return where it logs."""
+        """Starts a daemon of Spark; returns where it logs."""
         path = self._directory / f"{len(self._processes)}.log"
         words = [str(SPARK_HOME / "bin/spark-class"), f"org.apache.spark.deploy.{name}"]
         with path.open("wb") as log:
@@ -142,7 +139,7 @@ class Cluster:
         options: tuple[str, ...] = (),
         environment: dict[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run *program* by spark-submit with *options* of that; return how it ended."""
+        """Runs *program* by spark-submit with *options* of that; returns how it ended."""
         process = subprocess.Popen(
             [
                 str(SPARK_HOME / "bin/spark-submit"),
@@ -168,24 +165,24 @@ class Cluster:
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def executors(self) -> list[int]:
-        """Return the processes of the executors that run now."""
+        """Returns the processes of the executors that run now."""
         sessions = {process.pid for process in self._processes}
         return [pid for pid in _of_sessions(sessions) if EXECUTOR in _words(pid)]
 
     def kill(self, executor: int) -> None:
-        """End that executor at once; its worker starts another one."""
+        """Ends that executor at once; its worker starts another one."""
         assert executor in self.executors()
         os.kill(executor, signal.SIGKILL)
 
     def stop(self) -> None:
-        """End all of it, and wait until it is gone."""
+        """Ends all of it, and wait until it is gone."""
         for process in reversed(self._processes):
             _end_session(process)
         self._processes.clear()
 
 
 def _end_session(process: "subprocess.Popen[bytes] | subprocess.Popen[str]") -> None:
-    """End *process*, which leads a session, and all that it started."""
+    """Ends *process*, which leads a session, and all that it started."""
     while pids := list(_of_sessions({process.pid})):
         for pid in pids:
             with suppress(ProcessLookupError):
@@ -196,7 +193,7 @@ def _end_session(process: "subprocess.Popen[bytes] | subprocess.Popen[str]") -> 
 
 
 def _of_sessions(sessions: set[int]) -> Iterator[int]:
-    """Yield the processes of *sessions* that are alive."""
+    """Yields the processes of *sessions* that are alive."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):

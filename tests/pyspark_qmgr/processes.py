@@ -1,4 +1,4 @@
-"""Processes below one, by what /proc tells of them."""
+"""The descendants of a process, according to /proc."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ POLL_S = 0.05
 
 
 def below(parent: int) -> list[int]:
-    """Return all processes that *parent* started, and those that these did, that are alive."""
+    """Returns all processes that *parent* started, and those that these did, that are alive."""
     children: dict[int, list[int]] = {}
     for pid, (_, of, _) in _table():
         children.setdefault(of, []).append(pid)
@@ -26,14 +26,14 @@ def below(parent: int) -> list[int]:
 
 
 def words(pid: int) -> str:
-    """Return the command line of a process; nothing of one that is gone."""
+    """Returns the command line of a process; nothing of one that is gone."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
     return ""
 
 
 def end_session(process: "subprocess.Popen[bytes]") -> None:
-    """End *process*, which leads a session, and all that is in it, with -9."""
+    """Ends *process*, which leads a session, and all that is in it, with -9."""
     while pids := [pid for pid, (_, _, session) in _table() if session == process.pid]:
         for pid in pids:
             with suppress(ProcessLookupError):
@@ -44,7 +44,7 @@ def end_session(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _table() -> Iterator[tuple[int, tuple[str, int, int]]]:
-    """Yield each process that is alive: its id; state, parent and session."""
+    """Yields each process that is alive: its id; state, parent and session."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):

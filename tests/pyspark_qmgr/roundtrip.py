@@ -43,7 +43,7 @@ Sums = dict[tuple[str, str], Sum]  # by carrier and airport
 
 
 class Way(NamedTuple):
-    """What one way of reading has: it is compared with all others."""
+    """The result of one way of reading, to be compared with all others."""
 
     name: str
     rows: int
@@ -53,14 +53,14 @@ class Way(NamedTuple):
 
 
 class Report:
-    """What was done, and how long it took."""
+    """The finished work, and its time."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.say = say
 
     @contextmanager
     def step(self, what: str, rows: int) -> Iterator[None]:
-        """Tell how many of *rows* a second the block did."""
+        """Reports the rate of *rows* in the block."""
         began = time.monotonic()
         yield
         passed_s = time.monotonic() - began
@@ -68,14 +68,14 @@ class Report:
 
 
 def csv_rows(limit: int) -> list[dict[str, str]]:
-    """Return the rows of the file itself, as text."""
+    """Returns the rows of the file itself, as text."""
     with zipfile.ZipFile(data._archive()) as archive, archive.open("flights.csv") as file:
         rows = csv.DictReader(io.TextIOWrapper(file, "utf-8"))
         return [row for _, row in zip(range(limit or 10**9), rows, strict=False)]
 
 
 def sums_of(rows: Iterable[tuple[str, str, int | None, int]]) -> Sums:
-    """Return the aggregates of carrier, airport, delay and distance."""
+    """Returns the aggregates of carrier, airport, delay and distance."""
     found: Sums = {}
     for carrier, airport, delay, miles in rows:
         count, known, minutes, total = found.get((carrier, airport), (0, 0, 0, 0))
@@ -90,7 +90,7 @@ def sums_of(rows: Iterable[tuple[str, str, int | None, int]]) -> Sums:
 
 
 def value_of(text: str) -> int | str | None:
-    """Return what a cell of the file says."""
+    """Returns what a cell of the file says."""
     if text in ("", "NA"):
         return None
     try:
@@ -100,7 +100,7 @@ def value_of(text: str) -> int | str | None:
 
 
 async def put(node: Node, flights: list[data.Flight], snapshot: Path, report: Report) -> None:
-    """Put *flights* on a queue, by ten priorities, and take a snapshot of it."""
+    """Puts *flights* on a queue, by ten priorities, and takes a snapshot of it."""
     async with connect(node.address, wait_ms=30_000) as manager:
         await manager.admin.queue_create(QUEUE)
         with report.step("put on a queue", len(flights)):
@@ -126,7 +126,7 @@ async def put(node: Node, flights: list[data.Flight], snapshot: Path, report: Re
 
 
 def of_arrow(name: str, found: pa.Table, arrivals: list[int], began: float) -> Way:
-    """Return what *found* has, of any reader that gives Arrow."""
+    """Returns what *found* has, of any reader that gives Arrow."""
     found = found.select(MESSAGES.schema.names).cast(MESSAGES.schema)
     bodies = map(json.loads, found.column("body").to_pylist())
     headers = (dict(pairs) for pairs in found.column("headers").to_pylist())
@@ -139,7 +139,7 @@ def of_arrow(name: str, found: pa.Table, arrivals: list[int], began: float) -> W
 
 
 def of_spark(name: str, found: DataFrame, arrivals: list[int], began: float) -> Way:
-    """Return what Spark has, which aggregates itself."""
+    """Returns what Spark has, which aggregates itself."""
     body = f.decode(found["body"], "UTF-8")
     number = {
         key: f.get_json_object(body, f"$.{key}").cast("int") for key in ("dep_delay", "distance")
@@ -166,7 +166,7 @@ def _sorted(sample: pa.Table) -> pa.Table:
 
 
 def differences(way: Way, other: Way) -> list[str]:
-    """Return in what two ways differ."""
+    """Returns in what two ways differ."""
     found = [f"{way.rows} rows, not {other.rows}"] if way.rows != other.rows else []
     found += ["other aggregates"] if way.sums != other.sums else []
     found += [
@@ -184,7 +184,7 @@ def _same(column: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:
 
 
 def from_file(sample: pa.Table, rows: list[dict[str, str]]) -> list[str]:
-    """Return in what a sample differs from the file, each column of each row."""
+    """Returns in what a sample differs from the file, each column of each row."""
     found = []
     for message in sample.to_pylist():
         headers = dict(message["headers"])
@@ -204,7 +204,7 @@ def from_file(sample: pa.Table, rows: list[dict[str, str]]) -> list[str]:
 def ways(
     spark: SparkSession, directory: Path, arrivals: list[int], total: int, report: Report
 ) -> Iterator[Way]:
-    """Read the snapshot in *directory*, and what is exported of it, by every way."""
+    """Reads the snapshot in *directory*, and what is exported of it, by every way."""
     snapshot = str(directory / "snapshot")
     options = parse({"path": snapshot, "queues": QUEUE})
     for format in ("parquet", "delta"):
@@ -230,7 +230,7 @@ def ways(
 def round_trip(
     spark: SparkSession, directory: Path, limit: int, sample: int, say: Callable[[str], None]
 ) -> list[str]:
-    """Send flights on their way; return all differences that are found."""
+    """Sends flights on their way; returns all differences that are found."""
     report = Report(say)
     rows = csv_rows(limit)
     sums = sums_of(
@@ -265,9 +265,9 @@ def round_trip(
 
 
 def main() -> int:
-    """Make the round trip; return 0 only if nothing differs."""
+    """Makes the round trip; returns 0 only if nothing differs."""
     parser = argparse.ArgumentParser(prog="make roundtrip", description=__doc__.partition("\n")[0])
-    parser.add_argument("--flights", type=int, default=0, help="how many flights, 0 = all")
+    parser.add_argument("--flights", type=int, default=0, help="number of flights, 0 = all")
     parser.add_argument("--sample", type=int, default=10_000, help="rows compared by column")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="qmgr-roundtrip-") as directory:

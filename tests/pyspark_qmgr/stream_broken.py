@@ -38,7 +38,7 @@ class SkipsFirst(_Reader):
 
 
 class ReadsOn(_Reader):
-    """Reads a row more than was planned, if it is there by then."""
+    """Reads a row more than was planned, if it exists by then."""
 
     def read(self, partition: Any) -> Iterator[Any]:
         if partition.value is not None:
@@ -82,7 +82,7 @@ class ReadsOnSource(_Source):
 
 
 def register(spark: SparkSession, broken: str) -> str:
-    """Have *spark* know the stream that is broken so; return its format."""
+    """Registers the broken stream in *spark*; returns its format."""
     sources = (CommitsEarlySource, SkipsFirstSource, ReadsOnSource)
     (source,) = (one for one in sources if one.reader_class is BROKEN[broken])
     name = f"qmgr_{broken.replace('-', '_')}"

@@ -16,7 +16,7 @@ SHOWN_MAX = 5
 def faults(
     dump: pa.Table, store_id: str, rows: list[tuple[int, bytes]], stored: set[tuple[int, int]]
 ) -> list[str]:
-    """Return what is wrong with *dump*: nothing where it is the history, each event once.
+    """Returns what is wrong with *dump*: nothing where it is the history, each event once.
 
     Args:
         rows: the history, as a witness read it.
@@ -44,7 +44,7 @@ def faults(
 
 
 def stored_in(data_file: Path, queue_ids: set[int]) -> set[tuple[int, int]]:
-    """Return queue id and arrival of each message of these queues; the daemon is stopped."""
+    """Returns queue id and arrival of each message of these queues; the daemon is stopped."""
     found: set[tuple[int, int]] = set()
     image = open_image(data_file)
     with image.transaction() as tx:
@@ -66,7 +66,7 @@ def _numbered(told: list[Told]) -> list[tuple[Told, int]]:
 
 
 def _differences(dump: pa.Table, expected: list[tuple[Told, int]]) -> list[str]:
-    """Return events of the output that say something else than what happened."""
+    """Returns events of the output that say something else than what happened."""
     order = [("seq", "ascending"), ("number", "ascending")]
     names = [
         "event",

@@ -74,7 +74,7 @@ class Query:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, *more: str) -> None:
-        """Start it anew."""
+        """Restarts it."""
         self.starts += 1
         with (self._directory / "query.log").open("ab") as log:
             log.write(b"--- start %d\n" % self.starts)
@@ -95,14 +95,14 @@ class Query:
         return self._process
 
     def revive(self) -> None:
-        """Start it anew where it failed: too many executors were killed, say."""
+        """Restarts it after it failed, for example because too many executors were killed."""
         if self.process.poll() is not None:
             self.failures += 1
             self.kill()
             self.start()
 
     def kill(self) -> None:
-        """Kill all of it with -9: Python, the Java below, what plans for it."""
+        """Kills all of it with -9: Python, the Java below, what plans for it."""
         end_session(self.process)
 
     @property
@@ -114,7 +114,7 @@ class Query:
         return -1
 
     def goes_on(self, batches: int) -> None:
-        """Wait until it has written a batch more than *batches*.
+        """Waits until it has written a batch more than *batches*.
 
         Raises:
             Stuck: it does not.
@@ -128,11 +128,7 @@ class Query:
             time.sleep(0.1)
 
     def drain(self) -> None:
-        """Have it read what is left.
-
-        Raises:
-            Stuck: it does not.
-        """
+        """Lets it read the rest."""
         self.start("--drain")
         try:
             code = self.process.wait(DRAIN_MAX_S)
@@ -144,7 +140,7 @@ class Query:
             raise Stuck(f"it does not drain, exit code {code}")
 
     def log_tail(self) -> str:
-        """Return the end of what it said."""
+        """Returns the end of what it said."""
         return (self._directory / "query.log").read_text(errors="replace")[-4_000:]
 
 
@@ -156,7 +152,7 @@ class Campaign:
         self._rng, self._node, self._query, self._master = rng, node, query, master
 
     def cycle(self) -> None:
-        """Wait for a random moment, kill something, and start it again."""
+        """Waits for a random moment, kill something, and starts it again."""
         if self._rng.random() < 0.5:  # Else while what was killed before still starts.
             self._query.goes_on(self._query.batches)
         time.sleep(self._rng.uniform(0, 1.5))
@@ -182,7 +178,7 @@ class Campaign:
         self.killed[victim] += 1
 
     def _found(self, victim: str) -> list[int]:
-        """Return processes of that kind; of workers the ones that are forked, too."""
+        """Returns processes of that kind; of workers the ones that are forked, too."""
         what = {"planner": PLANNER, "executor": EXECUTOR, "worker": WORKER}[victim]
         return [pid for pid in below(os.getpid()) if what in words(pid)]
 
@@ -190,7 +186,7 @@ class Campaign:
 async def run(
     directory: Path, cycles: int, seed: int, master: str, broken: str | None
 ) -> list[str]:
-    """Run the campaign; return what is wrong."""
+    """Runs the campaign; returns what is wrong."""
     rng = random.Random(seed)
     node = Node("QM1", directory)
     node.start()
@@ -251,7 +247,7 @@ def _child(rng: random.Random) -> random.Random:
 
 
 def main() -> int:
-    """Run the campaign; return 0 if the output is the history."""
+    """Runs the campaign; returns 0 if the output is the history."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cycles", type=int, default=50)
     parser.add_argument("--seed", type=int, default=None)

@@ -1,4 +1,4 @@
-"""What a daemon is busy with while its history is streamed, and a witness of that history."""
+"""The load of a daemon while its history is streamed, and a record of that history."""
 
 import asyncio
 import random
@@ -8,8 +8,8 @@ from contextlib import suppress
 from qmgr_client.aio import QueueManager, connect
 from qmgr_client.outgoing import Outgoing
 from qmgr_protocol.errors import RequestError
+from qmgr_tables.stream.connection import DataLost, ManagerAway
 from qmgr_tables.stream.history_feed import HistoryFeed
-from qmgr_tables.stream.line import DataLost, ManagerAway
 
 WAIT_MS = 60_000
 QUEUES = ("ONE", "TWO")
@@ -19,14 +19,14 @@ WITNESS, STREAM = "witness", "lake"  # export cursors
 
 
 async def define(address: str) -> None:
-    """Have the queues there, and keep accounts of them."""
+    """Creates the queues, and starts the accounts."""
     async with connect(address, name="load", wait_ms=WAIT_MS) as manager:
         for queue in QUEUES:
             await manager.admin.queue_create(queue, accounting="on", backout_threshold=3)
 
 
 async def produce(address: str, rng: random.Random, stopping: asyncio.Event) -> None:
-    """Put messages in small batches; some expire, some are urgent, some wait."""
+    """Puts messages in small batches; some expire, some are urgent, some wait."""
     async with connect(address, name="producer", wait_ms=WAIT_MS) as manager:
         while not stopping.is_set():
             batch = [
@@ -44,7 +44,7 @@ async def produce(address: str, rng: random.Random, stopping: asyncio.Event) -> 
 
 
 async def consume(address: str, rng: random.Random, stopping: asyncio.Event, queue: str) -> None:
-    """Get messages and settle them one way or another."""
+    """Gets messages and settles them one way or another."""
     async with connect(address, name="consumer", wait_ms=WAIT_MS) as manager:
         while not stopping.is_set():
             with suppress(RequestError):
@@ -84,14 +84,14 @@ class Witness:
         return self.rows[-1][0] if self.rows else 0
 
     def start(self) -> None:
-        """Begin to read."""
+        """Begins to read."""
         with HistoryFeed(self._address, WAIT_MS) as feed:
             self.store_id = feed.state().store_id
             feed.commit(WITNESS, 0)
         self._thread.start()
 
     def stop(self) -> None:
-        """Read what there is now, and end."""
+        """Reads what there is now, and end."""
         self._stopping.set()
         self._thread.join()
 

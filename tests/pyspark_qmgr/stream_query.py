@@ -25,7 +25,7 @@ DUMP = "dump.parquet"
 
 
 def session(master: str, scratch: Path) -> SparkSession:
-    """Return a session on *master* that starts as fast as it can."""
+    """Returns a session on *master* that starts as fast as it can."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     log4j = scratch / "log4j2.properties"
     log4j.write_text(_LOG4J)
@@ -52,7 +52,7 @@ def session(master: str, scratch: Path) -> SparkSession:
 
 
 def main() -> int:
-    """Run the query until it is killed, or has all."""
+    """Runs the query until it is killed, or has all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--url", required=True)

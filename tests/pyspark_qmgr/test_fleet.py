@@ -48,7 +48,7 @@ def test_messages_of_all_are_one_table(session: SparkSession, fleet: Path) -> No
 
 @pytest.mark.long
 def test_tables_are_joined(session: SparkSession, fleet: Path) -> None:
-    """What each queue says of itself is what lies on it."""
+    """The facts of each queue match its content."""
     counted = table(session, fleet, "messages").groupBy("queue_manager", "queue").count()
     queues = table(session, fleet, "queues")
     both = queues.join(counted, ["queue_manager", "queue"], "left").fillna(0, ["count"])

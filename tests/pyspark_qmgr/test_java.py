@@ -1,4 +1,4 @@
-"""Every kind of Java that may be there, played by a script, and the one that really is."""
+"""Every kind of Java, simulated by a script, and the installed one."""
 
 import os
 from pathlib import Path
@@ -23,7 +23,7 @@ def java(
     probe: str = "WARNING: Using incubator modules: " + MODULE,
     code: int = 0,
 ) -> dict[str, str]:
-    """Make a Java that prints *text*; return the environment with it in PATH."""
+    """Makes a Java that prints *text*; returns the environment with it in PATH."""
     directory.mkdir(parents=True, exist_ok=True)
     program = directory / "java"
     program.write_text(SCRIPT.format(text=text, probe=probe, code=code))
@@ -111,12 +111,14 @@ def test_java_home_comes_before_the_path_as_spark_has_it(tmp_path: Path) -> None
 def test_java_home_that_holds_none_is_named(tmp_path: Path) -> None:
     environment = java(tmp_path / "good", openjdk("17.0.19")) | {"JAVA_HOME": "/nowhere"}
     assert refusal(environment) == (
-        "JAVA_HOME is /nowhere, but /nowhere/bin/java is no program: correct or unset it"
+        "JAVA_HOME is /nowhere, but /nowhere/bin/java is not a program: correct or unset it"
     )
 
 
 def test_program_that_is_no_java_is_refused(tmp_path: Path) -> None:
-    assert "printed 'I am a teapot', no version" in refusal(java(tmp_path, "I am a teapot"))
+    assert "printed 'I am a teapot', which is not a version" in refusal(
+        java(tmp_path, "I am a teapot")
+    )
 
 
 def test_program_that_does_not_start_is_refused(tmp_path: Path) -> None:

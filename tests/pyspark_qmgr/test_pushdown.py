@@ -1,4 +1,4 @@
-"""What a query asks spares reading, is done where it is said to be, and may be off."""
+"""Filters of a query reduce reading, are applied where promised, and may be off."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime

@@ -192,7 +192,7 @@ def test_damaged_page_is_an_error_with_its_file(snapshot: Path, tmp_path: Path) 
     with pytest.raises(SnapshotUnreadable) as refused:
         rows(copy, verify="false")
     assert str(refused.value).startswith(f"{copy}/data.mdb: damaged: ")
-    assert str(refused.value).endswith("; copy or take the snapshot anew")
+    assert str(refused.value).endswith("; copy or take the snapshot again")
 
 
 def test_what_is_loaded_is_spared_by_collections_of_garbage(snapshot: Path) -> None:

@@ -53,8 +53,8 @@ def test_unknown_column_is_named_with_the_one_that_was_meant() -> None:
 @pytest.mark.parametrize(
     ("field", "text"),
     [
-        (StructField("priority", StringType()), "priority is string in it, but of messages int"),
-        (StructField("put_at", TimestampNTZType()), "is timestamp_ntz in it, but of messages time"),
+        (StructField("priority", StringType()), "priority is string, but in messages it is int"),
+        (StructField("put_at", TimestampNTZType()), "is timestamp_ntz, but in messages it is time"),
         (StructField("headers", MapType(StringType(), StringType(), False)), "headers is map"),
     ],
 )
@@ -64,10 +64,10 @@ def test_other_type_is_refused(field: StructField, text: str) -> None:
 
 def test_not_null_is_refused() -> None:
     assert refusal(StructField("queue", StringType(), False)) == (
-        "schema: column queue is NOT NULL in it, but may be null; leave that out"
+        "schema: column queue is NOT NULL, but may be null; leave NOT NULL out"
     )
 
 
 def test_column_that_is_named_twice_is_refused() -> None:
     queue = StructField("queue", StringType())
-    assert refusal(queue, queue) == "schema: column queue is in it twice; name it once"
+    assert refusal(queue, queue) == "schema: column queue is listed twice; name it once"

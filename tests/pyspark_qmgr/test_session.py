@@ -44,7 +44,9 @@ def test_nothing_is_left_where_one_stands(spark: SparkSession) -> None:
     assert os.getcwd() not in str(spark.conf.get("spark.sql.warehouse.dir"))
 
 
-def test_machine_without_java_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machine_without_java_is_refused_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(JavaUnsuitable, match="no Java: JAVA_HOME is not set and PATH has no java"):

@@ -28,7 +28,7 @@ def test_schema_tells_of_wrong_options_and_paths_at_once(snapshot: Path) -> None
     assert DefaultSource({"path": str(snapshot)}).schema() == MESSAGES
     with pytest.raises(OptionInvalid, match="option 'pth' is not known; did you mean path"):
         DefaultSource({"pth": "/"}).schema()
-    with pytest.raises(SnapshotUnreadable, match="/none: there is nothing"):
+    with pytest.raises(SnapshotUnreadable, match="/none: not found"):
         DefaultSource({"path": "/none"}).schema()
 
 
@@ -96,7 +96,7 @@ def test_times_bodies_and_headers_are_what_analysts_ask_for(table: DataFrame) ->
 
 
 @pytest.mark.spark
-def test_limit_leaves_tasks_early_and_the_worker_goes_on(table: DataFrame) -> None:
+def test_limit_leaves_tasks_early_and_the_worker_continues(table: DataFrame) -> None:
     assert len(table.limit(3).collect()) == 3
     assert table.where("queue = 'MANY'").count() == 2500
     assert len(table.limit(7).collect()) == 7
@@ -169,14 +169,14 @@ def test_damaged_snapshot_is_fatal_or_left_out(
 @pytest.mark.parametrize(
     ("options", "schema", "text"),
     [
-        ({"path": "/none"}, None, "/none: there is nothing; check the path"),
+        ({"path": "/none"}, None, "/none: not found; check the path"),
         ({"queue": "ALL"}, None, "option 'queue' is not known; did you mean queues?"),
         ({"queues": "AL"}, None, "option queues: no queue AL in "),
-        ({}, "queue int", "schema: column queue is int in it, but of messages string"),
-        ({"table": "queues"}, "depth int", "schema: column depth is int in it, but of queues bigi"),
-        ({"table": "queue"}, None, "option table: 'queue' is no table; did you mean queues?"),
-        ({"since": "soon"}, None, "option since: 'soon' is no time; write 2024-05-01, "),
-        ({"table": "links", "since": "1"}, None, "option since: table links has nothing to hold"),
+        ({}, "queue int", "schema: column queue is int, but in messages it is string"),
+        ({"table": "queues"}, "depth int", "schema: column depth is int, but in queues it is bigi"),
+        ({"table": "queue"}, None, "option table: 'queue' is not a table; did you mean queues?"),
+        ({"since": "soon"}, None, "option since: 'soon' is not a time; write 2024-05-01, "),
+        ({"table": "links", "since": "1"}, None, "option since: table links does not support it"),
         ({"path": "/none", "onDamaged": "skip"}, None, "all of 1 snapshots were left out; "),
     ],
 )

@@ -41,7 +41,7 @@ def served(directory: Path) -> Iterator[Client]:
 
 
 def happen(client: Client, count: int) -> str:
-    """Have so much happen, in a row of history each; return the id of the store."""
+    """Creates *count* events, with one row of history each; returns the id of the store."""
     for _ in range(count):
         client.put("Q", b"x")
     store_id: str = client.admin.history_show()["store_id"]
@@ -140,7 +140,7 @@ def test_available_now_ends_where_it_began(tmp_path: Path) -> None:
         assert reader.latestOffset({store: 7}, ALL) == {store: 7}  # Of a batch that was planned.
 
 
-def test_available_now_goes_on_behind_what_a_store_lost_that_was_put_back(tmp_path: Path) -> None:
+def test_available_now_goes_on_behind_what_a_store_lost_that_was_restored(tmp_path: Path) -> None:
     with served(tmp_path) as client:
         store = happen(client, 5)
         reader = reader_of(tmp_path, failOnDataLoss="false")
@@ -178,7 +178,7 @@ def test_reader_and_partitions_travel_without_connections(tmp_path: Path) -> Non
 
 
 def travelled(thing: object) -> Any:
-    """Return *thing* as an executor gets it."""
+    """Returns *thing* as an executor gets it."""
     return pickle.loads(CloudPickleSerializer().dumps(thing))  # type: ignore[no-untyped-call]
 
 
@@ -215,7 +215,7 @@ def test_queues_are_chosen_and_offsets_go_on_all_the_same(tmp_path: Path) -> Non
 def test_wrong_options_and_schemas_are_refused_before_anything_is_read() -> None:
     with pytest.raises(OptionInvalid, match="option cursor is missing"):
         DefaultSource({"url": "nowhere:1"}).schema()
-    with pytest.raises(OptionInvalid, match=r"only readStream knows them; spark.read takes"):
+    with pytest.raises(OptionInvalid, match=r"for readStream only; spark.read reads"):
         DefaultSource({"url": "nowhere:1", "cursor": "lake"}).reader(HISTORY)
     wrong = StructType([StructField("body", StringType())])
     with pytest.raises(SchemaInvalid, match="column 'body' is not one of history"):

@@ -30,7 +30,7 @@ def messages(spark: SparkSession, directory: Path, **options: str) -> DataFrame:
 
 
 def drained(found: DataFrame, directory: Path) -> Counter[tuple[str, int, bytes]]:
-    """Write what there is to files; return queue, arrival and body of all that they have."""
+    """Writes what there is to files; returns queue, arrival and body of all that they have."""
     query = (
         found.writeStream.format("parquet")
         .option("path", str(directory / "out"))
@@ -85,7 +85,7 @@ def test_latest_has_all_of_a_queue_that_comes_between_two_queries(
 
 
 @pytest.mark.long
-def test_store_that_was_put_back_is_named_by_the_query(spark: SparkSession, tmp_path: Path) -> None:
+def test_store_that_was_restored_is_named_by_the_query(spark: SparkSession, tmp_path: Path) -> None:
     with served(tmp_path / "qm") as client:
         client.admin.queue_create("A")
         client.put("A", b"x")
@@ -108,7 +108,7 @@ def test_store_that_was_put_back_is_named_by_the_query(spark: SparkSession, tmp_
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"cursor": "lake"}, "option cursor: no message is kept for a stream; leave it out"),
+        ({"cursor": "lake"}, "option cursor: streams of messages have no cursor; leave it out"),
         ({"path": "/snapshots"}, "options url and path: a stream reads one of them; leave one"),
         ({"table": "queues"}, "option table: queues is not streamed, only history, messages"),
     ],
@@ -123,5 +123,5 @@ def test_what_a_stream_of_messages_does_not_take_is_refused(
 
 def test_only_streams_read_a_url(spark: SparkSession) -> None:
     reading = spark.read.format("qmgr").option("url", "127.0.0.1:1").option("table", "messages")
-    with pytest.raises(PySparkException, match="only readStream knows them; spark"):
+    with pytest.raises(PySparkException, match="for readStream only; spark"):
         reading.load().collect()

@@ -48,9 +48,9 @@ def test_program_finds_its_packages_wherever_it_is_started(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["dept"], 2, "error: 'dept' is no report; did you mean depth?\n"),
-        (["depth", "--to", "/x"], 2, "error: --path and --to are missing"),
-        (["depth", "--to", "/x", "--path", "/nowhere"], 1, "error: /nowhere: there is nothing"),
+        (["dept"], 2, "error: 'dept' is not a report; did you mean depth?\n"),
+        (["depth", "--to", "/x"], 2, "error: --path (the snapshots) and --to"),
+        (["depth", "--to", "/x", "--path", "/nowhere"], 1, "error: /nowhere: not found"),
     ],
 )
 def test_what_cannot_be_is_refused_before_spark_starts(

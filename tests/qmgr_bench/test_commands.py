@@ -73,7 +73,7 @@ def test_time_ends_a_bench(qm: Qmctl) -> None:
     [
         (["put", "--inflight", "5000"], 2, "--inflight 5000 is too many"),
         (["put", "--inflight", "4096", "--size", "1 MiB"], 2, "a window of 16777216 bytes"),
-        (["put", "--unit", "300"], 2, "--inflight 256 lets no such unit leave"),
+        (["put", "--unit", "300"], 2, "--inflight 256 is too small for such a unit"),
         (["putget", "--unit", "2", "--rate", "5"], 2, "--unit and --rate do not go together"),
         (["put", "--unit", "2001", "--inflight", "2001"], 1, "would hold 2001 messages, at most"),
         (["put", "--size", "much"], 2, "invalid value for '--size'"),
@@ -88,7 +88,7 @@ def test_what_cannot_be_is_explained(words: list[str], code: int, error: str, qm
     assert ended.err.count("\n") == 1
 
 
-def test_no_daemon_is_told(qmctl: Qmctl) -> None:
+def test_no_daemon_is_reported(qmctl: Qmctl) -> None:
     ended = qmctl("-c", "unix:/nowhere", "bench", "put")
     assert ended.code == 5
     assert ended.err.startswith("error: cannot measure put -- cannot connect to unix:/nowhere: No")

@@ -57,7 +57,7 @@ def test_ratio_to_a_peer_is_that_within_each_round_that_both_did() -> None:
     assert summary(runs)[1]["ratio"] == 0.5
 
 
-def test_busy_machine_is_told() -> None:
+def test_busy_machine_is_reported() -> None:
     assert busy_warning(0.2) == ""
     assert "busy (load 6.2)" in busy_warning(6.2)
 
@@ -94,11 +94,11 @@ def test_seconds_are_heard_from_the_environment() -> None:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["--rows", "W9"], "'W9' is none of W1a, W1b"),
-        (["--peers", "kafka"], "'kafka' is none of redis"),
-        (["--seconds", "0"], "to be positive"),
-        (["--scale", "0"], "to be positive"),
-        (["--rounds", "0"], "to be positive"),
+        (["--rows", "W9"], "'W9' is not one of W1a, W1b"),
+        (["--peers", "kafka"], "'kafka' is not one of redis"),
+        (["--seconds", "0"], "must be positive"),
+        (["--scale", "0"], "must be positive"),
+        (["--rounds", "0"], "must be positive"),
     ],
 )
 def test_wrong_option_is_explained(
@@ -162,7 +162,7 @@ def test_what_lies_in_the_directory_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-def test_peer_that_is_not_installed_is_told_and_left_out(
+def test_peer_that_is_not_installed_is_reported_and_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -174,7 +174,7 @@ def test_peer_that_is_not_installed_is_told_and_left_out(
         == 0
     )
     shown = capsys.readouterr()
-    assert "redis is not installed here: left out" in shown.err
+    assert "redis is not installed: left out" in shown.err
     assert list(json.loads((tmp_path / "bench.json").read_text())["versions"]) == ["qmgrd"]
 
 
@@ -196,11 +196,11 @@ def test_only_ours_puts_one_a_frame(tmp_path: Path) -> None:
         run_once(cast(Server, Refusing()), ROWS["W1b-1"], Setting(tmp_path, 0.1, 1))
 
 
-def test_peer_that_fails_is_told_of_and_left_out(tmp_path: Path) -> None:
+def test_peer_that_fails_is_reported_and_left_out(tmp_path: Path) -> None:
     notes: list[str] = []
     peer, setting = cast(Server, Refusing()), Setting(tmp_path, 0.1, 2, note=notes.append)
     assert list(compare([peer], ["W1a", "W1b"], setting)) == []
-    assert notes == ["redis failed in W1a and is left out from here on: redis was asked"]
+    assert notes == ["redis failed in W1a and is left out from now on: redis was asked"]
 
 
 @pytest.mark.long

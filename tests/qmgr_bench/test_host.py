@@ -10,7 +10,7 @@ from qmgr_protocol import messages as m
 STATUS = "Name:\tqmgrd\nVmRSS:\t 51300 kB\nRssAnon:\t 30000 kB\nRssFile:\t 21000 kB\nThreads:\t1\n"
 
 
-def test_memory_is_told_apart_from_mapped_files() -> None:
+def test_memory_is_distinguished_from_mapped_files() -> None:
     assert Memory.of(STATUS) == Memory(30_000 * 1024, 21_000 * 1024)
 
 

@@ -31,7 +31,7 @@ class Echo:
                     self.theirs.sendall(data[at : at + size])
 
     def close(self) -> None:
-        """Hang up and wait for the server."""
+        """Hangs up and wait for the server."""
         self.ours.close()
         self._thread.join()
 
@@ -184,7 +184,7 @@ def test_put_that_the_window_held_back_waited_all_the_same() -> None:
     def serve() -> None:
         with theirs:
             theirs.recv(1)
-            Event().wait(0.2)  # The server stands still.
+            Event().wait(0.2)  # The server stalls.
             theirs.sendall(b"a")
             while data := theirs.recv(4096):
                 theirs.sendall(data)

@@ -20,7 +20,7 @@ def arguments(tmp_path: Path, *rows: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Found:
-    """What a row for tests finds."""
+    """The result of a row for tests."""
 
     depth: int
 
@@ -116,4 +116,4 @@ def test_time_that_is_no_number_is_refused(
 ) -> None:
     with pytest.raises(SystemExit, match="2"):
         main([option, value])
-    assert "are to be positive numbers" in capsys.readouterr().err
+    assert "must be positive numbers" in capsys.readouterr().err

@@ -51,7 +51,7 @@ def test_clock_runs_from_the_first_arrival_to_the_last() -> None:
 def test_backlog_that_comes_at_once_has_no_rate() -> None:
     servers: Any = (Server(0), Server(0))
     seen = counts(3, 5)
-    with pytest.raises(LoadFailed, match="3 of 5 messages were there at once"):
+    with pytest.raises(LoadFailed, match="3 of 5 messages arrived at once"):
         timed(lambda: None, lambda: next(seen), 5, servers)
 
 
@@ -59,11 +59,11 @@ def test_backlog_that_comes_at_once_has_no_rate() -> None:
 def test_what_does_not_come_is_a_failure() -> None:
     seen = counts(0, 10)
     servers: Any = (Server(0), Server(0))
-    with pytest.raises(LoadFailed, match="40 of 50 messages did not come"):
+    with pytest.raises(LoadFailed, match="40 of 50 messages did not arrive"):
         timed(lambda: None, lambda: next(seen), 50, servers)
 
 
-def test_shovel_is_told_where_from_and_where_to() -> None:
+def test_shovel_gets_both_ends() -> None:
     said = []
 
     class To:

@@ -111,7 +111,7 @@ def test_row_of_our_own_has_figures_series_and_targets() -> None:
     assert "took 0.3 to 0.3 ms" in text
 
 
-def test_scale_is_told_where_no_target_is_about_it() -> None:
+def test_scale_is_reported_where_no_target_is_about_it() -> None:
     assert "of 3 s, at scale 0.1, which no target is about." in markdown(FOUND | {"scale": 0.1}, "")
     assert "at scale" not in markdown(FOUND, "")
 
@@ -134,7 +134,7 @@ def test_report_has_a_line_for_each_server() -> None:
 
 def test_text_around_the_markers_stays() -> None:
     assert between_markers(f"a\n{START}old{END}\nb", "new\n") == f"a\n{START}\nnew\n{END}\nb"
-    with pytest.raises(ValueError, match="not both there"):
+    with pytest.raises(ValueError, match="not both in the text"):
         between_markers(START, "new")
 
 
@@ -155,6 +155,6 @@ def test_nothing_is_written_where_markers_are_missing(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "README.md").write_text("no markers")
     (tmp_path / "docs/benchmarks.md").write_text(f"{START}{END}")
-    with pytest.raises(ValueError, match="not both there"):
+    with pytest.raises(ValueError, match="not both in the text"):
         publish(FOUND, tmp_path)
     assert (tmp_path / "docs/benchmarks.md").read_text() == f"{START}{END}"

@@ -24,7 +24,7 @@ def test_disk_is_looked_at_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     words: list[str] = []
     setting = replace(Setting(tmp_path, 1, 1), say=words.append)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(100 << 30, 93 << 30, 7 << 30))
-    with pytest.raises(LoadFailed, match=r"about 5.2 GiB .* 7 GiB are free: give another --dir"):
+    with pytest.raises(LoadFailed, match=r"about 5.2 GiB .* 7 GiB are free: use another --dir"):
         setting.check_disk(10_000_000)
     setting.check_disk(1_000_000)
     assert words == ["1,000,000 messages need about 534.1 MiB of the disk; 7 GiB are free"]

@@ -32,7 +32,7 @@ def test_frames_are_counted_however_they_come(piece: int) -> None:
     assert tap.flow_bytes == len(forth) - len(frame(OPEN)) + len(back)
 
 
-def test_what_goes_twice_is_told_apart() -> None:
+def test_what_goes_twice_is_distinguished() -> None:
     tap = Tap()
     tap.take(0, Way.FORTH, put(1, b"a", b"bb"))
     tap.take(1, Way.FORTH, put(2, b"bb", b"ccc"))
@@ -56,7 +56,7 @@ def test_cleared_tap_counts_anew_and_knows_its_connections() -> None:
     assert (tap.frames, tap.path_of, tap.again_messages) == ({m.Put: 1}, {0: 3}, 0)
 
 
-def test_newer_messages_are_passed_over() -> None:
+def test_newer_messages_are_skipped() -> None:
     tap = Tap()
     tap.take(0, Way.BACK, encode((10_000, 1)) + frame(m.Committed(1, 2)))
     assert tap.frames == {m.Committed: 1}

@@ -20,19 +20,19 @@ ROW: dict[str, Any] = {
         (
             about_flows,
             [
-                "took 1,021 where",
-                "takes 4,000: arithmetic",
-                "takes 1,020: as many.",
-                "A link saves no flows against batches",
+                "took 1,021 flows",
+                "takes 4,000 (computed",
+                "takes 1,020, about as many",
+                "A link saves no flows compared with batches",
             ],
         ),
         (about_waits, ["2.5 ms after it was sent", "took 104 ms"]),
         (
             about_again,
             [
-                "225 messages, and 226",
-                "sends all above it again, 775",
-                "1,000 where",
+                "225, or 226 if",
+                "sends everything above it again: 775",
+                "1,000 if",
                 "at most 50 again",
             ],
         ),
@@ -80,7 +80,10 @@ def test_rates_in_words(qmctl: Qmctl) -> None:
         (["--explain", "--count", "4001"], "--explain counts 500 to 4,000 messages"),
         (["--count", "0"], "invalid value for '--count'"),
         (["--size", "1025"], "is too large (1 B to 1 KiB)"),
-        (["--size", "512"], "--size is of --explain; without that it measures 256 B and 1 KiB"),
+        (
+            ["--size", "512"],
+            "--size needs --explain; without it the command measures 256 B and 1 KiB",
+        ),
         (["--dir", "/nowhere"], "does not exist"),
     ],
 )

@@ -40,7 +40,7 @@ def test_nothing_is_answered_before_the_commit(own_daemon: Daemon) -> None:
     ("attributes", "unit", "error"),
     [({"depth_max": 1}, 2, "a put was refused: "), ({}, 2_001, "would hold 2001 messages")],
 )
-def test_refusal_is_told(
+def test_refusal_is_reported(
     own_daemon: Daemon, attributes: dict[str, int], unit: int, error: str
 ) -> None:
     with Wire(own_daemon.unix, "control") as control, Wire(own_daemon.tcp, "p") as wire:

@@ -82,7 +82,7 @@ def test_the_callers_overrides_are_left_as_they_are() -> None:
     assert overrides == {"log": {"level": "debug"}, "log.format": "json"}
 
 
-def test_every_fault_is_told_with_its_path(file: Path) -> None:
+def test_every_fault_is_reported_with_its_path(file: Path) -> None:
     file.write_text("""
         colour = "red"
         producer = 5

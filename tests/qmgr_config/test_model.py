@@ -1,4 +1,4 @@
-"""The model, and config/qmgrd.toml, which shows it to operators and must say the same."""
+"""The model, and config/qmgrd.toml, which documents it for operators and must agree with it."""
 
 import re
 import tomllib
@@ -35,7 +35,7 @@ def uncommented() -> dict[str, Any]:
 
 
 def paragraph_of(section: str, option: str) -> str:
-    """The comment above an option, on one line."""
+    """Returns the comment above an option, on one line."""
     text = FILE.read_text().partition(f"[{section}]\n")[2]
     paragraph = next(part for part in text.split("\n\n") if f"\n#{option} = " in f"\n{part}")
     return " ".join(line.removeprefix("# ") for line in paragraph.splitlines())

@@ -57,7 +57,7 @@ def test_time_is_read_in_milliseconds(value: object, time_ms: int) -> None:
     [
         (
             "64 gib",
-            '"64 gib" has the unknown unit "gib" (know B, KiB, MiB, GiB, TiB, kB, MB, GB, TB)',
+            '"64 gib" has the unknown unit "gib" (use B, KiB, MiB, GiB, TiB, kB, MB, GB, TB)',
         ),
         ("30 s", '"30 s" has the unknown unit "s"'),
         ("0.5 B", '"0.5 B" is not a whole number of the base unit'),
@@ -78,7 +78,7 @@ def test_what_is_no_size_is_refused_with_the_reason(value: object, fault: str) -
 
 
 def test_a_count_takes_no_unit() -> None:
-    with pytest.raises(ValueError, match='has the unknown unit "k" \\(it takes none\\)'):
+    with pytest.raises(ValueError, match='has the unknown unit "k" \\(it has no units\\)'):
         parse_count("10 k")
 
 

@@ -1,4 +1,4 @@
-"""Who is to have which delay: by airport and carrier, whatever topics say."""
+"""The expected delays of each subscriber: by airport and carrier, not by topics."""
 
 import json
 

@@ -57,7 +57,7 @@ async def test_publication_that_is_refused_ends_the_run(node: Node) -> None:
         await run.run()
 
 
-async def test_subscriber_that_ends_by_itself_is_told(node: Node) -> None:
+async def test_subscriber_that_ends_by_itself_is_reported(node: Node) -> None:
     run = DelaysRun(delayed(data.read(500)), node)
     async with connect(node.address, wait_ms=30_000) as manager:
         await manager.admin.subscription_create("elsewhere", "UA:all")

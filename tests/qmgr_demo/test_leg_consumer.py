@@ -1,4 +1,4 @@
-"""What a consumer of legs writes down."""
+"""The records of a consumer of legs."""
 
 import asyncio
 from pathlib import Path
@@ -16,7 +16,7 @@ N1 = b"N1".ljust(24, b"\0")
 
 
 async def flown_by(name: str, address: str, count: int) -> list[Flown]:
-    """Have *name* consume; return the next *count* legs that are written down."""
+    """Runs *name* as a consumer; returns the next *count* recorded legs."""
     async with connect(address, name=name) as consumer, connect(address) as manager:
         task = asyncio.create_task(LegConsumer(consumer, name, 0).run())
         found = [await manager.get(FLOWN, wait_ms=20_000) for _ in range(count)]

@@ -32,7 +32,7 @@ def flown(leg: Leg, **changed: object) -> Flown:
 
 
 def audited(*order: int) -> Audit:
-    """Return the audit of a day whose legs came out in that order of their places."""
+    """Returns the audit of a day whose legs came out in that order of their places."""
     legs = day().legs
     return audit(legs, [flown(legs[place]) for place in order])
 

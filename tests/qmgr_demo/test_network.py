@@ -1,4 +1,4 @@
-"""The demo's bad network, small: paths of links are cut, and stand still."""
+"""The demo's bad network, small: paths of links are cut, and stalled."""
 
 import asyncio
 from pathlib import Path

@@ -50,7 +50,7 @@ async def test_leg_that_is_refused_ends_the_run(node: Node, tmp_path: Path) -> N
         await PinnedDay(day, node.address, tmp_path).run()
 
 
-async def test_consumer_that_ends_by_itself_is_told(tmp_path: Path) -> None:
+async def test_consumer_that_ends_by_itself_is_reported(tmp_path: Path) -> None:
     consumer = ConsumerProcess("A", "nowhere", tmp_path, 0)
     consumer.start()
     assert consumer.process is not None

@@ -1,4 +1,4 @@
-"""What the demo prints."""
+"""The demo's output."""
 
 import io
 
@@ -76,10 +76,10 @@ def test_delays_name_who_lacks_something_and_who_had_too_much() -> None:
     rows = [line.strip("│ ").split("│") for line in text(shown).splitlines() if "│" in line]
     cells = {name.strip(): value.strip() for name, value in rows}
     assert cells["consumed by A:a, delays/JFK/+"] == "1 of 2"
-    assert cells["consumed by one that came later, delays/#"] == "0 of 0"
+    assert cells["consumed by a later subscriber, delays/#"] == "0 of 0"
     assert cells["lost"] == "3"
-    assert cells["failed on by B:b, where 97 divides"] == "1  (3 deliveries)"
+    assert cells["failed on by B:b, if divisible by 97"] == "1  (3 deliveries)"
     assert cells["republished to B:b"] == "1"
-    assert cells["republished, and not parked before"] == "1"
-    assert cells["copies of these to all others"] == "1"
-    assert cells["left on the list, on SYSTEM.PUBLICATIONS"] == "4, 5"
+    assert cells["republished, but not parked before"] == "1"
+    assert cells["copies of these to others"] == "1"
+    assert cells["left on the list, and on SYSTEM.PUBLICATIONS"] == "4, 5"

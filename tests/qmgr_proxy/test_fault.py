@@ -1,4 +1,4 @@
-"""What becomes of chunks: chance is played, and the pipe is a list."""
+"""The fate of chunks, with fixed random draws, and a list as the pipe."""
 
 import asyncio
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ LOSE, DOUBLE, REORDER, PASS = 0.05, 0.15, 0.25, 0.9
 
 
 class Chance(Random):
-    """Draws what it is told to."""
+    """Returns prepared draws."""
 
     def __init__(self, draws: Iterable[float]) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class Chance(Random):
 
 
 class Sink:
-    """What has passed."""
+    """Returns the data that has passed."""
 
     def __init__(self) -> None:
         self.passed: list[bytes] = []

@@ -15,7 +15,7 @@ LARGE = 32 * 1024 * 1024
 
 
 class Target:
-    """What stands behind the proxy. ``came`` has the connections that it took."""
+    """The server behind the proxy. ``came`` has the connections that it accepted."""
 
     def __init__(self) -> None:
         self.came: asyncio.Queue[Streams] = asyncio.Queue()
@@ -45,7 +45,7 @@ class Place:
         self._writers: list[asyncio.StreamWriter] = []
 
     async def dial(self) -> tuple[Streams, Streams, ProxyConnection]:
-        """Return the dialler's end, the target's, and what is between them."""
+        """Returns the dialler's end, the target's, and what is between them."""
         near = await asyncio.open_connection("127.0.0.1", self.proxy.port)
         self._writers.append(near[1])
         far = await self._target.came.get()
@@ -68,13 +68,13 @@ async def place(shape: Shape | None = None) -> AsyncIterator[Place]:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    """Let the loop go round until it is so."""
+    """Lets the loop go round until it is so."""
     while not is_so():
         await asyncio.sleep(0.001)
 
 
 async def rest(reader: asyncio.StreamReader) -> bytes:
-    """Return what comes until the end, or the reset."""
+    """Returns what comes until the end, or the reset."""
     found = b""
     with suppress(ConnectionResetError):
         while data := await reader.read(1 << 16):
@@ -150,7 +150,7 @@ async def test_rate_is_each_connections_own_and_each_ways() -> None:
         assert loop.time() - began > 0.35  # half a second, less what may pass at once
 
 
-async def test_stalled_connection_stays_open_and_goes_on() -> None:
+async def test_stalled_connection_stays_open_and_continues() -> None:
     async with place() as it:
         stalled, other = await it.dial(), await it.dial()
         stalled[2].stall([Way.BACK])
@@ -257,7 +257,7 @@ async def test_refused_connections_are_taken_again_on_the_same_port() -> None:
         assert it.proxy.address == f"127.0.0.1:{port}"
 
 
-async def test_who_dials_is_reset_where_the_target_is_away() -> None:
+async def test_who_dials_is_reset_where_the_target_is_unavailable() -> None:
     with socket.socket() as silent:  # Bound, it listens not.
         silent.bind(("127.0.0.1", 0))
         async with Proxy("127.0.0.1", silent.getsockname()[1]) as proxy:

@@ -34,7 +34,7 @@ class Running:
         return row
 
     def end(self) -> dict[str, Any]:
-        """End it, and return the totals."""
+        """Ends it, and returns the totals."""
         self.process.send_signal(signal.SIGTERM)
         row = self.until("ended")
         assert self.process.wait(30) == 0
@@ -62,7 +62,7 @@ def test_commands_go_through_it(qmctl: Qmctl, qm: Qmctl, queue: str, daemon: Dae
     assert qm("get", queue, "--body-only").out == "late"
 
 
-def test_what_it_loses_is_told_and_nothing_is_put_twice(
+def test_what_it_loses_is_reported_and_nothing_is_put_twice(
     qmctl: Qmctl, qm: Qmctl, queue: str, daemon: Daemon
 ) -> None:
     with proxy(daemon, "--double", "30", "--seed", "3") as made:
@@ -83,7 +83,7 @@ def test_port_that_somebody_has_is_refused(qmctl: Qmctl, daemon: Daemon) -> None
         assert (ended.code, "Address already in use" in ended.err) == (1, True)
 
 
-def test_target_that_does_not_listen_is_told(qmctl: Qmctl, daemon: Daemon) -> None:
+def test_target_that_does_not_listen_is_reported(qmctl: Qmctl, daemon: Daemon) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         target = f"127.0.0.1:{nobody.getsockname()[1]}"

@@ -10,7 +10,7 @@ from tests.qmgr_proxy.test_proxy import Place, place, rest
 
 
 class News:
-    """What the weather did, to wait for."""
+    """The events of the weather, to wait for."""
 
     def __init__(self) -> None:
         self._told: asyncio.Queue[tuple[str, int]] = asyncio.Queue()

@@ -1,4 +1,4 @@
-"""What was exported, read back; and stores of which several snapshots are taken."""
+"""Exported rows, read back; and stores with several snapshots."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +31,7 @@ def run(
     sizes: Sizes | None = None,
     **options: str,
 ) -> Exported:
-    """Export snapshots, as options are spelled for Spark."""
+    """Exports snapshots, as options are spelled for Spark."""
     given = {"path": str(path), **options}
     return export(parse(given), str(to), format=format, full=full, sizes=sizes)
 
@@ -105,7 +105,7 @@ class Life:
         self._count = 0
 
     def shot(self) -> Path:
-        """Take a snapshot; they are numbered."""
+        """Takes a snapshot; they are numbered."""
         self._count += 1
         path = self._directory / f"{self._count}"
         self._camera.take(path)

@@ -11,7 +11,7 @@ from tests.qmgrd.snapshot.shot import managed
 
 
 def make(directory: Path, count: int) -> Path:
-    """Return a directory of snapshots QM0, QM1 ...: number N has N + 1 messages on Q."""
+    """Returns a directory of snapshots QM0, QM1 ...: number N has N + 1 messages on Q."""
     shots = directory / "shots"
     shots.mkdir()
     for number in range(count):
@@ -28,7 +28,7 @@ def make(directory: Path, count: int) -> Path:
 
 
 def shoot(manager: Manager, directory: Path) -> None:
-    """Make a snapshot of a manager that has stopped, by what writes all snapshots."""
+    """Makes a snapshot of a manager that has stopped, by what writes all snapshots."""
     data = manager.store.directory / "store/data.mdb"
     path = directory.with_suffix(".copy")
     path.write_bytes(data.read_bytes() + TRAILER)

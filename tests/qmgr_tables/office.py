@@ -16,7 +16,7 @@ GROUP, OTHER, ROTTEN = b"G" * 24, b"H" * 24, b"R" * 24
 
 
 def make(directory: Path, name: str = "OFFICE") -> Path:
-    """Return a snapshot with links, groups, remembered UIDs, subscriptions and what is parked."""
+    """Returns a snapshot with links, groups, remembered UIDs, subscriptions and what is parked."""
     hub = Hub(LmdbStore(directory / "store", MAP_BYTES), name=name)
     try:
         links(hub.manager)
@@ -109,7 +109,7 @@ def damage(manager: Manager) -> None:
 
 
 def by(rows: list[dict[str, Any]], *names: str) -> dict[Any, dict[str, Any]]:
-    """Return rows by one column, or by several."""
+    """Returns rows by one column, or by several."""
     found = {tuple(row[name] for name in names): row for row in rows}
     assert len(found) == len(rows)
     return {key[0] if len(names) == 1 else key: row for key, row in found.items()}

@@ -31,7 +31,7 @@ LONG = bytes(range(256)) * 100
 
 
 def flip_last_byte(manager: Manager, key: bytes) -> None:
-    """Damage what is stored under *key*, as a disk may."""
+    """Damages what is stored under *key*, as a disk may."""
     tx = manager.store.begin()
     value = tx.get(key)
     tx.put(key, value[:-1] + bytes([value[-1] ^ 1]))
@@ -39,7 +39,7 @@ def flip_last_byte(manager: Manager, key: bytes) -> None:
 
 
 def fill(manager: Manager) -> None:
-    """Put messages of all kinds on queues ALL, MANY and @NYC, and none on EMPTY."""
+    """Puts messages of all kinds on queues ALL, MANY and @NYC, and none on EMPTY."""
     app = manager.connect()
     for queue in ("ALL", "EMPTY", "MANY"):
         app.ask(m.QueueCreate, queue)
@@ -71,7 +71,7 @@ def fill(manager: Manager) -> None:
 
 
 def fill_times(app: Client) -> None:
-    """Put messages that have a time on queue TIMES."""
+    """Puts messages that have a time on queue TIMES."""
     app.ask(m.QueueCreate, "TIMES")
     app.put("TIMES", b"expires", expiry_ms=60_000)
     app.put("TIMES", b"delayed", delay_ms=30_000, priority=7)
@@ -85,14 +85,14 @@ def fill_times(app: Client) -> None:
 
 
 def fill_dead_letters(app: Client) -> None:
-    """Have a message end on the queue of dead letters, and another fail only."""
+    """Makes one message a dead letter, and lets another only fail."""
     app.ask(m.QueueCreate, "FAILS", {"backout_threshold": 1})
     app.put("FAILS", b"dead")
     app.release(*app.get("FAILS"))
 
 
 def make(directory: Path, name: str = "QM1", *, empty: bool = False) -> Path:
-    """Return a snapshot of a manager of that name."""
+    """Returns a snapshot of a manager of that name."""
     with managed(directory / f"store-{name}", name) as manager:
         if not empty:
             fill(manager)

@@ -73,7 +73,7 @@ class Stored(NamedTuple):
     cut: bool
 
     def write(self, store: MemoryStore, arrival: int) -> bytes:
-        """Store what goes with the entry of that arrival; return the entry's value."""
+        """Stores what goes with the entry of that arrival; returns the entry's value."""
         entry, record = self.entry._replace(rest=self.record), self.record
         trailer = entries.uid_trailer(entry)
         if self.note is not None:

@@ -1,4 +1,4 @@
-"""Which of what a store holds is plain, and where its parts are. Columns have the laws."""
+"""Plain messages, and the positions of their parts. test_columns.py has the laws."""
 
 import pytest
 

@@ -41,7 +41,7 @@ HELD: st.SearchStrategy[Held] = st.lists(
 
 
 def both(held: Held, options: Options, schema: pa.Schema) -> tuple[pa.Table, list[rows.Row]]:
-    """What the columns say, and what the rows say."""
+    """Returns the result of the columns, and that of the rows."""
     store = MemoryStore()
     pairs: list[Pair] = []
     counts: list[tuple[Run, int]] = []

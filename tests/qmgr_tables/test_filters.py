@@ -1,4 +1,4 @@
-"""What a query asks of some columns: names and bounds, each narrowing what is known."""
+"""The conditions of a query on columns: names and bounds, which can be combined."""
 
 from hypothesis import given
 from hypothesis import strategies as st

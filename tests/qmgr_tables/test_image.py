@@ -37,7 +37,7 @@ def test_file_is_opened_once_by_whatever_path(copy: Snapshot, tmp_path: Path) ->
     assert image(copy._replace(directory=str(tmp_path / "link"))) is image(copy)
 
 
-def test_replaced_snapshot_is_opened_anew(copy: Snapshot, snapshot: Path, tmp_path: Path) -> None:
+def test_replaced_snapshot_is_opened_again(copy: Snapshot, snapshot: Path, tmp_path: Path) -> None:
     first = image(copy)
     shutil.rmtree(copy.directory)
     shutil.copytree(snapshot, copy.directory)
@@ -61,7 +61,7 @@ def test_damaged_file_is_refused_before_it_is_mapped(copy: Snapshot) -> None:
     data = Path(copy.directory, "data.mdb")
     data.write_bytes(b"\0" * data.stat().st_size)
     assert "not a qmgrd store: no LMDB magic number" in refusal(copy)
-    assert refusal(copy).endswith("; copy or take the snapshot anew")
+    assert refusal(copy).endswith("; copy or take the snapshot again")
 
 
 def test_oldest_are_closed(copy: Snapshot, tmp_path: Path) -> None:

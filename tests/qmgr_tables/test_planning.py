@@ -1,4 +1,4 @@
-"""What a query reads: found, verified, left out, shared out."""
+"""Planning of a query: finding, verifying, skipping, distributing."""
 
 import logging
 import shutil
@@ -33,7 +33,7 @@ def broken(office: Path, tmp_path: Path) -> Path:
 def test_damaged_or_missing_snapshot_is_named_and_fatal(office: Path, broken: Path) -> None:
     with pytest.raises(SnapshotUnreadable, match=f"^{broken}/data.mdb: damaged: its checksum"):
         find(options(office, broken))
-    with pytest.raises(SnapshotUnreadable, match=r"^/none: there is nothing"):
+    with pytest.raises(SnapshotUnreadable, match=r"^/none: not found"):
         find(options(office, "/none"))
 
 
@@ -142,7 +142,7 @@ def test_small_shares_are_put_together_and_large_ones_are_not() -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_table_is_read_over_options_of_all_kinds(office: Path, name: str) -> None:
-    """What says how to read, not what, any table takes."""
+    """Every table accepts the options that only control the reading."""
     how = {
         "rowsPerPartition": "10",
         "minPartitions": "3",

@@ -93,7 +93,7 @@ def test_least_recently_used_go(snapshot: Path, tmp_path: Path) -> None:
     assert copies(stage) == ["a", "c"]
     local(second)
     assert copies(stage) == ["b", "c"]
-    with opened.transaction() as tx:  # Who has it open reads on.
+    with opened.transaction() as tx:  # A process that has it open can still read it.
         assert next(tx.scan(b"\0", b"\xff"))
 
 
@@ -120,12 +120,12 @@ def test_damage_is_found_before_it_is_opened(snapshot: Path, tmp_path: Path, fs:
 def test_what_vanished_is_named(snapshot: Path, tmp_path: Path) -> None:
     found = at(snapshot, "a", tmp_path / "stage")
     remote.discard(URL.format("a"))
-    with pytest.raises(SnapshotUnreadable, match="there is nothing; check the URL"):
+    with pytest.raises(SnapshotUnreadable, match="not found; check the URL"):
         local(found)
     assert copies(tmp_path / "stage") == []
 
 
-def test_what_a_killed_process_left_is_made_anew(snapshot: Path, tmp_path: Path) -> None:
+def test_what_a_killed_process_left_is_created_again(snapshot: Path, tmp_path: Path) -> None:
     found = at(snapshot, "a", tmp_path / "stage")
     here = Path(local(found).directory)
     left = here.with_name(f"{here.name}.partial")

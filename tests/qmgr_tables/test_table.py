@@ -1,4 +1,4 @@
-"""What every table keeps to."""
+"""The rules for every table."""
 
 import pytest
 

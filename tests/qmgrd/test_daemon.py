@@ -310,7 +310,7 @@ async def test_bug_is_undone_and_others_work_on(tmp_path: Path) -> None:
             assert (await good.ask(m.Status))["boot"] == 2
             await good.close()
     (logged,) = [log for log in logs if log["log_level"] == "error"]
-    assert "a turn failed and was undone" in logged["event"]
+    assert "a turn failed and was rolled back" in logged["event"]
     assert "ZeroDivisionError while serving connection 2" in str(logged["exc_info"])
 
 
@@ -340,7 +340,7 @@ async def test_answer_that_cannot_be_written_costs_the_connection_that_asked(
             for wire in (good, greedy, again):
                 await wire.close()
     (logged,) = [log for log in logs if log["log_level"] == "error"]
-    assert (logged["event"], logged["peer"]) == ("a connection met an error here", "greedy")
+    assert (logged["event"], logged["peer"]) == ("internal error on a connection", "greedy")
 
 
 async def test_request_that_cannot_be_held_costs_the_connection_that_sent_it(
@@ -463,7 +463,7 @@ async def test_core_that_cannot_start_anew_ends_the_daemon(
         break_status(here)
         monkeypatch.setattr(daemons, "Turns", fail)
         wire.send(m.Status(1))
-        with pytest.raises(StoreFailed, match="cannot start anew: MemoryError: no more"):
+        with pytest.raises(StoreFailed, match="cannot restart: MemoryError: no more"):
             await here.task
         await wire.close()
 
@@ -507,7 +507,7 @@ async def test_full_map_ends_the_daemon_and_keeps_nobody_out(tmp_path: Path) -> 
         wire.send(m.Status(1))
         with pytest.raises(StoreFailed, match="map of 1048576 bytes is full"):
             await here.task
-        assert len(here.daemon._doors.kept_out) == 0
+        assert len(here.daemon._doors.quarantine) == 0
         await wire.close()
 
 
@@ -556,7 +556,7 @@ async def test_snapshot_gives_way_before_what_it_holds_fills_the_store(tmp_path:
         refused = await asker.next(m.Error)
         assert (refused.request_id, refused.code) == (50, ErrorCode.SNAPSHOT_FAILED)
         assert f"{tmp_path}/snap: it held " in refused.text
-        assert "bytes that the store needed for puts: ask again when fewer" in refused.text
+        assert "bytes that the store needed for puts: try again under" in refused.text
         assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
         assert await asker.bodies("KEPT") == kept
         assert (await asker.ask(m.Status))["boot"] == 1

@@ -135,7 +135,7 @@ def test_store_that_is_gone_is_told(tmp_path: Path, capsys: pytest.CaptureFixtur
     LmdbStore(tmp_path, 1 << 20).close()
     shutil.rmtree(tmp_path / "store")
     assert run(options(tmp_path)) == EXIT_STORE
-    assert "store/data.mdb is gone" in capsys.readouterr().err
+    assert "store/data.mdb is missing" in capsys.readouterr().err
 
 
 def test_directory_that_cannot_be_made_is_told(
@@ -205,7 +205,7 @@ def test_damage_that_only_the_start_meets_is_told(
 
     monkeypatch.setattr(command, "Daemon", fail)
     assert run(options(tmp_path)) == EXIT_STORE
-    assert "is it damaged?" in capsys.readouterr().err
+    assert "it may be damaged" in capsys.readouterr().err
 
 
 def test_help_tells_what_one_has_to_know(capsys: pytest.CaptureFixture[str]) -> None:

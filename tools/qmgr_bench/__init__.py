@@ -1,1 +1,1 @@
-"""The benchmark: one load engine, a module for each server, and ``qmctl bench`` beside them."""
+"""The benchmark: one load engine, a module for each server, and ``qmctl bench``."""

@@ -1,4 +1,4 @@
-"""``make bench``: qmgrd beside the durable servers that are installed here, and by itself."""
+"""``make bench``: measures qmgrd next to the installed durable servers, and by itself."""
 
 import argparse
 import json
@@ -17,15 +17,15 @@ from qmgr_bench import report
 from qmgr_bench.compare import SERVERS, compare, summary, time_left
 from qmgr_bench.load import LoadFailed
 from qmgr_bench.own.rows import OWN_ROWS, guess_s, run_own
+from qmgr_bench.progress_line import ProgressLine
 from qmgr_bench.rows import OURS, ROWS, SECONDS
 from qmgr_bench.setting import Setting
-from qmgr_bench.telling import Telling
 from qmgr_protocol.errors import RequestError
 from qmgr_tools.cli import humanize as humane
 from qmgr_tools.cli import output
 from qmgr_tools.cli.failure import Exit
 
-LOAD_QUIET = 0.7  # processes that ran in the minute before
+LOAD_QUIET = 0.7  # processes that ran in the last minute
 COLUMNS = (
     output.text("row"),
     output.text("server"),
@@ -46,17 +46,26 @@ TARGETS = (
     output.text("target"),
     output.text("verdict"),
 )
+ABOUT = "Measures qmgrd next to the installed durable servers, on equal work; then by itself:"
+EPILOG = (
+    "ROWS, PEERS, SECONDS and SCALE in the environment work like the options. "
+    "The full run takes\n"
+    "about 35 minutes and 8 GiB; Ctrl-C ends it and keeps the finished runs.\n\n"
+    "examples:\n"
+    "  python -m qmgr_bench --rows W1b W4 --peers redis\n"
+    "  ROWS=10M,START SCALE=0.1 python -m qmgr_bench"
+)
 
 
 def busy_warning(load: float) -> str:
-    """Return what to say of a machine that has other work at the start, or nothing."""
+    """Returns a warning if the machine is busy at the start, else ""."""
     if load < LOAD_QUIET:
         return ""
-    return f"warning: this machine is busy (load {load:.1f}): the figures are no good but as ratios"
+    return f"warning: this machine is busy (load {load:.1f}): only the ratios are meaningful"
 
 
 def machine(load: float) -> dict[str, Any]:
-    """Return what the figures depend on; *load* is that of the minute before."""
+    """Returns the conditions of the figures; *load* is that of the minute before."""
     return {
         "load_before": round(load, 2),
         "at": humane.rfc3339(time.time_ns() // 1000),
@@ -67,7 +76,7 @@ def machine(load: float) -> dict[str, Any]:
 
 
 def asked(rows: Sequence[str], peers: Sequence[str]) -> list[str]:
-    """Return which of *peers* have a part in *rows*."""
+    """Returns those of *peers* that take part in *rows*."""
     if any(row in ROWS for row in rows):
         return [*peers]
     beside = {peer for row in rows for peer in OWN_ROWS[row].peers}
@@ -75,14 +84,14 @@ def asked(rows: Sequence[str], peers: Sequence[str]) -> list[str]:
 
 
 def installed(peers: Sequence[str]) -> dict[str, str]:
-    """Return the versions of qmgrd and of those of *peers* that are installed here."""
+    """Returns the versions of qmgrd and of the installed ones of *peers*."""
     versions = {}
     for server in SERVERS:
         if server.name not in (OURS, *peers):
             continue
         version = server.version()
         if version is None:
-            output.note(f"{server.name} is not installed here: left out")
+            output.note(f"{server.name} is not installed: left out")
         else:
             output.note(f"{server.name}: {version}; {server.about}")
             versions[server.name] = version
@@ -90,9 +99,9 @@ def installed(peers: Sequence[str]) -> dict[str, str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the rows, or publish the last run; return the exit code."""
+    """Runs the rows, or publishes the last run; returns the exit code."""
     options = parse(arguments, os.environ)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no server is left
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no server keeps running
     if options.publish:
         return publish(options.json)
     found = {
@@ -115,15 +124,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(options: argparse.Namespace, found: dict[str, Any]) -> int:
-    """Measure into *found*, and write that down after each run; return the exit code."""
-    telling = Telling()
+    """Measures into *found*, and writes it after each run; returns the exit code."""
+    progress_line = ProgressLine()
     setting = Setting(
         options.dir.absolute(),
         options.seconds,
         options.rounds,
         options.scale,
-        telling.say,
-        telling.note,
+        progress_line.say,
+        progress_line.note,
         tuple(found["versions"]),
     )
     servers = [server for server in SERVERS if server.name in found["versions"]]
@@ -137,17 +146,17 @@ def measure(options: argparse.Namespace, found: dict[str, Any]) -> int:
             write(options.json, found)
         return measure_own(own, setting, options.json, found)
     except (LoadFailed, OSError) as error:
-        telling.end()
+        progress_line.end()
         print(f"error: the benchmark stopped -- {error} -- run it again", file=sys.stderr)
         return Exit.FAILED
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     finally:
-        telling.end()
+        progress_line.end()
 
 
 def measure_own(rows: Sequence[str], setting: Setting, path: Path, found: dict[str, Any]) -> int:
-    """Measure *rows*, which no peer is asked for; one that fails does not keep others from it."""
+    """Measures *rows*, which have no peers; if one fails, the others still run."""
     code = 0
     for at, row in enumerate(rows):
         left = time_left(sum(guess_s(name, setting) for name in rows[at:]))
@@ -162,7 +171,7 @@ def measure_own(rows: Sequence[str], setting: Setting, path: Path, found: dict[s
 
 
 def write(path: Path, found: Mapping[str, Any]) -> None:
-    """Write all to *path*, and tables and pictures beside it."""
+    """Writes everything to *path*, and tables and pictures next to it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     targets = {
         row: [asdict(target) | {"reached": target.reached} for target in judged]
@@ -174,7 +183,7 @@ def write(path: Path, found: Mapping[str, Any]) -> None:
 
 
 def show(found: Mapping[str, Any]) -> None:
-    """Print what was found."""
+    """Prints the results."""
     judged = report.targets(found)
     for row in judged:
         output.say(f"{row:6} {report.about(row)}")
@@ -186,7 +195,7 @@ def show(found: Mapping[str, Any]) -> None:
 
 
 def publish(path: Path) -> int:
-    """Put the last report into the documents of the repository we are in."""
+    """Puts the last report into the documents of the current repository."""
     try:
         report.publish(json.loads(path.read_text()), Path.cwd())
     except (OSError, ValueError) as error:
@@ -197,19 +206,29 @@ def publish(path: Path) -> int:
 
 
 def parse(arguments: Sequence[str] | None, environment: Mapping[str, str]) -> argparse.Namespace:
-    """Return the options; ends the process with a text where they are wrong."""
+    """Returns the options; exits with an error text if they are wrong."""
     peers = [server.name for server in SERVERS if server.name != OURS]
     all_rows = {row: report.about(row) for row in (*ROWS, *OWN_ROWS)}
     rows = "\n".join(f"  {row:7} {about}" for row, about in all_rows.items())
+    parser = _parser(peers, rows, environment)
+    options = parser.parse_args(arguments)
+    options.rows = _words(options.rows) or list(all_rows)
+    options.peers = _words(options.peers) or peers
+    for given, known in ((options.rows, [*all_rows]), (options.peers, [*peers, "none", OURS])):
+        if unknown := [word for word in given if word not in known]:
+            parser.error(f"{unknown[0]!r} is not one of {', '.join(known)}")
+    if not (0 < options.seconds < inf and 0 < options.scale < inf and options.rounds > 0):
+        parser.error("--seconds, --scale and --rounds must be positive numbers")
+    return options
+
+
+def _parser(
+    peers: Sequence[str], rows: str, environment: Mapping[str, str]
+) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m qmgr_bench",
-        description="qmgrd beside the durable servers that are installed here, on equal work; "
-        f"then by itself:\n\n{rows}",
-        epilog="ROWS, PEERS, SECONDS and SCALE in the environment do as the options. All of it "
-        "takes\nabout 35 minutes and 8 GiB; Ctrl-C ends it and keeps what there is.\n\n"
-        "examples:\n"
-        "  python -m qmgr_bench --rows W1b W4 --peers redis\n"
-        "  ROWS=10M,START SCALE=0.1 python -m qmgr_bench",
+        description=f"{ABOUT}\n\n{rows}",
+        epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
@@ -218,49 +237,41 @@ def parse(arguments: Sequence[str] | None, environment: Mapping[str, str]) -> ar
         nargs="+",
         default=[environment.get("ROWS", "")],
         metavar="ROW",
-        help="of those above; by default all",
+        help="of the rows above; default: all",
     )
     add(
         "--peers",
         nargs="+",
         default=[environment.get("PEERS", "")],
         metavar="PEER",
-        help=f"of {', '.join(peers)}, or none; by default all",
+        help=f"of {', '.join(peers)}, or none; default: all",
     )
     add(
         "--seconds",
         type=float,
         default=environment.get("SECONDS") or SECONDS,
-        help="how long each run puts",
+        help="how long each run puts messages",
     )
     add(
         "--scale",
         type=float,
         default=environment.get("SCALE") or 1.0,
-        help="of all depths and connections; only 1 says whether targets are reached",
+        help="of all depths and connections; targets are judged only at 1",
     )
-    add("--rounds", type=int, default=3, help="of which medians are taken (3)")
+    add("--rounds", type=int, default=3, help="for the medians (3)")
     add("--dir", type=Path, default=Path("build/bench"), help="a directory on the disk to measure")
     add(
         "--json",
         type=Path,
         default=Path("build/bench.json"),
-        help="what to write; tables and pictures go beside it",
+        help="the output; tables and pictures go next to it",
     )
     add(
         "--publish",
         action="store_true",
-        help="measure nothing; put the last report into docs/ and README.md",
+        help="measure nothing; copy the last report into docs/ and README.md",
     )
-    options = parser.parse_args(arguments)
-    options.rows = _words(options.rows) or list(all_rows)
-    options.peers = _words(options.peers) or peers
-    for given, known in ((options.rows, [*all_rows]), (options.peers, [*peers, "none", OURS])):
-        if unknown := [word for word in given if word not in known]:
-            parser.error(f"{unknown[0]!r} is none of {', '.join(known)}")
-    if not (0 < options.seconds < inf and 0 < options.scale < inf and options.rounds > 0):
-        parser.error("--seconds, --scale and --rounds are to be positive numbers")
-    return options
+    return parser
 
 
 def _words(texts: Sequence[str]) -> list[str]:

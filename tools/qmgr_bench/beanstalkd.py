@@ -1,4 +1,4 @@
-"""The bench's side of the wire to beanstalkd, which flushes its log before each answer (-f0)."""
+"""The bench's driver for beanstalkd, which flushes its log before each answer (-f0)."""
 
 import shutil
 import socket
@@ -23,11 +23,11 @@ class BeanstalkdSender:
         self._rest = b""
 
     def put(self, count: int) -> bytes:
-        """Return the next *count* puts as bytes."""
+        """Returns the next *count* puts as bytes."""
         return self._puts.next(count)
 
     def take(self, data: bytes) -> int:
-        """Return how many puts *data* acknowledges: a line each.
+        """Returns how many puts *data* acknowledges, with one line for each.
 
         Raises:
             LoadFailed: a put was refused.
@@ -43,8 +43,8 @@ class BeanstalkdSender:
 class BeanstalkdReceiver:
     """A consumer that deletes what it reserves.
 
-    Each message is asked for by itself. So as many requests are on their way as there were
-    messages lately, twice as many after each that came, and one that waits after a miss.
+    Each message needs a request. So the receiver keeps as many requests in flight as messages came
+    recently: twice as many after each message, and one waiting request after a miss.
     """
 
     def __init__(self, sock: socket.socket, prefetch: int) -> None:
@@ -54,15 +54,15 @@ class BeanstalkdReceiver:
         self._rest = b""
 
     def start(self) -> bytes:
-        """Return the first request, which waits."""
+        """Returns the first request, which waits."""
         self._asked = self._window = 1
         return RESERVE_WAIT
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Return deletes and requests, how many messages came, how many deletes are answered.
+        """Returns deletes and requests, the received messages, and the answered deletes.
 
         Raises:
-            LoadFailed: an error.
+            LoadFailed: the server reports an error.
         """
         data = self._rest + data
         send, got, acked, at = [], 0, 0, 0
@@ -110,12 +110,12 @@ class BeanstalkdServer:
         self._directory = Path()
 
     def version(self) -> str | None:
-        """Return the version of the beanstalkd on PATH, or None."""
+        """Returns the version of the beanstalkd on PATH, or None."""
         path = shutil.which("beanstalkd")
         return path and first_line(path, "-v")
 
     def start(self, directory: Path) -> None:
-        """Start one on a free port; a tube needs no making."""
+        """Starts beanstalkd on a free port; a tube needs no creation."""
         self._directory = directory
         self._run("-f0")
 
@@ -132,7 +132,7 @@ class BeanstalkdServer:
         return False
 
     def preload(self, count: int, pool: Sequence[bytes]) -> None:
-        """Put *count* messages without flushes, then start again with them."""
+        """Puts *count* messages without flushes, then restarts with them."""
         self._program.stop()
         self._run("-F")
         put_all(self, count, pool, producers=4, inflight=256)
@@ -140,19 +140,19 @@ class BeanstalkdServer:
         self._run("-f0")
 
     def stop(self) -> None:
-        """Stop it."""
+        """Stops it."""
         self._program.stop()
 
     def cpu_s(self) -> float:
-        """Return the processor time that it has used."""
+        """Returns the processor time that it has used."""
         return self._program.cpu_s()
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
-        """Return a new connection that puts."""
+        """Returns a new connection that puts."""
         return BeanstalkdSender(self._dial(f"use {QUEUE}"), pool)
 
     def receiver(self, prefetch: int, size_bytes: int) -> Receiver:
-        """Return a new connection that reserves."""
+        """Returns a new connection that reserves."""
         del size_bytes
         return BeanstalkdReceiver(self._dial(f"watch {QUEUE}"), prefetch)
 

@@ -1,4 +1,4 @@
-"""qmctl bench: how many messages a second a queue manager takes, and how long each waits."""
+"""qmctl bench: measures the message rate of a queue manager, and latencies."""
 
 import math
 import sys
@@ -26,14 +26,19 @@ QueueName = Annotated[
     typer.Option(
         "--queue",
         metavar="QUEUE",
-        help="Made if need be; else it must be empty.",
+        help="Created if missing; otherwise it must be empty.",
         autocompletion=completion.local_queues,
     ),
 ]
 Count = Annotated[
-    int | None, typer.Option(metavar="N", min=1, show_default=False, help="Stop after so many.")
+    int | None,
+    typer.Option(
+        metavar="N", min=1, show_default=False, help="Stop after this number of messages."
+    ),
 ]
-Backlog = Annotated[int, typer.Option("--count", metavar="N", min=1, help="The backlog to get.")]
+Backlog = Annotated[
+    int, typer.Option("--count", metavar="N", min=1, help="The number of messages to get.")
+]
 Seconds = Annotated[
     float,
     typer.Option(
@@ -41,19 +46,22 @@ Seconds = Annotated[
         metavar="TIME",
         parser=option.seconds,
         show_default="5s",
-        help='Stop after so long, as in "5s".',
+        help='Stop after this time, such as "5s".',
     ),
 ]
 Size = Annotated[
     int,
-    typer.Option(metavar="SIZE", parser=option.size, help="Of each body.", show_default="256 B"),
+    typer.Option(
+        metavar="SIZE", parser=option.size, help="The size of each body.", show_default="256 B"
+    ),
 ]
 Producers = Annotated[
     int,
     typer.Option(metavar="N", min=1, max=PRODUCERS_MAX, help=f"{OWN}; at most {PRODUCERS_MAX}."),
 ]
 Inflight = Annotated[
-    int, typer.Option(metavar="N", min=1, help="Puts of a producer without an answer, at most.")
+    int,
+    typer.Option(metavar="N", min=1, help="The maximum number of unanswered puts of a producer."),
 ]
 Consumers = Annotated[
     int,
@@ -65,16 +73,16 @@ Rate = Annotated[
         metavar="N",
         min=0.1,
         show_default=False,
-        help="Puts a second of all producers; each is timed from when it was due.",
+        help="Puts per second of all producers; each is timed from when it was due.",
     ),
 ]
 Prefetch = Annotated[
-    int, typer.Option(metavar="N", min=1, help="Messages a consumer may have ahead.")
+    int, typer.Option(metavar="N", min=1, help="The prefetch of a consumer, in messages.")
 ]
 OneAFrame = Annotated[
     bool,
     typer.Option(
-        "--one-a-frame/--coalesce", help="Whether puts that leave together share a frame."
+        "--one-a-frame/--coalesce", help="Whether puts that are sent together share a frame."
     ),
 ]
 Unit = Annotated[
@@ -83,18 +91,21 @@ Unit = Annotated[
         metavar="N",
         min=0,
         show_default=False,
-        help="Put in units of work of so many; each put is answered by its commit.",
+        help="Put in units of work of this size; the commit answers each put.",
     ),
 ]
 Same = Annotated[bool, typer.Option("--same/--vary", help="Whether all bodies are the same.")]
 Priority = Annotated[
-    int, typer.Option(metavar="0-9", min=0, max=PRIORITY_MAX, help=f"{PRIORITY_MAX} is got first.")
+    int,
+    typer.Option(
+        metavar="0-9", min=0, max=PRIORITY_MAX, help=f"{PRIORITY_MAX} is delivered first."
+    ),
 ]
 
 TIMES = {"put": "put, until on disk", "end_to_end": "put, until got", "ack": "ack, until on disk"}
 FACTS = (
     output.text("work"),
-    output.count("messages_per_second", "messages a second"),
+    output.count("messages_per_second", "messages per second"),
     output.count("messages"),
     output.count("seconds"),
     *(output.text(key, title) for key, title in TIMES.items()),
@@ -112,7 +123,7 @@ JSON: an object with
   size_bytes, producers, inflight, unit, rate, consumers, prefetch,
   one_a_frame,
   same, priority
-What was not measured is null."""
+Values that were not measured are null."""
 
 
 @command(JSON_KEYS)
@@ -130,7 +141,7 @@ def put(
     same: Same = False,
     priority: Priority = PRIORITY_DEFAULT,
 ) -> None:
-    """Measure puts: each producer keeps its window full, or all keep to a rate.
+    """Measures puts: each producer keeps its window full, or all follow a rate.
 
     Examples:
       qmctl bench put --duration 10s --producers 16 --inflight 64
@@ -165,7 +176,7 @@ def get(
     same: Same = False,
     priority: Priority = PRIORITY_DEFAULT,
 ) -> None:
-    """Measure gets: a backlog is put first, then got and acknowledged.
+    """Measures gets: puts a backlog first, then gets and acknowledges it.
 
     Examples:
       qmctl bench get --count 200000
@@ -201,7 +212,7 @@ def putget(
     same: Same = False,
     priority: Priority = PRIORITY_DEFAULT,
 ) -> None:
-    """Measure puts and, at the same time, consumers that acknowledge each message.
+    """Measures puts and, at the same time, consumers that acknowledge each message.
 
     Examples:
       qmctl bench putget --duration 10s
@@ -227,7 +238,7 @@ def putget(
 
 
 def _measure(call: Call, **given: Any) -> None:
-    from qmgr_bench.measure import Work, measure  # takes 40 ms: not for --help
+    from qmgr_bench.measure import Work, measure  # takes 40 ms, too long for --help
 
     doing = f"measure {given['mode']}"
     call.check(doing)
@@ -264,12 +275,12 @@ def _failing(doing: str, address: str) -> Iterator[None]:
             Exit.UNAVAILABLE,
             f"cannot {doing}",
             f"lost {address}: {error.strerror or error}",
-            "see its log, then measure again",
+            "see its log, then run the command again",
         ) from error
 
 
 def _in_words(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row as people read it."""
+    """Returns the row for people."""
     words = dict(row)
     windows = []
     for noun, window in (
@@ -282,7 +293,7 @@ def _in_words(row: dict[str, Any]) -> dict[str, Any]:
     if row["unit"]:
         words["work"] += f", in units of {row['unit']:,}"
     if row["rate"]:
-        words["work"] += f", {row['rate']:,g} puts a second"
+        words["work"] += f", {row['rate']:,g} puts per second"
     words["messages_per_second"] = f"{row['messages_per_second']:,}"
     words["messages"] = f"{row['messages']:,}"
     for name in TIMES:
@@ -295,15 +306,15 @@ def _in_words(row: dict[str, Any]) -> dict[str, Any]:
                 + " ms"
             )
     for name in ("daemon", "generator"):
-        if row[f"{name}_cpu_us"]:  # Too little for the system's clock is not told.
-            words[name] = f"{row[f'{name}_cpu_us']} us of processor a message"
+        if row[f"{name}_cpu_us"]:  # Times below the resolution of the system's clock are not shown.
+            words[name] = f"{row[f'{name}_cpu_us']} us of CPU per message"
     return words
 
 
 def bars(buckets: Sequence[tuple[float, int]]) -> Iterator[str]:
-    """Yield a line for each span of time from the shortest to the longest.
+    """Yields a line for each span of time from the shortest to the longest.
 
-    Spans begin at 1, 1.5, 2, 3, 4, 6, 8 ... times a microsecond, about.
+    Spans begin at about 1, 1.5, 2, 3, 4, 6, 8 ... times a microsecond.
     """
     counted: Counter[int] = Counter()
     for from_ms, messages in buckets:
@@ -320,6 +331,6 @@ def _start_ms(span: int) -> float:
 
 
 def _span(ms: float) -> int:
-    """Return the number of the span that *ms* lies in."""
+    """Returns the number of the span of *ms*."""
     power = int(math.log2(max(ms / SPAN_MIN_MS, 1)))
     return 2 * power + (ms >= _start_ms(2 * power + 1))

@@ -1,9 +1,9 @@
-"""Runs: each server started fresh, given its work and stopped; the servers take turns.
+"""Runs: each server is started fresh, does its work and is stopped; the servers take turns.
 
-The same engine drives every server, with the same bodies and windows; a put or an ack counts when
-its answer is back, and every server answers from disk. Disks drift. So the servers take turns in
-each round, each time with a fresh data directory, and a ratio is the median of those within each
-round. What the disk does is measured before every round, and its flushes are counted in each run.
+The same engine drives every server, with the same bodies and windows. A put or an ack counts when
+it is answered, and every server answers from disk. Disks drift. So the servers take turns in each
+round, each time with a fresh data directory, and a ratio is the median of the ratios within each
+round. The disk is measured before every round, and its flushes are counted in each run.
 """
 
 import os
@@ -16,12 +16,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from qmgr_bench.beanstalkd import BeanstalkdServer
+from qmgr_bench.figures import Figures
 from qmgr_bench.host import QmgrServer
 from qmgr_bench.load import Load, LoadFailed, Plan
 from qmgr_bench.median import median, median_ratio
 from qmgr_bench.nats import NatsServer
 from qmgr_bench.postgres import PostgresServer
-from qmgr_bench.pulse import Pulse
 from qmgr_bench.qmgr import bodies
 from qmgr_bench.rabbitmq import RabbitServer
 from qmgr_bench.redis import RedisServer
@@ -31,7 +31,7 @@ from qmgr_bench.setting import Setting
 
 SYNCS = 100
 SECONDS_MAX = 3.0  # of a run, for each second of putting
-SECONDS_BESIDE = 2.5  # of a run: start, stop and the rest; a first guess
+SECONDS_BESIDE = 2.5  # of a run: start, stop and the rest; a first estimate
 BACKLOG_PER_S = 60_000  # likewise
 ONE_A_FRAME = QmgrServer(coalesce=False)
 SERVERS: tuple[Server, ...] = (
@@ -47,10 +47,10 @@ SERVERS: tuple[Server, ...] = (
 
 
 def run_once(server: Server, row: Row, setting: Setting) -> dict[str, Any]:
-    """Start *server* with fresh data, have it do *row*, stop it; return the figures.
+    """Starts *server* with fresh data, runs *row* and stops it; returns the figures.
 
     Raises:
-        LoadFailed: the server did not do it.
+        LoadFailed: the server did not do the work.
     """
     if row.one_a_frame and server.name == OURS:
         server = ONE_A_FRAME
@@ -67,7 +67,7 @@ def _measure(server: Server, row: Row, setting: Setting) -> dict[str, Any]:
     backlog = int(row.backlog * min(setting.seconds / SECONDS, 1) * setting.scale)
     if backlog:
         server.preload(backlog, pool)
-        os.sync()  # What was written before is not to be flushed in the run.
+        os.sync()  # Earlier writes must not be flushed during the run.
     with ExitStack() as sockets:
         senders = [server.sender(pool) for _ in range(row.producers)]
         receivers = [server.receiver(PREFETCH, row.size_bytes)] if row.gets else []
@@ -80,13 +80,13 @@ def _measure(server: Server, row: Row, setting: Setting) -> dict[str, Any]:
         outcome = Load(plan, senders, *receivers).run()
         cpu_s, after = server.cpu_s() - before_s, flushes(directory)
     made = None if before is None or after is None else after - before
-    return asdict(Pulse.of(outcome, cpu_s)) | {"flushes": made}
+    return asdict(Figures.of(outcome, cpu_s)) | {"flushes": made}
 
 
 def flushes(directory: Path) -> int | None:
-    """Return how often the disk below *directory* was told to flush, or None where nobody counts.
+    """Returns the number of flushes of *directory*'s disk, or None if they are not counted.
 
-    It is the device's own count, of whoever writes to it.
+    The device counts them, for all writers.
     """
     device = directory.stat().st_dev
     try:
@@ -98,7 +98,7 @@ def flushes(directory: Path) -> int | None:
 
 
 def disk_sync_ms(directory: Path) -> float:
-    """Return how long an append of 512 B and its fdatasync take here, the median."""
+    """Returns the median time of an append of 512 B and its fdatasync."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / "sync"
     times = []
@@ -115,9 +115,9 @@ def disk_sync_ms(directory: Path) -> float:
 def compare(
     servers: Sequence[Server], rows: Sequence[str], setting: Setting, rest_s: float = 0
 ) -> Iterator[dict[str, Any]]:
-    """Yield what each run measured, the servers taking turns; *rest_s* is what comes after it.
+    """Yields the figures of each run; the servers take turns. *rest_s* is the time of later work.
 
-    A peer that fails is told of, and left out from there on.
+    A peer that fails is reported, and left out from then on.
 
     Raises:
         LoadFailed: this daemon failed.
@@ -141,9 +141,7 @@ def compare(
                 if server.name == OURS:
                     raise LoadFailed(f"{name}: {error}") from error
                 failed.add(server.name)
-                setting.note(
-                    f"{server.name} failed in {name} and is left out from here on: {error}"
-                )
+                setting.note(f"{server.name} failed in {name} and is left out from now on: {error}")
                 continue
             left.took(name, server.name, time.monotonic() - start_s)
             yield {
@@ -155,10 +153,10 @@ def compare(
 
 
 def turns(servers: Sequence[Server], rows: Sequence[str]) -> list[tuple[str, Server]]:
-    """Return what a round does: each row with each server that does it.
+    """Returns the runs of a round: each row with each server that runs it.
 
-    What of ours is held against another row of ours comes right behind that, so that the disk is
-    the same; the other row is done for that where it is not among *rows*.
+    A row of ours that is compared with another row of ours directly follows that one, so that the
+    disk is the same. The other row is run for that purpose even if it is not in *rows*.
     """
     work = [
         (name, server)
@@ -177,7 +175,9 @@ def turns(servers: Sequence[Server], rows: Sequence[str]) -> list[tuple[str, Ser
 
 
 class _Left:
-    """How long the rest takes: each run as long as last time, at first by a guess."""
+    """Estimates the remaining time: each run takes as long as last time; the first one is a
+    guess.
+    """
 
     def __init__(self, seconds: float, rest_s: float) -> None:
         self._seconds = seconds
@@ -185,11 +185,11 @@ class _Left:
         self._took_s: dict[tuple[str, str], float] = {}
 
     def took(self, row: str, server: str, seconds: float) -> None:
-        """Take note of a run."""
+        """Records a run."""
         self._took_s[row, server] = seconds
 
     def text(self, runs: Sequence[tuple[str, str]]) -> str:
-        """Return in words how long *runs* take."""
+        """Returns how long *runs* take, in words."""
         return time_left(self._rest_s + sum(map(self._guess_s, runs)))
 
     def _guess_s(self, run: tuple[str, str]) -> float:
@@ -198,7 +198,7 @@ class _Left:
 
 
 def time_left(seconds: float) -> str:
-    """Return *seconds* in words."""
+    """Returns *seconds* in words."""
     minutes, rest = divmod(round(seconds), 60)
     return f"about {minutes}:{rest:02} left"
 
@@ -207,7 +207,7 @@ FIGURES = ("messages_per_second", "p50_ms", "p99_ms", "server_cpu_us", "generato
 
 
 def summary(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the medians of the *runs* of each row and server, with the ratio of ours to theirs."""
+    """Returns the medians of the *runs* by row and server, with our ratio to the peers."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for row, server in dict.fromkeys((run["row"], run["server"]) for run in runs):
         found[row, server] = _medians([r for r in runs if (r["row"], r["server"]) == (row, server)])
@@ -227,7 +227,7 @@ def summary(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _beside(runs: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:
-    """Return our ratio in the row *name* to each row of ours that it is held against."""
+    """Returns our ratio in the row *name* to each row of ours that it is compared with."""
     ratios = {other: _ratio(runs, (name, OURS), (other, OURS)) for other in references(name)}
     return {other: ratio for other, ratio in ratios.items() if ratio is not None}
 
@@ -235,7 +235,9 @@ def _beside(runs: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:
 def _ratio(
     runs: Sequence[Mapping[str, Any]], which: tuple[str, str], reference: tuple[str, str]
 ) -> float | None:
-    """Return the rate of one row and server, of another's, or None where no round has both."""
+    """Returns the ratio of one row and server's rate to another's, or None without a common
+    round.
+    """
     rates: dict[tuple[str, str], dict[int, float]] = {which: {}, reference: {}}
     for run in runs:
         if (pair := (run["row"], run["server"])) in rates:

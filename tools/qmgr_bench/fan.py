@@ -1,8 +1,8 @@
-"""Peers that keep what is published for each of many durable subscribers, to be measured beside us.
+"""Peers with many durable subscribers, to be compared with our topics.
 
     sender ──puts──▶ one stream or exchange ──▶ so many subscribers, each with a connection
 
-Each is told to be as durable as it can: what it acknowledges is on the disk, as in the other rows.
+Each is configured to be as durable as possible: acknowledged data is on disk, as in the other rows.
 """
 
 import struct
@@ -16,38 +16,40 @@ from qmgr_bench.rabbitmq import Channel, RabbitReceiver, RabbitSender, RabbitSer
 from qmgr_bench.redis import RedisReceiver, RedisServer, ask
 from qmgr_bench.server import QUEUE
 
-BLOCK_MS = 10_000  # Else a thousand readers keep the server busy with empty answers.
+BLOCK_MS = 10_000  # Otherwise a thousand readers keep the server busy with empty answers.
 EXCHANGE, KEY, FILTER = "flights", "flights.JFK.UA", "flights.#"
 
 
 class Fan(Protocol):
-    """A server with so many durable subscribers to one topic."""
+    """A server with durable subscribers to one topic."""
 
     name: str
     about: str
-    subscriptions_max: int  # that it makes and serves in a time like ours
+    subscriptions_max: int  # that it can create and serve in a time similar to ours
 
     def version(self) -> str | None:
-        """Return the version that is installed, or None where none is."""
+        """Returns the installed version, or None."""
 
     def start(self, directory: Path, subscriptions: int) -> None:
-        """Start it with its data in *directory*, which is empty, and its subscriptions."""
+        """Starts the server with its data in the empty *directory*, and creates its
+        subscriptions.
+        """
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
-        """Return a new connection that publishes the bodies of *pool* in turn."""
+        """Returns a new connection that publishes the bodies of *pool* in turn."""
 
     def receivers(self, prefetch: int, size_bytes: int) -> list[Receiver]:
-        """Return a new connection for each subscription."""
+        """Returns a new connection for each subscription."""
 
     def cpu_s(self) -> float:
-        """Return the processor time that it has used."""
+        """Returns the processor time of the server."""
 
     def stop(self) -> None:
-        """Stop it."""
+        """Stops it."""
 
 
 class RedisFan:
-    """A stream that so many groups read; nothing of it is deleted in the run."""
+    """A stream with many groups of readers; nothing is deleted during the run."""
 
     name = "redis"
     about = "a stream, a group a subscriber; appendfsync always; one XACK a read, nothing deleted"
@@ -58,11 +60,11 @@ class RedisFan:
         self._groups: list[bytes] = []
 
     def version(self) -> str | None:
-        """Return the version of the redis-server on PATH, or None."""
+        """Returns the version of the redis-server on PATH, or None."""
         return self._server.version()
 
     def start(self, directory: Path, subscriptions: int) -> None:
-        """Start a Redis and make the groups."""
+        """Starts a Redis and creates the groups."""
         self._server.start(directory)
         self._groups = [b"g%d" % number for number in range(subscriptions)]
         with dial(self._server.address) as sock:
@@ -70,11 +72,11 @@ class RedisFan:
                 ask(sock, b"XGROUP", b"CREATE", QUEUE.encode(), group, b"0")
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
-        """Return a new connection that adds."""
+        """Returns a new connection that adds."""
         return self._server.sender(pool)
 
     def receivers(self, prefetch: int, size_bytes: int) -> list[Receiver]:
-        """Return a consumer of each group."""
+        """Returns a consumer of each group."""
         return [
             RedisReceiver(
                 dial(self._server.address),
@@ -90,21 +92,21 @@ class RedisFan:
         ]
 
     def cpu_s(self) -> float:
-        """Return the processor time that it has used."""
+        """Returns the processor time that it has used."""
         return self._server.cpu_s()
 
     def stop(self) -> None:
-        """Stop it."""
+        """Stops it."""
         self._server.stop()
 
 
 class NatsFan:
-    """A stream of JetStream that so many durable consumers have an interest in."""
+    """A stream of JetStream with many durable consumers."""
 
     name = "nats"
     about = (
         "JetStream, interest, sync_interval: always; a durable consumer a subscriber, whose acks "
-        "are flushed after their answers, some times a second"  # as strace shows it
+        "are flushed after their answers, some times a second"  # according to strace
     )
     subscriptions_max = 1_000
 
@@ -113,21 +115,21 @@ class NatsFan:
         self._subscriptions = 0
 
     def version(self) -> str | None:
-        """Return the version of the nats-server on PATH or None, also of one that is too old."""
+        """Returns the version of the nats-server on PATH, even if it is too old, or None."""
         return self._server.version()
 
     def start(self, directory: Path, subscriptions: int) -> None:
-        """Start one and make the stream; each receiver makes its consumer."""
+        """Starts a server and creates the stream; each receiver creates its consumer."""
         self._server.start_empty(directory)
         self._server.make_stream(subjects=[SUBJECT], retention="interest")
         self._subscriptions = subscriptions
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
-        """Return a new connection that publishes."""
+        """Returns a new connection that publishes."""
         return self._server.sender(pool)
 
     def receivers(self, prefetch: int, size_bytes: int) -> list[Receiver]:
-        """Return a connection for each consumer, which is made here: before anything is put."""
+        """Returns a connection for each consumer, which is created here, before any put."""
         del size_bytes
         found: list[Receiver] = []
         for number in range(self._subscriptions):
@@ -137,11 +139,11 @@ class NatsFan:
         return found
 
     def cpu_s(self) -> float:
-        """Return the processor time that it has used."""
+        """Returns the processor time that it has used."""
         return self._server.cpu_s()
 
     def stop(self) -> None:
-        """Stop it."""
+        """Stops it."""
         self._server.stop()
 
 
@@ -157,11 +159,11 @@ class RabbitFan:
         self._queues: list[str] = []
 
     def version(self) -> str | None:
-        """Return the version below /usr/lib/rabbitmq, or None."""
+        """Returns the version below /usr/lib/rabbitmq, or None."""
         return self._server.version()
 
     def start(self, directory: Path, subscriptions: int) -> None:
-        """Start a node, declare exchange and queues, and bind these."""
+        """Starts a node, declares exchange and queues, and binds them."""
         self._server.start(directory)
         self._queues = [f"{QUEUE}{number}" for number in range(subscriptions)]
         channel = Channel(self._server.address)
@@ -174,13 +176,13 @@ class RabbitFan:
                 channel.ask(50, 20, bytes(2) + bound)
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
-        """Return a new publisher with confirms: of all queues that it goes to."""
+        """Returns a new publisher with confirms from all destination queues."""
         channel = Channel(self._server.address)
         channel.ask(85, 10, bytes(1))  # confirm.select
         return RabbitSender(channel.sock, pool, EXCHANGE, KEY)
 
     def receivers(self, prefetch: int, size_bytes: int) -> list[Receiver]:
-        """Return a consumer of each queue."""
+        """Returns a consumer of each queue."""
         del size_bytes
         found: list[Receiver] = []
         for queue in self._queues:
@@ -190,11 +192,11 @@ class RabbitFan:
         return found
 
     def cpu_s(self) -> float:
-        """Return the processor time that it has used."""
+        """Returns the processor time that it has used."""
         return self._server.cpu_s()
 
     def stop(self) -> None:
-        """Kill it: what it has is thrown away."""
+        """Kills the node and discards its data."""
         self._server.stop()
 
 

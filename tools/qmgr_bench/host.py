@@ -1,4 +1,4 @@
-"""This daemon, in the benchmark: filled, measured, stopped or killed, and started again."""
+"""This daemon in the benchmark: filled, measured, stopped or killed, and restarted."""
 
 import json
 import os
@@ -22,14 +22,14 @@ QMGRD = (sys.executable, "-c", "from qmgrd.main import main; main()")
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What of a process lies in memory, as /proc/PID/status has it."""
+    """The resident memory of a process, from /proc/PID/status."""
 
-    anonymous_bytes: int  # RssAnon: its own
-    file_bytes: int  # RssFile: pages of mapped files, which the system takes back as it needs
+    anonymous_bytes: int  # RssAnon: private memory
+    file_bytes: int  # RssFile: pages of mapped files, which the system can reclaim
 
     @classmethod
     def of(cls, text: str) -> "Memory":
-        """Return what *text*, that of /proc/PID/status, says."""
+        """Returns the memory in *text*, the content of /proc/PID/status."""
         lines = (line.partition(":") for line in text.splitlines())
         kib = {key: int(value.split()[0]) for key, _, value in lines if key.startswith("Rss")}
         return cls(kib["RssAnon"] * KIB, kib["RssFile"] * KIB)
@@ -41,10 +41,10 @@ class Host:
     def __init__(
         self, directory: Path, name: str = "BENCH", environment: Mapping[str, str] | None = None
     ) -> None:
-        """Have one named *name* in *directory*, which is made at the start if need be.
+        """Prepares the daemon *name* with its data in *directory*, created at the start if missing.
 
         Args:
-            environment: what it finds there beside ours, such as options.
+            environment: further environment variables, such as options.
         """
         self._environment = environment
         self.directory = directory.absolute()
@@ -64,7 +64,7 @@ class Host:
         self.stop()
 
     def start(self, queue: str = "") -> float:
-        """Start it; return the ms until it answered: with the first message of *queue*, if given.
+        """Starts it; returns the ms until its first answer: the first message of *queue*, if given.
 
         Raises:
             LoadFailed: it ended, or took too long.
@@ -84,7 +84,7 @@ class Host:
         return (time.monotonic() - start_s) * 1000
 
     def start_cold(self, queue: str) -> float:
-        """Start it with none of its store in memory; return the ms until its first answer."""
+        """Starts it without any of its store in memory; returns the ms until its first answer."""
         number = os.open(self._store, os.O_RDONLY)
         try:
             os.posix_fadvise(number, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -93,56 +93,58 @@ class Host:
         return self.start(queue)
 
     def read_store(self) -> None:
-        """Read all of its store, which then lies in memory as far as that goes."""
+        """Reads its whole store, which is then in memory as far as possible."""
         with self._store.open("rb", buffering=0) as file:
             while file.read(READ_BYTES):
                 pass
 
     def stop(self) -> None:
-        """Stop it in good order; nothing happens to one that does not run."""
+        """Stops it cleanly; does nothing if it is not running."""
         self._program.stop()
 
     def kill(self) -> None:
-        """End it as a crash would."""
+        """Kills it, like a crash."""
         self._program.stop(signal.SIGKILL)
 
     def ask(self, kind: type[Any], *fields: Any) -> Any:
-        """Send a request over a connection of its own and return the value of its answer.
+        """Sends a request over a new connection and returns the value of the answer.
 
         Raises:
-            RequestError: it was refused.
+            RequestError: the request was refused.
         """
         with Wire(self.address, "bench.control") as wire:
             return wire.ask(kind, *fields)
 
     def depth(self, queue: str) -> int:
-        """Return how many messages are on *queue*."""
+        """Returns the number of messages on *queue*."""
         return int(self.ask(m.QueueShow, queue)["depth"])
 
     def wait_for_jobs(self) -> None:
-        """Return when what was deleted is gone, so that it is not measured."""
+        """Returns when the removal jobs are done, so that they are not measured."""
         with Wire(self.address, "bench.control") as wire:
             while wire.ask(m.Status)["jobs"]:
                 time.sleep(POLL_S)
 
     def cpu_s(self) -> float:
-        """Return the processor time that it has used."""
+        """Returns the processor time that it has used."""
         return self._program.cpu_s()
 
     def cpu_ns(self) -> int:
-        """Return the processor time of its one thread, exact where the system says that."""
+        """Returns the processor time of its one thread, exact if the system reports that."""
         if Path("/proc/self/schedstat").exists():
             return int(self._proc("schedstat").split()[0])
         return round(self.cpu_s() * 1e9)
 
     def idle_cpu_ns(self) -> int:
-        """Return the same, once it waits: what a thread does now is not in its time yet."""
+        """Returns the same once the thread waits: the time of a running thread is not up to
+        date.
+        """
         while self._proc("stat").rpartition(")")[2].split()[0] == "R":
             os.sched_yield()
         return self.cpu_ns()
 
     def memory(self) -> Memory:
-        """Return what of it lies in memory now."""
+        """Returns its resident memory."""
         return Memory.of(self._proc("status"))
 
     def _proc(self, name: str) -> str:
@@ -154,12 +156,12 @@ class Host:
         return self.directory / "store" / "data.mdb"
 
     def data_bytes(self) -> int:
-        """Return what its store takes on the disk."""
+        """Returns the size of its store on disk."""
         return self._store.stat().st_blocks * 512
 
 
 class QmgrServer:
-    """This daemon beside its peers."""
+    """This daemon, compared with its peers."""
 
     name = "qmgrd"
     about = "one LMDB transaction, flushed, before any reply"
@@ -169,33 +171,33 @@ class QmgrServer:
         self._host = Host(Path())
 
     def version(self) -> str | None:
-        """Return the daemon's version."""
+        """Returns the daemon's version."""
         return first_line(*QMGRD, "--version")
 
     def start(self, directory: Path) -> None:
-        """Start a daemon and create the queue."""
+        """Starts a daemon and creates the queue."""
         self._host = Host(directory)
         self._host.start()
         self._host.ask(m.QueueCreate, QUEUE)
 
     def preload(self, count: int, pool: Sequence[bytes]) -> None:
-        """Put *count* messages."""
+        """Puts *count* messages."""
         put_all(self, count, pool, producers=1, inflight=2_048)
 
     def stop(self) -> None:
-        """Stop the daemon."""
+        """Stops the daemon."""
         self._host.stop()
 
     def cpu_s(self) -> float:
-        """Return the processor time that it has used."""
+        """Returns the processor time that it has used."""
         return self._host.cpu_s()
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
-        """Return a new producer."""
+        """Returns a new producer."""
         wire = Wire(self._host.address, "bench.producer")
         return QmgrSender(wire, QUEUE, records(pool), coalesce=self._coalesce)
 
     def receiver(self, prefetch: int, size_bytes: int) -> Receiver:
-        """Return a new consumer."""
+        """Returns a new consumer."""
         del size_bytes
         return QmgrReceiver(Wire(self._host.address, "bench.consumer"), QUEUE, prefetch)

@@ -3,9 +3,9 @@
     sender    ──puts──▶ server ──answers──▶ counted, timed, and the window filled again
     receiver  ◀─messages─ server ◀─acks── at once, ─answers──▶ counted and timed
 
-What a put or an ack looks like on the wire is a driver's affair, so that every server is driven by
-the same windows and clocks. A latency is kept once for all messages that were sent together: with
-a pair per burst in place of a number per message the engine stays faster than any server here.
+A driver for each server encodes puts and acks, so all servers have the same windows and clocks. A
+latency is stored once for all messages that were sent together: one pair per burst instead of one
+number per message keeps the engine faster than any server here.
 """
 
 import select
@@ -29,10 +29,10 @@ class Sender(Protocol):
     sock: socket.socket
 
     def put(self, count: int) -> bytes | bytearray:
-        """Return the next *count* puts as bytes, which stay so until the next call."""
+        """Returns the next *count* puts as bytes, valid until the next call."""
 
     def take(self, data: bytes) -> int:
-        """Return how many puts *data* acknowledges, oldest first."""
+        """Returns how many puts *data* acknowledges, oldest first."""
 
 
 class Receiver(Protocol):
@@ -41,21 +41,23 @@ class Receiver(Protocol):
     sock: socket.socket
 
     def start(self) -> bytes:
-        """Return what asks for the first messages."""
+        """Returns the request for the first messages."""
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Return what to send (acks), how many messages *data* held, how many acks it answers."""
+        """Returns the bytes to send (acks), the messages in *data*, and the acks that it
+        answers.
+        """
 
 
 class LoadFailed(Exception):
-    """The server refused a put, broke the connection or fell silent."""
+    """The server refused a put, closed the connection or stopped answering."""
 
 
 class Latency:
-    """How many messages took how long, in buckets less than 1 % wide (as HDR histograms have them).
+    """A histogram of latencies, in buckets less than 1 % wide (like HDR histograms).
 
-    Invariant: a bucket's key is its lower end in ns, a number of at most BUCKET_BITS binary digits
-    and zeros behind them.
+    Invariant: a bucket's key is its lower end in ns, a number with at most BUCKET_BITS significant
+    binary digits.
     """
 
     __slots__ = ("buckets", "count", "max_ns")
@@ -66,7 +68,7 @@ class Latency:
         self.max_ns = 0
 
     def add(self, ns: int, count: int = 1) -> None:
-        """Take note that *count* messages took *ns*."""
+        """Records that *count* messages took *ns*."""
         zeros = max(ns.bit_length() - BUCKET_BITS, 0)
         key = ns >> zeros << zeros
         self.buckets[key] = self.buckets.get(key, 0) + count
@@ -74,13 +76,13 @@ class Latency:
         self.max_ns = max(self.max_ns, ns)
 
     def pool(self, other: "Latency") -> None:
-        """Take note of all that *other* did."""
+        """Adds all records of *other*."""
         for ns, count in other.buckets.items():
             self.add(ns, count)
         self.max_ns = max(self.max_ns, other.max_ns)
 
     def percentile_ms(self, percent: float) -> float | None:
-        """Return the time that *percent* of the messages stayed within, or None without any."""
+        """Returns the time that *percent* of the messages did not exceed, or None without any."""
         wanted = self.count * percent / 100
         for ns, count in sorted(self.buckets.items()):
             wanted -= count
@@ -89,12 +91,12 @@ class Latency:
         return None
 
     def max_ms(self) -> float | None:
-        """Return the longest time, exactly, or None without any."""
+        """Returns the longest time, exactly, or None without any."""
         return round(self.max_ns / NS_PER_MS, 3) if self.count else None
 
 
 class Timed:
-    """What was sent and waits for its answer, oldest first, with the time of sending."""
+    """Sent messages that wait for their answers, oldest first, with their times of sending."""
 
     __slots__ = ("_bursts", "count", "latency")
 
@@ -104,12 +106,12 @@ class Timed:
         self._bursts: deque[tuple[int, int]] = deque()  # messages, ns
 
     def sent(self, count: int, now_ns: int) -> None:
-        """Take note of *count* that leave now."""
+        """Records *count* messages that are sent now."""
         self.count += count
         self._bursts.append((count, now_ns))
 
     def answered(self, count: int, now_ns: int) -> None:
-        """Take note that the oldest *count* are answered."""
+        """Records the answers to the oldest *count* messages."""
         self.count -= count
         bursts, add = self._bursts, self.latency.add
         while count:
@@ -123,23 +125,23 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do: puts until ``seconds`` or ``count`` are over, gets until all is acknowledged.
+    """The work: puts until ``seconds`` or ``count`` is reached, gets until all is acknowledged.
 
-    With a ``rate`` each put has its time, and waits are counted from there, whether the window let
-    it leave then or not: a server that stands still for a second has a second's puts wait.
+    With a ``rate`` each put has a due time, and its latency is counted from there, even if the
+    window delays it. If a server pauses for a second, a second's puts wait.
     """
 
     inflight: int
     seconds: float
-    count: int = 0  # 0 = as many as the seconds allow; without senders: how many to get
-    rate: float = 0.0  # puts a second of all senders together; 0 = as many as the windows let
-    seconds_max: float = float("inf")  # after which the rest is left undone
-    copies: int = 1  # of what is put: all receivers together get and acknowledge so many of each
+    count: int = 0  # 0 = no limit; without senders: how many to get
+    rate: float = 0.0  # puts per second of all senders together; 0 = as many as the windows allow
+    seconds_max: float = float("inf")  # after which the work is stopped
+    copies: int = 1  # of each put message: all receivers together get and acknowledge this many
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What was done."""
+    """The result of the work."""
 
     messages: int
     seconds: float
@@ -147,7 +149,7 @@ class Outcome:
     put: Latency
     ack: Latency
     end_to_end: Latency
-    is_cut: bool  # the plan's seconds_max were over before all was done
+    is_cut: bool  # seconds_max was reached before all was done
 
 
 class Load:
@@ -158,7 +160,7 @@ class Load:
         self._put, self._ack, self._end_to_end = Latency(), Latency(), Latency()
         self._senders = {s.sock.fileno(): (s, Timed(self._put)) for s in senders}
         self._receivers = {r.sock.fileno(): (r, Timed(self._ack)) for r in receivers}
-        # From one sender to one receiver messages come in the order in which they were sent.
+        # Messages from one sender to one receiver arrive in the order of sending.
         is_pair = len(senders) == len(receivers) == plan.copies == 1
         self._travel = Timed(self._end_to_end) if is_pair else None
         self._sending = bool(senders)
@@ -166,10 +168,10 @@ class Load:
         self._start_ns = self._last_ns = 0
 
     def run(self) -> Outcome:
-        """Run to the end and return what was done.
+        """Runs to the end and returns the result.
 
         Raises:
-            LoadFailed: the server did not do what it was asked.
+            LoadFailed: the server did not do its work.
         """
         poll = select.epoll()
         for number in (*self._senders, *self._receivers):
@@ -208,15 +210,15 @@ class Load:
         )
 
     def _ready(self, poll: select.epoll) -> list[tuple[int, int]]:
-        """Return who has something to say, after a wait if nobody has; puts leave when due."""
+        """Returns the ready connections, waiting if there are none; sends puts when due."""
         if not (self._plan.rate and self._sending and self._is_room()):
             ready = poll.poll(SILENCE_MAX_S)
             if not ready:
-                raise LoadFailed(f"the server said nothing for {SILENCE_MAX_S:.0f} s")
+                raise LoadFailed(f"the server sent nothing for {SILENCE_MAX_S:.0f} s")
             return ready
         due_ns = min(self._due_ns(self._sent), self._stop_ns)
         wait_s = (due_ns - time.monotonic_ns()) / NS_PER_S
-        select.select([poll], [], [], max(wait_s, 0))  # epoll itself counts in milliseconds
+        select.select([poll], [], [], max(wait_s, 0))  # epoll only has a resolution of milliseconds
         self._fill_all()
         return poll.poll(0)
 
@@ -233,7 +235,8 @@ class Load:
         return not self._receivers or self._acked >= wanted
 
     def _fill_all(self) -> None:
-        first = self._sent % max(len(self._senders), 1)  # Of equal windows each is it in turn.
+        # With equal windows, each is first in turn.
+        first = self._sent % max(len(self._senders), 1)
         pairs = [*self._senders.values()]
         for sender, window in sorted(pairs[first:] + pairs[:first], key=lambda pair: pair[1].count):
             self._fill(sender, window)
@@ -256,7 +259,7 @@ class Load:
         sender.sock.sendall(sender.put(count))
 
     def _note(self, window: Timed, count: int, now_ns: int) -> None:
-        """Take note of *count* puts that leave now, or with a rate of when they were to."""
+        """Records *count* puts that are sent now; with a rate, at their due times."""
         times = [(count, now_ns)]
         if self._plan.rate:
             times = [(1, self._due_ns(self._sent + i)) for i in range(count)]
@@ -284,7 +287,9 @@ class Load:
             acks.sent(got, now_ns)
             if self._travel is not None:
                 if got > self._travel.count:
-                    raise LoadFailed("more messages came than were put: is the queue shared?")
+                    raise LoadFailed(
+                        "more messages arrived than were put: another producer may use the queue"
+                    )
                 self._travel.answered(got, now_ns)
         if acked:
             self._last_ns = now_ns
@@ -300,10 +305,10 @@ def _read(sock: socket.socket) -> bytes:
 
 
 def dial(address: str) -> socket.socket:
-    """Return a connected socket to HOST:PORT or unix:/PATH.
+    """Returns a connected socket to HOST:PORT or unix:/PATH.
 
     Raises:
-        OSError: it cannot be.
+        OSError: the connection failed.
     """
     if address.startswith("unix:"):
         sock = socket.socket(socket.AF_UNIX)

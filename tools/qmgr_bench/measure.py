@@ -22,7 +22,7 @@ PRELOAD_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What to measure. Without producers ``count`` messages are put beforehand."""
+    """The work to measure. Without producers, ``count`` messages are put beforehand."""
 
     mode: str
     queue: str
@@ -37,21 +37,21 @@ class Work:
     consumers: int = 0
     prefetch: int = 0
     rate: float | None = None
-    unit: int = 0  # messages of a unit of work that they are put in; 0 = without
+    unit: int = 0  # messages in a unit of work; 0 = no units
 
     @property
     def window(self) -> int:
-        """Puts of a producer without an answer: whole units."""
+        """The unanswered puts of a producer, in whole units."""
         return self.inflight // self.unit * self.unit if self.unit else self.inflight
 
 
 def measure(address: str, work: Work) -> dict[str, Any]:
-    """Do *work* with the queue manager at *address*; return the figures.
+    """Does *work* with the queue manager at *address*; returns the figures.
 
     Raises:
-        OSError: nobody listens there.
-        RequestError, LoadFailed: it refused, or did not do, what was asked.
-        Failure: it would eat somebody's messages, or go beyond a window.
+        OSError: nothing listens there.
+        RequestError, LoadFailed: it refused a request, or did not do the work.
+        Failure: it would consume other messages, or exceed a window.
     """
     with _empty_queue(address, work), ExitStack() as sockets:
         pool = records(bodies(work.size, vary=not work.same), work.priority)
@@ -80,10 +80,10 @@ def _sender(wire: Wire, work: Work, pool: list[bytes]) -> Sender:
 
 @contextmanager
 def _empty_queue(address: str, work: Work) -> Iterator[None]:
-    """Have the queue there and empty, and leave things as they were.
+    """Provides the queue, empty, and restores its state afterwards.
 
     Raises:
-        Failure: REFUSED, somebody's messages are on it; USAGE, windows that are not granted.
+        Failure: REFUSED, the queue has messages; USAGE, the windows are not granted.
     """
     with Wire(address, NAME) as control:
         _check_unit(work)
@@ -99,7 +99,8 @@ def _empty_queue(address: str, work: Work) -> Iterator[None]:
     try:
         yield
     finally:
-        with Wire(address, NAME) as control:  # The first would have fallen silent for too long.
+        # The first connection would have been silent for too long.
+        with Wire(address, NAME) as control:
             if existed:
                 control.ask(m.QueuePurge, work.queue)
             else:
@@ -113,7 +114,7 @@ def _check_queue(queue: str, row: dict[str, Any]) -> None:
         why = f"it holds {humane.messages(row['depth'])}"
     else:
         return
-    hint = "give another --queue; it is made and deleted again"
+    hint = "use another --queue; it is created, and deleted afterwards"
     raise Failure(Exit.REFUSED, f"cannot measure on {queue}", why, hint)
 
 
@@ -121,22 +122,22 @@ def _check_unit(work: Work) -> None:
     if not work.unit:
         return
     if work.rate:
-        why = "puts that leave one by one, each at its time, make no units"
-        raise usage("--unit and --rate do not go together", why, "leave one out")
+        why = "a rate sends puts one by one, so they cannot be in units"
+        raise usage("--unit and --rate do not go together", why, "leave one of them out")
     if work.unit > work.inflight:
-        why = f"--inflight {work.inflight} lets no such unit leave"
-        raise usage(f"--unit {work.unit} is too many", why, f"say --inflight {work.unit}, or more")
+        why = f"--inflight {work.inflight} is too small for such a unit"
+        raise usage(f"--unit {work.unit} is too many", why, f"use --inflight {work.unit} or more")
 
 
 def _check_window(welcome: m.Welcome, work: Work) -> None:
     limit = welcome.put_window_messages
     if work.inflight > limit:
         why = f"the queue manager grants a window of {limit} puts"
-        raise usage(f"--inflight {work.inflight} is too many", why, f"say at most {limit}")
+        raise usage(f"--inflight {work.inflight} is too many", why, f"use at most {limit}")
     limit = welcome.put_window_bytes
     if work.inflight * work.size > limit:
-        why = f"the queue manager grants a window of {limit} bytes, this is more"
-        raise usage(f"--inflight {work.inflight} of --size {work.size}", why, "say less of one")
+        why = f"the queue manager grants a window of {limit} bytes; this is more"
+        raise usage(f"--inflight {work.inflight} of --size {work.size}", why, "reduce one of them")
 
 
 def _preload(address: str, work: Work, pool: list[bytes]) -> None:

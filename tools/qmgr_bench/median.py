@@ -1,18 +1,18 @@
-"""Medians: what of several rounds counts."""
+"""Medians over several rounds."""
 
 import statistics
 from collections.abc import Sequence
 
 
 def median(values: Sequence[float]) -> float:
-    """Return the median, to four digits behind the point."""
+    """Returns the median, rounded to four decimals."""
     return round(statistics.median(values), 4)
 
 
 def median_ratio(values: Sequence[float], references: Sequence[float]) -> float:
-    """Return the median of the ratios of each of *values* to the reference of its own round.
+    """Returns the median of the ratios of *values* to the reference of the same round.
 
-    A drift that took half an hour is in both of a pair, and so in no ratio.
+    A drift over half an hour affects both values of a pair, so it does not affect the ratio.
     """
     pairs = zip(values, references, strict=True)
     return median([value / reference for value, reference in pairs])

@@ -1,7 +1,7 @@
-"""What peers have to move messages from one server to another, beside a link.
+"""The ways of peers to move messages from one server to another, compared with a link.
 
 Both ends flush before they acknowledge, as everywhere in the benchmark. A backlog is moved; the
-clock runs from its first arrival to its last, so that nobody's start is in it.
+time is from its first arrival to its last, so that it includes no start.
 """
 
 import time
@@ -23,16 +23,16 @@ US_PER_S = 1_000_000
 
 
 class Mover(Protocol):
-    """A peer's way."""
+    """The way of a peer."""
 
     name: str
     about: str
 
     def version(self) -> str | None:
-        """Return the version that is installed, or None where none is."""
+        """Returns the installed version, or None."""
 
     def move(self, directory: Path, messages: int, size_bytes: int) -> Pull:
-        """Start both servers with their data in *directory*, move a backlog, and stop them."""
+        """Starts both servers with their data in *directory*, moves a backlog, and stops them."""
 
 
 class Shovel:
@@ -42,11 +42,11 @@ class Shovel:
     about = "shovel on the receiving node, on-confirm, quorum queues"
 
     def version(self) -> str | None:
-        """Return the version that is installed, or None where none is."""
+        """Returns the installed version, or None."""
         return RabbitServer().version()
 
     def move(self, directory: Path, messages: int, size_bytes: int) -> Pull:
-        """Start both servers with their data in *directory*, move a backlog, and stop them."""
+        """Starts both servers with their data in *directory*, moves a backlog, and stops them."""
         source, to = RabbitServer(), RabbitServer("rabbitmq_shovel")
         with _running(directory, source, to):
             source.start(directory / "from")
@@ -72,20 +72,20 @@ def _shovel(source: str, to: RabbitServer) -> None:
 
 
 class Source:
-    """A stream of NATS that has another as its source, over a leaf node's connection.
+    """A stream of NATS with another one as its source, over a leaf node's connection.
 
-    It copies: nothing is deleted where it came from, which is less than a link does.
+    It copies: nothing is deleted at the source, which is less work than a link does.
     """
 
     name = "nats"
     about = "a stream with a source over a leaf node, sync_interval: always; it copies"
 
     def version(self) -> str | None:
-        """Return the version that is installed, or None where none is."""
+        """Returns the installed version, or None."""
         return NatsServer().version()
 
     def move(self, directory: Path, messages: int, size_bytes: int) -> Pull:
-        """Start both servers with their data in *directory*, move a backlog, and stop them."""
+        """Starts both servers with their data in *directory*, moves a backlog, and stops them."""
         address = f"127.0.0.1:{free_port()}"
         source = NatsServer("FROM", f'listen: "{address}"')
         to = NatsServer("TO", f'remotes: [ {{ url: "nats://{address}" }} ]')
@@ -113,16 +113,16 @@ def _running(directory: Path, *servers: Server) -> Iterator[None]:
 def timed(
     begin: Callable[[], None], there: Callable[[], int], messages: int, servers: Sequence[Server]
 ) -> Pull:
-    """Have a backlog moved, and return how fast it was.
+    """Starts moving a backlog, and returns its rate.
 
     Args:
-        begin: has it begin.
-        there: says how many have arrived.
-        messages: how many there are.
+        begin: starts it.
+        there: returns how many messages have arrived.
+        messages: their number.
         servers: the sending and the receiving one.
 
     Raises:
-        LoadFailed: nothing more came for SILENCE_MAX_S, or most came before anybody looked.
+        LoadFailed: nothing more arrived for SILENCE_MAX_S, or most arrived before the first look.
     """
     before_s = [server.cpu_s() for server in servers]
     begin()
@@ -135,9 +135,9 @@ def timed(
                 first, start_s = count, now_s
             seen, moved_s = count, now_s
         elif now_s > moved_s + SILENCE_MAX_S:
-            raise LoadFailed(f"{messages - seen:,} of {messages:,} messages did not come")
+            raise LoadFailed(f"{messages - seen:,} of {messages:,} messages did not arrive")
     if messages - first < messages / 2:
-        raise LoadFailed(f"{first:,} of {messages:,} messages were there at once: that is no rate")
+        raise LoadFailed(f"{first:,} of {messages:,} messages arrived at once, too fast for a rate")
     seconds = moved_s - start_s
     used_us = (
         (server.cpu_s() - before) * US_PER_S

@@ -1,7 +1,7 @@
-"""The bench's side of the wire to NATS JetStream, told to flush before each answer.
+"""The bench's driver for NATS JetStream, configured to flush before each answer.
 
-Puts name where the answer goes. A consumer's acks have none by default; the last of each burst
-asks for one, which comes after those before it were handled.
+Puts name the subject for the answer. By default a consumer's acks have no answer. The last ack of
+each burst asks for one, which arrives after the earlier ones were handled.
 """
 
 import json
@@ -23,21 +23,20 @@ INBOX = "_INBOX.a"
 DELIVERED = "_INBOX.d"
 API = "$JS.API"
 ACK_WAIT_NS = 60_000_000_000
-_PING = re.compile(rb"(?:^|\r\n)PING\r\n")
 SYNC_ALWAYS = "sync_interval: always"
 SYNC_ALWAYS_SINCE = (2, 10)
 
 
 def publish(subject: str, reply: str, body: bytes) -> bytes:
-    """Return a message to *subject* that asks for an answer to *reply*."""
+    """Returns a message to *subject* that asks for an answer to *reply*."""
     return b"PUB %s %s %d\r\n%s\r\n" % (subject.encode(), reply.encode(), len(body), body)
 
 
 def greet(sock: socket.socket, *subjects: str) -> None:
-    """Log in on *sock* and subscribe to *subjects*.
+    """Logs in on *sock* and subscribes to *subjects*.
 
     Raises:
-        LoadFailed: the server does not want us.
+        LoadFailed: the server refuses.
     """
     options = {"verbose": False, "pedantic": False, "headers": True, "no_responders": True}
     hello = b"CONNECT %s\r\n" % json.dumps(options).encode()
@@ -53,10 +52,10 @@ def greet(sock: socket.socket, *subjects: str) -> None:
 
 
 def ask(address: str, subject: str, **fields: object) -> dict[str, Any]:
-    """Return what JetStream's API says.
+    """Returns the answer of JetStream's API.
 
     Raises:
-        LoadFailed: it says no.
+        LoadFailed: the answer is an error.
     """
     with dial(address) as sock:
         greet(sock, INBOX)
@@ -67,12 +66,12 @@ def ask(address: str, subject: str, **fields: object) -> dict[str, Any]:
             heard += data
             if not data or b'"error"' in heard or b"503" in heard[:60]:
                 raise LoadFailed(f"nats: {heard[-300:].decode(errors='replace').strip()}")
-        said: dict[str, Any] = json.loads(heard.partition(b"\r\n")[2])
-        return said
+        answer: dict[str, Any] = json.loads(heard.partition(b"\r\n")[2])
+        return answer
 
 
 class NatsSender:
-    """A connection that publishes. Its answers, two lines each, go to an inbox of its own."""
+    """A connection that publishes. Its answers, two lines each, go to its own inbox."""
 
     def __init__(self, sock: socket.socket, pool: Sequence[bytes]) -> None:
         self.sock = sock
@@ -83,11 +82,11 @@ class NatsSender:
         self._is_body = False
 
     def put(self, count: int) -> bytes:
-        """Return the next *count* puts as bytes."""
+        """Returns the next *count* puts as bytes."""
         return self._puts.next(count)
 
     def take(self, data: bytes) -> int:
-        """Return how many puts *data* acknowledges.
+        """Returns how many puts *data* acknowledges.
 
         Raises:
             LoadFailed: a put was refused.
@@ -113,7 +112,7 @@ class NatsReceiver:
     """A push consumer that acknowledges each message."""
 
     def __init__(self, sock: socket.socket, prefetch: int, name: str = "c") -> None:
-        """Consume on *sock* as the durable *name*."""
+        """Consumes on *sock* as the durable *name*."""
         self.sock = sock
         self._name = name
         self._delivered, self._inbox = f"{DELIVERED}.{name}", f"{INBOX}.{name}"
@@ -124,10 +123,10 @@ class NatsReceiver:
         self._is_made = False
 
     def make(self) -> None:
-        """Make the consumer now; then :meth:`start` has nothing to say.
+        """Creates the consumer now; :meth:`start` then sends nothing.
 
         Raises:
-            LoadFailed: it cannot be made.
+            LoadFailed: it cannot be created.
         """
         self.sock.sendall(self.start())
         while not self._is_made:
@@ -137,7 +136,7 @@ class NatsReceiver:
             self.take(data)
 
     def start(self) -> bytes:
-        """Return what makes the consumer."""
+        """Returns the request that creates the consumer."""
         if self._is_made:
             return b""
         config = {
@@ -153,10 +152,10 @@ class NatsReceiver:
         return publish(f"{API}.CONSUMER.DURABLE.CREATE.{QUEUE}.{self._name}", self._inbox, body)
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Return the acks, how many messages came, how many acks are known to be handled.
+        """Returns the acks, the received messages, and the acks known to be handled.
 
         Raises:
-            LoadFailed: an error, or an answer of another shape.
+            LoadFailed: an error, or an answer of another form.
         """
         data = self._rest + data
         send, replies, acked, at = [], [], 0, 0
@@ -171,7 +170,7 @@ class NatsReceiver:
             body_end = end + 2 + int(words[-1])
             if len(data) < body_end + 2:
                 break
-            if words[2] == b"1":  # of the subscriptions, what is delivered
+            if words[2] == b"1":  # the subscription with the deliveries
                 replies.append(words[3])
             else:
                 acked += self._answered(data[end + 2 : body_end])
@@ -199,7 +198,9 @@ class NatsServer:
     about = "JetStream, sync_interval: always; an ack a message"
 
     def __init__(self, domain: str = "", leaf: str = "") -> None:
-        """Have one by itself, or in a *domain*, with what its file says of leaf nodes."""
+        """Prepares a single server, or one in a *domain* with the configuration *leaf* of leaf
+        nodes.
+        """
         self._network = f'server_name: "{domain}"\nleafnodes {{ {leaf} }}\n' if domain else ""
         self._domain = f" domain: {domain}\n" if domain else ""
         self._program = Program()
@@ -207,26 +208,26 @@ class NatsServer:
         self._directory = Path()
 
     def version(self) -> str | None:
-        """Return the version of the nats-server on PATH or None, also of one that is too old."""
+        """Returns the version of the nats-server on PATH, even if it is too old, or None."""
         path = shutil.which("nats-server")
         if path is None:
             return None
-        said = first_line(path, "--version")
-        numbers = tuple(map(int, re.findall(r"\d+", said)[:2]))
-        return f"NATS {said.rpartition('v')[2]}" if numbers >= SYNC_ALWAYS_SINCE else None
+        line = first_line(path, "--version")
+        numbers = tuple(map(int, re.findall(r"\d+", line)[:2]))
+        return f"NATS {line.rpartition('v')[2]}" if numbers >= SYNC_ALWAYS_SINCE else None
 
     def start(self, directory: Path) -> None:
-        """Start one on a free port and make the stream."""
+        """Starts a server on a free port and creates the stream."""
         self.start_empty(directory)
         self.make_stream(subjects=[SUBJECT], retention="workqueue")
 
     def start_empty(self, directory: Path) -> None:
-        """Start one on a free port, without a stream."""
+        """Starts a server on a free port, without a stream."""
         self._directory = directory
         self._run(SYNC_ALWAYS)
 
     def make_stream(self, **fields: object) -> None:
-        """Make the stream, which is on disk and has no limits."""
+        """Creates the stream, on disk and without limits."""
         ask(
             self.address,
             f"STREAM.CREATE.{QUEUE}",
@@ -240,7 +241,7 @@ class NatsServer:
         )
 
     def depth(self) -> int:
-        """Return how many messages are in the stream."""
+        """Returns the number of messages in the stream."""
         return int(ask(self.address, f"STREAM.INFO.{QUEUE}")["state"]["messages"])
 
     def _run(self, sync: str) -> None:
@@ -262,7 +263,7 @@ class NatsServer:
         return False
 
     def preload(self, count: int, pool: Sequence[bytes]) -> None:
-        """Put *count* messages with flushes every two minutes, then start again with them."""
+        """Puts *count* messages with flushes every two minutes, then restarts with them."""
         self._program.stop()
         self._run("")
         put_all(self, count, pool, producers=4, inflight=256)
@@ -270,18 +271,18 @@ class NatsServer:
         self._run(SYNC_ALWAYS)
 
     def stop(self) -> None:
-        """Stop it."""
+        """Stops it."""
         self._program.stop()
 
     def cpu_s(self) -> float:
-        """Return the processor time that it has used."""
+        """Returns the processor time that it has used."""
         return self._program.cpu_s()
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
-        """Return a new connection that publishes."""
+        """Returns a new connection that publishes."""
         return NatsSender(dial(self.address), pool)
 
     def receiver(self, prefetch: int, size_bytes: int) -> Receiver:
-        """Return the connection that gets."""
+        """Returns the connection that gets."""
         del size_bytes
         return NatsReceiver(dial(self.address), prefetch)

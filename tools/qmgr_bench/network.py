@@ -1,4 +1,4 @@
-"""Proxies for the benchmark, on a loop in a thread of its own: the bench itself waits and reads."""
+"""Proxies for the benchmark, on a loop in a separate thread, because the bench itself blocks."""
 
 import asyncio
 import threading
@@ -13,7 +13,7 @@ Value = TypeVar("Value")
 
 
 class Network:
-    """A place for proxies. Invariant: inside ``with`` its loop runs, and all of them live there."""
+    """A container for proxies. Invariant: inside ``with`` its loop runs, with all proxies on it."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -39,7 +39,7 @@ class Network:
             self._loop.close()
 
     def proxy(self, address: str, shape: Shape | None = None, ear: Ear | None = None) -> Proxy:
-        """Return a proxy to *address* (host:port) that listens."""
+        """Returns a proxy to *address* (host:port) that listens."""
         host, _, port = address.rpartition(":")
 
         async def start() -> Proxy:
@@ -50,7 +50,7 @@ class Network:
         return proxy
 
     def call(self, function: Callable[[], Value]) -> Value:
-        """Return what *function* does, called on the loop: it may tell proxies what to do."""
+        """Returns the result of *function*, called on the loop, where it may control proxies."""
 
         async def called() -> Value:
             return function()

@@ -1,4 +1,4 @@
-"""Two daemons and a link between them, as the benchmark needs them.
+"""Two daemons and a link between them, for the benchmark.
 
 FROM: Q@TO ──link, stopped until it is started──▶ TO: Q
 """
@@ -24,32 +24,32 @@ NS_PER_US = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Pull:
-    """A backlog that went over the link; the time is that from its first arrival."""
+    """A backlog that was transferred over the link; its time is from its first arrival."""
 
     messages_per_second: float
-    from_cpu_us: float  # of the sending daemon, a message
+    from_cpu_us: float  # of the sending daemon, per message
     to_cpu_us: float
 
     @property
     def cpu_us(self) -> float:
-        """The processor time of both daemons, a message."""
+        """The processor time of both daemons, per message."""
         return round(self.from_cpu_us + self.to_cpu_us, 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The two daemons. Invariant: the link is stopped but where a method says otherwise."""
+    """The two daemons. Invariant: the link is stopped unless a method says otherwise."""
 
     source: Host
     to: Host
 
     def lead(self, address: str, connections: int = 1) -> None:
-        """Have the link lead to *address*: that of the other daemon, or of a proxy to it."""
+        """Changes the address of the link: that of the other daemon, or of a proxy to it."""
         self.source.ask(m.LinkAlter, TO, {"addresses": [address], "connections": connections})
 
     @contextmanager
     def started(self, connections: int = 1) -> Iterator[None]:
-        """Have the link up, until left."""
+        """Starts the link until the block ends."""
         self.source.ask(m.LinkStart, TO)
         try:
             wait_until(lambda: self.show()["connections_up"] == connections, "the link is not up")
@@ -58,28 +58,28 @@ class Pair:
             self.source.ask(m.LinkStop, TO)
 
     def show(self) -> dict[str, Any]:
-        """Return the row of the link."""
+        """Returns the row of the link."""
         row: dict[str, Any] = self.source.ask(m.LinkShow, TO)
         return row
 
     def await_stored(self, messages: int) -> None:
-        """Return once so many are stored at the far end, and committed to the near one."""
+        """Returns once *messages* are stored at the far end, and committed to the near one."""
         stored = f"the far end did not store {messages:,} messages"
         wait_until(lambda: self.to.depth(QUEUE) >= messages, stored)
-        wait_until(lambda: not self.show()["waiting"], "the near end heard of no commit")
+        wait_until(lambda: not self.show()["waiting"], "the near end received no commit")
 
     def clear(self) -> None:
-        """Remove what came."""
+        """Removes the transferred messages."""
         self.to.ask(m.QueuePurge, QUEUE)
         self.to.wait_for_jobs()
 
     def pull(self, messages: int, size_bytes: int, say: Callable[[str], None]) -> Pull:
-        """Preload so many, start the link, and time it until all is stored at the far end."""
+        """Preloads *messages*, starts the link, and times it until all is stored at the far end."""
         fill(self.source, REMOTE, messages, say, size_bytes)
         with Wire(self.source.address, "bench.control") as near, Wire(self.to.address, "c") as far:
             before_ns = self.source.cpu_ns(), self.to.cpu_ns()
             near.ask(m.LinkStart, TO)
-            wait_until(lambda: far.ask(m.QueueShow, QUEUE)["depth"] > 0, "nothing came")
+            wait_until(lambda: far.ask(m.QueueShow, QUEUE)["depth"] > 0, "nothing arrived")
             there, start_s = far.ask(m.QueueShow, QUEUE)["depth"], time.monotonic()
             await_all(lambda: messages - far.ask(m.QueueShow, QUEUE)["depth"], near)
             seconds = time.monotonic() - start_s
@@ -89,13 +89,13 @@ class Pair:
         self.clear()
         self.source.wait_for_jobs()
         cpu_us = (round(ns / NS_PER_US / messages, 2) for ns in used_ns)
-        # All may have come before the clock was looked at: a handful of messages has no rate.
+        # All may have arrived before the first look at the clock: a few messages have no rate.
         return Pull(round(max(messages - there, 1) / seconds), *cpu_us)
 
 
 @contextmanager
 def pair(directory: Path, environment: Mapping[str, str] | None = None) -> Iterator[Pair]:
-    """Have two daemons, with their data below *directory*, and a link that is stopped."""
+    """Yields two daemons, with their data below *directory*, and a stopped link."""
     near = Host(directory / "from", FROM, environment)
     with near, Host(directory / "to", TO, environment) as to:
         to.ask(m.QueueCreate, QUEUE)
@@ -106,10 +106,10 @@ def pair(directory: Path, environment: Mapping[str, str] | None = None) -> Itera
 
 
 def wait_until(is_so: Callable[[], bool], otherwise: str, wait_max_s: float = WAIT_MAX_S) -> None:
-    """Return once *is_so*.
+    """Returns once *is_so* is true.
 
     Raises:
-        LoadFailed: it took too long; it says *otherwise*.
+        LoadFailed: it took too long; the text is *otherwise*.
     """
     deadline_s = time.monotonic() + wait_max_s
     while not is_so():

@@ -1,9 +1,8 @@
-"""The bench's side of the wire to PostgreSQL: a table as a queue, protocol 3 in pipeline mode.
+"""The bench's driver for PostgreSQL: a table as a queue, protocol 3 in pipeline mode.
 
-A put is a prepared INSERT. Each has a Sync of its own and so a transaction of its own, or in groups
-of up to 128 one Sync together, as a program does that collects rows itself. A consumer reads with
-FOR UPDATE SKIP LOCKED and deletes in the same transaction: message by message, or in groups all
-that one read brought.
+A put is a prepared INSERT. Each has its own Sync and so its own transaction, or groups of up to 128
+share a Sync, like a program that collects rows itself. A consumer reads with FOR UPDATE SKIP LOCKED
+and deletes in the same transaction: message by message, or in groups all messages of one read.
 """
 
 import os
@@ -37,22 +36,22 @@ SETTINGS = {
 
 _HEAD = struct.Struct(">cI")
 _ROW_ID = struct.Struct(">q")
-_ROW_ID_AT = 11  # behind kind, length, the number of columns and the length of the first
+_ROW_ID_AT = 11  # after kind, length, the number of columns and the length of the first
 
 
 def message(kind: bytes, *parts: bytes) -> bytes:
-    """Return a message of the protocol."""
+    """Returns a message of the protocol."""
     body = b"".join(parts)
     return kind + struct.pack(">I", len(body) + 4) + body
 
 
 def parse(name: bytes, text: str) -> bytes:
-    """Return what prepares a statement."""
+    """Returns the message that prepares a statement."""
     return message(b"P", name + b"\0", text.encode() + b"\0", bytes(2))
 
 
 def execute(name: bytes, *values: bytes) -> bytes:
-    """Return what runs a prepared statement with *values* and has binary rows back."""
+    """Returns the message that runs a prepared statement with *values* and binary results."""
     given = b"".join(struct.pack(">I", len(value)) + value for value in values)
     bind = message(b"B", b"\0", name + b"\0", BINARY, struct.pack(">H", len(values)), given, BINARY)
     return bind + message(b"E", b"\0", bytes(4))
@@ -64,7 +63,7 @@ READY = message(b"Z", b"I")
 
 
 def messages(data: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """Yield the kind, the start and the end of each whole message in *data*."""
+    """Yields the kind, the start and the end of each complete message in *data*."""
     at, size = 0, len(data)
     while at + 5 <= size:
         kind, length = _HEAD.unpack_from(data, at)
@@ -76,18 +75,18 @@ def messages(data: bytes) -> Iterator[tuple[bytes, int, int]]:
 
 
 def complaint(data: bytes) -> LoadFailed:
-    """Return what to raise on an ErrorResponse or on anything else that nobody asked for."""
+    """Returns the exception for an ErrorResponse or any other unexpected message."""
     fields = {part[:1]: part[1:] for part in data[5:].split(b"\0") if part}
     text = fields.get(b"M", data[:100]).decode(errors="replace")
     return LoadFailed(f"postgres: {text}")
 
 
 def log_in(address: str) -> socket.socket:
-    """Return a connection that is ready.
+    """Returns a connection that is ready.
 
     Raises:
-        LoadFailed: the server does not want us.
-        OSError: nobody is there.
+        LoadFailed: the server refuses.
+        OSError: the connection failed.
     """
     sock = dial(address)
     try:
@@ -101,10 +100,10 @@ def log_in(address: str) -> socket.socket:
 
 
 def settle(sock: socket.socket) -> None:
-    """Read until the server is ready for more.
+    """Reads until the server is ready for more.
 
     Raises:
-        LoadFailed: it complains.
+        LoadFailed: the server reports an error.
     """
     heard = b""
     while not heard.endswith(READY):
@@ -118,7 +117,7 @@ def settle(sock: socket.socket) -> None:
 
 
 def ask(sock: socket.socket, *statements: str) -> None:
-    """Have *statements* done, each a transaction.
+    """Runs *statements*, each in a transaction.
 
     Raises:
         LoadFailed: one is refused.
@@ -132,10 +131,10 @@ class PostgresSender:
     """A connection that inserts."""
 
     def __init__(self, sock: socket.socket, pool: Sequence[bytes], group: int) -> None:
-        """Prepare the INSERT.
+        """Prepares the INSERT.
 
         Args:
-            group: how many puts share a Sync, at most.
+            group: the maximum number of puts that share a Sync.
         """
         self.sock = sock
         sock.sendall(parse(b"i", f"INSERT INTO {QUEUE} (body) VALUES ($1)") + SYNC)
@@ -146,7 +145,7 @@ class PostgresSender:
         self._rest = b""
 
     def put(self, count: int) -> bytes:
-        """Return the next *count* puts as bytes."""
+        """Returns the next *count* puts as bytes."""
         parts = []
         while count:
             group = min(count, self._group)
@@ -156,7 +155,7 @@ class PostgresSender:
         return b"".join(parts)
 
     def take(self, data: bytes) -> int:
-        """Return how many puts *data* says are committed.
+        """Returns how many puts *data* reports as committed.
 
         Raises:
             LoadFailed: a put was refused.
@@ -187,7 +186,7 @@ class PostgresReceiver:
     """A consumer: a transaction reads up to *prefetch* messages and deletes them."""
 
     def __init__(self, sock: socket.socket, prefetch: int, *, batch: bool) -> None:
-        """Prepare the statements.
+        """Prepares the statements.
 
         Args:
             batch: whether one DELETE names all messages of a read.
@@ -213,14 +212,14 @@ class PostgresReceiver:
         self._rest = b""
 
     def start(self) -> bytes:
-        """Return the first read."""
+        """Returns the first read."""
         return self._read
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Return deletes, commit and the next read, how many messages came, how many are deleted.
+        """Returns deletes, commit and the next read; the received messages; and the deleted ones.
 
         Raises:
-            LoadFailed: an error.
+            LoadFailed: the server reports an error.
         """
         data = self._rest + data
         send, got, deleted, end = b"", 0, 0, 0
@@ -239,7 +238,9 @@ class PostgresReceiver:
         return send, got, deleted
 
     def _deletes(self) -> bytes:
-        """Return what ends this transaction and starts the next; an empty read waits a little."""
+        """Returns the end of this transaction and the start of the next; waits after an empty
+        read.
+        """
         ids, self._ids = self._ids, []
         self._deleting = len(ids)
         if not ids:
@@ -252,7 +253,7 @@ class PostgresReceiver:
 
 
 def array(ids: Sequence[bytes]) -> bytes:
-    """Return *ids* as a bigint[] in binary."""
+    """Returns *ids* as a bigint[] in binary."""
     head = struct.pack(">IIIII", 1, 0, 20, len(ids), 1)  # dimensions, nulls, type, size, from 1
     return head + b"".join([struct.pack(">I", len(i)) + i for i in ids])
 
@@ -272,17 +273,18 @@ class PostgresServer:
         self.address = ""
 
     def version(self) -> str | None:
-        """Return the version of the newest PostgreSQL that is installed, or None."""
+        """Returns the version of the newest installed PostgreSQL, or None."""
         path = _program("postgres")
         return path and f"PostgreSQL {first_line(path, '--version').split()[2]}"
 
     def start(self, directory: Path) -> None:
-        """Make a cluster, start it on a free port, have it warm up for a second, make the table.
+        """Creates a cluster, starts it on a free port, warms it up for a second, and creates the
+        table.
 
-        As root it runs as the user that Debian has for it: it does not want to be root.
+        As root it runs as Debian's user for it, because PostgreSQL refuses to run as root.
 
         Raises:
-            LoadFailed: it does not start; so where that user may not look into *directory*.
+            LoadFailed: it does not start, for example because that user cannot access *directory*.
         """
         user = USER if os.getuid() == 0 else None
         if user is not None:
@@ -305,7 +307,7 @@ class PostgresServer:
         self._is_up()
 
     def _is_up(self) -> bool:
-        """Return whether it is up, with the table made anew."""
+        """Returns whether it is up, and creates the table again."""
         with suppress(OSError, LoadFailed), log_in(self.address) as sock:
             ask(
                 sock,
@@ -317,7 +319,7 @@ class PostgresServer:
         return False
 
     def preload(self, count: int, pool: Sequence[bytes]) -> None:
-        """Put *count* messages with INSERTs of many rows."""
+        """Puts *count* messages with INSERTs of many rows."""
         bodies = ", ".join(f"('\\x{body.hex()}'::bytea)" for body in pool[:PRELOADED])
         one = f"INSERT INTO {QUEUE} (body) SELECT * FROM (VALUES {bodies}) AS b LIMIT "
         with log_in(self.address) as sock:
@@ -328,24 +330,24 @@ class PostgresServer:
             ask(sock, f"VACUUM ANALYZE {QUEUE}", "CHECKPOINT")
 
     def stop(self) -> None:
-        """Stop it at once: what it has is thrown away."""
+        """Stops it at once and discards its data."""
         self._program.stop(signal.SIGQUIT)
 
     def cpu_s(self) -> float:
-        """Return the processor time that it has used."""
+        """Returns the processor time that it has used."""
         return self._program.cpu_s()
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
-        """Return a new connection that inserts."""
+        """Returns a new connection that inserts."""
         return PostgresSender(log_in(self.address), pool, GROUP if self._batch else 1)
 
     def receiver(self, prefetch: int, size_bytes: int) -> Receiver:
-        """Return a new connection that reads and deletes."""
+        """Returns a new connection that reads and deletes."""
         del size_bytes
         return PostgresReceiver(log_in(self.address), prefetch, batch=self._batch)
 
 
 def _program(name: str) -> str | None:
-    """Return the path of one of PostgreSQL's programs; Debian keeps them out of PATH."""
+    """Returns the path of one of PostgreSQL's programs; Debian does not put them on PATH."""
     found = sorted(BINARIES.glob(f"*/bin/{name}"), key=lambda path: int(path.parts[-3]))
     return str(found[-1]) if found else shutil.which(name)

@@ -1,6 +1,6 @@
-"""The bench's side of the wire to qmgrd: records encoded beforehand, lists in every frame.
+"""The bench's driver for qmgrd: records encoded beforehand, lists in every frame.
 
-Leaner than qmgr_client, so that the daemon is what is measured: nothing is kept to be sent again.
+It is leaner than qmgr_client, so that the daemon is the bottleneck: nothing is kept for a resend.
 """
 
 import os
@@ -18,14 +18,14 @@ from qmgr_protocol.record import PRIORITY_DEFAULT, Fields, encode
 from qmgr_protocol.states import Side
 
 POOL = 4_096  # different messages
-CREDIT_BYTES = 16 << 20  # what may be on its way to a consumer
-POOL_BYTES = 32 << 20  # of them together
-FRAME_RECORDS, FRAME_BYTES = 1_000, 256 * 1024  # in one frame, as qmgr_client has it
+CREDIT_BYTES = 16 << 20  # for unconsumed deliveries
+POOL_BYTES = 32 << 20  # of all together
+FRAME_RECORDS, FRAME_BYTES = 1_000, 256 * 1024  # in one frame, as in qmgr_client
 PRINTABLE = bytes(33 + byte % 94 for byte in range(256))
 
 
 def bodies(size_bytes: int, *, vary: bool) -> list[bytes]:
-    """Return POOL bodies, the same at each call; all the same one unless they *vary*."""
+    """Returns POOL bodies, the same at each call; all equal unless they *vary*."""
     die = random.Random(7)
     count = max(1, min(POOL, POOL_BYTES // max(size_bytes, 1))) if vary else 1
     different = [die.randbytes(size_bytes).translate(PRINTABLE) for _ in range(count)]
@@ -33,7 +33,7 @@ def bodies(size_bytes: int, *, vary: bool) -> list[bytes]:
 
 
 def records(pool: Sequence[bytes], priority: int = PRIORITY_DEFAULT) -> list[bytes]:
-    """Return each body of *pool* as a record; equal ones share it, so that large ones fit."""
+    """Returns each body of *pool* as a record; equal ones share it, to save memory."""
     encoded = {body: encode(Fields(body, priority)) for body in dict.fromkeys(pool)}
     return [encoded[body] for body in pool]
 
@@ -42,11 +42,11 @@ class Wire:
     """A blocking connection to a queue manager: a handshake, then one request at a time."""
 
     def __init__(self, address: str, name: str) -> None:
-        """Connect.
+        """Connects.
 
         Raises:
-            OSError: nobody listens there.
-            LoadFailed: who listens is no queue manager, or sends us away.
+            OSError: nothing listens there.
+            LoadFailed: the server is not a queue manager, or refuses the connection.
         """
         self.sock: socket.socket = dial(address)
         self.connection = Connection(Side.DIALLER)
@@ -68,15 +68,15 @@ class Wire:
         self.send(m.Hello(m.MAGIC, m.VERSION, m.VERSION, "client", name))
         welcome = self.next()
         if type(welcome) is not m.Welcome:
-            raise LoadFailed(f"the queue manager sent us away: {welcome}")
+            raise LoadFailed(f"the queue manager refused the connection: {welcome}")
         return welcome
 
     def send(self, message: m.Message) -> None:
-        """Send *message*."""
+        """Sends *message*."""
         self.sock.sendall(self.connection.send(message))
 
     def next(self) -> m.Message:
-        """Return the next message from the queue manager."""
+        """Returns the next message from the queue manager."""
         while not self._heard:
             data = self.sock.recv(READ_BYTES)
             if not data:
@@ -85,10 +85,10 @@ class Wire:
         return self._heard.popleft()
 
     def take(self, data: bytes) -> list[m.Message]:
-        """Return the messages that *data* completes; pings are answered here.
+        """Returns the messages that *data* completes; pings are answered here.
 
         Raises:
-            LoadFailed: a goodbye, or no frames of ours.
+            LoadFailed: a goodbye, or invalid frames.
         """
         found = []
         for message, _ in self.connection.receive(data, 0):
@@ -104,15 +104,15 @@ class Wire:
         return found
 
     def next_request(self) -> int:
-        """Return the id for a new request."""
+        """Returns the id for a new request."""
         self._requests += 1
         return self._requests
 
     def ask(self, kind: type[Any], *fields: Any) -> Any:
-        """Send a request and return the value of its answer.
+        """Sends a request and returns the value of its answer.
 
         Raises:
-            RequestError: it was refused.
+            RequestError: the request was refused.
         """
         request_id = self.next_request()
         self.send(kind(request_id, *fields))
@@ -122,7 +122,7 @@ class Wire:
         return answer.value
 
     def cpu_ms(self) -> int:
-        """Return the processor time that the daemon has used."""
+        """Returns the processor time that the daemon has used."""
         return int(self.ask(m.Status)["cpu_ms"])
 
 
@@ -130,11 +130,11 @@ class QmgrSender:
     """A producer with its own connection."""
 
     def __init__(self, wire: Wire, queue: str, pool: Sequence[bytes], *, coalesce: bool) -> None:
-        """Open the producer's stream.
+        """Opens the producer's stream.
 
         Args:
             pool: POOL records of about the same size.
-            coalesce: whether puts that leave together share a frame.
+            coalesce: whether puts that are sent together share a frame.
         """
         self.sock = wire.sock
         self._wire = wire
@@ -147,7 +147,7 @@ class QmgrSender:
         self._commit_id = 0
 
     def put(self, count: int) -> bytes:
-        """Return the next *count* puts as bytes."""
+        """Returns the next *count* puts as bytes."""
         send, seen, most = self._wire.connection.send, self._commit_id, self._frame_records
         frames = []
         while count:
@@ -160,7 +160,7 @@ class QmgrSender:
         return b"".join(frames)
 
     def take(self, data: bytes) -> int:
-        """Return how many puts *data* acknowledges.
+        """Returns how many puts *data* acknowledges.
 
         Raises:
             LoadFailed: a put was refused.
@@ -192,7 +192,7 @@ class QmgrReceiver:
         self._settle_id = 0
 
     def start(self) -> bytes:
-        """Return what opens the consumer."""
+        """Returns the request that opens the consumer."""
         consume = m.Consume(
             self._consumer,
             self._queue,
@@ -204,7 +204,7 @@ class QmgrReceiver:
         return self._wire.connection.send(consume)
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Return the acks, how many messages *data* held and how many acks it answers.
+        """Returns the acks, the messages in *data*, and the acks that it answers.
 
         Raises:
             LoadFailed: the consumer ended, or an ack found its lease lost.
@@ -229,7 +229,7 @@ class QmgrReceiver:
 
     def _settled(self, settled: m.Settled) -> int:
         if settled.exceptions:
-            raise LoadFailed("an ack came too late: its lease was over; give a longer lease")
+            raise LoadFailed("an ack came too late: its lease had ended; use a longer lease")
         acked = 0
         while self._settles and self._settles[0][0] <= settled.settle_id:
             acked += self._settles.popleft()[1]

@@ -1,7 +1,7 @@
-"""The bench's side of the wire to RabbitMQ: a quorum queue over AMQP 0-9-1, by hand.
+"""The bench's driver for RabbitMQ: a quorum queue over AMQP 0-9-1.
 
-A put is three frames and counts when the publisher confirm is back. An ack has no answer in AMQP:
-each burst of acks ends in a basic.qos that changes nothing and is answered after them.
+A put is three frames and counts when the publisher confirm arrives. An ack has no answer in AMQP.
+So each burst of acks ends with a basic.qos that changes nothing and is answered after them.
 """
 
 import os
@@ -22,11 +22,11 @@ METHOD, HEADER, BODY = 1, 2, 3
 FRAME_MAX = 131_072
 FRAME_END = 0xCE
 CHANNEL = 1
-PERSISTENT = struct.pack(">HB", 1 << 12, 2)  # of the properties only the delivery mode
+PERSISTENT = struct.pack(">HB", 1 << 12, 2)  # the delivery mode is the only property
 CONSUMER = b"c"
 WARM_SECONDS = 1.0
 HOME = Path("/usr/lib/rabbitmq")
-SERVER = HOME / "bin/rabbitmq-server"  # Debian's one in PATH changes the user first.
+SERVER = HOME / "bin/rabbitmq-server"  # Debian's script on PATH changes the user first.
 CONTROL = HOME / "bin/rabbitmqctl"
 
 _HEAD = struct.Struct(">BHI")
@@ -39,22 +39,22 @@ _ACK = struct.Struct(">BHIHHQBB")
 
 
 def short(text: str) -> bytes:
-    """Return a short string of AMQP."""
+    """Returns a short string of AMQP."""
     return bytes([len(text)]) + text.encode()
 
 
 def frame(kind: int, payload: bytes, channel: int = CHANNEL) -> bytes:
-    """Return a frame."""
+    """Returns a frame."""
     return _HEAD.pack(kind, channel, len(payload)) + payload + bytes([FRAME_END])
 
 
 def method(class_id: int, method_id: int, arguments: bytes, channel: int = CHANNEL) -> bytes:
-    """Return a method's frame."""
+    """Returns a method's frame."""
     return frame(METHOD, struct.pack(">HH", class_id, method_id) + arguments, channel)
 
 
 def publish(body: bytes, exchange: str = "", key: str = QUEUE) -> bytes:
-    """Return a put: the method, the header, the body."""
+    """Returns a put: the method, the header, the body."""
     start = method(60, 40, bytes(2) + short(exchange) + short(key) + bytes(1))
     header = frame(HEADER, struct.pack(">HHQ", 60, 0, len(body)) + PERSISTENT)
     pieces = range(0, max(len(body), 1), FRAME_MAX - 8)
@@ -62,7 +62,7 @@ def publish(body: bytes, exchange: str = "", key: str = QUEUE) -> bytes:
 
 
 def frames(data: bytes) -> Iterator[tuple[int, bytes, int]]:
-    """Yield kind, payload and end of each whole frame in *data*."""
+    """Yields kind, payload and end of each whole frame in *data*."""
     at, size = 0, len(data)
     while at + 8 <= size:
         kind, _, length = _HEAD.unpack_from(data, at)
@@ -74,7 +74,7 @@ def frames(data: bytes) -> Iterator[tuple[int, bytes, int]]:
 
 
 def complaint(payload: bytes) -> LoadFailed:
-    """Return what to raise on a method that nobody asked for."""
+    """Returns the exception for an unexpected method."""
     class_id, method_id = struct.unpack_from(">HH", payload)
     text = payload[7 : 7 + payload[6]].decode(errors="replace") if len(payload) > 6 else ""
     return LoadFailed(f"rabbitmq: method {class_id}.{method_id} {text}")
@@ -105,7 +105,7 @@ class Channel:
         self.ask(20, 10, bytes(1))
 
     def ask(self, class_id: int, method_id: int, arguments: bytes) -> bytes:
-        """Have a method done; return its answer, which has the next number, behind both.
+        """Runs a method; returns the arguments of its answer, which has the next number.
 
         Raises:
             LoadFailed: it was refused.
@@ -127,7 +127,7 @@ class Channel:
 
 
 def table(**entries: str) -> bytes:
-    """Return a table of AMQP, of texts only; _ in a name stands for a dash."""
+    """Returns a table of AMQP, of texts only; "_" in a name becomes a dash."""
     body = b""
     for name, value in entries.items():
         body += short(name.replace("_", "-")) + b"S" + struct.pack(">I", len(value))
@@ -136,33 +136,33 @@ def table(**entries: str) -> bytes:
 
 
 def declare(address: str) -> None:
-    """Make the queue anew, empty."""
+    """Creates the queue again, empty."""
     channel = Channel(address)
     with channel.sock:
         make(channel, QUEUE)
 
 
 def make(channel: Channel, queue: str) -> None:
-    """Make *queue* anew, empty."""
+    """Creates *queue* again, empty."""
     channel.ask(50, 40, bytes(2) + short(queue) + bytes(1))
     kind = table(x_queue_type="quorum")
     channel.ask(50, 10, bytes(2) + short(queue) + b"\x02" + kind)  # 2: durable
 
 
 def depth(channel: Channel) -> int:
-    """Return how many messages are on the queue."""
-    said = channel.ask(50, 10, bytes(2) + short(QUEUE) + b"\x01" + bytes(4))  # 1: passive
-    (messages,) = struct.unpack_from(">I", said, 1 + said[0])
+    """Returns the number of messages on the queue."""
+    reply = channel.ask(50, 10, bytes(2) + short(QUEUE) + b"\x01" + bytes(4))  # 1: passive
+    (messages,) = struct.unpack_from(">I", reply, 1 + reply[0])
     return int(messages)
 
 
 class RabbitSender:
-    """A publisher with confirms, which come in any order and several at once."""
+    """A publisher with confirms, which arrive in any order and several at once."""
 
     def __init__(
         self, sock: socket.socket, pool: Sequence[bytes], exchange: str = "", key: str = QUEUE
     ) -> None:
-        """Publish the bodies of *pool* in turn on *sock*, to *exchange* with *key*."""
+        """Publishes the bodies of *pool* in turn on *sock*, to *exchange* with *key*."""
         self.sock = sock
         self._puts = Turns([publish(body, exchange, key) for body in pool])
         self._rest = b""
@@ -170,11 +170,11 @@ class RabbitSender:
         self._above: set[int] = set()  # and these.
 
     def put(self, count: int) -> bytes:
-        """Return the next *count* puts as bytes."""
+        """Returns the next *count* puts as bytes."""
         return self._puts.next(count)
 
     def take(self, data: bytes) -> int:
-        """Return how many puts *data* confirms.
+        """Returns how many puts *data* confirms.
 
         Raises:
             LoadFailed: a put was refused, or the channel closed.
@@ -218,12 +218,13 @@ class RabbitReceiver:
         self._fence = method(60, 10, struct.pack(">IHB", 0, 0, 0))
 
     def start(self) -> bytes:
-        """Return what starts the consumer."""
+        """Returns what starts the consumer."""
         consume = bytes(2) + short(self._queue) + short(CONSUMER.decode()) + bytes(1) + bytes(4)
         return method(60, 20, consume)
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Return the acks and a fence, how many messages came, how many acks are behind a fence.
+        """Returns the acks and a fence, the received messages, and the acks before an answered
+        fence.
 
         Raises:
             LoadFailed: the channel closed.
@@ -258,21 +259,21 @@ class RabbitServer:
     about = "quorum queue of one node, publisher confirms; an ack a message"
 
     def __init__(self, plugin: str = "") -> None:
-        """Have one that runs a *plugin*, or none."""
+        """Prepares a server with a *plugin*, or with none."""
         self._plugin = plugin
         self._program, self._names = Program(), Program()
         self.address = ""
         self._environment: dict[str, str] = {}
 
     def version(self) -> str | None:
-        """Return the version below /usr/lib/rabbitmq, or None."""
+        """Returns the version below /usr/lib/rabbitmq, or None."""
         found = sorted(HOME.glob("lib/rabbitmq_server-*"))
         if not (found and SERVER.exists() and shutil.which("epmd")):
             return None
         return f"RabbitMQ {found[-1].name.rpartition('-')[2]}"
 
     def start(self, directory: Path) -> None:
-        """Start a node on free ports, have it warm up for a second, and declare the queue."""
+        """Starts a node on free ports, warms it up for a second, and declares the queue."""
         port, names, links = free_port(), free_port(), free_port()
         self.address = f"127.0.0.1:{port}"
         (directory / "rabbitmq.conf").write_text(
@@ -308,10 +309,10 @@ class RabbitServer:
         return False
 
     def control(self, *words: str) -> None:
-        """Have an operator's command done.
+        """Runs an operator's command.
 
         Raises:
-            LoadFailed: it was not.
+            LoadFailed: the command failed.
         """
         done = subprocess.run(
             [str(CONTROL), *words],
@@ -324,26 +325,26 @@ class RabbitServer:
             raise LoadFailed(f"rabbitmqctl {words[0]}: {(done.stderr or done.stdout).strip()}")
 
     def preload(self, count: int, pool: Sequence[bytes]) -> None:
-        """Put *count* messages."""
+        """Puts *count* messages."""
         put_all(self, count, pool, producers=8, inflight=256)
 
     def stop(self) -> None:
-        """Kill it: what it has is thrown away."""
+        """Kills it and discards its data."""
         self._program.stop(signal.SIGKILL)
         self._names.stop()
 
     def cpu_s(self) -> float:
-        """Return the processor time that it has used."""
+        """Returns the processor time that it has used."""
         return self._program.cpu_s()
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
-        """Return a new publisher."""
+        """Returns a new publisher."""
         channel = Channel(self.address)
         channel.ask(85, 10, bytes(1))  # confirm.select
         return RabbitSender(channel.sock, pool)
 
     def receiver(self, prefetch: int, size_bytes: int) -> Receiver:
-        """Return a new consumer."""
+        """Returns a new consumer."""
         del size_bytes
         channel = Channel(self.address)
         channel.ask(60, 10, struct.pack(">IHB", 0, prefetch, 0))

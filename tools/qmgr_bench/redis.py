@@ -1,8 +1,8 @@
-"""The bench's side of the wire to Redis Streams: XADD, XREADGROUP, XACK and XDEL by hand (RESP).
+"""The bench's driver for Redis Streams: XADD, XREADGROUP, XACK and XDEL (RESP).
 
-As qmgrd's the commands are encoded beforehand and leave in bursts. A message is gone from a stream
-only once it is deleted, so that an ack here is XACK and XDEL: for each message by itself, or with
-``batch`` one of each for all that one read brought, which Redis takes too.
+As for qmgrd, the commands are encoded beforehand and sent in bursts. A message leaves a stream only
+when it is deleted, so an ack here is XACK and XDEL: for each message, or with ``batch`` one of each
+for all messages of a read.
 """
 
 import re
@@ -23,17 +23,17 @@ _COUNT = re.compile(rb":(\d+)\r\n")
 
 
 def command(*words: bytes) -> bytes:
-    """Return a command in RESP."""
+    """Returns a command in RESP."""
     parts = [b"*%d\r\n" % len(words)]
     parts += [b"$%d\r\n%s\r\n" % (len(word), word) for word in words]
     return b"".join(parts)
 
 
 def ask(sock: socket.socket, *words: bytes) -> bytes:
-    """Return Redis's short answer to a command.
+    """Returns Redis's short answer to a command.
 
     Raises:
-        LoadFailed: it is an error.
+        LoadFailed: the answer is an error.
     """
     sock.sendall(command(*words))
     answer = sock.recv(READ_BYTES)
@@ -43,7 +43,7 @@ def ask(sock: socket.socket, *words: bytes) -> bytes:
 
 
 def create(address: str, stream: bytes) -> None:
-    """Make *stream* anew, with its group."""
+    """Creates *stream* again, with its group."""
     with dial(address) as sock:
         ask(sock, b"DEL", stream)
         ask(sock, b"XGROUP", b"CREATE", stream, GROUP, b"0", b"MKSTREAM")
@@ -59,24 +59,24 @@ class RedisSender:
         self._at_line = True
 
     def put(self, count: int) -> bytes:
-        """Return the next *count* puts as bytes."""
+        """Returns the next *count* puts as bytes."""
         return self._puts.next(count)
 
     def take(self, data: bytes) -> int:
-        """Return how many puts *data* acknowledges: each answer is an id in two lines.
+        """Returns how many puts *data* acknowledges: each answer is an id in two lines.
 
         Raises:
             LoadFailed: a put was refused.
         """
         if (self._at_line and data.startswith(b"-")) or b"\n-" in data:
             raise LoadFailed(f"redis: {data[:200].decode(errors='replace').strip()}")
-        self._at_line = data.endswith(b"\n")  # A dash is in every id, too.
+        self._at_line = data.endswith(b"\n")  # Each id has a dash, too.
         answers, self._odd_lines = divmod(self._odd_lines + data.count(b"\n"), 2)
         return answers
 
 
 class RedisReceiver:
-    """A consumer of the group that acknowledges and deletes what it read, then reads on."""
+    """A consumer of the group that acknowledges and deletes a read's messages, then reads again."""
 
     def __init__(
         self,
@@ -90,13 +90,13 @@ class RedisReceiver:
         deletes: bool = True,
         block_ms: int = BLOCK_MS,
     ) -> None:
-        """Read on *sock*, when :meth:`start` says so.
+        """Reads on *sock*, once :meth:`start` was called.
 
         Args:
-            size_bytes: of each message; what arrives is cut by it.
+            size_bytes: of each message; used to split received data.
             batch: whether one XACK and one XDEL name all messages of a read.
-            group: whose consumer it is.
-            deletes: whether an ack deletes, too; else it is an XACK alone.
+            group: the consumer's group.
+            deletes: whether an ack deletes, too; else it is only an XACK.
             block_ms: how long a read waits for a message.
         """
         self.sock = sock
@@ -125,19 +125,19 @@ class RedisReceiver:
         ack, delete = command(b"XACK", stream, group, b"?"), command(b"XDEL", stream, b"?")
         settle = (ack + delete if deletes else ack).replace(b"%", b"%%")
         settle = settle.replace(b"$1\r\n?", b"$%d\r\n%s")
-        self._settle = settle  # formatted with length and id, for each command
+        self._settle = settle  # with placeholders for length and id, for each command
         self._rest = b""
         self._deletes_next = not deletes  # answers come in pairs, XACK's first
 
     def start(self) -> bytes:
-        """Return the first read."""
+        """Returns the first read."""
         return self._read
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Return the acks and the next read, how many messages came, how many acks are answered.
+        """Returns the acks and the next read, the received messages, and the answered acks.
 
         Raises:
-            LoadFailed: an error, or an answer of another shape.
+            LoadFailed: an error, or an answer of another form.
         """
         data = self._rest + data
         send, got, acked, at = b"", 0, 0, 0
@@ -156,14 +156,14 @@ class RedisReceiver:
                 at = nothing.end()
                 send += self._read
             elif data[at : at + 1] in b":*" and len(data) - at < 100:
-                break  # The rest of the head is on its way.
+                break  # The rest of the head has not arrived.
             else:
                 raise LoadFailed(f"redis: {data[at : at + 200].decode(errors='replace')}")
         self._rest = data[at:]
         return send, got, acked
 
     def _ids(self, data: bytes, at: int, count: int) -> tuple[list[bytes], int] | None:
-        """Return the ids of *count* entries and where they end, or None where some lack yet."""
+        """Returns the ids of *count* entries and their end, or None if some are incomplete."""
         ids = []
         for _ in range(count):
             entry = self._entry.match(data, at)
@@ -195,12 +195,12 @@ class RedisServer:
         self.address = ""
 
     def version(self) -> str | None:
-        """Return the version of the redis-server on PATH, or None."""
+        """Returns the version of the redis-server on PATH, or None."""
         path = shutil.which("redis-server")
         return path and first_line(path, "--version").split()[2].replace("v=", "Redis ")
 
     def start(self, directory: Path) -> None:
-        """Start a Redis on a free port and create the stream."""
+        """Starts a Redis on a free port and creates the stream."""
         port = free_port()
         self.address = f"127.0.0.1:{port}"
         self._program.start(
@@ -224,7 +224,7 @@ class RedisServer:
         wait_for(self._program, self._is_up)
 
     def preload(self, count: int, pool: Sequence[bytes]) -> None:
-        """Put *count* messages."""
+        """Puts *count* messages."""
         put_all(self, count, pool, producers=1, inflight=2_048)
 
     def _is_up(self) -> bool:
@@ -234,19 +234,19 @@ class RedisServer:
         return False
 
     def stop(self) -> None:
-        """Stop it."""
+        """Stops it."""
         self._program.stop()
 
     def cpu_s(self) -> float:
-        """Return the processor time that it has used."""
+        """Returns the processor time that it has used."""
         return self._program.cpu_s()
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
-        """Return a new connection that adds."""
+        """Returns a new connection that adds."""
         return RedisSender(dial(self.address), QUEUE.encode(), pool)
 
     def receiver(self, prefetch: int, size_bytes: int) -> Receiver:
-        """Return a new consumer of the group."""
+        """Returns a new consumer of the group."""
         return RedisReceiver(
             dial(self.address), QUEUE.encode(), prefetch, size_bytes, batch=self._batch
         )

@@ -1,6 +1,6 @@
-"""What was found: verdicts on the targets, tables in Markdown, and a picture of each row.
+"""The report: verdicts on the targets, tables in Markdown, and a picture of each row.
 
-Tables go into other documents between two markers, so that text stays around them.
+Tables are written into other documents between two markers, so the text around them is kept.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +14,10 @@ from qmgr_bench.target import Target, at_least, at_most, number
 
 START, END = "<!-- benchmark -->", "<!-- /benchmark -->"
 Entry = Mapping[str, Any]
-Found = Mapping[str, Any]  # all of it, as it is written down
+Found = Mapping[str, Any]  # the content of the JSON file
 REACHED = "targets reached"
-WORDS = {"work", "server", "targets", REACHED}  # Columns of words; numbers stand to the right.
+# Columns of words; numbers are aligned to the right.
+WORDS = {"work", "server", "targets", REACHED}
 COLUMNS = {
     "messages_per_second": "msg/s",
     "spread": "lowest - highest",
@@ -30,7 +31,7 @@ COLUMNS = {
 
 
 def of_row(entries: Sequence[Entry], row: str) -> tuple[Entry | None, list[Entry]]:
-    """Return our entry and those of the peers, the best first."""
+    """Returns our entry and those of the peers, the best first."""
     here = [entry for entry in entries if entry["row"] == row]
     ours = next((entry for entry in here if entry["server"] == OURS), None)
     peers = [entry for entry in here if entry["server"] != OURS]
@@ -38,14 +39,14 @@ def of_row(entries: Sequence[Entry], row: str) -> tuple[Entry | None, list[Entry
 
 
 def targets(found: Found) -> dict[str, list[Target]]:
-    """Return what each row that was measured was to reach."""
+    """Returns the targets of each measured row."""
     rows = dict.fromkeys(entry["row"] for entry in found["rows"])
     own = {entry["row"]: [Target(**facts) for facts in entry["targets"]] for entry in found["own"]}
     return {row: list(_targets(found["rows"], row)) for row in rows} | own
 
 
 def _targets(entries: Sequence[Entry], row: str) -> Iterator[Target]:
-    """Yield the targets of *row* that can be judged: whom it is held against was measured."""
+    """Yields the targets of *row* whose references were measured."""
     ours, peers = of_row(entries, row)
     if ours is None:
         return
@@ -59,7 +60,7 @@ def _targets(entries: Sequence[Entry], row: str) -> Iterator[Target]:
 
 
 def _ratio(ours: Entry, peers: Sequence[Entry], factor: Factor) -> float | None:
-    """Return how many times the rate of whom *factor* names ours is."""
+    """Returns the ratio of our rate to that of the reference in *factor*."""
     if factor.of in ROWS:
         beside: float | None = ours.get("beside", {}).get(factor.of)
         return beside
@@ -71,12 +72,12 @@ def _ratio(ours: Entry, peers: Sequence[Entry], factor: Factor) -> float | None:
 
 
 def about(row: str) -> str:
-    """Return what is done in *row*."""
+    """Returns the description of *row*."""
     return ROWS[row].about if row in ROWS else OWN_ROWS[row].about
 
 
 def reached(judged: Sequence[Target]) -> str:
-    """Return in words how many are reached, and by how much the others are not."""
+    """Returns how many targets are reached, and by how much the others are missed."""
     if not judged:
         return "-"
     missed = [target.cells() for target in judged if not target.reached]
@@ -86,7 +87,7 @@ def reached(judged: Sequence[Target]) -> str:
 
 
 def overview(found: Found) -> str:
-    """Return a line for each row: ours and the best peer where there are peers, the targets."""
+    """Returns a line for each row: ours, the best peer if any, the targets."""
     judged, lines, own = targets(found), [], []
     for row in judged:
         ours, peers = of_row(found["rows"], row)
@@ -112,7 +113,7 @@ def overview(found: Found) -> str:
 
 
 def details(found: Found, images: str) -> str:
-    """Return for each row a picture, found below *images*, its tables and its targets."""
+    """Returns for each row a picture, found below *images*, its tables and its targets."""
     own = {entry["row"]: entry for entry in found["own"]}
     parts = []
     for row, judged in targets(found).items():
@@ -143,7 +144,7 @@ def _in_order(found: Found, row: str) -> list[Entry]:
 
 
 def _own_tables(figures: Mapping[str, Any]) -> str:
-    """Return the plain figures as one table, and the series as one of its own."""
+    """Returns the plain figures as one table, and each series as another."""
     plain = {key: value for key, value in figures.items() if not isinstance(value, list)}
     tables = [_table(["figure", ""], [[key, _cell(value)] for key, value in plain.items()])]
     for points in (value for value in figures.values() if isinstance(value, list) and value):
@@ -165,7 +166,7 @@ def _table(titles: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 def conditions(found: Found) -> str:
-    """Return a paragraph: where and how the figures were measured."""
+    """Returns a paragraph about the conditions of the measurement."""
     machine = found["machine"]
     syncs = [run["disk_sync_ms"] for run in (*found["runs"], *found["own"])]
     versions = ", ".join(
@@ -189,7 +190,7 @@ def conditions(found: Found) -> str:
 
 
 def markdown(found: Found, images: str) -> str:
-    """Return the whole report."""
+    """Returns the whole report."""
     return (
         f"{conditions(found)}\n{overview(found)}\n"
         "*p50, p99*: of puts; where nothing is put, of acks. *msg a flush*: messages for each "
@@ -200,7 +201,7 @@ def markdown(found: Found, images: str) -> str:
 
 
 def draw(found: Found, directory: Path) -> None:
-    """Write a picture of each row into *directory*."""
+    """Writes a picture of each row into *directory*."""
     directory.mkdir(parents=True, exist_ok=True)
     drawn = {entry["row"]: (entry["unit"], entry["bars"]) for entry in found["own"]}
     for row in dict.fromkeys(entry["row"] for entry in found["rows"]):
@@ -215,24 +216,24 @@ def draw(found: Found, directory: Path) -> None:
 
 
 def between_markers(text: str, new: str) -> str:
-    """Return *text* with *new* between its markers.
+    """Returns *text* with *new* between its markers.
 
     Raises:
-        ValueError: it has no markers.
+        ValueError: the markers are missing.
     """
     before, start, rest = text.partition(START)
     _, end, after = rest.partition(END)
     if not end:
-        raise ValueError(f"{START} and {END} are not both there")
+        raise ValueError(f"{START} and {END} are not both in the text")
     return f"{before}{start}\n{new.strip()}\n{end}{after}"
 
 
 def publish(found: Found, repository: Path) -> None:
-    """Put the report, the pictures and the README's table in their places.
+    """Writes the report, the pictures and the README's table to their places.
 
     Raises:
         ValueError: a document has no markers.
-        OSError: it is not there.
+        OSError: a document is missing.
     """
     documents = {
         repository / "docs/benchmarks.md": markdown(found, "img"),

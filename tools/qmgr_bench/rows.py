@@ -1,16 +1,16 @@
-"""What is measured: the pieces of work, who does them, and how fast this daemon is to be."""
+"""The rows: the pieces of work, the servers that do them, and the targets of this daemon."""
 
 from dataclasses import dataclass
 
 PREFETCH = 256
-SECONDS = 3.0  # of putting; shorter runs have less of a backlog, too
+SECONDS = 3.0  # of putting; shorter runs have a smaller backlog, too
 OURS = "qmgrd"
 BEST = "the best peer"
 
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """Our messages a second are to be at least ``times`` those of ``of``."""
+    """A target: our messages per second are at least ``times`` those of ``of``."""
 
     times: float
     of: str  # a server, BEST, or a row of ours
@@ -27,8 +27,8 @@ class Row:
     backlog: int = 0  # messages put beforehand
     size_bytes: int = 256
     factors: tuple[Factor, ...] = ()
-    cpu_us_max: float | None = None  # of our processor time a message
-    peers_of: str = ""  # the row whose peers we are compared with; only we do this one
+    cpu_us_max: float | None = None  # of our processor time per message
+    peers_of: str = ""  # the row with the peers for the comparison; only we do this one
     one_a_frame: bool = False
 
 
@@ -68,10 +68,10 @@ ROWS = {
 
 
 def takes_part(server: str, name: str, rows: list[str]) -> bool:
-    """Return whether *server* does the row *name* where *rows* are measured.
+    """Returns whether *server* does the row *name* if *rows* are measured.
 
-    A variant of a server that differs in its acks only, or in groups of puts, does only what it
-    does differently; and a row that is ours alone has its peers measured in the other one.
+    A variant of a server with other acks or with groups of puts does only the rows where it
+    differs. The peers of a row that is ours alone are measured in the other row.
     """
     row = ROWS[name]
     if server == OURS:
@@ -84,5 +84,5 @@ def takes_part(server: str, name: str, rows: list[str]) -> bool:
 
 
 def references(name: str) -> list[str]:
-    """Return the rows of ours that ours in the row *name* is held against."""
+    """Returns our rows that our result in the row *name* is compared with."""
     return [factor.of for factor in ROWS[name].factors if factor.of in ROWS]

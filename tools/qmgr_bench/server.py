@@ -1,6 +1,7 @@
-"""The servers of the benchmark: each started fresh, with its data below a directory of its own.
+"""The servers of the benchmark: each started fresh, with its data in a separate directory.
 
-What is compared acknowledges from disk only: qmgrd knows nothing else, the others are told to.
+All compared servers acknowledge from disk only: qmgrd has no other mode, the others are configured
+so.
 """
 
 import os
@@ -32,29 +33,31 @@ class Server(Protocol):
     about: str
 
     def version(self) -> str | None:
-        """Return the version that is installed, or None where none is."""
+        """Returns the installed version, or None."""
 
     def start(self, directory: Path) -> None:
-        """Start it with its data in *directory*, which is empty, and an empty queue."""
+        """Starts it with its data in the empty *directory*, and an empty queue."""
 
     def preload(self, count: int, pool: Sequence[bytes]) -> None:
-        """Put *count* messages, as fast as it can; then it runs as it is to be measured."""
+        """Puts *count* messages as fast as possible; then it runs with the measured
+        configuration.
+        """
 
     def stop(self) -> None:
-        """Stop it."""
+        """Stops it."""
 
     def cpu_s(self) -> float:
-        """Return the processor time that it has used."""
+        """Returns the processor time that it has used."""
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
-        """Return a new connection that puts the bodies of *pool* in turn."""
+        """Returns a new connection that puts the bodies of *pool* in turn."""
 
     def receiver(self, prefetch: int, size_bytes: int) -> Receiver:
-        """Return a new connection that gets messages of *size_bytes* each."""
+        """Returns a new connection that gets messages of *size_bytes* each."""
 
 
 class Turns:
-    """Puts as bytes, made beforehand and sent in turn; at most as many at once as there are."""
+    """Puts as bytes, made beforehand and sent in turn; the pool limits the number in one call."""
 
     __slots__ = ("_at", "_puts", "_size")
 
@@ -64,7 +67,7 @@ class Turns:
         self._at = 0
 
     def next(self, count: int) -> bytes:
-        """Return the next *count*."""
+        """Returns the next *count*."""
         at = self._at
         self._at = (at + count) % self._size
         return b"".join(self._puts[at : at + count])
@@ -73,7 +76,7 @@ class Turns:
 def put_all(
     server: Server, count: int, pool: Sequence[bytes], *, producers: int, inflight: int
 ) -> None:
-    """Put *count* messages through *server*'s front door."""
+    """Puts *count* messages through *server*'s normal interface."""
     with ExitStack() as sockets:
         senders = [server.sender(pool) for _ in range(producers)]
         for sender in senders:
@@ -82,9 +85,9 @@ def put_all(
 
 
 def free_port() -> int:
-    """Return a TCP port that nobody listens on.
+    """Returns a free TCP port.
 
-    Below those that connections take by themselves: one of these could have it before it is used.
+    It is below the ports that connections use by themselves: one of these could take it first.
     """
     for port in random.sample(PORTS, len(PORTS)):
         with suppress(OSError), socket.create_server(("127.0.0.1", port)):
@@ -93,16 +96,16 @@ def free_port() -> int:
 
 
 def first_line(*words: str) -> str:
-    """Return the first line that a program says."""
-    said = subprocess.run(words, capture_output=True, text=True, check=True)
-    return (said.stdout or said.stderr).strip().partition("\n")[0]
+    """Returns the first line of a program's output."""
+    ended = subprocess.run(words, capture_output=True, text=True, check=True)
+    return (ended.stdout or ended.stderr).strip().partition("\n")[0]
 
 
 class Program:
     """A server's process and those that it starts. Invariant: between start and stop they run."""
 
     def __init__(self, name: str = "") -> None:
-        """Have one that is told of as *name*; by default as its file is called."""
+        """Prepares a program, reported as *name*; default: its file name."""
         self._name = name
         self._log = Path()
         self._process: subprocess.Popen[bytes] | None = None
@@ -115,11 +118,11 @@ class Program:
         user: str | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Start the program; what it says goes to a file in *directory*.
+        """Starts the program; its output goes to a file in *directory*.
 
         Args:
-            user: who it runs as, with no groups but the user's own; None: who we are.
-            environment: what it finds there beside ours.
+            user: the user that it runs as, with that user's groups only; None: the current one.
+            environment: further environment variables.
         """
         self._name = self._name or words[0].rpartition("/")[2]
         self._log = directory / "log"
@@ -143,24 +146,24 @@ class Program:
         return self._process.pid
 
     def check(self) -> None:
-        """Raise LoadFailed where the program has ended."""
+        """Raises LoadFailed if the program has ended."""
         assert self._process is not None
         if self._process.poll() is not None:
             last = self._log.read_text(errors="replace").strip().rpartition("\n")[2]
             raise LoadFailed(f"{self._name} ended with code {self._process.returncode}: {last}")
 
     def end(self) -> None:
-        """Return once the program has ended by itself; raise LoadFailed where it did not work."""
+        """Returns once the program has ended by itself; raises LoadFailed if it failed."""
         assert self._process is not None
         if self._process.wait(START_MAX_S):
             self.check()
 
     def cpu_s(self) -> float:
-        """Return the processor time that the program and all that it started have used."""
+        """Returns the processor time of the program and its descendants."""
         return sum(used_s(self.pid).values())
 
     def stop(self, by: signal.Signals = signal.SIGTERM) -> None:
-        """Stop the program, by force if it takes too long, and what it leaves behind."""
+        """Stops the program and its descendants, by force if it takes too long."""
         if self._process is None:
             return
         known = [*_tree(self.pid)]
@@ -177,18 +180,18 @@ class Program:
 
 
 def _tree(pid: int) -> Iterator[int]:
-    """Yield *pid* and the processes below it."""
+    """Yields *pid* and the processes below it."""
     yield pid
-    with suppress(OSError):  # Who ends meanwhile has no children.
+    with suppress(OSError):  # An ended process has no children.
         for task in Path(f"/proc/{pid}/task").iterdir():
             for child in (task / "children").read_text().split():
                 yield from _tree(int(child))
 
 
 def used_s(pid: int) -> dict[str, float]:
-    """Return the processor time of *pid* and the processes below it, by what they are called.
+    """Returns the processor time of *pid* and the processes below it, by name.
 
-    That of children that have ended is with who waited for them.
+    The time of an ended child is included in its parent's.
     """
     found: dict[str, float] = {}
     for one in _tree(pid):
@@ -200,7 +203,7 @@ def used_s(pid: int) -> dict[str, float]:
 
 
 def wait_for(program: Program, is_up: Callable[[], bool], poll_s: float = POLL_S) -> None:
-    """Return once *is_up*, a call made every *poll_s*, returns something true.
+    """Returns once *is_up*, called every *poll_s*, returns something true.
 
     Raises:
         LoadFailed: the program ended, or took too long.

@@ -1,4 +1,4 @@
-"""How rows are run: where, for how long, how often, and to whom it is told."""
+"""The setting of rows: directory, duration, number of rounds, and progress reports."""
 
 import shutil
 from collections.abc import Callable
@@ -8,8 +8,8 @@ from pathlib import Path
 from qmgr_bench.load import LoadFailed
 from qmgr_tools.cli import humanize as humane
 
-BYTES_A_MESSAGE = 560  # in the store, of 256 B each: what a fill took, and a little
-BYTES_SPARE = 2 << 30  # what the rounds put on top, and what the daemon wants to be free
+BYTES_A_MESSAGE = 560  # in the store, of 256 B each: the size after a fill, with a margin
+BYTES_SPARE = 2 << 30  # for the rounds, and for the daemon's free space
 
 
 def _nobody(words: str) -> None:
@@ -23,17 +23,17 @@ class Setting:
     directory: Path  # on the disk to measure
     seconds: float  # of each measurement
     rounds: int
-    scale: float = 1.0  # of all depths: 1 is what the targets are about
-    say: Callable[[str], None] = _nobody  # hears how far it is
-    note: Callable[[str], None] = _nobody  # hears what is to be seen later, too
-    peers: tuple[str, ...] = ()  # which others are measured beside rows of our own
+    scale: float = 1.0  # of all depths: targets are judged at 1
+    say: Callable[[str], None] = _nobody  # receives the progress
+    note: Callable[[str], None] = _nobody  # receives lines that stay visible
+    peers: tuple[str, ...] = ()  # the peers that are measured with rows of our own
 
     def scaled(self, messages: int) -> int:
-        """Return a number of *messages* to scale, and one at least."""
+        """Returns a number of *messages* to scale, at least one."""
         return max(round(messages * self.scale), 1)
 
     def check_disk(self, messages: int) -> None:
-        """Say how much of the disk *messages* take.
+        """Reports how much of the disk *messages* take.
 
         Raises:
             LoadFailed: that is more than is free.
@@ -42,7 +42,7 @@ class Setting:
         words = f"{messages:,} messages need about {humane.size(needed)} of the disk"
         if needed + BYTES_SPARE > free:
             raise LoadFailed(
-                f"{words}, and {humane.size(BYTES_SPARE)} to work in; {humane.size(free)} are "
-                "free: give another --dir, or a smaller --scale"
+                f"{words}, and {humane.size(BYTES_SPARE)} to work in; "
+                f"{humane.size(free)} are free: use another --dir, or a smaller --scale"
             )
         self.say(f"{words}; {humane.size(free)} are free")

@@ -1,4 +1,4 @@
-"""What goes over a link, counted on the wire: messages by kind, bytes, and what goes twice."""
+"""Counts the traffic of a link on the wire: messages by kind, bytes, and repeated messages."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -9,17 +9,17 @@ from qmgr_protocol.frame import FrameDecoder
 from qmgr_protocol.messages import OPERATIONS
 from qmgr_proxy.proxy import ProxyConnection, Way
 
-FRAME_MAX_BYTES = 1 << 30  # Each end has looked at the length.
-# What carries messages and says what became of them; all else opens connections, or is a heartbeat.
+FRAME_MAX_BYTES = 1 << 30  # The ends check the length.
+# The messages with or about data; all others open connections, or are heartbeats.
 FLOWS = (m.Put, m.CommitAsk, m.Committed, m.Blocked)
 
 
 @dataclass(slots=True)
 class Tap:
-    """What a proxy has heard of one link since the last :meth:`clear`: its ear is :meth:`hear`.
+    """The traffic of one link since the last :meth:`clear`; :meth:`hear` is the proxy's ear.
 
-    Invariant: ``bytes_of`` has each id that was sent with the bytes of its record, and
-    ``sent_over`` the connection that it was sent over first, by its number.
+    Invariant: ``bytes_of`` has each sent id with the bytes of its record, and ``sent_over`` the
+    connection of its first transfer, by number.
     """
 
     frames: Counter[type] = field(default_factory=Counter)
@@ -32,7 +32,7 @@ class Tap:
     _decoders: dict[tuple[int, Way], FrameDecoder] = field(default_factory=dict)
 
     def clear(self) -> None:
-        """Begin to count anew; connections stay known."""
+        """Resets the counts; connections stay known."""
         self.frames.clear()
         self.frame_bytes.clear()
         self.bytes_of.clear()
@@ -40,11 +40,11 @@ class Tap:
         self.again_messages = self.again_bytes = 0
 
     def hear(self, connection: ProxyConnection, way: Way, data: bytes) -> None:
-        """Count what one end of *connection* has sent."""
+        """Counts the data that one end of *connection* has sent."""
         self.take(connection.number, way, data)
 
     def take(self, number: int, way: Way, data: bytes) -> None:
-        """Count the frames that *data* completes, of the connection of that *number*."""
+        """Counts the frames that *data* completes, of the connection of that *number*."""
         decoder = self._decoders.get((number, way))
         if decoder is None:
             decoder = self._decoders[number, way] = FrameDecoder(FRAME_MAX_BYTES)
@@ -72,10 +72,10 @@ class Tap:
 
     @property
     def records(self) -> int:
-        """How many messages were sent, those that were sent again each time."""
+        """The number of sent messages, including repeated ones."""
         return len(self.bytes_of) + self.again_messages
 
     @property
     def flow_bytes(self) -> int:
-        """The bytes of all frames that carry messages or say what became of them."""
+        """The bytes of all frames with or about data."""
         return sum(self.frame_bytes[kind] for kind in FLOWS)

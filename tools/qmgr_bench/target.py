@@ -1,14 +1,14 @@
-"""A target, and by how much it was missed; what a row of our own hands back."""
+"""A target, by how much it was missed, and the result of a row of our own."""
 
 from dataclasses import dataclass
 from typing import Protocol
 
-Bars = list[tuple[str, float, bool]]  # name, value, whether it is what counts
+Bars = list[tuple[str, float, bool]]  # name, value, whether it is highlighted
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Something to be reached: ``measured`` is to be at least, or at most, ``bound``."""
+    """A target: ``measured`` should be at least, or at most, ``bound``."""
 
     what: str
     measured: float
@@ -18,18 +18,18 @@ class Target:
 
     @property
     def reached(self) -> bool:
-        """Whether it is."""
+        """Whether the target is reached."""
         return self.measured >= self.bound if self.at_least else self.measured <= self.bound
 
     @property
     def missing_percent(self) -> float:
-        """How much is missing, or too much, in percent of the bound if that is not 0."""
+        """The difference to the bound, in percent of the bound if that is not 0."""
         if self.reached or not self.bound:
             return 0.0
         return round(abs(self.measured - self.bound) / self.bound * 100, 1)
 
     def cells(self) -> dict[str, str]:
-        """Return what a table says of it."""
+        """Returns its cells for a table."""
         unit = f" {self.unit}" if self.unit else ""
         measured, bound = number(self.measured), number(self.bound)
         missing = f"{self.missing_percent:g} %" if self.bound else measured
@@ -42,27 +42,27 @@ class Target:
 
 
 class Result(Protocol):
-    """What a row of our own found: a dataclass of figures, medians where there were rounds."""
+    """The result of a row of our own: a dataclass of figures, medians over the rounds."""
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """The targets of the row."""
 
     def bars(self) -> tuple[str, Bars]:
-        """Return what a picture shows of it: a unit, and bars."""
+        """Returns the content of a picture: a unit, and bars."""
 
 
 def at_least(what: str, measured: float, bound: float, unit: str = "") -> Target:
-    """Return a target that more than *bound* reaches, too."""
+    """Returns a target that is a minimum."""
     return Target(what, measured, bound, unit, at_least=True)
 
 
 def at_most(what: str, measured: float, bound: float, unit: str = "") -> Target:
-    """Return a target that less than *bound* reaches, too."""
+    """Returns a target that is a maximum."""
     return Target(what, measured, bound, unit)
 
 
 def number(value: float) -> str:
-    """Return a figure with the digits that say something."""
+    """Returns a figure with its significant digits."""
     if isinstance(value, int) or abs(value) >= 1_000:
         return f"{value:,.0f}"
     return f"{value:,.3f}".rstrip("0").rstrip(".")

@@ -1,4 +1,4 @@
-"""qmctl bench transfer: what a link carries, and what it saves and does not save."""
+"""qmctl bench transfer: the capacity of a link, and its comparison with other protocols."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,14 +19,17 @@ DOING = "measure a link"
 BATCH = 50
 EXPLAINED, EXPLAINED_LEAST, EXPLAINED_MOST = 1_000, 500, 4_000
 RATED, RATED_SIZES = 50_000, (256, 1_024)
-SIZE, SIZE_MOST = 256, 1_024  # 4,000 of these are in one window
+SIZE, SIZE_MOST = 256, 1_024  # 4,000 of these fit in one window
 COMMITS = {"QMGRD_LINK__COMMIT_MESSAGES": str(BATCH)}
-# So that it is the number alone that counts; only a rest below it waits for the time.
+# So that only the number matters; only a rest below it waits for the time.
 COUNTED = COMMITS | {"QMGRD_LINK__COMMIT_INTERVAL_MS": "10 s"}
 
 Explain = Annotated[
     bool,
-    typer.Option("--explain", help="Count, beside other ways to do it, and say what it means."),
+    typer.Option(
+        "--explain",
+        help="Count the traffic, compare it with other protocols, and explain the result.",
+    ),
 ]
 Count = Annotated[
     int | None,
@@ -34,7 +37,7 @@ Count = Annotated[
         metavar="N",
         min=1,
         show_default=False,
-        help=f"Messages: {RATED:,} by default; with --explain {EXPLAINED:,}, and "
+        help=f"The number of messages; default: {RATED:,}; with --explain {EXPLAINED:,}, and "
         f"{EXPLAINED_LEAST:,} to {EXPLAINED_MOST:,}.",
     ),
 ]
@@ -47,7 +50,8 @@ Directory = Annotated[
         exists=True,
         show_default=False,
         autocompletion=completion.files,
-        help="On the disk to measure; nothing stays there. By default where temporary files go.",
+        help="A directory on the disk to measure; it is left clean. Default: the "
+        "directory of temporary files.",
     ),
 ]
 
@@ -62,7 +66,7 @@ Size = Annotated[
         metavar="SIZE",
         parser=_size,
         show_default="256 B",
-        help=f"Of each body, with --explain; at most {humane.size(SIZE_MOST)}.",
+        help=f"The size of each body, with --explain; at most {humane.size(SIZE_MOST)}.",
     ),
 ]
 
@@ -97,13 +101,13 @@ JSON_KEYS = """\b
 JSON: an object with
   messages, size_bytes, batch
   rates       without --explain, a list of size_bytes, messages_per_second,
-    from_cpu_us, to_cpu_us: processor time of each daemon, a message
-  flows       with it, and so the next two: a list of way, how (measured or
-    computed), messages, words (commits, and questions for them), flows:
-    both; frames, bytes: where they were measured
+    from_cpu_us, to_cpu_us: processor time of each daemon per message
+  flows       with --explain, like the next two: a list of way, how (measured
+    or computed), messages, words (commits, and requests for them), flows:
+    both; frames, bytes: if they were measured
   waits       a list of way, first_ms, median_ms, batch_ms
   again       a list of way, how, messages, bytes
-What was not measured is null."""
+Values that were not measured are null."""
 
 
 @command(JSON_KEYS, local=True)
@@ -114,12 +118,13 @@ def transfer(
     size: Size = None,
     directory: Directory = None,
 ) -> None:
-    """Measure a link between two daemons that are started for it.
+    """Measures a link between two daemons that are started for it.
 
-    Without --explain a backlog of 256 B and one of 1 KiB go over it. With it the link tells its
-    commits every 50 messages, and is held against the protocol that confirms each message, which
-    is worked out, and against a channel that sends batches of 50: flows on the wire, how soon a
-    message can be got at the far end, and what is sent again after a drop.
+    Without --explain the command transfers a backlog of 256 B messages and one of 1 KiB. With
+    --explain the link commits every 50 messages. The command compares it with a protocol that
+    confirms each message, by computation, and with a channel that sends batches of 50. It shows
+    the flows on the wire, the time until a message is available at the far end, and the messages
+    that are sent again after a drop.
 
     Examples:
       qmctl bench transfer
@@ -130,14 +135,14 @@ def transfer(
         raise usage(
             f"cannot {DOING}",
             f"--explain counts {EXPLAINED_LEAST:,} to {EXPLAINED_MOST:,} messages",
-            "say another --count, or none",
+            "use another --count, or none",
         )
     if size is not None and not explain:
         sizes = " and ".join(map(humane.size, RATED_SIZES))
         raise usage(
             f"cannot {DOING}",
-            f"--size is of --explain; without that it measures {sizes}",
-            "say --explain too, or no --size",
+            f"--size needs --explain; without it the command measures {sizes}",
+            "add --explain, or leave --size out",
         )
     if sys.stderr.isatty():
         output.note("measuring; Ctrl-C ends it")
@@ -160,13 +165,13 @@ def _failing() -> Iterator[None]:
     try:
         yield
     except (LoadFailed, RequestError, OSError) as error:
-        remedy = "run it again; --dir says where"
+        remedy = "run it again; --dir selects the directory"
         raise Failure(Exit.FAILED, f"cannot {DOING}", str(error), remedy) from error
 
 
 def rated(directory: Path, messages: int) -> dict[str, Any]:
-    """Measure how fast a backlog goes; return the row."""
-    from qmgr_bench.pair import pair  # takes long: not for --help
+    """Measures the rate of a backlog; returns the row."""
+    from qmgr_bench.pair import pair  # takes long, too long for --help
 
     with pair(directory) as ends:
         rates = []
@@ -176,7 +181,7 @@ def rated(directory: Path, messages: int) -> dict[str, Any]:
 
 
 def explained(directory: Path, messages: int, size_bytes: int) -> dict[str, Any]:
-    """Count, measure and work out; return the row."""
+    """Counts, measures and computes; returns the row."""
     from qmgr_bench.network import Network
     from qmgr_bench.pair import pair
     from qmgr_bench.transfer_drop import drops
@@ -205,7 +210,7 @@ def _nobody(words: str) -> None:
 
 
 def show(row: Mapping[str, Any]) -> None:
-    """Print the tables of *row*, each with what it means."""
+    """Prints the tables of *row*, each with an explanation."""
     if row["rates"] is not None:
         output.table(RATES, row["rates"])
         return
@@ -222,35 +227,36 @@ def show(row: Mapping[str, Any]) -> None:
 
 
 def about_flows(row: Mapping[str, Any]) -> str:
-    """Return what the count of flows means."""
+    """Returns an explanation of the count of flows."""
     single, _, confirms, channel = (one["flows"] for one in row["flows"])
     return (
-        "A flow is a message, or a word about what became of some, that goes one way. The link "
-        f"took {single:,} where a protocol that confirms each message takes {confirms:,}: "
-        "arithmetic, that protocol is not built here. A channel that sends batches of "
-        f"{row['batch']} takes {channel:,}: as many. A link saves no flows against batches; what "
-        "it gains stands below."
+        "A flow is one message, or one notice about messages, in one direction. The link took "
+        f"{single:,} flows. A protocol that confirms each message takes {confirms:,} (computed, "
+        f"not run). A channel that sends batches of {row['batch']} takes {channel:,}, about as "
+        "many as the link. A link saves no flows compared with batches; the tables below show "
+        "its advantages."
     )
 
 
 def about_waits(row: Mapping[str, Any]) -> str:
-    """Return what the waits mean."""
+    """Returns an explanation of the waits."""
     link, channel = row["waits"]
     return (
-        f"One message each 2 ms, {row['batch']} of them. Over the link the first could be got "
-        f"{link['first_ms']:,g} ms after it was sent: what is stored can be got, whatever was "
-        f"committed. Over the channel it took {channel['first_ms']:,g} ms: a batch is there with "
-        "its last message, and not before."
+        f"{row['batch']} messages were sent, one every 2 ms. Over the link the first was available "
+        f"{link['first_ms']:,g} ms after it was sent: a stored message is available before its "
+        f"commit. Over the channel it took {channel['first_ms']:,g} ms: a batch becomes available "
+        "with its last message."
     )
 
 
 def about_again(row: Mapping[str, Any]) -> str:
-    """Return what goes again, and why."""
+    """Returns an explanation of the repeated messages."""
     one, all_, bare, whole, batch = (each["messages"] for each in row["again"])
     return (
-        f"What lay on the connection that was held up goes again, {one:,} messages, and {all_:,} "
-        "where all were cut: the receiver tells what it holds above the gap. Who is told the "
-        f"commit id only sends all above it again, {bare:,}. An open batch goes again as a whole: "
-        f"{whole:,} where it is what was under way. A channel with batches of {row['batch']} sends "
-        f"at most {batch:,} again, for it has no more under way: it waits for each batch's answer."
+        f"The link sends the messages of the stalled connection again: {one:,}, or {all_:,} if all "
+        "connections were cut. The receiver reports the messages that it holds above the gap. A "
+        f"link that knows only the commit id sends everything above it again: {bare:,}. An open "
+        f"batch is sent again completely: {whole:,} if all messages in flight are one batch. A "
+        f"channel with batches of {row['batch']} sends at most {batch:,} again, because it waits "
+        "for the answer to each batch."
     )

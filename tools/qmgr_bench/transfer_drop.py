@@ -1,10 +1,10 @@
-"""What is sent again after a drop, in the midst of a window, while the receiver has a gap.
+"""The messages that are sent again after a drop, in the middle of a window, with a gap.
 
-    FROM ──▶ path 0 ────────────────▶ TO    all that goes over these is stored
-         ──▶ path 1 ──▶ held up ─ ─ X       what goes over this one is not: the gap
+    FROM ──▶ path 0 ────────────────▶ TO    the messages on these paths are stored
+         ──▶ path 1 ──▶ held up ─ ─ X       the messages on this one are not: the gap
          ──▶ path 2, 3 ─────────────▶
 
-Then path 1 is cut, or all four are. Nobody can do without sending again what lay on path 1.
+Then path 1 is cut, or all four are. Every protocol must send the messages on path 1 again.
 """
 
 from collections.abc import Mapping
@@ -22,13 +22,13 @@ from qmgr_proxy.pipe import Shape
 from qmgr_proxy.proxy import Proxy, Way
 
 PATHS = 4
-SLOW = 1  # the path that is held up: it is to have something of the midst
+SLOW = 1  # the path that is held up; it must have some messages
 FOREVER = Shape(delay_ms=3_600_000)
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """What was, or would be, sent again."""
+    """The messages that were, or would be, sent again."""
 
     way: str
     how: str
@@ -38,7 +38,7 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """What was seen of one drop: the sizes of what was sent, and what of that never arrived."""
+    """The record of one drop: the sizes of the sent messages, and those that never arrived."""
 
     cut: str
     again: Again
@@ -47,14 +47,14 @@ class Dropped:
 
 
 def without_held(dropped: Dropped) -> Again:
-    """Return what goes again if only the commit id is known: all that was sent above it."""
+    """Returns what a link that knows only the commit id sends again: everything above it."""
     commit_id = min(dropped.missing) - 1
     above = [size for seq_id, size in dropped.bytes_of.items() if seq_id > commit_id]
     return Again("a link that knows the commit id only", COMPUTED, len(above), sum(above))
 
 
 def of_batch(dropped: Dropped, batch: int) -> Again:
-    """Return what goes again if a whole batch does, and so many messages are one: the last ones."""
+    """Returns what is sent again of an unfinished batch of that size: its messages."""
     open_ids = sorted(dropped.bytes_of)[-batch:]
     size = sum(dropped.bytes_of[seq_id] for seq_id in open_ids)
     name = f"channel, an open batch of {len(open_ids):,}"
@@ -62,14 +62,16 @@ def of_batch(dropped: Dropped, batch: int) -> Again:
 
 
 def drops(pair: Pair, network: Network, messages: int, size_bytes: int, batch: int) -> list[Again]:
-    """Measure a drop of one connection, and of all; work out what others would send again."""
+    """Measures a drop of one connection, and of all; computes what other protocols would send
+    again.
+    """
     one = drop(pair, network, messages, size_bytes, is_all=False)
     all_ = drop(pair, network, messages, size_bytes, is_all=True)
     return [one.again, all_.again, without_held(one), of_batch(one, messages), of_batch(one, batch)]
 
 
 def drop(pair: Pair, network: Network, messages: int, size_bytes: int, *, is_all: bool) -> Dropped:
-    """Hold one path up, send, cut that one or all, and count what the sender sends once more."""
+    """Holds one path up, sends, cuts that one or all, and counts what is sent again."""
     tap = Tap()
     proxy = network.proxy(pair.to.address, ear=tap.hear)
     pair.lead(proxy.address, PATHS)
@@ -83,7 +85,9 @@ def drop(pair: Pair, network: Network, messages: int, size_bytes: int, *, is_all
         if not missing:
             raise LoadFailed("nothing was sent over the connection that was held up")
         stored = messages - len(missing)
-        wait_until(lambda: pair.to.depth(QUEUE) >= stored, "what was not held up did not come")
+        wait_until(
+            lambda: pair.to.depth(QUEUE) >= stored, "the messages on the other paths did not arrive"
+        )
         network.call(lambda: _cut(proxy, None if is_all else slow))
         pair.await_stored(messages)
     pair.clear()
@@ -93,7 +97,7 @@ def drop(pair: Pair, network: Network, messages: int, size_bytes: int, *, is_all
 
 
 def _over(tap: Tap, number: int) -> list[int]:
-    """Return the ids that were sent over that connection."""
+    """Returns the ids that were sent over that connection."""
     return [seq_id for seq_id, over in tap.sent_over.items() if over == number]
 
 

@@ -1,7 +1,7 @@
-"""How many flows N messages take over a link: counted for ours, worked out for other protocols.
+"""The flows of N messages over a link: counted for ours, computed for other protocols.
 
-A flow is one message, or one word about what became of some, that goes one way. Frames carry
-flows: a link lets messages share them, and others could as well; so flows are what is compared.
+A flow is one message, or one notice about messages, in one direction. Several flows can share a
+frame, with any protocol. So flows are compared.
 """
 
 from dataclasses import dataclass
@@ -20,38 +20,38 @@ MEASURED, COMPUTED = "measured", "computed"
 
 @dataclass(frozen=True, slots=True)
 class Flows:
-    """What N messages took one way or another; what is None was not measured."""
+    """The flows of N messages; None: not measured."""
 
     way: str
     how: str
-    messages: int  # forth: each counts, whether it shares a frame or not
-    words: int  # of what became of them, and questions for it
+    messages: int  # from sender to receiver; each counts, even if it shares a frame
+    words: int  # notices about them, and requests for these
     flows: int
     frames: int | None = None
     bytes: int | None = None
 
 
 def of_tap(way: str, tap: Tap) -> Flows:
-    """Return what *tap* has heard."""
+    """Returns the counts of *tap*."""
     words = sum(tap.frames[kind] for kind in (m.CommitAsk, m.Committed, m.Blocked))
     frames = tap.frames[m.Put] + words
     return Flows(way, MEASURED, tap.records, words, tap.records + words, frames, tap.flow_bytes)
 
 
 def of_confirms(messages: int) -> Flows:
-    """Return what the protocol takes that confirms each message: arithmetic, nobody runs it."""
+    """Returns the flows of the protocol that confirms each message, computed."""
     flows = CONFIRM_FLOWS * messages
     return Flows("4-flow confirm protocol", COMPUTED, messages, flows - messages, flows)
 
 
 def of_channel(messages: int, batch: int) -> Flows:
-    """Return what a channel takes that sends batches: the end of a batch goes with its last."""
+    """Returns the flows of a channel with batches: a batch's end travels with its last message."""
     words = -(-messages // batch)
     return Flows(f"channel, batches of {batch}", COMPUTED, messages, words, messages + words)
 
 
 def flows(pair: Pair, network: Network, messages: int, size_bytes: int, batch: int) -> list[Flows]:
-    """Count the flows of *messages* that are put one after the other, and of a backlog of them."""
+    """Counts the flows of *messages* that are put one by one, and of a backlog of as many."""
     tap = Tap()
     pool = bodies(size_bytes, vary=True)
     items = [pool[at % len(pool)] for at in range(messages)]

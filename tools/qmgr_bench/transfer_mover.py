@@ -1,7 +1,7 @@
-"""A process that moves messages as a channel does that sends batches, to measure beside a link.
+"""A process that moves messages like a channel with batches, to compare with a link.
 
-What it gets it puts at the far end at once, all of a batch in one unit of work, and commits there;
-then the near end may forget the batch. There the messages lie before, and nobody can get them.
+It puts received messages at the far end at once, a batch in one unit of work, and commits there.
+Then it acknowledges the batch at the near end. Until the commit, no consumer gets the messages.
 
     python -m qmgr_bench.transfer_mover FROM_ADDRESS QUEUE TO_ADDRESS QUEUE BATCH
 """
@@ -15,7 +15,7 @@ from qmgr_client.message import Message
 
 
 def move(near: Client, messages: Iterable[Message], far: Client, queue: str) -> int:
-    """Move *messages*, got at *near*, to *queue* at *far*, as one batch; return how many."""
+    """Moves *messages*, got at *near*, to *queue* at *far*, as one batch; returns their number."""
     moved = []
     with far.unit_of_work() as unit:
         for message in messages:
@@ -26,7 +26,7 @@ def move(near: Client, messages: Iterable[Message], far: Client, queue: str) -> 
 
 
 def main(words: list[str]) -> None:
-    """Move batches until stopped."""
+    """Moves batches until stopped."""
     from_address, transmission, to_address, queue, batch = words
     with (
         connect(from_address, name="bench.mover") as near,

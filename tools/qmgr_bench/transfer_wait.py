@@ -1,9 +1,9 @@
-"""How long a message waits until it can be got at the far end, while a batch is still being sent.
+"""The time until a message is available at the far end, while its batch is still being sent.
 
     link      a sender, one message each 2 ms ──▶ FROM ──link──▶ TO ──▶ a consumer, which waits
     channel   the same sender ──▶ FROM: BATCH ──a mover──▶ TO: BATCHED ──▶ a consumer, which waits
 
-The mover, a process, does as a channel that sends batches: see transfer_mover.py.
+The mover is a process that works like a channel with batches: see transfer_mover.py.
 """
 
 import sys
@@ -35,13 +35,13 @@ class Wait:
     """Medians over the batches."""
 
     way: str
-    first_ms: float  # from the first message being sent until the first is got
+    first_ms: float  # from the sending of the first message until it is got
     median_ms: float  # of all messages of a batch, each from its own sending
-    batch_ms: float  # from the first being sent until all are got
+    batch_ms: float  # from the sending of the first message until all are got
 
 
 def of_times(way: str, batches: Sequence[Times]) -> Wait:
-    """Return the medians of *batches*."""
+    """Returns the medians of *batches*."""
     firsts = [(got[0] - sent[0]) * 1000 for sent, got in batches]
     waits = [
         median([(there - here) * 1000 for here, there in zip(*batch, strict=True)])
@@ -52,7 +52,7 @@ def of_times(way: str, batches: Sequence[Times]) -> Wait:
 
 
 def waits(pair: Pair, size_bytes: int, batch: int, rounds: int = ROUNDS) -> list[Wait]:
-    """Measure both ways, in turns."""
+    """Measures both ways, in turns."""
     for host, queue in ((pair.source, TRANSMISSION), (pair.to, BATCHED)):
         host.ask(m.QueueCreate, queue)
     pair.lead(pair.to.address)
@@ -81,7 +81,7 @@ def waits(pair: Pair, size_bytes: int, batch: int, rounds: int = ROUNDS) -> list
 
 @contextmanager
 def mover(pair: Pair, batch: int) -> Iterator[None]:
-    """Have a process that moves batches, as a channel does, until left."""
+    """Runs a process that moves batches, as a channel does, until the block ends."""
     program = Program("the mover of batches")
     ends = pair.source.address, TRANSMISSION, pair.to.address, BATCHED
     words = [sys.executable, "-m", "qmgr_bench.transfer_mover", *ends, str(batch)]
@@ -94,23 +94,23 @@ def mover(pair: Pair, batch: int) -> Iterator[None]:
 
 
 def await_consumer(host: Host, queue: str) -> None:
-    """Return once somebody consumes *queue*: what it takes to connect is not to be measured."""
-    wait_until(lambda: host.ask(m.QueueShow, queue)["consumers"] > 0, f"nobody gets from {queue}")
+    """Returns once *queue* has a consumer, so that connecting is not measured."""
+    wait_until(lambda: host.ask(m.QueueShow, queue)["consumers"] > 0, f"no consumer of {queue}")
 
 
 def trickle(near: Client, queue: str, pool: list[bytes]) -> list[float]:
-    """Put *pool* at *near* on *queue*, one now and then; return when each was sent."""
+    """Puts *pool* at *near* on *queue*, one at a time with pauses; returns when each was sent."""
     sent: list[float] = []
     start_s = time.monotonic()
     for at, body in enumerate(pool):
         time.sleep(max(start_s + at * EVERY_S - time.monotonic(), 0))
         sent.append(time.monotonic())
-        near.submit(queue, body)  # What became of it the consumer sees.
+        near.submit(queue, body)  # The consumer sees the result.
     return sent
 
 
 def receive(far: Client, queue: str, count: int) -> list[float]:
-    """Return when each of *count* messages was got, as soon as it could be."""
+    """Returns when each of *count* messages was got, as soon as possible."""
     times: list[float] = []
     with far.consume(queue) as consumer:
         for message in consumer:

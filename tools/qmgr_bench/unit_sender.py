@@ -1,4 +1,4 @@
-"""A producer that puts in units of work: begin, puts and commit leave in one write."""
+"""A producer that puts in units of work: begin, puts and commit are sent in one write."""
 
 import os
 from collections import deque
@@ -13,11 +13,11 @@ class UnitSender:
     """A producer with its own connection. A put counts when the commit of its unit is answered."""
 
     def __init__(self, wire: Wire, queue: str, pool: Sequence[bytes], unit: int) -> None:
-        """Open the producer's stream.
+        """Opens the producer's stream.
 
         Args:
             pool: POOL records of about the same size.
-            unit: the messages of a unit; the last of those that leave together may have fewer.
+            unit: the messages of a unit; the last unit of a write may have fewer.
         """
         self.sock = wire.sock
         self._wire = wire
@@ -27,10 +27,10 @@ class UnitSender:
         self._frame_records = max(1, min(FRAME_RECORDS, FRAME_BYTES // len(pool[0])))
         self._stream: int = wire.ask(m.ProducerOpen, os.urandom(16))[0]
         self._puts = self._units = self._commit_id = 0
-        self._open: deque[int] = deque()  # messages of the units without an answer
+        self._open: deque[int] = deque()  # messages of the unanswered units
 
     def put(self, count: int) -> bytes:
-        """Return the next *count* puts, in units, as bytes."""
+        """Returns the next *count* puts, in units, as bytes."""
         frames: list[bytes] = []
         while count:
             size = min(count, self._unit)
@@ -39,7 +39,7 @@ class UnitSender:
         return b"".join(frames)
 
     def _next_unit(self, size: int) -> list[bytes]:
-        """Return the frames of a unit of so many messages."""
+        """Returns the frames of a unit of *size* messages."""
         send, request = self._wire.connection.send, self._wire.next_request
         self._units += 1
         self._open.append(size)
@@ -56,10 +56,10 @@ class UnitSender:
         return [*frames, send(commit)]
 
     def take(self, data: bytes) -> int:
-        """Return how many puts *data* acknowledges.
+        """Returns how many puts *data* acknowledges.
 
         Raises:
-            LoadFailed: a put was refused, or a commit.
+            LoadFailed: a put or a commit was refused.
         """
         answered = 0
         for message in self._wire.take(data):

@@ -1,1 +1,1 @@
-"""The main job: flights from three airports to one hub, whatever is killed meanwhile."""
+"""The demo: flights from three airports to one hub, while daemons are killed."""

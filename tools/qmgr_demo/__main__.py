@@ -1,11 +1,11 @@
 """``make demo``: three airports, one hub, all flights of a year, kills, a snapshot, Spark.
 
-And all flights of one day at one airport as groups by tail number (each aircraft's legs in time
-order, the last one flagged), four consumers pinned, one killed repeatedly: every aircraft's legs
-come out in order, none lost, none doubled.
+It also puts all flights of one day at one airport as groups by tail number: each aircraft's legs
+in time order, the last one flagged. Four pinned consumers take them, and one of these is killed
+repeatedly. Every aircraft's legs must be consumed in order, none lost, none duplicated.
 
-And the delayed flights published by airport and carrier: each subscriber has what its filter has,
-once, and what one of them failed on is republished to that one alone.
+It also publishes the delayed flights by airport and carrier. Each subscriber must receive what
+matches its filter, once. Publications that one subscriber failed on are republished to it alone.
 """
 
 import argparse
@@ -39,15 +39,17 @@ from qmgr_demo.pinned_part import pinned_part
 from qmgr_demo.traffic import HUB, QUEUE, Killer, Traffic
 
 KILL_ROUNDS = 3
-BACKLOG_PART = 0.25  # of all flights wait at the hub when the snapshot is taken
+BACKLOG_PART = 0.25  # of all flights are pending at the hub when the snapshot is taken
 
 
 def main() -> int:
-    """Run the demo; return 0 only if nothing was lost or doubled and the aggregates agree."""
+    """Runs the demo; returns 0 only if nothing was lost or duplicated and the aggregates agree."""
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__.partition("\n")[0])
-    parser.add_argument("--flights", type=int, default=0, help="how many flights, 0 = all")
-    parser.add_argument("--dir", type=Path, default=Path("build/demo"), help="where data goes")
-    parser.add_argument("--no-spark", action="store_true", help="leave Spark out")
+    parser.add_argument("--flights", type=int, default=0, help="number of flights, 0 = all")
+    parser.add_argument(
+        "--dir", type=Path, default=Path("build/demo"), help="directory for the data"
+    )
+    parser.add_argument("--no-spark", action="store_true", help="skip Spark")
     options = parser.parse_args()
     if options.flights < 0:
         parser.error(f"--flights {options.flights}: give a number of flights, or 0 for all")
@@ -62,8 +64,8 @@ def main() -> int:
     nodes = {name: Node(name, options.dir.resolve()) for name in (*data.AIRPORTS, HUB)}
     console.print(
         f"Queue managers EWR, JFK and LGA take in {len(flights):,} flights and hand them to NYC; "
-        f"each link has {CONNECTIONS} connections, of which one is cut and one stands still, and "
-        f"each daemon is killed {KILL_ROUNDS} times meanwhile."
+        f"each link has {CONNECTIONS} connections, of which one is cut and one is "
+        f"stalled, and each daemon is killed {KILL_ROUNDS} times in the meantime."
     )
     run = Run(console, nodes, flights, options.dir.resolve() / "snapshot")
     try:
@@ -77,7 +79,7 @@ def main() -> int:
         codes = {name: node.stop() for name, node in nodes.items()}
     orderly = all(code == 0 for code in codes.values())
     if not orderly:
-        console.print(f"[red]a daemon did not stop in good order[/red]: {codes}")
+        console.print(f"[red]a daemon did not stop cleanly[/red]: {codes}")
     spark_agrees = run.check_spark(skip=options.no_spark)
     return 0 if spark_agrees and run.is_clean and all(parts_are_fine) and orderly else 1
 
@@ -97,7 +99,7 @@ class Run:
         self._transferred = 0
 
     async def traffic_flows(self) -> None:
-        """Put, transfer and consume everything, under kills, and take the snapshot."""
+        """Puts, transfers and consumes everything, under kills, and takes the snapshot."""
         self._traffic = traffic = Traffic(self._nodes, self._flights)
         for node in self._nodes.values():
             node.start()
@@ -132,19 +134,19 @@ class Run:
             self._left = row["depth"]
 
     async def legs_follow(self, directory: Path) -> bool:
-        """Have one day's flights consumed at the hub in the order of each aircraft."""
+        """Consumes one day's flights at the hub in the order of each aircraft."""
         address = self._nodes[HUB].address
         return await pinned_part(self._console, address, self._flights, directory)
 
     async def delays_follow(self) -> bool:
-        """Have the delays published at the hub, under kills."""
+        """Publishes the delays at the hub, under kills."""
         return await delays_part(self._console, self._nodes[HUB], self._flights)
 
     def _work(self, message: Message) -> None:
-        """What the application does with each flight: nothing here but counting it."""
+        """Does the application's work for a flight: nothing in this demo."""
 
     async def _take_snapshot(self) -> None:
-        """Wait for a backlog at the hub, and have it written while the daemon works on."""
+        """Waits for a backlog at the hub, then takes a snapshot while the daemon works."""
         traffic, hub = self._traffic, self._nodes[HUB]
         async with traffic.connect(hub) as manager:
             while (await manager.admin.queue_show(QUEUE))["depth"] < BACKLOG_PART * traffic.total:
@@ -177,7 +179,7 @@ class Run:
 
     @property
     def is_clean(self) -> bool:
-        """Whether what went in came out, once."""
+        """Whether each message was consumed exactly once."""
         ledger = self._traffic.ledger
         wrong = {
             "not acknowledged": len(self._flights) - len(ledger.acknowledged),
@@ -191,26 +193,26 @@ class Run:
         return ledger.is_clean and not any(wrong.values())
 
     def show(self) -> None:
-        """Print what became of the messages."""
-        told = spark_report.manifest(self._snapshot)
-        depth = next(row["depth"] for row in told["queues"] if row["queue"] == QUEUE)
+        """Prints the results for the messages."""
+        manifest = spark_report.manifest(self._snapshot)
+        depth = next(row["depth"] for row in manifest["queues"] if row["queue"] == QUEUE)
         network = self._traffic.network
         totals = report.Totals(
             self._transferred,
             self._killer.kills,
             self._seconds,
             depth,
-            told["turn"],
+            manifest["turn"],
             sum(network.cuts.values()),
             sum(network.stalls.values()),
         )
         report.show(self._console, self._traffic.ledger, totals)
 
     def check_spark(self, *, skip: bool) -> bool:
-        """Print Spark's means beside those of the rows that should be there; compare them.
+        """Prints and compares Spark's means and the expected ones.
 
-        Each airport's flights are put in order, over one link: what the snapshot holds of it must
-        be the first so many of its rows.
+        Each airport's flights are put in order, over one link. So the snapshot must have the first
+        rows of each airport.
         """
         if skip:
             return True
@@ -230,8 +232,8 @@ class Run:
             for airport, flights in self._traffic.by_airport.items()
             for flight in flights[: counts[airport]]
         ]
-        told = spark_report.manifest(self._snapshot)
-        depth = next(row["depth"] for row in told["queues"] if row["queue"] == QUEUE)
+        manifest = spark_report.manifest(self._snapshot)
+        depth = next(row["depth"] for row in manifest["queues"] if row["queue"] == QUEUE)
         agree = report.show_means(self._console, found, data.aggregate(rows))
         return agree and len(rows) == depth
 

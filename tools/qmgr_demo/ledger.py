@@ -1,4 +1,4 @@
-"""The total-queue checker: what went in against what came out, seen from outside."""
+"""Compares the acknowledged puts with the deliveries, seen from outside."""
 
 from collections.abc import Set
 from dataclasses import dataclass, field
@@ -6,29 +6,29 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Ledger:
-    """Every message has a number. Invariant: the counts below follow from what was noted.
+    """Every message has a number. Invariant: the counts below follow from the recorded calls.
 
-    A message that may have been delivered before carries a flag, by which a consumer that must not
-    do its work twice knows to look. Handing one out again without it is a double.
+    A message that may have been delivered before has a flag, which tells consumers to check. A
+    repeated delivery without the flag is a duplicate.
     """
 
     acknowledged: set[int] = field(default_factory=set)
     refused: int = 0
     uids: dict[int, str] = field(default_factory=dict)  # number to UID of the first delivery
-    redelivered: int = 0  # handed out again, flagged
+    redelivered: int = 0  # delivered again, flagged
     doubled: list[int] = field(default_factory=list)
     unexpected: list[int] = field(default_factory=list)
 
     def note_put(self, number: int) -> None:
-        """Note that the put of *number* was acknowledged."""
+        """Records that the put of *number* was acknowledged."""
         self.acknowledged.add(number)
 
     def note_delivery(self, number: int, uid: str, *, flagged: bool, known: bool) -> bool:
-        """Note a delivery; return whether its work is still to be done.
+        """Records a delivery; returns whether its work is still to be done.
 
         Args:
-            flagged: the message says that it may have been delivered before.
-            known: a message of that number was put, or tried to be.
+            flagged: whether the message says that it may have been delivered before.
+            known: whether a put of that number was at least tried.
         """
         first = self.uids.get(number)
         if not known:
@@ -44,20 +44,20 @@ class Ledger:
         return False
 
     def has_all(self, but: Set[int] = frozenset()) -> bool:
-        """Return whether all that was acknowledged came out, *but* these."""
+        """Returns whether all acknowledged messages were delivered, except *but*."""
         return len(self.uids) >= len(self.acknowledged - but) and self.lost <= but
 
     @property
     def lost(self) -> set[int]:
-        """What was acknowledged and never came out."""
+        """The acknowledged messages that were never delivered."""
         return self.acknowledged - self.uids.keys()
 
     @property
     def consumed(self) -> int:
-        """How many different messages came out."""
+        """The number of different messages that were delivered."""
         return len(self.uids)
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing was lost, doubled or made up."""
+        """Whether nothing was lost, duplicated or invented."""
         return not (self.lost or self.doubled or self.unexpected)

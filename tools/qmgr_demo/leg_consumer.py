@@ -1,8 +1,8 @@
-"""A consumer of legs, as a process of its own: it may be killed at any moment.
+"""A consumer of legs, as a separate process that may be killed at any moment.
 
     python -m qmgr_demo.leg_consumer ADDRESS NAME WORK_MS
 
-What it did it writes down in the unit of work that removes the leg: both happen, or neither.
+It records each leg in the unit of work that removes the leg: both happen, or neither.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ WAIT_MS = 60_000
 
 
 class LegConsumer:
-    """Does one leg after the other.
+    """Processes one leg after the other.
 
-    Invariant: ``_did`` has the number of the last leg done of each aircraft that is with it.
+    Invariant: ``_did`` has the last leg number done of each aircraft assigned to it.
     """
 
     def __init__(self, manager: QueueManager, name: str, work_ms: int) -> None:
@@ -31,17 +31,17 @@ class LegConsumer:
         self._did: dict[bytes, int] = {}
 
     async def run(self) -> None:
-        """Consume until cancelled."""
+        """Consumes until cancelled."""
         async for message in self._manager.consume(LEGS, PREFETCH, groups="pinned"):
-            await asyncio.sleep(self._work_ms / 1000)  # what an application would do
+            await asyncio.sleep(self._work_ms / 1000)  # the work of an application
             try:
                 await self._do(message)
             except RequestError as error:
                 if error.code not in (ErrorCode.LEASE_LOST, ErrorCode.UNIT_BACKED_OUT):
-                    raise  # Else it comes again.
+                    raise  # Otherwise the leg is delivered again.
 
     async def _do(self, message: Message) -> None:
-        """Write a leg down and remove it, together."""
+        """Records a leg and removes it, together."""
         flown = self._noted(message)
         async with self._manager.unit_of_work() as unit:
             await unit.ack(message)
@@ -50,11 +50,12 @@ class LegConsumer:
             self._did[message.group_id] = message.group_number
 
     def _noted(self, message: Message) -> Flown:
-        """Return what is written down of a leg, and begin with its aircraft if that is new here."""
+        """Returns the record of a leg; starts a new count if its aircraft is new here."""
         aircraft = message.group_id.rstrip(b"\0").decode()
         before = message.group_number - 1
         if message.taken_over:
-            self._did[message.group_id] = before  # What an application kept of it is not valid.
+            # An application's cached state of it would be invalid.
+            self._did[message.group_id] = before
         was_told = not aircraft or self._did.get(message.group_id) == before
         return Flown(
             aircraft,
@@ -69,7 +70,7 @@ class LegConsumer:
 
 
 async def main(address: str, name: str, work_ms: int) -> None:
-    """Consume until killed."""
+    """Consumes until killed."""
     async with connect(address, name=f"legs.{name}", wait_ms=WAIT_MS) as manager:
         await LegConsumer(manager, name, work_ms).run()
 

@@ -1,4 +1,4 @@
-"""The flights of one day at one airport as groups: of each aircraft its legs, in time order."""
+"""The flights of one day at one airport as groups: the legs of each aircraft, in time order."""
 
 import json
 from collections import Counter, defaultdict
@@ -9,21 +9,21 @@ from typing import NamedTuple
 from qmgr_demo.flights import Flight
 from qmgr_protocol.record import GROUP_ID_BYTES
 
-_UNKNOWN = ("", "NA")  # flights that were cancelled before they had an aircraft
+_UNKNOWN = ("", "NA")  # flights that were cancelled before an aircraft was assigned
 
 
 class Leg(NamedTuple):
-    """One flight of the day. One without a known aircraft is of no group."""
+    """One flight of the day. A flight without a known aircraft has no group."""
 
-    aircraft: str  # its tail number, or nothing
-    number: int  # of the legs of its aircraft
+    aircraft: str  # its tail number, or ""
+    number: int  # among the legs of its aircraft
     last: bool
     row: int
     body: bytes
 
     @property
     def group(self) -> tuple[bytes, int, bool] | None:
-        """Its place in its group: the id is the tail number, filled up with zero bytes."""
+        """Its place in its group: the id is the tail number, padded with zero bytes."""
         if not self.aircraft:
             return None
         return self.aircraft.encode().ljust(GROUP_ID_BYTES, b"\0"), self.number, self.last
@@ -34,16 +34,16 @@ class Day(NamedTuple):
 
     date: str
     airport: str
-    legs: list[Leg]  # as they were to leave
+    legs: list[Leg]  # in planned order
 
     @property
     def aircraft(self) -> int:
-        """How many aircraft are known."""
+        """The number of known aircraft."""
         return len({leg.aircraft for leg in self.legs if leg.aircraft})
 
 
 class Flown(NamedTuple):
-    """What a consumer wrote down of a leg in the unit of work that removed it."""
+    """The record of a leg, written in the unit of work that removed it."""
 
     aircraft: str
     number: int
@@ -51,35 +51,38 @@ class Flown(NamedTuple):
     row: int
     by: str  # the consumer
     redelivered: bool
-    taken_over: bool  # its aircraft came with it to this consumer
-    was_told: bool  # the consumer did the leg before, or heard that the aircraft came to it
+    taken_over: bool  # this consumer just received its aircraft
+    was_told: bool  # the consumer did the leg before, or was notified that it received the aircraft
 
 
 @dataclass(slots=True)
 class Audit:
-    """What went in against what came out."""
+    """Compares the legs that were put with the records of the consumers."""
 
-    in_order: int = 0  # legs that came when it was their turn
+    in_order: int = 0  # legs that were delivered in their turn
     out_of_order: list[Flown] = field(default_factory=list)
     lost: list[Leg] = field(default_factory=list)
     doubled: list[Flown] = field(default_factory=list)
     unexpected: list[Flown] = field(default_factory=list)
-    untold: list[Flown] = field(default_factory=list)  # by another than the leg before, unsaid
+    # by another consumer than the leg before, without a notification
+    untold: list[Flown] = field(default_factory=list)
     redelivered: int = 0
-    handed_over: int = 0  # aircraft that came to a consumer after another one had them
-    between: int = 0  # of these, how many with a leg done already
+    handed_over: int = 0  # aircraft that moved from one consumer to another
+    between: int = 0  # of these, how many with a leg already done
     by: Counter[str] = field(default_factory=Counter)
 
     @property
     def is_clean(self) -> bool:
-        """Whether each leg came out once, in its turn."""
+        """Whether each leg was consumed once, in its turn."""
         return not (
             self.out_of_order or self.lost or self.doubled or self.unexpected or self.untold
         )
 
 
 def busiest_day(flights: Iterable[Flight]) -> Day:
-    """Return the day at an airport on which most legs follow another one of the same aircraft."""
+    """Returns the day and airport with the most legs that follow another one of the same
+    aircraft.
+    """
     days: dict[tuple[str, str], list[tuple[int, Flight]]] = defaultdict(list)
     for flight in flights:
         row = json.loads(flight.body)
@@ -95,7 +98,7 @@ def _following(day: Sequence[tuple[int, Flight]]) -> int:
 
 
 def _legs(day: list[tuple[int, Flight]]) -> list[Leg]:
-    """Return a day's flights by their planned times, numbered for each aircraft."""
+    """Returns a day's flights by planned time, numbered for each aircraft."""
     in_time = [flight for _, flight in sorted(day, key=lambda one: (one[0], one[1].row))]
     totals = Counter(flight.tail_number for flight in in_time)
     numbers: Counter[str] = Counter()
@@ -112,7 +115,7 @@ def _legs(day: list[tuple[int, Flight]]) -> list[Leg]:
 
 
 def audit(legs: Sequence[Leg], flown: Sequence[Flown]) -> Audit:
-    """Hold what was *flown*, in the order of its commits, against the *legs* that were put."""
+    """Compares *flown*, in the order of its commits, with the *legs* that were put."""
     found, expected = Audit(), {leg.row: leg for leg in legs}
     seen: set[int] = set()
     done: Counter[str] = Counter()
@@ -131,7 +134,7 @@ def audit(legs: Sequence[Leg], flown: Sequence[Flown]) -> Audit:
 
 
 def _count(found: Audit, one: Flown, done: Counter[str]) -> None:
-    """Count a leg that came for the first time; *done* has the legs of each aircraft so far."""
+    """Counts the first record of a leg; *done* has the legs of each aircraft so far."""
     found.by[one.by] += 1
     found.redelivered += one.redelivered
     if one.aircraft:

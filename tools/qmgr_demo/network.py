@@ -1,4 +1,4 @@
-"""The network of the demo, and what goes wrong with it: paths of links fail."""
+"""The network of the demo: paths of links that fail."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -7,12 +7,12 @@ from qmgr_demo.cluster import Node
 from qmgr_proxy.proxy import Proxy
 
 CONNECTIONS = 4  # of each link
-CUT_AT, STALL_AT = 0.35, 0.6  # of all that is to be consumed; daemons are killed between
+CUT_AT, STALL_AT = 0.35, 0.6  # of the messages to consume; daemons are killed in between
 UP_MAX_S = 20
 
 
 class Network:
-    """A proxy before the hub for each airport, whose link goes over several connections."""
+    """A proxy in front of the hub for each airport, whose link uses several connections."""
 
     def __init__(self, hub: Node, airports: Sequence[str]) -> None:
         host, _, port = hub.tcp.rpartition(":")
@@ -21,21 +21,21 @@ class Network:
         self.stalls: dict[str, int] = dict.fromkeys(airports, 0)
 
     async def start(self) -> None:
-        """Take connections."""
+        """Accepts connections."""
         for proxy in self._proxies.values():
             await proxy.start()
 
     async def close(self) -> None:
-        """Cut all connections, and take none."""
+        """Cuts all connections, and accepts no more."""
         for proxy in self._proxies.values():
             await proxy.close()
 
     def address(self, airport: str) -> str:
-        """Return where the link of *airport* is to dial."""
+        """Returns the address for the link of *airport*."""
         return self._proxies[airport].address
 
     async def trouble(self, airport: str, progress: Callable[[], float]) -> None:
-        """Cut a path of the link, and have another one stand still, as the work gets on."""
+        """Cuts a path of the link, and later stalls another one, depending on *progress*."""
         proxy = self._proxies[airport]
         await _until(lambda: progress() >= CUT_AT)
         if await _soon(lambda: len(proxy.connections) >= 1):
@@ -53,7 +53,7 @@ async def _until(is_so: Callable[[], bool]) -> None:
 
 
 async def _soon(is_so: Callable[[], bool]) -> bool:
-    """Return whether it *is_so* before long: a daemon may have been killed a moment ago."""
+    """Returns whether *is_so* soon becomes true: a daemon may have just been killed."""
     try:
         async with asyncio.timeout(UP_MAX_S):
             await _until(is_so)

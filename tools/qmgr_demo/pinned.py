@@ -1,8 +1,8 @@
-"""Four consumers share the aircraft of a day, each all legs of its own, and one is killed for it.
+"""Four consumers share the aircraft of a day; each gets all legs of its own, and one is killed.
 
 LEGS, a group an aircraft ──pinned──▶ A B C D ──unit of work──▶ LEGS.FLOWN ──▶ the audit
                                             ▲
-                                          kill -9, begun anew
+                                          kill -9, restarted
 """
 
 import asyncio
@@ -20,8 +20,9 @@ from qmgr_protocol.errors import RequestError
 CONSUMERS = ("A", "B", "C", "D")
 KILLED = "D"
 KILLS = 5
-KILL_EACH = 0.1  # of the day: those that fly often begin early, and are to be met between two legs
-WORK_MS = 60  # with each leg: about six seconds in all
+# of the day: aircraft with many legs start early, so a kill can be between two of their legs
+KILL_EACH = 0.1
+WORK_MS = 60  # per leg: about six seconds in all
 LEASE_MS = 5_000
 POLL_S = 0.02
 DAY_MAX_S = 120
@@ -49,25 +50,25 @@ class ConsumerProcess:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it; it consumes a moment later."""
+        """Starts the process; it consumes a moment later."""
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(self._command, stdout=log, stderr=log)
 
     def kill(self) -> None:
-        """Kill it with -9, and see it gone."""
+        """Kills it with -9, and waits for its end."""
         if self.process is not None:
             self.process.kill()
             self.process.wait(STOP_MAX_S)
 
     def check(self) -> None:
-        """Raise PinnedFailed if it ended."""
+        """Raises PinnedFailed if it ended."""
         if self.process is not None and self.process.poll() is not None:
-            said = self._log.read_text(errors="replace").splitlines()[-1:]
-            raise PinnedFailed(f"consumer {self.name} ended by itself: {''.join(said)}")
+            last_line = self._log.read_text(errors="replace").splitlines()[-1:]
+            raise PinnedFailed(f"consumer {self.name} ended by itself: {''.join(last_line)}")
 
 
 class PinnedDay:
-    """The legs of a day, put and consumed. Invariant: what is in ``flown`` was committed."""
+    """The legs of a day, put and consumed. Invariant: everything in ``flown`` was committed."""
 
     def __init__(self, day: Day, address: str, directory: Path, work_ms: int = WORK_MS) -> None:
         self.day = day
@@ -80,17 +81,17 @@ class PinnedDay:
         self._consumers = {
             name: ConsumerProcess(name, address, directory, work_ms) for name in CONSUMERS
         }
-        self._done_before = 0  # by the one that is killed, when it was
+        self._done_before = 0  # by the killed one, at its last kill
 
     def audit(self) -> Audit:
-        """Hold what came out against what was put."""
+        """Compares the records with the legs that were put."""
         return audit(self.day.legs, self.flown)
 
     async def run(self) -> None:
-        """Put all legs and have them consumed, under kills.
+        """Puts and consumes all legs, under kills.
 
         Raises:
-            PinnedFailed: why it cannot be.
+            PinnedFailed: with the reason.
         """
         async with connect(self._address, name="demo.pinned", wait_ms=STOP_MAX_S * 1000) as manager:
             await manager.admin.queue_create(LEGS, lease_ms=LEASE_MS)
@@ -105,11 +106,11 @@ class PinnedDay:
                 for consumer in self._consumers.values():
                     await asyncio.to_thread(consumer.kill)
             self.seconds = time.monotonic() - began
-            await self._look(manager)  # A second copy may have come when all were there.
+            await self._look(manager)  # A duplicate may have arrived after the last leg.
             self.left = (await manager.admin.queue_show(LEGS))["depth"]
 
     async def _put_all(self, manager: QueueManager) -> None:
-        """Put the legs as they were to leave, those of all aircraft among each other."""
+        """Puts the legs in planned order, those of all aircraft mixed."""
         items = [
             Outgoing(leg.body, headers={"row": leg.row}, group=leg.group) for leg in self.day.legs
         ]
@@ -119,7 +120,7 @@ class PinnedDay:
             self.put += 1
 
     async def _consume_all(self, manager: QueueManager) -> None:
-        """Return when no leg is left; kill one consumer meanwhile."""
+        """Returns when no leg is left; kills one consumer in the meantime."""
         victim, end_s = self._consumers[KILLED], time.monotonic() + DAY_MAX_S
         while (await manager.admin.queue_show(LEGS))["depth"]:
             await self._look(manager)
@@ -132,11 +133,13 @@ class PinnedDay:
             for consumer in self._consumers.values():
                 consumer.check()
             if time.monotonic() > end_s:
-                raise PinnedFailed(f"legs are left after {DAY_MAX_S} s: see the logs beside them")
+                raise PinnedFailed(f"legs are left after {DAY_MAX_S} s: see the consumers' logs")
             await asyncio.sleep(POLL_S)
 
     def _is_kill_due(self) -> bool:
-        """Whether another part is done, and the one to kill is between two legs, if it ever is."""
+        """Whether another part is done, and the consumer to kill is between two legs, if it ever
+        is.
+        """
         part = (self.kills + 1) * KILL_EACH
         if self.kills == KILLS or len(self.flown) < part * len(self.day.legs):
             return False
@@ -148,5 +151,5 @@ class PinnedDay:
         return sum(one.by == name for one in self.flown)
 
     async def _look(self, manager: QueueManager) -> None:
-        """Read all that was written down: what a unit put has its place before its commit."""
+        """Reads all records; a unit's put has its place before its commit."""
         self.flown = [Flown(**message.headers) async for message in manager.browse(FLOWN)]

@@ -1,4 +1,4 @@
-"""The part of the demo about groups: what it shows while it runs, and what it says in the end."""
+"""The part of the demo about groups: its progress, and its results."""
 
 import asyncio
 from collections.abc import Sequence
@@ -25,7 +25,9 @@ SHOW_S = 0.1
 async def pinned_part(
     console: Console, address: str, flights: Sequence[Flight], directory: Path
 ) -> bool:
-    """Have the legs of one day of *flights* consumed by aircraft; return whether all was right."""
+    """Consumes the legs of one day of *flights* by aircraft; returns whether all results are
+    right.
+    """
     day = busiest_day(flights)
     console.print(
         f"{day.date} at {day.airport}: {day.aircraft:,} aircraft, each a group of its legs, for "
@@ -48,7 +50,7 @@ async def pinned_part(
 
 
 async def _show_progress(console: Console, run: PinnedDay) -> None:
-    """Show how far it is, until cancelled."""
+    """Shows the progress, until cancelled."""
     columns = (
         TextColumn("{task.description:<12}"),
         BarColumn(40),

@@ -1,4 +1,4 @@
-"""What the demo shows at its end."""
+"""The results of the demo."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -40,17 +40,17 @@ class DelaysTotals(NamedTuple):
     """The figures of publishing to many."""
 
     published: int
-    failures: int  # deliveries that were failed on
+    failures: int  # deliveries that a subscriber failed on
     parked: int
     parked_wrongly: int
-    still_parked: int  # in the end
-    left: int  # in the end, of what is published
+    still_parked: int  # at the end
+    left: int  # at the end, of the publications
     kills: int
     seconds: float
 
 
 def show(console: Console, ledger: Ledger, totals: Totals) -> None:
-    """Print what became of the messages."""
+    """Prints the results for the messages."""
     kills = ", ".join(f"{name} {count}" for name, count in totals.kills.items())
     rate = ledger.consumed / totals.seconds if totals.seconds else 0.0
     rows = [
@@ -59,17 +59,17 @@ def show(console: Console, ledger: Ledger, totals: Totals) -> None:
         ("consumed", f"{ledger.consumed:,}"),
         ("lost", _verdict(len(ledger.lost))),
         ("doubled", _verdict(len(ledger.doubled) + len(ledger.unexpected))),
-        ("redelivered, and flagged so", f"{ledger.redelivered:,}"),
+        ("redelivered, and flagged", f"{ledger.redelivered:,}"),
         ("kills survived (-9)", f"{sum(totals.kills.values())}  ({kills})"),
         ("paths of links cut, stalled", f"{totals.cuts}, {totals.stalls}"),
-        ("messages per second, all the way", f"{rate:,.0f}"),
+        ("messages per second, end to end", f"{rate:,.0f}"),
         ("in the snapshot", f"{totals.snapshot_messages:,}  (turn {totals.snapshot_turn:,})"),
     ]
-    _print_table(console, "What happened", rows)
+    _print_table(console, "Results", rows)
 
 
 def show_day(console: Console, day: Day, audit: Audit, totals: DayTotals) -> None:
-    """Print what became of the legs of a day."""
+    """Prints the results for the legs of a day."""
     shares = ", ".join(f"{name} {audit.by[name]}" for name in sorted(audit.by))
     rows = [
         ("legs put", f"{totals.put:,}"),
@@ -80,16 +80,16 @@ def show_day(console: Console, day: Day, audit: Audit, totals: DayTotals) -> Non
         ("doubled", _verdict(len(audit.doubled) + len(audit.unexpected))),
         ("consumed by", shares),
         ("kills survived (-9)", f"{totals.killed} {totals.kills}"),
-        ("redelivered, and flagged so", f"{audit.redelivered:,}"),
+        ("redelivered, and flagged", f"{audit.redelivered:,}"),
         ("aircraft handed over", f"{audit.handed_over:,}  (between two legs {audit.between})"),
-        ("handed over without a word", _verdict(len(audit.untold))),
+        ("handed over without notification", _verdict(len(audit.untold))),
         ("seconds", f"{totals.seconds:.1f}"),
     ]
     _print_table(console, f"{day.date} at {day.airport}", rows)
 
 
 def show_delays(console: Console, had: Sequence[Had], totals: DelaysTotals) -> None:
-    """Print what each subscriber had, and what became of what was failed on."""
+    """Prints what each subscriber received, and what was parked."""
     ledgers = [one.ledger for one in had]
     failing = [one for one in had if one.subscriber.fails]
     others = [one for one in had if not one.subscriber.fails]
@@ -101,18 +101,18 @@ def show_delays(console: Console, had: Sequence[Had], totals: DelaysTotals) -> N
         ("published, each stored once", f"{totals.published:,}"),
         *(("consumed by " + _name(one), _of(one)) for one in had),
         ("lost", _verdict(sum(len(one.lost) for one in ledgers))),
-        ("doubled, or beyond the filter", _verdict(sum(wrong))),
-        ("redelivered, and flagged so", f"{sum(one.redelivered for one in ledgers):,}"),
+        ("duplicated, or outside of the filter", _verdict(sum(wrong))),
+        ("redelivered, and flagged", f"{sum(one.redelivered for one in ledgers):,}"),
         (
-            f"failed on by {_names(failing)}, where {FAILS_ON} divides",
+            f"failed on by {_names(failing)}, if divisible by {FAILS_ON}",
             f"{totals.parked:,}  ({totals.failures:,} deliveries)",
         ),
-        ("parked, and not to be, or the reverse", _verdict(totals.parked_wrongly)),
+        ("parked wrongly, or not parked wrongly", _verdict(totals.parked_wrongly)),
         (f"republished to {_names(failing)}", f"{again:,}"),
-        ("republished, and not parked before", _verdict(strangers)),
-        ("copies of these to all others", _verdict(copies)),
+        ("republished, but not parked before", _verdict(strangers)),
+        ("copies of these to others", _verdict(copies)),
         (
-            "left on the list, on SYSTEM.PUBLICATIONS",
+            "left on the list, and on SYSTEM.PUBLICATIONS",
             f"{_verdict(totals.still_parked)}, {_verdict(totals.left)}",
         ),
         ("kills survived (-9)", f"{totals.kills}"),
@@ -125,8 +125,10 @@ def show_delays(console: Console, had: Sequence[Had], totals: DelaysTotals) -> N
 def _name(had: Had) -> str:
     one = had.subscriber
     if one is LATE:
-        return f"one that came later, {one.filter}"
-    return f"{one.name}, {one.filter}" if one.name else f"one of the first half, {one.filter}"
+        return f"a later subscriber, {one.filter}"
+    return (
+        f"{one.name}, {one.filter}" if one.name else f"a subscriber of the first half, {one.filter}"
+    )
 
 
 def _names(had: Sequence[Had]) -> str:
@@ -149,10 +151,10 @@ def _print_table(console: Console, title: str, rows: Sequence[tuple[str, str]]) 
 
 
 def show_means(console: Console, found: Means, expected: Means) -> bool:
-    """Print flights and mean delay by carrier and airport; return whether they agree."""
+    """Prints flights and mean delay by carrier and airport; returns whether they agree."""
     table = Table(
         title="Spark reads the snapshot: flights and mean departure delay (minutes)",
-        caption="Each cell is what Spark found; != shows what the rows themselves say instead.",
+        caption="Each cell has Spark's result; != shows the expected value if it differs.",
         title_justify="left",
         caption_justify="left",
     )
@@ -169,9 +171,9 @@ def show_means(console: Console, found: Means, expected: Means) -> bool:
     agree = found == expected
     flights = sum(mean.flights for mean in expected.values())
     console.print(
-        f"[green]Spark and the rows agree: {len(expected)} groups, {flights:,} flights[/green]"
+        f"[green]Spark and the input agree: {len(expected)} groups, {flights:,} flights[/green]"
         if agree
-        else "[red]Spark and the rows disagree[/red]"
+        else "[red]Spark and the input disagree[/red]"
     )
     return agree
 

@@ -1,4 +1,4 @@
-"""Flights and mean delays, as Spark finds them in a snapshot of the hub."""
+"""Flights and mean delays, computed by Spark from a snapshot of the hub."""
 
 import json
 from pathlib import Path
@@ -11,13 +11,13 @@ from qmgr_demo.flights import Mean
 
 
 def manifest(snapshot: Path) -> dict[str, Any]:
-    """Return what the snapshot says of itself."""
+    """Returns the manifest of the snapshot."""
     found: dict[str, Any] = json.loads((snapshot / "manifest.json").read_text())
     return found
 
 
 def aggregate(spark: SparkSession, snapshot: Path, queue: str) -> dict[tuple[str, str], Mean]:
-    """Return (carrier, airport) to flights and delays of what is on *queue* in *snapshot*."""
+    """Returns flights and delays on *queue* in *snapshot*, by (carrier, airport)."""
     messages = spark.read.format("qmgr").option("path", str(snapshot)).load()
     delay = f.get_json_object(f.decode(messages["body"], "UTF-8"), "$.dep_delay").cast("int")
     rows = (

@@ -1,4 +1,4 @@
-"""Producers at the airports, consumers at the hub, and somebody who kills the daemons meanwhile."""
+"""Producers at the airports, consumers at the hub, and a task that kills the daemons."""
 
 import asyncio
 from collections import defaultdict
@@ -21,7 +21,7 @@ DRAIN_MAX_S = 60
 
 
 class Traffic:
-    """All that flows, and how far it got.
+    """The whole traffic, and its progress.
 
     Invariant: the counts only grow.
     """
@@ -38,10 +38,10 @@ class Traffic:
         self.by_airport = dict(self._flights)
 
     async def define(self) -> None:
-        """Create the queue at the hub, and at each airport the link and the remote queue.
+        """Creates the queue at the hub, and at each airport the link and the remote queue.
 
-        The hub accepts links from the airports only. The links are ordered: what the hub holds of
-        an airport are its first flights.
+        The hub accepts links only from the airports. The links are ordered, so the hub has the
+        first flights of each airport.
         """
         hub = self.nodes[HUB]
         await self.network.start()
@@ -60,17 +60,17 @@ class Traffic:
                 await manager.admin.queue_create(REMOTE)
 
     def progress(self, name: str) -> float:
-        """Return which part of its work the daemon *name* has seen: puts, or consumption."""
+        """Returns the finished part of the work of the daemon *name*: puts, or consumption."""
         if name == HUB:
             return self.ledger.consumed / max(self.total, 1)
         return self.put.get(name, 0) / max(len(self.by_airport.get(name, ())), 1)
 
     def connect(self, node: Node) -> "QueueManager":
-        """Return a connection to *node*, which may be starting still."""
+        """Returns a connection to *node*, which may still be starting."""
         return connect(node.address, name="demo", wait_ms=WAIT_MS)
 
     async def produce(self, airport: str) -> None:
-        """Put all flights of an airport, in their order, a window of them under way."""
+        """Puts all flights of an airport, in their order, a window of them in flight."""
         room = asyncio.Semaphore(PUT_WINDOW)
         self.put[airport] = 0
 
@@ -103,7 +103,9 @@ class Traffic:
                 await room.acquire()
 
     async def consume(self, work: Callable[[Message], None]) -> None:
-        """Take messages at the hub by lease and ack until cancelled; *work* on each once."""
+        """Leases and acknowledges messages at the hub until cancelled; calls *work* once for
+        each.
+        """
         async with self.connect(self.nodes[HUB]) as manager:
             async for message in manager.consume(QUEUE, prefetch=512):
                 row = int(message.headers["row"])
@@ -116,10 +118,10 @@ class Traffic:
                 (await manager.ack_soon(message)).add_done_callback(_look)
 
     async def take_all(self, work: Callable[[Message], None]) -> None:
-        """Consume until everything came out, and nothing that was handed out again is left.
+        """Consumes until every message was consumed and no lease is left.
 
         Raises:
-            TimeoutError: the queue is not empty long after all came out.
+            TimeoutError: the queue is not empty long after all messages were consumed.
         """
         async with asyncio.TaskGroup() as tasks:
             consumers = [tasks.create_task(self.consume(work)) for _ in range(CONSUMERS)]
@@ -133,20 +135,20 @@ class Traffic:
 
 
 def _look(acked: "asyncio.Future[None]") -> None:
-    """Take note of an ack's failure: the lease was lost to a kill, and the message comes again."""
+    """Reads an ack's exception: a kill ended the lease, and the message is delivered again."""
     if not acked.cancelled():
         acked.exception()
 
 
 class Killer:
-    """Kills daemons with -9, and starts them again at once. Counts the kills by name."""
+    """Kills daemons with -9, and restarts them at once. Counts the kills by name."""
 
     def __init__(self, rounds: int) -> None:
         self.kills: dict[str, int] = {}
         self._rounds = rounds
 
     async def run(self, node: Node, progress: Callable[[], float]) -> None:
-        """Kill *node* whenever another equal part of its work is done."""
+        """Kills *node* after each equal part of its work."""
         self.kills[node.name] = 0
         for number in range(1, self._rounds + 1):
             while progress() < number / (self._rounds + 1):

@@ -1,10 +1,10 @@
-"""What a bad network does to the bytes of one direction: it loses, doubles and reorders chunks.
+"""Damages the bytes of one direction: loses, duplicates and reorders chunks.
 
     source ──chunk──▶ lost | passed | passed twice | held until the next one passed ──▶ pipe
 
-A chunk is what one read brought. One draw of chance decides each, in their order: the same seed
-gives the same fates to the first, second, ... chunk of the same direction of the same connection.
-TCP does none of this; a peer must see it and close, and nothing may be lost or doubled for good.
+A chunk is the data of one read. One random draw decides each, in their order: the same seed gives
+the same fates to the first, second, ... chunk of the same direction of the same connection. TCP
+does none of this. A peer must notice it and close, without losing or duplicating a message.
 """
 
 import asyncio
@@ -19,10 +19,10 @@ ALL_PERCENT = 100
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """In how many of a hundred chunks each happens; together at most all of them.
+    """The percentages of chunks for each kind of damage; together at most 100.
 
     Raises:
-        ValueError: one is negative, or they are more.
+        ValueError: one is negative, or the sum is too large.
     """
 
     lose_percent: float = 0
@@ -37,13 +37,13 @@ class Faults:
 
 
 class Inlet(Protocol):
-    """Takes what is read: the pipe itself, or what damages bytes in front of it."""
+    """Receives the data of a read: the pipe itself, or a damaging stage in front of it."""
 
     def take(self, data: bytes) -> None:
-        """Take *data*."""
+        """Takes *data*."""
 
     def end(self) -> None:
-        """Take note that no more comes."""
+        """Records the end of the data."""
 
 
 class FaultyInlet:
@@ -52,7 +52,9 @@ class FaultyInlet:
     def __init__(
         self, faults: Faults, chance: Random, pipe: Inlet, tell: Callable[[str, int], None]
     ) -> None:
-        """Damage what goes into *pipe*; *tell* hears what was done, to how many bytes."""
+        """Damages the input of *pipe*; *tell* is called with each damage and its number of
+        bytes.
+        """
         self._faults = faults
         self._chance = chance
         self._pipe = pipe
@@ -61,7 +63,7 @@ class FaultyInlet:
         self._timer: asyncio.TimerHandle | None = None
 
     def take(self, data: bytes) -> None:
-        """Decide what becomes of a chunk."""
+        """Decides the fate of a chunk."""
         draw = self._chance.random() * ALL_PERCENT
         faults = self._faults
         doubled = faults.lose_percent + faults.double_percent
@@ -81,7 +83,7 @@ class FaultyInlet:
         self._release()
 
     def end(self) -> None:
-        """Pass what is held, then the end."""
+        """Passes the held chunk, then the end."""
         self._release()
         self._pipe.end()
 

@@ -1,9 +1,10 @@
-"""One direction of a connection that a proxy passes on: what is read waits here to be written.
+"""One direction of a proxied connection: read data waits here to be written.
 
-    source ──read──▶ held: (when it came, bytes), ... ──when due, as the rate allows──▶ sink
+    source ──read──▶ held: (arrival time, bytes), ... ──when due, as the rate allows──▶ sink
 
-Each chunk has its own due time, so a delay costs no throughput. Where there is nothing to wait for
-a chunk is written as it comes, and nothing is held. The source is read as long as there is room.
+Each chunk has its own due time, so a delay costs no throughput. Without a delay or limit, a chunk
+is
+written as it arrives, and nothing is held. The source is read while there is room.
 """
 
 import asyncio
@@ -11,19 +12,19 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-HELD_MAX_BYTES = 16 * 1024 * 1024  # over a delay d not more than this passes in d
+HELD_MAX_BYTES = 16 * 1024 * 1024  # with a delay d, at most this passes per d
 HELD_MIN_BYTES = 64 * 1024
 WRITE_HIGH_BYTES = 1024 * 1024
 WRITE_LOW_BYTES = 256 * 1024
-TICK_S = 0.01  # A limited rate is passed in slices of so long.
-BURST_S = 0.05  # What a late timer has missed is made up for, to this extent.
+TICK_S = 0.01  # the length of the slices of a limited rate
+BURST_S = 0.05  # At most this much of a late timer's time is made up for.
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a direction passes bytes: each *delay_ms* late, at most *bytes_per_s* (0: any).
+    """How a direction passes bytes: each *delay_ms* late, at most *bytes_per_s* (0: no limit).
 
-    The delay is right to a millisecond, as the clocks of event loops are.
+    The delay is accurate to a millisecond, like the clocks of event loops.
     """
 
     delay_ms: int = 0
@@ -35,18 +36,18 @@ class Shape:
 
 
 class Pipe:
-    """One direction. It is given its source and its sink as these are connected.
+    """One direction. Source and sink are set when they are connected.
 
-    Invariant: the source is read only while nothing is stalled, the sink takes more, and less is
-    held than there is room for; so at most one read more than that is held.
+    Invariant: the source is read only if nothing is stalled, the sink is ready, and there is room.
+    So at most one read exceeds the room.
     """
 
     def __init__(self, shape: Shape, on_end: Callable[[], None]) -> None:
-        """Pass nothing yet.
+        """Passes nothing yet.
 
         Args:
-            on_end: called once, when all that will ever pass has been written: the source said
-                that it ends, or is gone, or the cut was reached.
+            on_end: called once, when the last byte has been written: the source ended or was
+                closed, or the cut was reached.
         """
         self.passed_bytes = 0
         self.held_bytes = 0
@@ -62,48 +63,48 @@ class Pipe:
         self._is_ending = False
         self._is_sink_full = self._is_sink_gone = False
         self.is_reading = True
-        self._free_at = 0.0  # when the rate allows for more
+        self._free_at = 0.0  # when the rate allows more
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
 
-    # What is told from outside
+    # Called from outside
 
     def shape(self, shape: Shape) -> None:
-        """Pass bytes so from now on, those that are held already as well."""
+        """Changes the shape, also for the bytes that are already held."""
         self._shape = shape
         self._free_at = 0.0
         self._pump()
 
     def stall(self) -> None:
-        """Pass nothing and read nothing, until resumed."""
+        """Stops passing and reading, until resumed."""
         self.is_stalled = True
         self._pump()
 
     def resume(self) -> None:
-        """Pass what is held, and read again."""
+        """Passes what is held, and reads again."""
         self.is_stalled = False
         self._pump()
 
     def cut_after(self, count: int) -> None:
-        """End once *count* bytes more have passed; what is behind them never does."""
+        """Ends after *count* more bytes; later bytes are dropped."""
         self._left_bytes = count
         self._pump()
 
-    # What the ends tell
+    # Called by the ends
 
     def read_from(self, source: asyncio.Transport) -> None:
-        """Have *source* read as there is room."""
+        """Reads *source* while there is room."""
         self._source = source
-        # A transport that is being made would be read all the same.
+        # A transport that is being created would be read anyway.
         self._loop.call_soon(self._look)
 
     def write_to(self, sink: asyncio.Transport) -> None:
-        """Begin to pass what is held, to *sink*."""
+        """Begins to pass what is held, to *sink*."""
         self._sink = sink
         self._pump()
 
     def take(self, data: bytes) -> None:
-        """Pass *data*, now or in its time."""
+        """Passes *data*, now or when it is due."""
         if self._is_sink_gone or self.is_cut:
             return
         if self._sink is not None and self._is_clear and not self._held:
@@ -115,22 +116,22 @@ class Pipe:
         self._pump()
 
     def end(self) -> None:
-        """Take note that the source sends no more: the pipe ends once what is held has passed."""
+        """Records the source's end: the pipe ends once what is held has passed."""
         self._is_ending = True
         self._pump()
 
     def sink_full(self, is_full: bool) -> None:
-        """Take note of whether the sink has enough to write for now."""
+        """Records whether the sink has enough to write for now."""
         self._is_sink_full = is_full
         self._pump()
 
     def sink_gone(self) -> None:
-        """Throw away what is held, and what is still to come."""
+        """Drops what is held, and all further data."""
         self._is_sink_gone = True
         self._drop()
         self._pump()
 
-    # The work
+    # Internals
 
     @property
     def _is_clear(self) -> bool:
@@ -141,7 +142,7 @@ class Pipe:
         )
 
     def _room(self) -> int:
-        """Return how much may be held; little, where a rate makes it wait for long."""
+        """Returns how much may be held; little if a rate makes it wait long."""
         if not self._shape.bytes_per_s:
             return HELD_MAX_BYTES
         in_transit = self._shape.bytes_per_s * (self._shape.delay_ms / 1000 + BURST_S)
@@ -152,7 +153,7 @@ class Pipe:
         self.held_bytes = 0
 
     def _pump(self) -> None:
-        """Write what is due, set the timer for what is not, and see whether to read on."""
+        """Writes what is due, sets the timer for the rest, and updates the reading."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -173,7 +174,7 @@ class Pipe:
         self._look()
 
     def _pass(self, now: float) -> None:
-        """Write the first of what is held, as much of it as the rate and the cut allow."""
+        """Writes the first held bytes, as far as the rate and the cut allow."""
         assert self._sink is not None
         came, piece = self._held.popleft()
         size, rate = len(piece), self._shape.bytes_per_s
@@ -193,7 +194,7 @@ class Pipe:
         self._sink.write(piece[:size])  # This may call sink_full.
 
     def _look(self) -> None:
-        """Read or pause, as there is room."""
+        """Reads or pauses, depending on the room."""
         if self._source is None or self._source.is_closing():
             return
         has_room = self.held_bytes < self._room() and not self._is_sink_full and bool(self._sink)

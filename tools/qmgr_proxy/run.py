@@ -1,4 +1,4 @@
-"""Runs a bad network until it is ended, and prints what it does."""
+"""Runs a bad network until it is stopped, and prints its events."""
 
 import asyncio
 import signal
@@ -23,7 +23,7 @@ NOTHING: Mapping[str, Any] = {}
 
 
 class Plan(NamedTuple):
-    """What a bad network is to do."""
+    """The settings of a bad network."""
 
     listen: Address
     target: Address
@@ -35,7 +35,7 @@ class Plan(NamedTuple):
 
 
 class _Log:
-    """Prints what is done, as it is done, and counts it."""
+    """Prints each event, and counts them."""
 
     def __init__(self, *, is_json: bool) -> None:
         self._is_json = is_json
@@ -51,7 +51,7 @@ class _Log:
         of: str = "",
         facts: Mapping[str, Any] = NOTHING,
     ) -> None:
-        """Print one thing; *of* says what is counted."""
+        """Prints one event; *of* is the unit of *count*."""
         self._totals[what] += 1
         ms = round((time.monotonic() - self._started_s) * 1_000)
         if self._is_json:
@@ -61,12 +61,12 @@ class _Log:
             whose = "" if connection is None else f" connection {connection}"
             where = f" {way.value}" if way else ""
             size = "" if count is None else f": {humane.counted(count, of)}"
-            told = "".join(f"  {key} {value}" for key, value in facts.items())
-            output.say(f"{ms / 1000:9.3f} s  {what}{whose}{where}{size}{told}")
+            details = "".join(f"  {key} {value}" for key, value in facts.items())
+            output.say(f"{ms / 1000:9.3f} s  {what}{whose}{where}{size}{details}")
         output.flush()
 
     def end(self) -> None:
-        """Print how often what was done."""
+        """Prints the number of events by kind."""
         totals = {what: count for what, count in self._totals.items() if what != "listening"}
         if self._is_json:
             self.write("ended", facts={"totals": totals})
@@ -75,7 +75,7 @@ class _Log:
 
 
 def run(plan: Plan, *, is_json: bool) -> None:
-    """Pass connections on as *plan* says.
+    """Forwards connections according to *plan*.
 
     Raises:
         Failure: FAILED, the port is not free.
@@ -84,7 +84,7 @@ def run(plan: Plan, *, is_json: bool) -> None:
 
 
 def _inlet(log: _Log, plan: Plan, connection: ProxyConnection, way: Way, pipe: Pipe) -> Inlet:
-    """Return what a direction of a new connection is fed by."""
+    """Returns the stage in front of a direction of a new connection."""
     if plan.faults == Faults():
         return pipe
 
@@ -108,7 +108,9 @@ async def _run(log: _Log, plan: Plan) -> None:
         await made.start()
     except OSError as error:
         what, why = f"cannot listen at {plan.listen}", error.strerror or str(error)
-        raise Failure(Exit.FAILED, what, why, "name another port, or end who has it") from None
+        raise Failure(
+            Exit.FAILED, what, why, "choose another port, or stop the program that uses it"
+        ) from None
     facts = {"address": made.address, "target": str(plan.target), "seed": plan.seed}
     log.write("listening", facts=facts)
     ended, loop = asyncio.Event(), asyncio.get_running_loop()

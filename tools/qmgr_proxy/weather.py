@@ -1,4 +1,4 @@
-"""The bad days of a proxy: from time to time it cuts its connections, or nothing passes."""
+"""Repeated trouble of a proxy: it cuts its connections, or stalls them."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,16 +12,18 @@ MS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """How often what happens, in milliseconds; 0 is never. Pauses are 0.5 to 1.5 times as long."""
+    """The periods of trouble in milliseconds; 0 is never. Pauses are 0.5 to 1.5 times as long."""
 
     cut_every_ms: int = 0  # All connections are cut.
-    refuse_ms: int = 0  # For so long after a cut new ones are refused.
-    stall_every_ms: int = 0  # Nothing passes, either way; connections stay.
+    refuse_ms: int = 0  # New connections are refused for this time after a cut.
+    stall_every_ms: int = 0  # Nothing passes in either direction; connections stay open.
     stall_ms: int = 0
 
 
 async def run(proxy: Proxy, weather: Weather, seed: int, tell: Callable[[str, int], None]) -> None:
-    """Make that weather until cancelled; *tell* hears what was done, to how many connections."""
+    """Makes trouble until cancelled; *tell* is called with each event and its number of
+    connections.
+    """
     async with asyncio.TaskGroup() as tasks:
         if weather.cut_every_ms:
             tasks.create_task(_cuts(proxy, weather, Random(f"{seed}/cut"), tell))

@@ -1,7 +1,7 @@
 """Dials the peers of links."""
 
 import asyncio
-import encodings.idna  # noqa: F401  A name needs it; loaded later, it may find no descriptor.
+import encodings.idna  # noqa: F401  Host names need it; a later import may find no free descriptor.
 from collections.abc import Callable
 
 from qmgrd.net.session import Session
@@ -10,7 +10,7 @@ DIAL_MAX_S = 10
 
 
 async def dial(address: str, protocol: Callable[[], Session]) -> str:
-    """Connect to ``host:port`` or ``unix:/path``; return why that failed, or nothing."""
+    """Connects to ``host:port`` or ``unix:/path``; returns why that failed, or ""."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(DIAL_MAX_S):
@@ -23,6 +23,6 @@ async def dial(address: str, protocol: Callable[[], Session]) -> str:
         return f"{address}: no answer within {DIAL_MAX_S} s"
     except OSError as error:
         return f"{address}: {error.strerror or error}"
-    except ValueError as error:  # No name of a host: "a..b" has an empty label.
+    except ValueError as error:  # Invalid host name: "a..b" has an empty label.
         return f"{address}: {error}"
     return ""

@@ -1,10 +1,11 @@
-"""Decides who may come in: handshakes that are not done, and connections that are open.
+"""Admission of connections: handshakes in progress, and open connections.
 
     accepted ──▶ greeting ──hello──▶ open
-                    │ too slow, or too many: the oldest one gives way
+                    │ too slow, or too many: the oldest one is closed
 
-A greeting costs a stranger nothing, so greetings are few and short, and never take the place of an
-open connection. The unix socket has greetings and places of its own: the operator always gets in.
+A greeting costs a stranger nothing. So greetings are few and short, and they never take the place
+of
+an open connection. The unix socket has its own greetings and places: the operator always gets in.
 """
 
 from collections import Counter, OrderedDict
@@ -12,8 +13,8 @@ from collections import Counter, OrderedDict
 from qmgr_config.model import UNIX_PLACES, Listen
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
-from qmgrd.net.kept_out import KeptOut
 from qmgrd.net.log_limit import LogLimit
+from qmgrd.net.quarantine import Quarantine
 from qmgrd.net.session import UNIX, Session
 
 LOOPBACK = ("127.", "::ffff:127.", "::1/")  # Each process of this machine has the same address.
@@ -24,31 +25,31 @@ _ORDERLY = {ErrorCode.SHUTTING_DOWN, ErrorCode.CANCELLED, 0}
 class Doorkeeper:
     """The connections of a daemon.
 
-    Invariant: ``sessions`` has each connection that is not closed. One that a peer dialled is a
-    greeting until it is admitted. ``_open`` counts those that are ``_admitted`` by origin.
+    Invariant: ``sessions`` has each connection that is not closed. A connection that a peer dialled
+    is a greeting until it is admitted. ``_open`` counts those that are ``_admitted`` by origin.
     """
 
-    def __init__(self, listen: Listen, keep_out_ms: int, now_ms: int) -> None:
+    def __init__(self, listen: Listen, quarantine_ms: int, now_ms: int) -> None:
         self.sessions: dict[int, Session] = {}
-        self.kept_out = KeptOut(keep_out_ms)
+        self.quarantine = Quarantine(quarantine_ms)
         self.log = LogLimit(now_ms)
         self._listen = listen
-        self._greetings: OrderedDict[Session, int] = OrderedDict()  # in ms, since when
+        self._greetings: OrderedDict[Session, int] = OrderedDict()  # start times in ms
         self._greeting: Counter[str] = Counter()  # by origin
         self._admitted: set[Session] = set()
         self._open: Counter[str] = Counter()  # by origin
 
     @property
     def open_count(self) -> int:
-        """How many connections are open."""
+        """The number of open connections."""
         return len(self._admitted)
 
     def entered(self, session: Session, now_ms: int) -> None:
-        """Take in a new connection; the oldest greeting gives way if there are too many."""
+        """Registers a new connection; closes the oldest greeting if there are too many."""
         self.sessions[session.peer.number] = session
         origin = session.origin
         if session.peer.dial is not None:
-            self._open_up(session)  # A link of ours: the operator wants it.
+            self._open_up(session)  # A link that we dialled: the operator wants it.
             return
         self._greetings[session] = now_ms
         self._greeting[origin] += 1
@@ -78,9 +79,9 @@ class Doorkeeper:
         self._open[session.origin] += 1
 
     def admit(self, session: Session, hello: m.Hello, now_ms: int) -> m.Goaway | None:
-        """Open the connection that said *hello*; return why not if it may not come in.
+        """Opens the connection that said *hello*; returns the reason if it is refused.
 
-        One that is refused stays a greeting until it is closed, so that these are bounded, too.
+        A refused connection stays a greeting until it is closed. So refused ones are limited, too.
         """
         refusal = self._refusal(session, hello, now_ms)
         if refusal is None:
@@ -89,15 +90,15 @@ class Doorkeeper:
 
     def _refusal(self, session: Session, hello: m.Hello, now_ms: int) -> m.Goaway | None:
         origin, listen = session.origin, self._listen
-        wait_ms = self.kept_out.wait_ms(origin, hello.name, now_ms, session.peer.session_id)
+        wait_ms = self.quarantine.wait_ms(origin, hello.name, now_ms, session.peer.session_id)
         if wait_ms:
-            why = "a request of this peer met a bug here; see the log"
+            why = "a request of this peer caused an internal error; see the log"
             return m.Goaway(ErrorCode.PEER_KEPT_OUT, why, wait_ms)
         limit = listen.connections_max + (UNIX_PLACES if origin == UNIX else 0)
         if self.open_count >= limit:
-            why = f"all places are taken: {limit} connections are open (listen.connections_max)"
+            why = f"too many connections: {limit} are open (listen.connections_max)"
             if origin != UNIX:
-                why += "; the unix socket has places of its own"
+                why += "; the unix socket has its own limit"
             return m.Goaway(ErrorCode.CONNECTIONS_EXHAUSTED, why, RETRY_MS)
         limit = listen.connections_per_address_max
         if self._open[origin] >= limit and not is_of_this_machine(origin):
@@ -109,7 +110,7 @@ class Doorkeeper:
         return None
 
     def left(self, session: Session, why: str) -> None:
-        """Forget a connection that is closed."""
+        """Unregisters a closed connection."""
         if self.sessions.pop(session.peer.number, None) is None:
             return
         origin = session.origin
@@ -129,13 +130,13 @@ class Doorkeeper:
             )
 
     def look(self, now_ms: int) -> None:
-        """Turn away whoever has not said hello in time, and sum up what was not logged."""
+        """Closes greetings that took too long, and logs a summary of suppressed lines."""
         limit_ms = self._listen.handshake_ms
         while self._greetings:
             session, since_ms = next(iter(self._greetings.items()))
             if now_ms - since_ms < limit_ms:
                 break
-            why = f"the handshake was not done within {limit_ms} ms"
+            why = f"the handshake took longer than {limit_ms} ms"
             self._turn_away(session, m.Goaway(ErrorCode.LIVENESS_EXPIRED, why))
         self.log.sum_up(now_ms)
 
@@ -147,5 +148,5 @@ def _count_down(counter: Counter[str], key: str) -> None:
 
 
 def is_of_this_machine(origin: str) -> bool:
-    """Return whether *origin* is the unix socket or a loopback address."""
+    """Returns whether *origin* is the unix socket or a loopback address."""
     return origin == UNIX or f"{origin}/".startswith(LOOPBACK)

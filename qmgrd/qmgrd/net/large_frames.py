@@ -1,12 +1,12 @@
-"""Bounds the memory of frames that are not complete, of all connections together.
+"""Limits the memory of incomplete frames, over all connections together.
 
-A short frame is read as it comes. A large one needs a *place*: room for all of it is set aside
-first. Without a place the connection is not read from, so that the rest of the frame waits in the
-kernel and with its sender. While others wait for a place, a frame that does not get on loses its
-own.
+A short frame is read as it arrives. A large one needs a *place*: room for the whole frame is
+reserved first. Without a place the connection is not read from, and the rest of the frame waits in
+the kernel and at its sender. While other frames wait for a place, a frame that makes no progress
+loses its own.
 
-Places go in turns to the shortest frame and to the one that has waited longest. While little room
-is left, shorter frames need places too, and a quarter of the room is theirs.
+Places are given alternately to the shortest frame and to the one that has waited longest. While
+little room is left, shorter frames need places too, and a quarter of the room is reserved for them.
 """
 
 from typing import TYPE_CHECKING
@@ -18,40 +18,43 @@ from qmgrd.core.intake import Intake
 if TYPE_CHECKING:
     from qmgrd.net.session import Session
 
-READ_BYTES = 256 * 1024  # at once
+READ_BYTES = 256 * 1024  # per read
 LARGE_BYTES = 64 * 1024  # A longer frame needs a place.
-SHARE_BYTES = 16 * 1024  # Both of these while little room is left.
-PROGRESS_BYTES = 64 * 1024  # from one look to the next, else a frame that is waited for is cut off
+# While little room is left, a longer frame needs a place; and the limit for their share.
+SHARE_BYTES = 16 * 1024
+# between two checks; a slower frame is cut off if others wait for its place
+PROGRESS_BYTES = 64 * 1024
 
 
 class LargeFrames:
     """The incomplete frames of all connections.
 
-    Invariant: ``_charged`` has the bytes that each incomplete frame counts for: all of it for one
-    with a place, else what has arrived. ``_bytes`` is their sum.
+    Invariant: ``_charged`` has the bytes that each incomplete frame counts for: its full length if
+    it has a place, else what has arrived. ``_bytes`` is their sum.
     """
 
     def __init__(self, bytes_max: int, intake: Intake) -> None:
-        """Begin.
+        """Initializes it.
 
         Args:
-            bytes_max: of incomplete frames and of those that wait for a turn.
-            intake: what waits for a turn.
+            bytes_max: limit of incomplete frames and requests that wait for a turn, together.
+            intake: the requests that wait for a turn.
         """
         self.intake = intake
         self._bytes_max = bytes_max
         self._tight_bytes = bytes_max * 3 // 4
         self._bytes = 0
         self._charged: dict[Session, int] = {}
-        self._placed: dict[Session, int] = {}  # and what had arrived at the last look; -1: none yet
-        self._waiting: dict[Session, int] = {}  # and how long the frame is
+        # and what had arrived at the last check; -1: no check yet
+        self._placed: dict[Session, int] = {}
+        self._waiting: dict[Session, int] = {}  # and the length of the frame
         self._is_shortest_next = True
-        self.last = memoryview(bytearray(READ_BYTES))  # what the last read filled
+        self.last = memoryview(bytearray(READ_BYTES))  # the buffer that the last read filled
         self._share = self.last[:SHARE_BYTES]
 
     @property
     def bytes(self) -> int:
-        """How many bytes the incomplete frames count for."""
+        """The bytes that the incomplete frames count for."""
         return self._bytes
 
     @property
@@ -60,16 +63,16 @@ class LargeFrames:
         return self._bytes + self.intake.bytes > self._tight_bytes
 
     def buffer(self, sizehint: int = -1) -> memoryview:
-        """Return what the next read may fill; its content is gone with the next call."""
-        del sizehint  # the event loop's
+        """Returns the buffer for the next read; the next call overwrites its content."""
+        del sizehint  # a hint of the event loop
         is_tight = self._bytes + self.intake.bytes > self._tight_bytes
         return self._share if is_tight else self.last
 
     def holds(self, session: "Session", held_bytes: int, frame_bytes: int, *, is_new: bool) -> None:
-        """Take note that *session* holds *held_bytes* of a frame of *frame_bytes*.
+        """Records that *session* holds *held_bytes* of a frame of *frame_bytes*.
 
         Args:
-            is_new: whether that frame began with the bytes that came last.
+            is_new: whether the last bytes that arrived began this frame.
         """
         had_place = (is_new or not held_bytes) and self._placed.pop(session, None) is not None
         if not held_bytes:
@@ -88,14 +91,14 @@ class LargeFrames:
             self.go_on()
 
     def forget(self, session: "Session") -> None:
-        """Give back the room of a connection that is gone."""
+        """Frees the room of a closed connection."""
         self._waiting.pop(session, None)
         self._placed.pop(session, None)
         self._charge(session, 0)
         self.go_on()
 
     def go_on(self) -> None:
-        """Give places to those that wait, as far as there is room."""
+        """Gives places to waiting connections while there is room."""
         while self._waiting:
             session = min(self._waiting, key=self._waiting.__getitem__)
             if self._waiting[session] > LARGE_BYTES and not self._is_shortest_next:
@@ -107,12 +110,13 @@ class LargeFrames:
             session.wait_for_place(is_waiting=False)
 
     def look(self) -> None:
-        """Cut off the frames that do not get on, if others wait for their places."""
+        """Cuts off frames that make no progress, if others wait for their places."""
         if self._waiting:
             for session, before in list(self._placed.items()):
                 peer, held_bytes = session.peer, session.peer.partial_bytes
                 if peer.is_ahead and not self.intake.is_held(peer.number):
-                    before = -1  # It is not read from, as the turns have to catch up.
+                    # The connection is not read from, because the turns have to catch up.
+                    before = -1
                 self._placed[session] = held_bytes
                 if before >= 0 and held_bytes - before < PROGRESS_BYTES:
                     session.cut_off(_too_slow(peer.frame_bytes, held_bytes))
@@ -120,7 +124,7 @@ class LargeFrames:
         self.go_on()
 
     def _place(self, session: "Session", frame_bytes: int) -> bool:
-        """Set aside room for a frame, if there is any; there always is for one at a time."""
+        """Reserves room for a frame, if there is any; one frame at a time always gets it."""
         others = self._bytes - self._charged.get(session, 0) + self.intake.bytes
         most = self._tight_bytes if frame_bytes > LARGE_BYTES else self._bytes_max
         if self._placed and others + frame_bytes > most:

@@ -1,8 +1,8 @@
-"""Listens on the addresses of the configuration, and takes in who comes.
+"""Listens on the configured addresses, and accepts connections.
 
-It accepts by itself. Where the system has no descriptor for another connection, uvloop cuts that
-one off without a word, or asks again at once and for ever; and it takes a listen() that failed for
-one that did not.
+This module accepts connections without uvloop's server. If the system has no free descriptor,
+uvloop closes the new connection silently, or retries at once and forever. It also ignores a failed
+listen().
 """
 
 import asyncio
@@ -21,21 +21,21 @@ from qmgr_config.model import Config
 
 BACKLOG = 1024
 LISTENING_FILE = "listening.json"
-ACCEPTS_MAX = 8  # at a time, then who is connected has its turn
-RETRY_S = 0.5  # until the system is asked for a descriptor again
+ACCEPTS_MAX = 8  # at a time, then existing connections have their turn
+RETRY_S = 0.5  # before accept() is tried again after it failed
 _NOT_NOW = {errno.EAGAIN, errno.EINTR, errno.ECONNABORTED}
 
 log = structlog.get_logger()
 
 
 class ListenFailed(Exception):
-    """An address that cannot be listened on."""
+    """An address cannot be listened on."""
 
 
 class Listener:
-    """A socket that is listened on. Who cannot be accepted yet waits in its backlog.
+    """A listening socket. Connections that cannot be accepted yet wait in its backlog.
 
-    Invariant: ``_retry`` is set while nobody is accepted, because the system refused.
+    Invariant: ``_retry`` is set while accepting is paused because the system refused.
     """
 
     def __init__(self, sock: socket.socket, protocol: Callable[[], asyncio.BaseProtocol]) -> None:
@@ -43,7 +43,7 @@ class Listener:
         self._socket = sock
         self._protocol = protocol
         self._retry: asyncio.TimerHandle | None = None
-        self._refused = False  # and logged
+        self._refused = False  # and this was logged
         self._opening: set[asyncio.Task[None]] = set()
         sock.setblocking(False)
         self._loop.add_reader(sock, self._accept)
@@ -56,7 +56,7 @@ class Listener:
         return str(Address(*self._socket.getsockname()[:2]))
 
     def close(self) -> None:
-        """Listen no more; who was accepted stays."""
+        """Stops listening; accepted connections stay open."""
         if self._retry is not None:
             self._retry.cancel()
         self._loop.remove_reader(self._socket)
@@ -70,7 +70,7 @@ class Listener:
                 if error.errno not in _NOT_NOW:
                     self._wait(error)
                 elif error.errno == errno.EAGAIN:
-                    self._refused = False  # Nobody waits any more: the shortage is over.
+                    self._refused = False  # The backlog is empty: the shortage is over.
                 return
             connection.setblocking(False)
             if connection.family != socket.AF_UNIX:
@@ -82,14 +82,16 @@ class Listener:
     async def _open(self, connection: socket.socket) -> None:
         try:
             await self._loop.connect_accepted_socket(self._protocol, connection)
-        except OSError as error:  # The system could not do as much as watch it.
+        except OSError as error:  # The system could not even watch it.
             connection.close()
             log.warning("connection lost", address=self.name, why=error.strerror)
 
     def _wait(self, error: OSError) -> None:
         if not self._refused:
             log.warning(
-                "connections wait: the system accepts none", address=self.name, why=error.strerror
+                "new connections wait: the system cannot accept them",
+                address=self.name,
+                why=error.strerror,
             )
         self._refused = True
         self._loop.remove_reader(self._socket)
@@ -101,7 +103,7 @@ class Listener:
 
 
 async def listen(config: Config, protocol: Callable[[], asyncio.BaseProtocol]) -> list[Listener]:
-    """Return a listener for each address.
+    """Returns a listener for each address.
 
     Raises:
         ListenFailed: which address, why, and what to do.
@@ -121,28 +123,28 @@ async def listen(config: Config, protocol: Callable[[], asyncio.BaseProtocol]) -
 
 
 def write_addresses(data_dir: Path, addresses: list[str]) -> None:
-    """Write into *data_dir* where this daemon listens, for local tools."""
+    """Writes the daemon's addresses into *data_dir*, for local tools."""
     temporary = data_dir / f"{LISTENING_FILE}.new"
     try:
         temporary.write_text(json.dumps(addresses) + "\n")
         temporary.replace(data_dir / LISTENING_FILE)
-    except OSError as error:  # The disk may be full, and this daemon what empties it.
+    except OSError as error:  # The disk may be full, and the daemon is needed to empty it.
         log.warning("cannot write", path=str(temporary), why=error.strerror)
 
 
 async def _resolve(address: Address) -> list[tuple[int, tuple[str, int]]]:
-    """Return families and addresses of a host, which may be a name."""
+    """Returns the families and addresses of a host name or address."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
         )
-    except (OSError, UnicodeError) as error:  # No name of a host: "a..b" has an empty label.
+    except (OSError, UnicodeError) as error:  # Invalid host name: "a..b" has an empty label.
         raise _failed(str(address), error) from error
     return [(family, where) for family, _, _, _, where in dict.fromkeys(found)]  # type: ignore[misc]
 
 
 def _bind(family: int, where: tuple[str, int] | str, name: str) -> socket.socket:
-    """Return a socket that is listened on."""
+    """Returns a listening socket."""
     try:
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -165,7 +167,7 @@ def _bind_unix(path: Path) -> socket.socket:
         _remove_stale(path)
     except OSError as error:
         raise _failed(str(path), error) from error
-    before = os.umask(0o177)  # Nobody else may come in between bind and chmod.
+    before = os.umask(0o177)  # Nobody else may connect between bind and chmod.
     try:
         return _bind(socket.AF_UNIX, str(path), str(path))
     finally:
@@ -176,15 +178,15 @@ def _failed(name: str, error: OSError | UnicodeError) -> ListenFailed:
     why = getattr(error, "strerror", None) or error
     return ListenFailed(
         f"cannot listen on {name}: {why}: "
-        "stop what uses it, or change [listen] in the configuration"
+        "stop the program that uses it, or change [listen] in the configuration"
     )
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove a socket that a killed daemon left, but none that somebody listens on."""
+    """Removes the socket of a killed daemon, unless a process listens on it."""
     try:
         if not stat.S_ISSOCK(path.stat().st_mode):
-            raise ListenFailed(f"cannot listen on {path}: a file of another kind is there")
+            raise ListenFailed(f"cannot listen on {path}: a file exists there that is not a socket")
     except FileNotFoundError:
         return
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -194,5 +196,5 @@ def _remove_stale(path: Path) -> None:
             path.unlink(missing_ok=True)
             return
     raise ListenFailed(
-        f"cannot listen on {path}: another program does: stop it, or change listen.unix"
+        f"cannot listen on {path}: another program listens there: stop it, or change listen.unix"
     )

@@ -1,4 +1,4 @@
-"""Limits what strangers can write into the log: the first lines whole, the rest as a sum."""
+"""Limits what strangers can write into the log: full lines first, then a summary."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import structlog
 
 PERIOD_MS = 60_000
-LINES_MAX = 10  # of one subject in a period
-SUBJECTS_MAX = 1_000  # beyond it all further ones of an event share a count
-NOTES_MAX = 100  # lines of one note in a period: operators cause most of them
+LINES_MAX = 10  # of one subject per period
+SUBJECTS_MAX = 1_000  # beyond it, further subjects of an event share a counter
+NOTES_MAX = 100  # lines of one note per period: most notes are caused by operators
 
 log = structlog.get_logger()
 
@@ -23,7 +23,10 @@ class _Subject:
 
 
 class LogLimit:
-    """Lines by subject. Invariant: no subject is older than a period; at most so many are known."""
+    """Log lines by subject.
+
+    Invariant: no subject is older than a period, and their number is limited.
+    """
 
     def __init__(self, now_ms: int) -> None:
         self._subjects: dict[tuple[str, ...], _Subject] = {}
@@ -38,7 +41,9 @@ class LogLimit:
         lines_max: int = LINES_MAX,
         **facts: Any,
     ) -> None:
-        """Log *event* with *subject* and *facts*, or count it if *subject* was logged too often."""
+        """Logs *event* with *subject* and *facts*; only counts it if *subject* was logged too
+        often.
+        """
         key = event, *map(str, subject.values())
         known = self._subjects.get(key)
         if known is None:
@@ -52,7 +57,7 @@ class LogLimit:
             known.left_out += 1
 
     def sum_up(self, now_ms: int) -> None:
-        """Log, once a period, how many lines of each subject were left out."""
+        """Logs, once per period, how many lines of each subject were suppressed."""
         if now_ms - self._since_ms < PERIOD_MS:
             return
         for known in self._subjects.values():

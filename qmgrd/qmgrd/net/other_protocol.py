@@ -1,13 +1,13 @@
-"""Recognizes strangers that speak another protocol at our port, by the first bytes they send.
+"""Recognizes peers that speak another protocol, by the first bytes they send.
 
-Their first four bytes, read as the length of a frame, are far above what a handshake may have. So
-they are looked at only once a frame was refused, and cost an open connection nothing.
+Read as the length of a frame, their first four bytes are far above the limit of a handshake. So the
+check runs only after a frame was refused, and costs open connections nothing.
 """
 
 from typing import NamedTuple
 
 _TEXT = (
-    "This port speaks the protocol of qmgrd, a queue manager, and not HTTP.\n"
+    "This port speaks the protocol of qmgrd, a queue manager, not HTTP.\n"
     "Use qmctl, or a client of qmgrd.\n"
 )
 _HTTP_ANSWER = (
@@ -30,17 +30,17 @@ _METHODS = (
     b"TRACE ",
     b"PRI * HTTP",
 )
-_TLS_HANDSHAKE = b"\x16\x03"  # the record of a ClientHello, of any version from SSL 3.0 on
+_TLS_HANDSHAKE = b"\x16\x03"  # a TLS record with a ClientHello, of any version since SSL 3.0
 
 
 class Other(NamedTuple):
-    """A protocol that is not ours."""
+    """A protocol other than ours."""
 
-    why: str  # the connection is closed, for the log and a goodbye
-    answer: bytes  # what its speaker understands; nothing: a goodbye as usual
+    why: str  # why the connection is closed, for the log and the goodbye
+    answer: bytes  # in that protocol; empty: send a normal goodbye
 
 
-HTTP = Other("this looks like HTTP, and this port speaks the protocol of qmgrd", _HTTP_ANSWER)
+HTTP = Other("this looks like HTTP, but this port speaks the protocol of qmgrd", _HTTP_ANSWER)
 TLS = Other(
     "this looks like TLS, which qmgrd does not speak: connect without it, or through a proxy that "
     "ends it",
@@ -49,7 +49,7 @@ TLS = Other(
 
 
 def recognized(first: bytes) -> Other | None:
-    """Return what protocol begins with the bytes *first*, if it is a known one."""
+    """Returns the protocol whose messages begin with *first*, if it is a known one."""
     if first.startswith(_METHODS):
         return HTTP
     return TLS if first.startswith(_TLS_HANDSHAKE) else None

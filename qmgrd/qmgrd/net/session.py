@@ -1,4 +1,4 @@
-"""One connection on the event loop: bytes to the peer's core, bytes from it to the socket."""
+"""One connection on the event loop: passes bytes between the socket and the peer's core."""
 
 import asyncio
 from collections import defaultdict
@@ -14,69 +14,70 @@ from qmgrd.net import other_protocol
 from qmgrd.net.large_frames import LargeFrames
 from qmgrd.net.unsent import COUNTED_BYTES, Unsent
 
-# uvloop's own low-water mark is 16 bytes, which makes for stop and go.
-WRITE_HIGH_BYTES = ENOUGH_BYTES  # Beyond it the core makes no more for this peer.
-WRITE_LOW_BYTES = WRITE_HIGH_BYTES // 4  # Below it the core goes on.
+# uvloop's default low-water mark is 16 bytes, which stops and starts all the time.
+WRITE_HIGH_BYTES = ENOUGH_BYTES  # Above it the core stops producing for this peer.
+WRITE_LOW_BYTES = WRITE_HIGH_BYTES // 4  # Below it the core continues.
 LINGER_S = 1.0  # for a peer to read a goodbye
-FETCH_S = 10.0  # and for one that has closed, or was, to fetch what lay in front of it
+FETCH_S = 10.0  # for a peer that closed, or was closed, to fetch the answers before the goodbye
 UNIX = "unix"  # the origin of connections over the unix socket
 
 
 class Host(Protocol):
-    """What a session needs of the daemon."""
+    """The daemon, as a session needs it."""
 
     frames: LargeFrames
     unsent: Unsent
 
     def now_ms(self) -> int:
-        """Return the monotonic clock."""
+        """Returns the monotonic clock."""
 
     def want_turn(self) -> None:
-        """Have a turn run soon."""
+        """Schedules a turn."""
 
     def session_entered(self, session: "Session") -> None:
-        """Take note of a new session."""
+        """Registers a new session."""
 
     def session_ahead(self, session: "Session") -> None:
-        """Call :meth:`Session.read_on` after each turn, until the turns have caught up."""
+        """Calls :meth:`Session.read_on` after each turn, until the turns have caught up."""
 
     def session_blocked(self, session: "Session", *, is_blocked: bool) -> None:
-        """Take note whether the peer has too much to fetch."""
+        """Records whether the peer has too much to fetch."""
 
     def session_failed(self, session: "Session", error: Exception) -> None:
-        """Take note that *session* met *error* here and is to be closed."""
+        """Closes *session*, which met the internal error *error*."""
 
     def session_closed(self, session: "Session", why: str) -> None:
-        """Take note that a session is gone."""
+        """Unregisters a closed session."""
 
 
 class Session(asyncio.BufferedProtocol):
-    """The shell around a :class:`Peer`, which is made when there is a connection.
+    """The shell around a :class:`Peer`, which is created when the connection is made.
 
-    Invariant: ``_pauses`` names why the peer is not read from; it is read from if there is nothing.
+    Invariant: ``_pauses`` names the reasons not to read from the peer; the peer is read from if
+    there is none.
     """
 
     peer: Peer
 
     def __init__(self, host: Host, make_peer: "Callable[[Session], Peer]") -> None:
         self.address = ""
-        self.origin = ""  # the host of the peer, without its port, or UNIX
+        self.origin = ""  # the peer's host without its port, or UNIX
         self._make_peer = make_peer
         self._host = host
         self._frames = host.frames
-        # One call less for each read: the loop asks the object that has the buffer.
+        # Saves one call per read: the loop asks the object that owns the buffer.
         self.get_buffer = host.frames.buffer  # type: ignore[method-assign]
         self._transport: asyncio.Transport | None = None
-        self._lingering: asyncio.TimerHandle | None = None  # set once one of us said goodbye
+        self._lingering: asyncio.TimerHandle | None = None  # set once either side said goodbye
         self._why = "the peer closed the connection"
         self._pauses: set[str] = set()
-        self._partial_bytes = 0  # of a frame, as of the last read
+        self._partial_bytes = 0  # of a frame, at the last read
         self._written_bytes = 0
         self._is_cut_off = False
-        self._longest_bytes = 0  # of what was written since nothing was unsent
+        self._longest_bytes = 0  # longest frame written since nothing was unsent
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin: a link says hello, a listener waits for it."""
+        """Begins the handshake: a link sends a hello, a listener waits for it."""
         self.peer = self._make_peer(self)
         self._transport = cast(asyncio.Transport, transport)
         self.set_marks(is_tight=self._host.unsent.is_tight)
@@ -89,7 +90,7 @@ class Session(asyncio.BufferedProtocol):
             self._transport.write(self.peer.hello())
 
     def set_marks(self, *, is_tight: bool) -> None:
-        """Set how much the peer may have to fetch before it is blocked."""
+        """Sets how much the peer may have to fetch before it is blocked."""
         transport = self._open_transport()
         if transport is not None:
             high, low = WRITE_HIGH_BYTES, WRITE_LOW_BYTES
@@ -98,15 +99,15 @@ class Session(asyncio.BufferedProtocol):
             transport.set_write_buffer_limits(high=high, low=low)
 
     def pause_writing(self) -> None:
-        """Make no more for a peer that has too much to fetch."""
+        """Stops producing for a peer that has too much to fetch."""
         self._host.session_blocked(self, is_blocked=True)
 
     def resume_writing(self) -> None:
-        """Go on for a peer that has fetched what it was sent."""
+        """Continues for a peer that has fetched what it was sent."""
         self._host.session_blocked(self, is_blocked=False)
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Cut what came into messages; the turn does the rest."""
+        """Splits received bytes into messages, for the next turn."""
         if self._open_transport() is None:
             return
         peer = self.peer
@@ -134,7 +135,9 @@ class Session(asyncio.BufferedProtocol):
         self._host.want_turn()
 
     def _break_off(self, error: RemoteProtocolError, data: bytes) -> None:
-        """Say goodbye as *error* says; a stranger is answered in its own protocol if we know it."""
+        """Says goodbye because of *error*; answers a stranger in its own protocol if that is
+        known.
+        """
         is_stranger = not self.peer.is_open and self.peer.dial is None
         other = other_protocol.recognized(data) if is_stranger else None
         if other is None:
@@ -148,7 +151,7 @@ class Session(asyncio.BufferedProtocol):
             self.say_goodbye(farewell)
 
     def _part(self, goaway: m.Goaway, answers: bytes) -> None:
-        """Close, as one of us said goodbye: the peer, unless there are *answers*."""
+        """Closes after a goodbye: the peer's, unless there are *answers*."""
         if answers:
             self._why = goaway.text
             self._leave(answers)
@@ -157,14 +160,14 @@ class Session(asyncio.BufferedProtocol):
             self._close()
 
     def read_on(self) -> bool:
-        """Read again if the turns have caught up; return whether they have."""
+        """Reads again if the turns have caught up; returns whether they have."""
         if self._open_transport() is not None and self.peer.is_ahead:
             return False
         self._unpause("turns")
         return True
 
     def wait_for_place(self, *, is_waiting: bool) -> None:
-        """Leave the rest of a large frame in the socket while there is no room for it."""
+        """Leaves the rest of a large frame in the socket until there is room for it."""
         if is_waiting:
             self._pause("frame")
         else:
@@ -180,17 +183,18 @@ class Session(asyncio.BufferedProtocol):
         self._pauses.discard(why)
         transport = self._open_transport()
         if transport is not None and not self._pauses and not transport.is_reading():
-            self.peer.receive(b"", self._host.now_ms())  # What it said meanwhile is in the socket.
+            # Processes what the peer sent in the meantime.
+            self.peer.receive(b"", self._host.now_ms())
             transport.resume_reading()
 
     def eof_received(self) -> None:
-        """Close as well: who sends no more is gone."""
+        """Closes this side as well: a peer that sends no more has left."""
         if self._open_transport() is not None:
             self._close()
             self._host.want_turn()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Tell the core."""
+        """Reports the closed connection to the core."""
         if self._lingering is not None:
             self._lingering.cancel()
         why = self._why if error is None else f"{self._why}: {error}"
@@ -200,7 +204,7 @@ class Session(asyncio.BufferedProtocol):
         self._host.session_closed(self, why)
 
     def write(self, data: bytes) -> None:
-        """Send *data*, unless the peer leaves too much unread."""
+        """Sends *data*, unless the peer has left too much unread."""
         transport = self._open_transport()
         if transport is None:
             return
@@ -217,17 +221,17 @@ class Session(asyncio.BufferedProtocol):
         transport.write(data)
 
     def say_goodbye(self, goaway: m.Goaway) -> None:
-        """Say why, and close; the core is told at once."""
+        """Sends the reason and closes; the core is informed at once."""
         if self._open_transport() is not None:
             self._why = goaway.text
             self.peer.goaway = goaway
             self._leave(self.peer.encode(goaway))
 
     def cut_off(self, goaway: m.Goaway, *, is_silent: bool = False) -> None:
-        """Close at once. The goodbye says why in the log; the peer may not be there to fetch it.
+        """Closes at once. The log has the goodbye's text; the peer may not fetch it.
 
         Args:
-            is_silent: whether the goodbye is not even written, as that may fail.
+            is_silent: whether not to write the goodbye, because that may fail.
         """
         if not is_silent:
             self.say_goodbye(goaway)
@@ -239,9 +243,10 @@ class Session(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def _leave(self, last_words: bytes) -> None:
-        """Close once the peer has closed its end, or had time to.
+        """Closes once the peer has closed its end, or has had time to.
 
-        Closing with bytes of the peer unread would reset the connection, and lose the last words.
+        Closing while bytes from the peer are unread would reset the connection and lose the
+        goodbye.
         """
         transport = self._open_transport()
         assert transport is not None
@@ -254,9 +259,9 @@ class Session(asyncio.BufferedProtocol):
         self.peer.closed(self._why)
 
     def _close(self) -> None:
-        """Close, and tell the core; cut off a peer that does not even fetch what is written.
+        """Closes, informs the core, and cuts off a peer that does not fetch what is written.
 
-        Its socket and all that waits in it would stay for as long as it likes.
+        Otherwise the peer could keep the socket and its buffers open as long as it likes.
         """
         transport = self._transport
         assert transport is not None
@@ -266,39 +271,41 @@ class Session(asyncio.BufferedProtocol):
         self.peer.closed(self._why)
 
     def _open_transport(self) -> asyncio.Transport | None:
-        """Return the transport, unless the connection is going or gone."""
+        """Returns the transport, unless the connection is closing or closed."""
         transport = self._transport
         if transport is None or transport.is_closing() or self._lingering is not None:
             return None
         return transport
 
     def pause_reading(self) -> None:
-        """Take nothing more from the peer: the daemon stops."""
+        """Stops reading from the peer, because the daemon stops."""
         self._pause("stop")
 
     @property
     def is_reading(self) -> bool:
-        """Whether what the peer says is heard."""
+        """Whether the peer is read from."""
         return self._transport is not None and self._transport.is_reading()
 
     def unwritten_bytes(self) -> int:
-        """Return how much the peer has still to fetch."""
+        """Returns how many bytes the peer has not fetched yet."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def unsent_bytes(self) -> int:
-        """Return how much memory that takes: what is written at once stays until it is fetched."""
+        """Returns how much memory that takes: bytes written at once are kept until they are
+        fetched.
+        """
         if self._is_cut_off:
             return 0
         unsent_bytes = self.unwritten_bytes()
         return max(unsent_bytes, self._longest_bytes) if unsent_bytes else 0
 
     def fetched_bytes(self) -> int:
-        """Return how much of what was written has left for the peer."""
+        """Returns how many written bytes were sent to the peer."""
         return self._written_bytes - self.unwritten_bytes()
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What operators are told of it that the core does not know."""
+        """The shell's facts about the connection, for operators."""
         return {
             "address": self.address,
             **self.peer.waiting,
@@ -306,9 +313,9 @@ class Session(asyncio.BufferedProtocol):
         }
 
     def poll(self, now_ms: int) -> None:
-        """Send a heartbeat if one is due; cut off a peer that is silent."""
+        """Sends a heartbeat if one is due; cuts off a silent peer."""
         if not self.is_reading:
-            return  # It is we who do not listen.
+            return  # Silence means nothing while we do not read.
         try:
             ping = self.peer.poll(now_ms)
         except RemoteProtocolError as error:
@@ -318,12 +325,12 @@ class Session(asyncio.BufferedProtocol):
                 self.write(ping)
 
     def fail(self, error: Exception) -> None:
-        """Close, as something failed here; other connections go on."""
+        """Closes because of an internal error; other connections continue."""
         self._host.session_failed(self, error)
 
 
 def write_all(sessions: dict[int, Session], sends: list[tuple[int, m.Message]]) -> None:
-    """Write messages to their connections; one that fails costs no other connection."""
+    """Writes messages to their connections; an error closes only the connection it occurs on."""
     writes: dict[int, list[bytes]] = defaultdict(list)
     for number, message in sends:
         session = sessions.get(number)

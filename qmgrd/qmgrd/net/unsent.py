@@ -1,8 +1,8 @@
-"""Bounds the memory of answers that peers have not fetched, of all connections together.
+"""Limits the memory of answers that peers have not fetched, over all connections together.
 
-Each connection has a share. While the room for all of them is *tight*, one that has more than its
-share to fetch is sent nothing further. If that does not help, those that fetch nothing are cut off,
-the worst first; at last the worst ones whatever they fetch.
+Each connection has a share. While the total room is *tight*, a connection over its share is sent
+nothing more. If that does not help, peers that fetch nothing are cut off, the worst first. At last
+the worst ones are cut off even if they fetch something.
 """
 
 from typing import TYPE_CHECKING
@@ -14,27 +14,27 @@ from qmgrd.core.limits.outflow import SHARE_BYTES
 if TYPE_CHECKING:
     from qmgrd.net.session import Session
 
-COUNTED_BYTES = 1024  # Shorter answers are counted at the next look only.
-COUNT_MS = 20  # from one count to the next while it is tight
-STALLED_LOOKS = 5  # in a row at which nothing of note was fetched
+COUNTED_BYTES = 1024  # Shorter answers are counted only at the next check.
+COUNT_MS = 20  # between two counts while it is tight
+STALLED_LOOKS = 5  # consecutive checks without noticeable progress
 
 
 class Unsent:
-    """What is written and not fetched.
+    """Written bytes that peers have not fetched.
 
     Invariant: ``_bytes`` is not less than what was unsent at the last count and written since,
-    short answers apart.
+    short answers excepted.
     """
 
     def __init__(
         self, bytes_max: int, longest_bytes: int, patience_ms: int, sessions: "dict[int, Session]"
     ) -> None:
-        """Begin.
+        """Initializes it.
 
         Args:
-            bytes_max: of all connections together.
-            longest_bytes: of one frame; the room is tight if that does not fit any more.
-            patience_ms: how long it may stay tight while peers fetch a little.
+            bytes_max: limit of all connections together.
+            longest_bytes: of one frame; the room is tight if such a frame does not fit.
+            patience_ms: how long the room may stay tight while peers fetch a little.
         """
         self.is_tight = False
         self._tight_bytes = max(bytes_max - longest_bytes, 0)
@@ -43,16 +43,17 @@ class Unsent:
         self._sessions = sessions
         self._bytes = 0
         self._count_at = bytes_max // 2
-        self._count_ms = 0  # when to count again while it is tight
-        self._tight_ms = 0  # since when it is
-        self._seen: dict[Session, tuple[int, int]] = {}  # fetched, and looks without progress
+        self._count_ms = 0  # time of the next count while it is tight
+        self._tight_ms = 0  # since when it is tight
+        # fetched bytes, and checks without progress
+        self._seen: dict[Session, tuple[int, int]] = {}
 
     def wrote(self, size_bytes: int) -> None:
-        """Count what was written."""
+        """Counts written bytes."""
         self._bytes += size_bytes
 
     def room_bytes(self, now_ms: int) -> int:
-        """Return how much more may be written before peers fetch something; 0 while it is tight."""
+        """Returns how much may be written before peers fetch something; 0 while room is tight."""
         if self._bytes > self._count_at or (self.is_tight and now_ms >= self._count_ms):
             self._count(now_ms)
         return 0 if self.is_tight else self.bytes_max - self._bytes
@@ -75,11 +76,11 @@ class Unsent:
             session.set_marks(is_tight=self.is_tight)
 
     def look(self, now_ms: int, *, is_ahead: bool = False) -> None:
-        """Count; cut off the worst if it stays tight.
+        """Counts the unsent bytes, and cuts off the worst peer if the room stays tight.
 
         Args:
-            is_ahead: more requests wait than may. Those of a peer that fetches nothing wait for
-                ever, so it is cut off, too.
+            is_ahead: whether the limit of waiting requests is exceeded. Requests of a peer that
+                fetches nothing would wait forever, so it is cut off, too.
         """
         self._count(now_ms)
         if self.is_tight or is_ahead:
@@ -101,7 +102,7 @@ class Unsent:
 
 
 def _progress(session: "Session", seen: tuple[int, int] | None) -> tuple[int, int]:
-    """Return what *session* has fetched, and how many looks in a row that was too little."""
+    """Returns what *session* has fetched, and its consecutive checks without progress."""
     fetched = session.fetched_bytes()
     if seen is None:
         return fetched, 0
@@ -111,6 +112,6 @@ def _progress(session: "Session", seen: tuple[int, int] | None) -> tuple[int, in
 def _left_unread(unsent_bytes: int, limit_bytes: int) -> m.Goaway:
     return m.Goaway(
         ErrorCode.CREDIT_EXCEEDED,
-        f"{unsent_bytes} bytes of answers were left unread, "
-        f"and all connections together may leave {limit_bytes}",
+        f"{unsent_bytes} bytes of answers were left unread; "
+        f"the limit of all connections together is {limit_bytes}",
     )

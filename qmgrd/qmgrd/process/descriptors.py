@@ -1,4 +1,4 @@
-"""Raises the limit of open files to what the connections of a configuration need."""
+"""Raises the limit of open files to what the configured connections need."""
 
 import resource
 
@@ -12,13 +12,13 @@ log = structlog.get_logger()
 
 
 def needed(listen: Listen) -> int:
-    """Return how many descriptors a daemon may have open."""
+    """Returns how many descriptors a daemon may need."""
     greetings = listen.greetings_max + listen.greetings_per_address_max
     return listen.connections_max + UNIX_PLACES + greetings + OTHERS
 
 
 def raise_limit(listen: Listen) -> None:
-    """Raise the soft limit as far as needed and allowed; log it if that is not enough."""
+    """Raises the soft limit as far as needed and allowed; logs a warning if that is not enough."""
     wanted = needed(listen)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:

@@ -1,4 +1,4 @@
-"""Logs, as lines for people on a terminal or as JSON for machines."""
+"""Logs as text for people on a terminal, or as JSON for machines."""
 
 import logging
 import sys
@@ -11,27 +11,27 @@ from qmgr_config.model import Log
 
 
 class _Forgiving:
-    """A stream whose reader may go, or whose disk fill up: what cannot be written is lost.
+    """A stream that drops what it cannot write, because the reader left or the disk is full.
 
-    Nothing else is: an entry that raised would cut short whatever wrote it.
+    An exception here would interrupt the code that logs.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> None:
-        """Write *text*, if that can be."""
+        """Writes *text*, if possible."""
         with suppress(OSError):
             self._stream.write(text)
 
     def flush(self) -> None:
-        """Flush, if that can be."""
+        """Flushes, if possible."""
         with suppress(OSError):
             self._stream.flush()
 
 
 class _Quoted:
-    """A text that the renderer shows as Python would write it."""
+    """A text that the renderer shows as a Python literal."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -43,9 +43,9 @@ class _Quoted:
 def _quoted(
     logger: object, method: str, entry: structlog.types.EventDict
 ) -> structlog.types.EventDict:
-    """Return *entry* with what is not printable quoted: a peer's name may hold anything.
+    """Returns *entry* with unprintable texts quoted: a peer's name may contain anything.
 
-    The renderer does that only where there is a blank; a terminal would obey the rest.
+    The renderer quotes only texts with a blank; a terminal would obey control characters in others.
     """
     del logger, method
     for key, value in entry.items():
@@ -55,12 +55,12 @@ def _quoted(
 
 
 def configure(log: Log, stream: TextIO = sys.stderr) -> None:
-    """Send structlog's events to *stream*, as the configuration says."""
+    """Sends structlog's events to *stream*, as configured."""
     as_json = log.format == "json" or (log.format == "auto" and not stream.isatty())
     renderer: structlog.types.Processor = (
         structlog.processors.JSONRenderer()
         if as_json
-        # Not Rich's tracebacks: they show values, bodies of messages too, and take 0.3 s each.
+        # Not Rich's tracebacks: they show values, including message bodies, and take 0.3 s each.
         else structlog.dev.ConsoleRenderer(
             colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback
         )

@@ -1,7 +1,7 @@
-"""What the service manager is told: that the daemon serves, lives, stops. See sd_notify(3).
+"""Notifies the service manager that the daemon is ready, alive or stopping. See sd_notify(3).
 
-Without NOTIFY_SOCKET nothing is told, and nothing that goes wrong here fails the daemon. The socket
-is opened once: who runs out of file descriptors is alive, and must be able to say so.
+Without NOTIFY_SOCKET nothing is sent. Errors here do not affect the daemon. The socket is opened
+once: a daemon that runs out of file descriptors is alive, and must be able to report that.
 """
 
 import asyncio
@@ -10,11 +10,12 @@ import socket
 from collections.abc import Mapping
 from contextlib import suppress
 
-STATE_WAIT_S = 1.0  # for room in the service manager's queue; a sign of life waits for nothing
+# wait for room in the service manager's queue; the watchdog signal does not wait
+STATE_WAIT_S = 1.0
 
 
 class Notifier:
-    """The way to the service manager that *environ* names. ``watchdog_ms`` is 0 without one."""
+    """The connection to the service manager in *environ*. ``watchdog_ms`` is 0 without one."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         path = environ.get("NOTIFY_SOCKET", "")
@@ -27,35 +28,35 @@ class Notifier:
         usec = environ.get("WATCHDOG_USEC", "")
         self.watchdog_ms = int(usec) // 1000 if mine and path and usec.isdecimal() else 0
 
-    def tell(self, *states: str, status: str = "", wait_s: float = STATE_WAIT_S) -> None:
-        """Send *states*, as in "READY=1", and what people read in `systemctl status`."""
+    def send(self, *states: str, status: str = "", wait_s: float = STATE_WAIT_S) -> None:
+        """Sends *states*, such as "READY=1", and the status line for `systemctl status`."""
         lines = [*states, f"STATUS={' '.join(status.split())}"] if status else states
         if self._socket is None:
             return
         self._socket.settimeout(wait_s)
-        with suppress(OSError):  # It is gone or has no room: the daemon's work goes on.
+        with suppress(OSError):  # The service manager is unavailable: the daemon continues.
             self._socket.sendto("\n".join(lines).encode(errors="replace"), self._address)
 
     def ready(self, status: str, stall_max_ms: int) -> None:
-        """Say that the daemon serves. It may stand still for *stall_max_ms* and is not stuck.
+        """Reports that the daemon is ready, and extends the watchdog's time if necessary.
 
-        A sign of life comes at half of the watchdog's time: the time is made three times the stall
-        where it is shorter.
+        The daemon may pause for *stall_max_ms* without being stuck. It signals the watchdog after
+        half of the watchdog's time. So that time is raised to at least three times the pause.
         """
         states = ["READY=1"]
         if 0 < self.watchdog_ms < 3 * stall_max_ms:
             self.watchdog_ms = 3 * stall_max_ms
             states.append(f"WATCHDOG_USEC={self.watchdog_ms * 1000}")
-        self.tell(*states, status=status)
+        self.send(*states, status=status)
 
-    def live(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Give signs of life for as long as *loop* comes round."""
+    def signal_alive(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Signals the watchdog as long as *loop* runs."""
         if self.watchdog_ms:
-            self.tell("WATCHDOG=1", wait_s=0)
-            loop.call_later(self.watchdog_ms / 2000, self.live, loop)
+            self.send("WATCHDOG=1", wait_s=0)
+            loop.call_later(self.watchdog_ms / 2000, self.signal_alive, loop)
 
     def close(self) -> None:
-        """Tell nothing any more."""
+        """Stops sending."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

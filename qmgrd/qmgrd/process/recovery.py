@@ -1,4 +1,4 @@
-"""After a turn that failed: a new core from the store, without the work that failed twice."""
+"""Recovery after a failed turn: a new core from the store, without the work that failed twice."""
 
 from collections.abc import Callable
 
@@ -10,16 +10,16 @@ from qmgrd.core.limits.work import Failures, Work
 from qmgrd.core.turn import TurnFailed, Turns
 
 RECENT_MS = 60_000
-RECOVERIES_MAX = 5  # within RECENT_MS; then the process ends and its supervisor decides
+RECOVERIES_MAX = 5  # within RECENT_MS; beyond it the process ends, and its supervisor decides
 
 log = structlog.get_logger()
 
 
 class Recovery:
-    """Counts the turns that failed.
+    """Counts failed turns, and creates the new cores.
 
     Args:
-        start: makes a new core from the store.
+        start: creates a core from the store.
         now: returns the time of a turn.
     """
 
@@ -27,10 +27,11 @@ class Recovery:
         self._start = start
         self._now = now
         self._failures = Failures()
-        self._poison: tuple[Work, str] | None = None  # to be set aside by the next core, and why
+        # the work that the next core sets aside, and why
+        self._poison: tuple[Work, str] | None = None
 
     def add(self, failed: TurnFailed, now_ms: int) -> bool:
-        """Count a turn that failed; return whether so many did of late that nothing helps."""
+        """Counts a failed turn; returns whether too many turns failed recently."""
         is_poisoned = self._failures.add(failed.work, now_ms)
         self._poison = None
         if is_poisoned and failed.work is not None:
@@ -38,10 +39,10 @@ class Recovery:
         return self._failures.since(now_ms - RECENT_MS) > RECOVERIES_MAX
 
     def start(self) -> Turns:
-        """Return a new core, which has set aside what failed too often.
+        """Returns a new core, which has set aside the work that failed too often.
 
         Raises:
-            Exception: the bug, or damage, meets the start as well.
+            Exception: the bug, or the damage, also occurs at the start.
         """
         turns = self._start()
         if self._poison is None:
@@ -51,7 +52,7 @@ class Recovery:
             outcome = turns.set_aside(work, why, self._now(), is_mark=False)
         except TurnFailed as failed:
             log.error(
-                "setting aside failed, too; the work is passed over instead",
+                "setting aside failed, too; the work is skipped instead",
                 work=str(work),
                 exc_info=failed,
             )
@@ -62,6 +63,6 @@ class Recovery:
 
 
 def log_all(notes: list[Note]) -> None:
-    """Log what a start or setting aside reports: neither happens often."""
+    """Logs the notes of a start or of setting work aside; both are rare."""
     for note in notes:
         getattr(log, note.level)(note.event, **note.facts)

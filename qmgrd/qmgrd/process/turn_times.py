@@ -1,14 +1,14 @@
-"""How long turns take. Nobody else is served during one, so this is what others wait for at most.
+"""Durations of turns. A turn blocks everything else, so this is the longest that others wait.
 
-Counted in classes of powers of two: class ``n`` holds the turns below 2**n microseconds and not
-below half of that. Taking note of a turn costs a shift and two additions.
+Turns are counted in power-of-two classes: class ``n`` has the turns from 2**(n-1) up to 2**n
+microseconds. Adding one costs a shift and two additions.
 """
 
 CLASSES = 40  # the last one begins at three days
 
 
 class TurnTimes:
-    """Counts since the start, and the longest since somebody last asked."""
+    """Counts since the start, and the longest turn since it was last read."""
 
     __slots__ = ("_counts", "_longest_us")
 
@@ -17,17 +17,17 @@ class TurnTimes:
         self._longest_us = 0
 
     def add(self, turn_ns: int) -> None:
-        """Take note of a turn that took *turn_ns*."""
+        """Adds a turn that took *turn_ns*."""
         turn_us = turn_ns // 1000
         self._counts[min(turn_us.bit_length(), CLASSES - 1)] += 1
         if turn_us > self._longest_us:
             self._longest_us = turn_us
 
     def take_longest_us(self) -> int:
-        """Return the longest since this was last called, and begin anew."""
+        """Returns the longest turn since the last call, and resets it."""
         longest_us, self._longest_us = self._longest_us, 0
         return longest_us
 
     def histogram(self) -> list[list[int]]:
-        """Return [below so many microseconds, turns] of each class that has any, shortest first."""
+        """Returns [upper bound in microseconds, turns] of each non-empty class, shortest first."""
         return [[1 << n, count] for n, count in enumerate(self._counts) if count]

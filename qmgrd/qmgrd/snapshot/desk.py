@@ -1,4 +1,4 @@
-"""Where the daemon hands in what concerns snapshots: those asked for, and those of the schedule."""
+"""The daemon's entry point for snapshots: those on request, and the scheduled ones."""
 
 import asyncio
 import time
@@ -17,12 +17,12 @@ from qmgrd.snapshot.snapshot import Snapshotter
 from qmgrd.store.lmdb_store import LmdbStore
 
 log = structlog.get_logger()
-# Has a call made on the broker, in a turn that runs soon.
+# Runs a call on the broker, in a turn that runs soon.
 InTurn = Callable[[Callable[[Broker], None]], object]
 
 
 class SnapshotDesk:
-    """All snapshots of a daemon; on its thread."""
+    """All snapshots of a daemon; used on its thread."""
 
     def __init__(
         self,
@@ -48,11 +48,11 @@ class SnapshotDesk:
         self.close = self._snapshotter.close
 
     def facts(self) -> dict[str, Any]:
-        """Return how far the one is that is being made, and how the schedule stands."""
+        """Returns the progress of the current snapshot, and the state of the schedule."""
         return {"snapshot": self._snapshotter.facts(), "snapshots": self._schedule.facts()}
 
     def look(self) -> None:
-        """Have a snapshot taken if one is due, and look again when the next may be."""
+        """Requests a snapshot if one is due, and sets the timer for the next check."""
         if not self._schedule.is_on:
             return
         directory = self._schedule.due(_wall_us())
@@ -66,9 +66,9 @@ class SnapshotDesk:
         self._timer = self._loop().call_later(self._schedule.wait_s(_wall_us()), self.look)
 
     def take(self, wanted: TakeSnapshot) -> None:
-        """Pin the turn that has just become durable, and answer when it is written out."""
+        """Starts a copy of the turn that has just become durable; answers when it is written."""
         is_asked = wanted.connection != 0
-        answer = partial(self._answer if is_asked else self._tell_schedule, wanted)
+        answer = partial(self._answer if is_asked else self._update_schedule, wanted)
         keep = 0 if is_asked else self._schedule.keep
         try:
             self._snapshotter.start(
@@ -84,16 +84,16 @@ class SnapshotDesk:
         connection, request_id = wanted.connection, wanted.request_id
         self._in_turn(lambda broker: broker.answer_snapshot(connection, request_id, result))
 
-    def _tell_schedule(self, wanted: TakeSnapshot, result: dict[str, Any] | RequestError) -> None:
+    def _update_schedule(self, wanted: TakeSnapshot, result: dict[str, Any] | RequestError) -> None:
         after = self._snapshotter.after
         for note in self._schedule.answered(_wall_us(), wanted.directory, result, after):
             getattr(log, note.level)(note.event, **note.facts)
             if note.level != "info":
-                self._in_turn(partial(_tell, note))
+                self._in_turn(partial(_record_event, note))
         self._look_again()
 
 
-def _tell(note: Note, broker: Broker) -> None:
+def _record_event(note: Note, broker: Broker) -> None:
     broker.context.event(note.event, **note.facts)
 
 

@@ -1,4 +1,4 @@
-"""What a data file holds, counted in the file itself: the facts of a snapshot's manifest."""
+"""The facts of a snapshot's manifest, counted in the data file itself."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,11 +23,11 @@ Lost = dict[int, list[list[int]]]
 
 
 def describe(data: Path) -> dict[str, Any]:
-    """Return what *data* holds: whose it is, which turn, and what lies on each queue.
+    """Returns the facts of *data*: its queue manager, its turn, and the content of each queue.
 
     Raises:
-        StoreUnreadable: it is no data file, or damaged.
-        RowDamaged: one of the rows that are read; it may be no store of qmgrd.
+        StoreUnreadable: the file is not a data file, or it is damaged.
+        RowDamaged: in one of the rows that are read; the file may not be a store of qmgrd.
     """
     image = open_image(data)
     try:
@@ -38,10 +38,10 @@ def describe(data: Path) -> dict[str, Any]:
 
 
 def facts_in(tx: Transaction) -> dict[str, Any]:
-    """Return the same of a store that is open.
+    """Returns the same facts of an open store.
 
     Raises:
-        RowDamaged: one of the rows that are read.
+        RowDamaged: in one of the rows that are read.
     """
     store = rows.get(tx, keys.STORE)
     store_id, store_format, boot = keys.STORE_ROW.unpack_from(store)
@@ -82,14 +82,16 @@ def facts_in(tx: Transaction) -> dict[str, Any]:
 
 
 def _history(tx: Transaction) -> dict[str, int]:
-    """Return which rows of history there are: first up to next, exclusive."""
+    """Returns the range of history rows: first, and next (exclusive)."""
     state = rows.find(tx, keys.HISTORY)
     first, next_, _, _ = (1, 1, 0, 0) if state is None else keys.HISTORY_ROW.unpack(state)
     return {"first": first, "next": next_}
 
 
 def _link(tx: Transaction, name: str, row: dict[str, Any]) -> dict[str, Any]:
-    """Return how far a link is: its peer has all up to the commit id, which stays here no more."""
+    """Returns the state of a link: messages up to the commit id are at the peer, and deleted
+    here.
+    """
     queue_id = row["queue_id"]
     window = rows.find(tx, keys.of_queue(keys.SPACE_LINK_OUTBOX, queue_id))
     return {
@@ -100,10 +102,10 @@ def _link(tx: Transaction, name: str, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _inbox(stream_id: bytes, window: list[Any]) -> dict[str, Any]:
-    """Return how far a link of another queue manager is that ends here.
+    """Returns the state of an incoming link.
 
-    The row is taken apart here, as core/link/inbox.py brings half the daemon with it: that would
-    take the process that writes a snapshot longer to start than a small one takes to write.
+    The row is decoded here because core/link/inbox.py imports half of the daemon. The process that
+    writes a snapshot would take longer to start than to write a small one.
     """
     peer, commit_id, runs, *_ = window
     highest_id = max(ids_of(runs), default=commit_id)
@@ -116,7 +118,7 @@ def _inbox(stream_id: bytes, window: list[Any]) -> dict[str, Any]:
 
 
 def _lost(tx: Transaction) -> Lost:
-    """Return by queue id ranges of arrivals, of which a restart lost what is not persistent."""
+    """Returns, by queue id, the ranges of arrivals whose non-persistent messages a restart lost."""
     found: Lost = {}
     for _, row in rows.scan(tx, keys.SPACE_JOB):
         job = unpack(row)
@@ -126,8 +128,8 @@ def _lost(tx: Transaction) -> Lost:
 
 
 def _ranges(tx: Transaction, lost: Lost) -> Ranges:
-    """Return by queue id what lies in each lane and priority: how many, from where to where."""
-    runs: dict[bytes, tuple[int, bytes]] = {}  # how many, and the first key
+    """Returns, by queue id, the number and range of messages in each lane and priority."""
+    runs: dict[bytes, tuple[int, bytes]] = {}  # count and first key
     ends: dict[bytes, bytes] = {}
     gone = {keys.of_queue(keys.SPACE_MESSAGE, queue_id): found for queue_id, found in lost.items()}
     for key, value in tx.scan(keys.SPACE_MESSAGE, keys.after(keys.SPACE_MESSAGE)):

@@ -1,8 +1,8 @@
-"""Finds snapshots and reads what each says of itself: see qmgrd.snapshot.writer.
+"""Finds snapshots and reads their manifests; see qmgrd.snapshot.writer.
 
-A manifest says what to read, so it is trusted only with its own checksum: a range that was cut
-short would leave messages out unseen. The checksum finds damage and edits; who means harm can make
-it anew.
+A manifest says which parts of the data to read, so its own checksum must be right: a shortened
+range would hide messages. The checksum detects damage and edits. It does not protect against an
+attacker, who can compute it again.
 """
 
 import glob
@@ -21,30 +21,30 @@ from qmgrd.snapshot import remote
 from qmgrd.snapshot.manifest import CHECKSUM, checksum
 from qmgrd.snapshot.remote import RemoteFailed
 
-FORMATS = (1, 2)  # that are read
+FORMATS = (1, 2)  # that can be read
 FILE = "manifest.json"
 DATA = remote.DATA
-PARTIAL = ".partial-"  # in the name of what is being written, or was when a daemon died
+PARTIAL = ".partial-"  # in the name of a snapshot that is being written, or was when a daemon died
 _MAKE_ONE = "make a snapshot: qmctl snapshot create DIRECTORY"
-MANIFEST_MAX_BYTES = 256 << 20  # some 500 bytes a queue
-_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")  # Of what becomes part of paths.
+MANIFEST_MAX_BYTES = 256 << 20  # about 500 bytes per queue
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")  # for names that become part of paths
 _NUMBER_MAX = 2**63 - 1
 _verified: set[tuple[int, int, int, int]] = set()
 
 
 class SnapshotUnreadable(Exception):
-    """A path with no snapshot, or one that is damaged, incomplete or newer: what to try."""
+    """A path without a readable snapshot: the text says why, and what to try."""
 
 
 class Staging(NamedTuple):
-    """Where executors keep their copies of snapshots that lie elsewhere."""
+    """Where executors keep their copies of remote snapshots."""
 
-    directory: str = ""  # none: one of the user's own among the temporary files
-    bytes_max: int = 64 << 30  # of all copies; those that were not used for longest go
+    directory: str = ""  # "": a private directory of the user among the temporary files
+    bytes_max: int = 64 << 30  # of all copies; the least recently used ones are deleted
 
 
 DEFAULT_STAGING = Staging()
-# Ranges of arrivals, from and up to: what is not persistent there was lost with a restart.
+# Ranges of arrivals, from and up to; a restart lost their non-persistent messages.
 Lost = tuple[tuple[int, int], ...]
 
 
@@ -69,7 +69,7 @@ class QueueInfo(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """A snapshot, as its manifest tells."""
+    """A snapshot, as its manifest describes it."""
 
     directory: str  # or a URL
     id: str
@@ -78,35 +78,36 @@ class Snapshot(NamedTuple):
     data_bytes: int
     data_sha256: str
     queues: tuple[QueueInfo, ...]
-    clock_ms: int = 0  # what the store's own clock said at that turn
-    wall_us: int = 0  # and the wall clock, when it did
+    clock_ms: int = 0  # the store's clock at that turn
+    wall_us: int = 0  # and the wall clock at that time
     store_id: str = ""
     boot: int = 0
     messages: int = 0
     format: int = 1
     staging: Staging = DEFAULT_STAGING
-    history: tuple[int, int] | None = None  # its rows, from and up to; None is not told
+    history: tuple[int, int] | None = None  # its rows, from and up to; None: unknown
 
 
 def find(paths: Iterable[str], staging: Staging = DEFAULT_STAGING) -> list[Snapshot]:
-    """Return the snapshots that *paths* name, each once, in order of directory.
+    """Returns the snapshots that *paths* name, without duplicates, in order of directory.
 
     Args:
-        staging: where those that are not local are copied to once they are read.
+        staging: where remote snapshots are copied to when they are read.
 
     Raises:
-        SnapshotUnreadable: a path leads to none, or one cannot be read.
+        SnapshotUnreadable: a path leads to no snapshot, or a snapshot cannot be read.
     """
     return [read(directory)._replace(staging=staging) for directory in directories(paths)]
 
 
 def directories(paths: Iterable[str]) -> list[str]:
-    """Return the directories and URLs of the snapshots that *paths* name, sound or not, in order.
+    """Returns the directories and URLs of the snapshots that *paths* name, valid or not, in order.
 
     Raises:
-        SnapshotUnreadable: a path leads to none.
+        SnapshotUnreadable: a path leads to no snapshot.
     """
-    found: dict[str, str] = {}  # what a path leads to, and the path, which executors see too
+    # the target of a path, and the path itself, which executors can open too
+    found: dict[str, str] = {}
     for path in [part for text in paths for part in _split(text)]:
         if remote.is_url(path):
             found |= {url: url for url in _remote(path)}
@@ -127,12 +128,12 @@ def _remote(url: str) -> list[str]:
     except RemoteFailed as error:
         raise SnapshotUnreadable(str(error)) from error
     if not found:
-        raise SnapshotUnreadable(f"{url}: there is no snapshot; check the URL, or {_MAKE_ONE}")
+        raise SnapshotUnreadable(f"{url}: no snapshot found; check the URL, or {_MAKE_ONE}")
     return found
 
 
 def _split(text: str) -> list[str]:
-    """Return the paths between the commas of *text*, unless there is a path of that very name."""
+    """Returns the comma-separated paths in *text*; just *text* if a path of that name exists."""
     if os.path.lexists(remote.local_path(text)):
         return [text]
     return [part.strip() for part in text.split(",") if part.strip()]
@@ -146,23 +147,24 @@ def _snapshots_in(path: str) -> list[str]:
 
 
 def _whole(directories: Iterable[str]) -> list[str]:
-    """Return *directories* without those that are being written, or were when a daemon died."""
+    """Returns *directories* without incomplete snapshots."""
     return [path for path in directories if PARTIAL not in os.path.basename(path)]
 
 
 def _why_none(path: str, matches: list[str]) -> str:
     if not matches:
-        return f"there is nothing; check the path, or {_MAKE_ONE}"
+        return f"not found; check the path, or {_MAKE_ONE}"
     if not os.access(path, os.R_OK | os.X_OK) and os.path.isdir(path):
-        return "it may not be read; give the user that runs Spark the right to"
-    return f"no snapshot, as there is no {FILE}; {_MAKE_ONE}"
+        return "permission denied; let the user that runs Spark read it"
+    return f"not a snapshot, because it has no {FILE}; {_MAKE_ONE}"
 
 
 def read(directory: str) -> Snapshot:
-    """Return the snapshot in *directory*.
+    """Returns the snapshot in *directory*.
 
     Raises:
-        SnapshotUnreadable: its manifest is missing, damaged, of a newer format, or its data short.
+        SnapshotUnreadable: its manifest is missing, damaged or of a newer format; or its data is
+            incomplete.
     """
     path = os.path.join(directory, FILE)
     try:
@@ -184,37 +186,37 @@ def read(directory: str) -> Snapshot:
         RecursionError,
     ) as error:
         raise SnapshotUnreadable(
-            f"{path}: damaged ({type(error).__name__}: {error}); take the snapshot anew"
+            f"{path}: damaged ({type(error).__name__}: {error}); take the snapshot again"
         ) from error
     if data_bytes != snapshot.data_bytes:
         raise SnapshotUnreadable(
             f"{directory}/{DATA}: damaged: {data_bytes} bytes, the manifest says "
-            f"{snapshot.data_bytes}; copy or take the snapshot anew"
+            f"{snapshot.data_bytes}; copy or take the snapshot again"
         )
     return snapshot
 
 
 def _contents(directory: str) -> tuple[bytes, int]:
-    """Return the manifest there, and how many bytes of data."""
+    """Returns the manifest and the size of the data file in bytes."""
     if remote.is_url(directory):
         return remote.manifest(directory), remote.data_bytes(directory)
     return _text(os.path.join(directory, FILE)), Path(directory, DATA).stat().st_size
 
 
 def _text(path: str) -> bytes:
-    """Return what is in the manifest at *path*, which may be anything: nobody waits for a pipe."""
+    """Returns the content of the manifest at *path*; rejects anything but a regular file."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as file:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
-            raise ValueError("it is no file")
+            raise ValueError("it is not a regular file")
         if status.st_size > MANIFEST_MAX_BYTES:
             raise ValueError(f"{status.st_size} bytes, at most {MANIFEST_MAX_BYTES}")
         return file.read(MANIFEST_MAX_BYTES)
 
 
 def _check_formats(directory: str, manifest: dict[str, Any]) -> None:
-    """Refuse what another version wrote; of format 1, no record format was told."""
+    """Rejects formats of other versions. Manifests of format 1 name no record format."""
     for what, known in (
         ("format", FORMATS),
         ("store_format", (STORE_FORMAT,)),
@@ -233,7 +235,7 @@ def _check_formats(directory: str, manifest: dict[str, Any]) -> None:
 def _check_sum(path: str, manifest: dict[str, Any]) -> None:
     if manifest[CHECKSUM] != checksum(manifest):
         raise SnapshotUnreadable(
-            f"{path}: damaged: its own checksum does not match it; copy or take the snapshot anew"
+            f"{path}: damaged: its own checksum does not match it; copy or take the snapshot again"
         )
 
 
@@ -276,25 +278,27 @@ def _range(found: dict[str, Any]) -> Range:
 
 def _number(found: Any) -> int:
     if type(found) is not int or not 0 <= found <= _NUMBER_MAX:
-        raise ValueError(f"{str(found)[:40]!r} is no number from 0 to {_NUMBER_MAX}")
+        raise ValueError(f"{str(found)[:40]!r} is not a number from 0 to {_NUMBER_MAX}")
     return found
 
 
 def _name(found: Any) -> str:
-    """Return an id that names of files are made of, so it must not lead elsewhere."""
+    """Returns *found* if it is a valid id; ids become file names, so they must not contain a
+    path.
+    """
     if not _NAME.fullmatch(str(found)):
-        raise ValueError(f"{str(found)[:40]!r} is no id")
+        raise ValueError(f"{str(found)[:40]!r} is not a valid id")
     return str(found)
 
 
 def verify(snapshot: Snapshot) -> None:
-    """Return if the data of *snapshot* is what was written, as its checksum tells.
+    """Checks the data of *snapshot* against its checksum.
 
-    A file that this process has found sound, and that nobody wrote since, is not read again. What
-    lies elsewhere is not read here: it is held against its checksum as it is staged.
+    A local file is read only once, unless it was written since. Remote data is checked when it is
+    staged, not here.
 
     Raises:
-        SnapshotUnreadable: it is not.
+        SnapshotUnreadable: the data is damaged.
     """
     if remote.is_url(snapshot.directory):
         return
@@ -311,13 +315,13 @@ def verify(snapshot: Snapshot) -> None:
     if found != snapshot.data_sha256:
         raise SnapshotUnreadable(
             f"{path}: damaged: its checksum is not that of the manifest; "
-            "copy or take the snapshot anew"
+            "copy or take the snapshot again"
         )
     _verified.add(version)
 
 
 def _unreadable(error: OSError) -> SnapshotUnreadable:
-    hint = "copy or take the snapshot anew"
+    hint = "copy or take the snapshot again"
     if isinstance(error, PermissionError):
-        hint = "let the user that runs Spark read it; the daemon lets its group"
+        hint = "let the user that runs Spark read it; the daemon's group may"
     return SnapshotUnreadable(f"{error.filename}: {error.strerror}; {hint}")

@@ -1,6 +1,7 @@
-"""How far a child process is, told through a file that has no name: nobody waits for anybody.
+"""The progress of a child process, reported through an unnamed file, so that neither side waits.
 
-The child writes three numbers to its start, in one system call; the daemon reads them when asked.
+The child writes three numbers at the file's start, in one system call. The daemon reads them on
+demand.
 """
 
 import os
@@ -12,39 +13,39 @@ _STATE = struct.Struct("<QQQ")
 
 
 class Phase(IntEnum):
-    """What the child is at."""
+    """The current work of the child."""
 
     STARTING = 0
     WRITING = 1
-    COUNTING = 2  # what it has written
+    COUNTING = 2  # the file that it has written
     UPLOADING = 3
 
 
 class State(NamedTuple):
-    """How far it is."""
+    """The progress of the child."""
 
     phase: Phase
     done_bytes: int
-    total_bytes: int  # about, while it is written
+    total_bytes: int  # estimated, while it is written
 
 
 class Progress:
     """The writing end, in the child."""
 
     def __init__(self, fd: int, total_bytes: int) -> None:
-        """Tell by the file *fd*, or nobody where that is below 0."""
+        """Reports through the file *fd*; reports nothing if *fd* is negative."""
         self._fd = fd
         self._total_bytes = total_bytes
 
-    def tell(self, phase: Phase, done_bytes: int) -> None:
-        """Say how far it is."""
+    def report(self, phase: Phase, done_bytes: int) -> None:
+        """Writes the progress."""
         if self._fd >= 0:
             total_bytes = max(self._total_bytes, done_bytes)
             os.pwrite(self._fd, _STATE.pack(phase, done_bytes, total_bytes), 0)
 
 
 def read(fd: int) -> State:
-    """Return how far the child is that was handed *fd*."""
+    """Returns the progress of the child that was given *fd*."""
     data = os.pread(fd, _STATE.size, 0)
     if len(data) < _STATE.size:
         return State(Phase.STARTING, 0, 0)

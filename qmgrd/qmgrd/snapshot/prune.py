@@ -1,8 +1,8 @@
-"""Which snapshots may go: never the newest sound one of a queue manager, whatever is asked for.
+"""Selects and removes old snapshots. The newest valid one of a queue manager is never removed.
 
-What cannot be read is left alone, as nobody knows whose it is; so it counts for nothing, either. A
-snapshot goes in one step: it gets a name that nobody reads, or loses its manifest, first. Of a
-directory that holds anything else nothing goes: it may be a store that was made of a snapshot.
+An unreadable snapshot is left alone and does not count, because its queue manager is unknown. A
+snapshot is removed in one step: first it gets a name that no reader uses, or loses its manifest. A
+directory that has any other content is left alone: it may be a store made from a snapshot.
 """
 
 import errno
@@ -27,32 +27,32 @@ from qmgrd.snapshot.finder import (
 from qmgrd.snapshot.manifest import MANIFEST
 from qmgrd.snapshot.remote import RemoteFailed
 
-UPLOAD_MAX_S = 86_400.0  # What is uploaded for longer than that is not going on.
-_MORE = "there is more in it than a snapshot, or it is a link; if it may go, remove it by hand"
+UPLOAD_MAX_S = 86_400.0  # An upload without progress for longer than this is dead.
+_MORE = "it contains more than a snapshot, or is a link; remove it by hand if you do not need it"
 
 
 class Pruning(NamedTuple):
-    """What is to go, and what is not."""
+    """The snapshots to remove, and the others."""
 
     go: list[Snapshot]
     stay: list[Snapshot]
-    unreadable: list[str]  # what is wrong with each that is left alone
+    unreadable: list[str]  # what is wrong with each one that is left alone
     leftovers: list[str]  # directories and URLs of writers that are dead
 
 
 def plan(
     paths: Iterable[str], keep: int | None, older_than_us: int | None, known_sound: str = ""
 ) -> Pruning:
-    """Return what is to go of the snapshots that *paths* name, by queue manager.
+    """Returns which of the snapshots that *paths* name to remove, by queue manager.
 
     Args:
-        keep: so many stay, the newest.
-        older_than_us: those stay that were taken at this time or later. What one of them keeps,
-            stays; where neither is given, only what dead writers left goes.
-        known_sound: the directory of one that was written just now.
+        keep: how many of the newest to keep.
+        older_than_us: keep those taken at this time or later. A snapshot is kept if either
+            argument keeps it. Without both, only the leftovers of dead writers are removed.
+        known_sound: the directory of a snapshot that was written just now.
 
     Raises:
-        SnapshotUnreadable: a path leads nowhere.
+        SnapshotUnreadable: a path does not exist.
     """
     there = list(paths)
     found, unreadable = _read(there)
@@ -94,9 +94,10 @@ def _read(paths: list[str]) -> tuple[list[Snapshot], list[str]]:
 
 
 def _is_sound(snapshot: Snapshot) -> bool:
-    """Return whether its data is what was written; of what lies elsewhere, whether it is all there.
+    """Returns whether the data matches its checksum; for remote data, only its size is checked.
 
-    A download of each would cost more than it saves: the sizes were compared as it was read.
+    Downloading each snapshot would cost too much. The sizes were compared when the manifest was
+    read.
     """
     try:
         verify(snapshot)
@@ -108,13 +109,14 @@ def _is_sound(snapshot: Snapshot) -> bool:
 def thin(
     place: str, store_id: str, keep: int, newest: str, queue_manager: str = ""
 ) -> tuple[list[str], str]:
-    """Have the *keep* newest snapshots of a store stay in *place*; return what went, and trouble.
+    """Keeps the *keep* newest snapshots of a store in *place*; returns the removed ones, and any
+    error.
 
-    What dead writers left goes too, if its name begins with that of the queue manager: each
-    snapshot of a schedule has a name of its own, so none that is made later would remove it.
+    This also removes leftovers of dead writers whose name begins with that of the queue manager.
+    Each scheduled snapshot has a unique name, so no later one would remove them.
 
     Args:
-        newest: the directory of the one that was written just now.
+        newest: the directory of the snapshot that was written just now.
     """
     removed: list[str] = []
     try:
@@ -134,10 +136,10 @@ def thin(
 
 
 def remove(directory: str) -> None:
-    """Remove a snapshot, or what is left of one.
+    """Removes a snapshot, or its leftovers.
 
     Raises:
-        RemoteFailed, OSError: it is there still.
+        RemoteFailed, OSError: it still exists.
     """
     if remote.is_url(directory):
         remote.discard(directory)
@@ -155,12 +157,12 @@ def remove(directory: str) -> None:
 def _may_go(directory: str) -> bool:
     try:
         return remote.is_url(directory) or _is_plain(Path(directory))
-    except OSError:  # It has gone meanwhile, say.
+    except OSError:  # It was removed in the meantime, for example.
         return False
 
 
 def _is_plain(path: Path) -> bool:
-    """Return whether *path* is a directory with nothing in it but the files of a snapshot."""
+    """Returns whether *path* is a directory that has only the files of a snapshot."""
     if path.is_symlink():
         return False
     with os.scandir(path) as entries:
@@ -171,10 +173,10 @@ def _is_plain(path: Path) -> bool:
 
 
 def leftovers(path: str) -> list[str]:
-    """Return what dead writers left in the directory, or below the URL, *path*.
+    """Returns the leftovers of dead writers in the directory, or below the URL, *path*.
 
     Raises:
-        SnapshotUnreadable: it cannot be reached.
+        SnapshotUnreadable: the path or URL cannot be reached.
     """
     if remote.is_url(path):
         try:
@@ -185,9 +187,9 @@ def leftovers(path: str) -> list[str]:
 
 
 def leftovers_in(directory: Path, pattern: str) -> list[Path]:
-    """Return the directories there whose names match *pattern* and that no process holds.
+    """Returns the directories whose names match *pattern* and that no process locks.
 
-    One that holds what no writer leaves is somebody else's, whatever its name.
+    A directory with any file that no writer creates is skipped, whatever its name.
     """
     found = []
     for leftover in sorted(directory.glob(pattern)):

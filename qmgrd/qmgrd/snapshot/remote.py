@@ -1,10 +1,11 @@
-"""Snapshots on object stores and shared file systems: all that fsspec reaches, by URL.
+"""Snapshots on object stores and shared file systems: any URL that fsspec supports.
 
-An object store has no rename. So a snapshot is there once its manifest is: that is written last and
-removed first. What lies there without one is what a killed upload left, or one that goes on.
+An object store has no rename. So a snapshot exists once its manifest does: the manifest is written
+last and removed first. Data without a manifest is left by a killed upload, or belongs to one in
+progress.
 
-fsspec and what it loads for a scheme belong to the extra ``tables``; nothing of it is needed for
-snapshots on local disks.
+fsspec and its packages for each scheme belong to the extra ``tables``. Snapshots on local disks
+need none of them.
 """
 
 import os
@@ -18,11 +19,11 @@ from qmgrd.snapshot.manifest import MANIFEST
 DATA = "data.mdb"
 PIECE_BYTES = 4 << 20
 LOCAL_SCHEMES = ("file", "local")
-Advance = Callable[[int], object]  # is told how many bytes are done
+Advance = Callable[[int], object]  # called with the number of finished bytes
 
 
 class RemoteFailed(Exception):
-    """A place that cannot be reached, or does not do what is asked: where, what, what to try."""
+    """A remote operation failed: the text says where, what and what to try."""
 
 
 class Place(NamedTuple):
@@ -30,24 +31,24 @@ class Place(NamedTuple):
 
     fs: Any
     path: str
-    url: str  # without a slash at its end
+    url: str  # without a trailing slash
 
     def at(self, *names: str) -> str:
-        """Return the path of what has that name there."""
+        """Returns the path of *name* in this directory."""
         return "/".join([self.path, *names])
 
 
 def is_url(text: str) -> bool:
-    """Return whether *text* leads to another file system than the local one."""
+    """Returns whether *text* is a URL of another file system than the local one."""
     scheme, separator, _ = text.partition("://")
     return bool(separator) and "/" not in scheme and scheme not in LOCAL_SCHEMES
 
 
 def place(url: str) -> Place:
-    """Return where *url* leads.
+    """Returns the directory that *url* names.
 
     Raises:
-        RemoteFailed: fsspec does not know it.
+        RemoteFailed: fsspec does not support the URL.
     """
     try:
         from fsspec.core import url_to_fs
@@ -62,28 +63,28 @@ def place(url: str) -> Place:
 
 @contextmanager
 def _reaching(url: str) -> Iterator[None]:
-    """Say of what goes wrong where it did; each file system has errors of its own."""
+    """Turns any error into RemoteFailed with the URL; each file system raises different errors."""
     try:
         yield
     except RemoteFailed:
         raise
     except FileNotFoundError as error:
-        raise RemoteFailed(f"{url}: there is nothing; check the URL") from error
+        raise RemoteFailed(f"{url}: not found; check the URL") from error
     except ImportError as error:
         text = " ".join(str(error).split())
-        raise RemoteFailed(f"{url}: {text}: install that beside qmgrd") from error
+        raise RemoteFailed(f"{url}: {text}: install it next to qmgrd") from error
     except Exception as error:
-        text = " ".join(str(error).split()) or "no more is known"
+        text = " ".join(str(error).split()) or "no details"
         raise RemoteFailed(
-            f"{url}: {type(error).__name__}: {text}: check the URL and the rights there"
+            f"{url}: {type(error).__name__}: {text}: check the URL and the permissions"
         ) from error
 
 
 def upload(directory: Path, url: str, advance: Advance = lambda done: None) -> None:
-    """Copy the snapshot in *directory* to *url*; return once it is there, whole.
+    """Copies the snapshot in *directory* to *url*; returns once it is complete.
 
     Raises:
-        RemoteFailed: nothing is left of it there, if that can still be reached.
+        RemoteFailed: nothing is left at *url*, if it can still be reached.
     """
     target = place(url)
     with _reaching(url):
@@ -94,7 +95,7 @@ def upload(directory: Path, url: str, advance: Advance = lambda done: None) -> N
             _put(target, directory / DATA, advance)
             _put(target, directory / MANIFEST, lambda done: None)
         except BaseException:
-            with suppress(Exception):  # The first failure is told; prune removes what is left.
+            with suppress(Exception):  # The first error is reported; prune removes the leftovers.
                 remove(target)
             raise
 
@@ -107,39 +108,42 @@ def _put(target: Place, source: Path, advance: Advance) -> None:
             done += len(piece)
             advance(done)
     target.fs.invalidate_cache()
-    there = target.fs.size(path)
-    if there != done:
-        raise RemoteFailed(f"{target.url}/{source.name}: {there} of {done} bytes came: ask again")
+    uploaded_bytes = target.fs.size(path)
+    if uploaded_bytes != done:
+        raise RemoteFailed(
+            f"{target.url}/{source.name}: only {uploaded_bytes} of {done} bytes arrived: try again"
+        )
 
 
 def remove(target: Place) -> None:
-    """Remove a snapshot, the manifest first: from then on it is none."""
+    """Removes a snapshot, the manifest first: without it, the rest is not a snapshot."""
     target.fs.invalidate_cache()
     for name in (MANIFEST, DATA):
         with suppress(FileNotFoundError):
             target.fs.rm_file(target.at(name))
-    with suppress(Exception):  # An object store has no directories, and nothing to remove.
+    with suppress(Exception):  # An object store has no directories, so there is nothing to remove.
         target.fs.rmdir(target.path)
 
 
 def discard(url: str) -> None:
-    """Remove the snapshot at *url*, or what an upload left there.
+    """Removes the snapshot at *url*, or the leftovers of an upload.
 
     Raises:
-        RemoteFailed: it is there still.
+        RemoteFailed: it still exists.
     """
     found = place(url)
     with _reaching(url):
         remove(found)
         if found.fs.exists(found.at(DATA)):
-            raise RemoteFailed(f"{url}/{DATA}: it is there still: check the rights there")
+            raise RemoteFailed(f"{url}/{DATA}: it still exists: check the permissions")
 
 
 def snapshots(url: str) -> list[str]:
-    """Return the URLs of the snapshots that *url* names: one, those below it, or by a pattern.
+    """Returns the URLs of the snapshots that *url* names: itself, those below it, or the matches of
+    a pattern.
 
     Raises:
-        RemoteFailed: it cannot be reached.
+        RemoteFailed: *url* cannot be reached.
     """
     found = place(url)
     with _reaching(url):
@@ -151,10 +155,11 @@ def snapshots(url: str) -> list[str]:
 
 
 def leftovers(url: str, older_than_s: float, now_s: float) -> list[str]:
-    """Return the URLs below *url* that have data, no manifest and were last written so long ago.
+    """Returns the URLs below *url* that have data, no manifest, and were not written for
+    *older_than_s*.
 
     Raises:
-        RemoteFailed: it cannot be reached.
+        RemoteFailed: *url* cannot be reached.
     """
     found = place(url)
     with _reaching(url):
@@ -168,16 +173,16 @@ def leftovers(url: str, older_than_s: float, now_s: float) -> list[str]:
 
 
 def _url(near: Place, path: str) -> str:
-    """Return the URL of *path*, which lies in the same file system as *near*."""
+    """Returns the URL of *path*, which is in the same file system as *near*."""
     url: str = near.fs.unstrip_protocol(path)
     return url.rstrip("/")
 
 
 def manifest(url: str) -> bytes:
-    """Return the manifest of the snapshot at *url*.
+    """Returns the manifest of the snapshot at *url*.
 
     Raises:
-        RemoteFailed: it cannot be read.
+        RemoteFailed: the manifest cannot be read.
     """
     found = place(url)
     with _reaching(f"{url}/{MANIFEST}"):
@@ -186,10 +191,10 @@ def manifest(url: str) -> bytes:
 
 
 def data_bytes(url: str) -> int:
-    """Return how many bytes the data of the snapshot at *url* has.
+    """Returns the size in bytes of the data of the snapshot at *url*.
 
     Raises:
-        RemoteFailed: it cannot be read.
+        RemoteFailed: *url* cannot be read.
     """
     found = place(url)
     with _reaching(f"{url}/{DATA}"):
@@ -197,11 +202,11 @@ def data_bytes(url: str) -> int:
 
 
 def fetch(url: str, take: Callable[[bytes], object]) -> int:
-    """Hand the data of the snapshot at *url* to *take*, piece by piece; return how many bytes.
+    """Passes the data of the snapshot at *url* to *take* in pieces; returns its size in bytes.
 
     Raises:
-        RemoteFailed: it cannot be read.
-        OSError: as *take* does.
+        RemoteFailed: *url* cannot be read.
+        OSError: raised by *take*.
     """
     found = place(url)
     done = 0
@@ -226,7 +231,7 @@ def _opened(found: Place) -> Iterator[Any]:
 
 
 def local_path(text: str) -> str:
-    """Return *text* as a path where it is one, or a URL of a local file; else as it is."""
+    """Returns the path of a local file's URL; any other *text* unchanged."""
     scheme, separator, rest = text.partition(":")
     if separator and scheme in LOCAL_SCHEMES and not os.path.lexists(text):
         return "/" + rest.lstrip("/")

@@ -1,8 +1,8 @@
-"""Snapshots that the daemon takes by itself: when the next is due, and where it goes.
+"""Scheduled snapshots: when the next one is due, and where it is written.
 
-When the last one was taken is kept in a file beside the store, so that what was missed while the
-daemon was down is made up for, once. One that fails is tried again after a minute, then after twice
-as long each time, up to the period.
+A file next to the store has the time of the last snapshot. After a downtime, the missed snapshots
+are replaced by one. A failed snapshot is tried again after a minute, then after twice as long each
+time, up to the period.
 """
 
 import json
@@ -18,14 +18,14 @@ from qmgrd.core.context.context import Note
 STATE_FILE = "snapshots.json"
 RETRY_US = 60_000_000
 BUSY_US = 5_000_000  # Another snapshot is being made.
-ANSWER_MAX_US = 60_000_000  # until it is asked again: a turn that failed forgets what it was asked
+ANSWER_MAX_US = 60_000_000  # before the request is repeated: a failed turn loses it
 LOOK_MAX_S = 60.0  # The wall clock may be set.
 
 
 class Schedule:
-    """When a snapshot is to be taken. Without a directory it never is.
+    """When a snapshot is to be taken. Without a directory, none is taken.
 
-    Invariant: ``_failures`` counts those since the last one that was made.
+    Invariant: ``_failures`` counts the failures since the last success.
     """
 
     def __init__(self, wanted: Snapshots, queue_manager: str, data_dir: Path) -> None:
@@ -41,28 +41,30 @@ class Schedule:
             last = json.loads(self._file.read_bytes())
             int(last["taken_us"])
         except (OSError, ValueError, KeyError, TypeError):
-            return {}  # None was taken, or nobody knows: then one is due.
+            return {}  # None was taken, or its time is unknown: one is due.
         return dict(last)
 
     @property
     def is_on(self) -> bool:
-        """Whether snapshots are taken at all."""
+        """Whether scheduled snapshots are on."""
         return bool(self._wanted.directory)
 
     @property
     def keep(self) -> int:
-        """How many of them stay."""
+        """How many snapshots are kept."""
         return self._wanted.keep
 
     def wait_s(self, now_us: int) -> float:
-        """Return for how long nothing is due, at most."""
+        """Returns the time until the next check."""
         return min(max(self._next_us - now_us, 0) / 1_000_000 + 0.001, LOOK_MAX_S)
 
     def due(self, now_us: int) -> str:
-        """Return where a snapshot is to be written to now, or nothing; it is told once."""
+        """Returns the path for a snapshot if one is due, else ""; each due time is returned
+        once.
+        """
         if not self.is_on:
             return ""
-        # A clock that was set back must not put it off for as long.
+        # A clock that was set back must not delay the snapshot that long.
         self._next_us = min(self._next_us, now_us + self._wanted.every_ms * 1000)
         if now_us < self._next_us:
             return ""
@@ -72,7 +74,9 @@ class Schedule:
         return f"{self._wanted.directory.rstrip('/')}/{name}"
 
     def begun(self, now_us: int) -> None:
-        """Take note that it is being written: it is answered, however long that takes."""
+        """Records that the snapshot is being written; its result arrives however long that
+        takes.
+        """
         self._next_us = now_us + self._wanted.every_ms * 1000
 
     def answered(
@@ -82,10 +86,10 @@ class Schedule:
         result: dict[str, Any] | RequestError,
         after: dict[str, Any],
     ) -> list[Note]:
-        """Take note of what became of a snapshot; return what operators are to be told.
+        """Records the result of a snapshot; returns notes for operators.
 
         Args:
-            after: which older ones were removed then, and what went wrong with that.
+            after: the older snapshots that were removed then, and any error of the removal.
         """
         if isinstance(result, RequestError):
             return self._failed_at(now_us, directory, result)
@@ -113,7 +117,7 @@ class Schedule:
         try:
             temporary.write_text(json.dumps(self._last) + "\n")
             os.replace(temporary, self._file)
-        except OSError as error:  # The disk may be full; a start would take another one.
+        except OSError as error:  # The disk may be full; a restart would take another snapshot.
             return str(error.strerror)
         return ""
 
@@ -127,7 +131,7 @@ class Schedule:
         return [Note("error", "snapshot failed", {"directory": directory, "why": error.text})]
 
     def facts(self) -> dict[str, Any]:
-        """Return how it stands; next_us is None where none is taken."""
+        """Returns the state of the schedule; next_us is None if it is off."""
         return {
             "directory": self._wanted.directory,
             "every_ms": self._wanted.every_ms,

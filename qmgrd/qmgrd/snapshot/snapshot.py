@@ -2,12 +2,12 @@
 
     event loop        start() opens the read transaction, which pins the turn, and returns at once
     snapshot thread   LMDB copies the pages of that turn into a pipe, without Python's lock
-    child process     drains the pipe at a bounded rate, syncs, counts, names, or copies it to where
-                      it is to lie: snapshot_writer.py
+    child process     drains the pipe at a limited rate, syncs, counts, and renames or uploads the
+                      copy: writer.py
 
-Measured: turns kept their median; their 99th percentile went from 2.4 to 3.2 ms, that of a plain
-copy to 5.9. While a copy runs, pages that are freed cannot be used again: hence the time limit, and
-that a snapshot gives way to puts before what it holds would fill the store.
+Measured: turns kept their median; their 99th percentile rose from 2.4 to 3.2 ms, with a plain copy
+to 5.9. While a copy runs, freed pages cannot be used again. So a copy has a time limit, and it is
+cancelled before the held pages fill the store and block puts.
 """
 
 import json
@@ -28,13 +28,14 @@ from qmgrd.snapshot.finder import PARTIAL
 from qmgrd.snapshot.writer import TRAILER, Order
 from qmgrd.store.lmdb_store import CopyFailed, LmdbStore, Pin
 
-RATE_BYTES = 128 << 20  # a second
+RATE_BYTES = 128 << 20  # per second
 TIME_MAX_S = 3_600.0
-HELD_SHARE = 4  # A store that is full without the snapshot: this part of what is kept for acks.
+# for a store that is full without the snapshot: the limit, as a part of the room kept for acks
+HELD_SHARE = 4
 
 
 class SnapshotFailed(RequestError):
-    """A snapshot that was not made: what, where, what to try. Nothing is left of it."""
+    """A snapshot failed: the text says what, where and what to try. Nothing is left of it."""
 
     def __init__(self, text: str) -> None:
         super().__init__(ErrorCode.SNAPSHOT_FAILED, text, retry_after_ms=1_000)
@@ -60,14 +61,14 @@ class Snapshotter:
         puts_stop_bytes: int = 1 << 63,
         staging: str = "",
     ) -> None:
-        """Make snapshots of *store*.
+        """Initializes the snapshots of *store*.
 
         Args:
-            call_on_loop: has a call made on the thread of the event loop, from any thread.
-            reserve_bytes: what must stay free on the disk that a snapshot is written to.
-            rate_bytes: the most to write in a second, where no less is asked for.
-            puts_stop_bytes: how much of the store may be used before puts are refused.
-            staging: the directory that a snapshot is written to first which is to lie elsewhere.
+            call_on_loop: runs a call on the event loop's thread; usable from any thread.
+            reserve_bytes: free space that must remain on the snapshot's disk.
+            rate_bytes: default and upper limit of the bytes written per second.
+            puts_stop_bytes: the used size of the store at which puts are refused.
+            staging: the directory where remote snapshots are written first.
         """
         self._store = store
         self._call_on_loop = call_on_loop
@@ -79,9 +80,10 @@ class Snapshotter:
         self._directory: str | None = None
         self._thread: Thread | None = None
         self._child: subprocess.Popen[bytes] | None = None
-        self._given_up = ""  # why, once it is
+        self._given_up = ""  # the reason, once it is cancelled
         self._progress_fd = -1
-        self.after: dict[str, Any] = {}  # what the last one made had removed, and the trouble
+        # the older snapshots that the last one removed, and any error
+        self.after: dict[str, Any] = {}
 
     @property
     def running(self) -> bool:
@@ -89,7 +91,7 @@ class Snapshotter:
         return self._directory is not None
 
     def facts(self) -> dict[str, Any] | None:
-        """Return how far the snapshot is that is being made."""
+        """Returns the progress of the current snapshot."""
         if self._directory is None:
             return None
         state = progress.read(self._progress_fd)
@@ -103,14 +105,14 @@ class Snapshotter:
     def start(
         self, directory: str, turn_number: int, done: Done, rate_bytes: int = 0, keep: int = 0
     ) -> None:
-        """Begin a snapshot of the turn that was committed last; return at once.
+        """Begins a snapshot of the last committed turn; returns at once.
 
-        *done* is called on the event loop's thread, once.
+        *done* is called once, on the event loop's thread.
 
         Args:
             directory: a path, or a URL.
-            rate_bytes: the most to write in a second; 0: as ever.
-            keep: how many snapshots of this queue manager may then lie beside it; 0: any.
+            rate_bytes: the most bytes to write per second; 0: the default.
+            keep: how many snapshots of this queue manager to keep in that place; 0: all.
 
         Raises:
             RequestError: SNAPSHOT_RUNNING, SNAPSHOT_FAILED.
@@ -118,7 +120,7 @@ class Snapshotter:
         if self._directory is not None:
             raise RequestError(
                 ErrorCode.SNAPSHOT_RUNNING,
-                f"a snapshot is being written to {self._directory}: ask again when it is done",
+                f"a snapshot is being written to {self._directory}: try again when it is finished",
                 retry_after_ms=1_000,
             )
         directory = remote.local_path(directory)
@@ -146,28 +148,28 @@ class Snapshotter:
         directory = order.directory
         try:
             pin = self._store.pin(
-                lambda: self._give_up("a turn failed meanwhile: ask again, and see the log")
+                lambda: self._give_up("a turn failed in the meantime: try again, and see the log")
             )
         except CopyFailed as error:
             raise SnapshotFailed(f"{directory}: the store cannot be read: {error}") from error
         self._given_up = ""
-        # A daemon that fails does not wait for a daemon thread.
+        # A failing daemon does not wait for a daemon thread.
         thread = Thread(target=self._run, args=(order, pin, done), name="snapshot", daemon=True)
         try:
             thread.start()
-        except RuntimeError as error:  # The system gives no more threads.
+        except RuntimeError as error:  # The system has no more threads.
             pin.release()
-            raise SnapshotFailed(f"{directory}: {error}: ask again") from error
+            raise SnapshotFailed(f"{directory}: {error}: try again") from error
         self._thread = thread
 
     def close(self) -> None:
-        """Give up a snapshot that is being made; to be called before the store is closed."""
-        self._give_up("the queue manager stops: ask again when it is up")
+        """Cancels the current snapshot; must be called before the store is closed."""
+        self._give_up("the queue manager stops: try again when it has restarted")
         if self._thread is not None:
             self._thread.join()
 
     def give_way(self) -> None:
-        """Give the snapshot up if what it holds of the store keeps puts out; after each turn."""
+        """Cancels the snapshot if the pages that it holds block puts; called after each turn."""
         if self._thread is None or self._given_up:
             return
         space = self._store.space()
@@ -175,7 +177,7 @@ class Snapshotter:
         if space.used_bytes >= self._puts_stop_bytes and space.held_bytes >= held_max:
             self._give_up(
                 f"it held {space.held_bytes} bytes that the store needed for puts: "
-                "ask again when fewer messages come and go, or raise store.map_bytes"
+                "try again under less load, or raise store.map_bytes"
             )
 
     def _give_up(self, why: str) -> None:
@@ -189,7 +191,7 @@ class Snapshotter:
             result = self._take(order, pin)
         except SnapshotFailed as error:
             result = error
-        except Exception as error:  # The edge of the thread: somebody waits for an answer.
+        except Exception as error:  # The edge of the thread: the requester waits for an answer.
             result = SnapshotFailed(f"{order.directory}: {type(error).__name__}: {error}")
         finally:
             pin.release()
@@ -201,7 +203,7 @@ class Snapshotter:
         done(result)
 
     def _take(self, order: Order, pin: Pin) -> dict[str, Any]:
-        """Have a child write the copy; return its manifest."""
+        """Lets a child process write the copy; returns its manifest."""
         source, pipe = os.pipe()
         with open(pipe, "wb", buffering=0) as to_child:
             with open(source, "rb", buffering=0) as from_daemon:
@@ -227,31 +229,31 @@ class Snapshotter:
         raise SnapshotFailed(f"{order.directory}: {why}")
 
     def _why(self, late: bool, code: int, complaint: bytes) -> str:
-        """Return why the child said nothing."""
+        """Returns why the child printed no result."""
         if self._given_up:
             return self._given_up
         if late:
             return f"it took more than {self._time_max_s:.0f} s: choose a faster disk"
         if code < 0:
-            return f"the process that wrote it was killed by signal {-code}: ask again"
+            return f"the process that wrote it was killed by signal {-code}: try again"
         last = complaint.decode(errors="replace").strip().rpartition("\n")[2]
         return f"the process that wrote it failed: {last or code}"
 
 
 def _copy(pin: Pin, to_child: FileIO) -> str:
-    """Copy into the pipe; return what is wrong with the store, if that is what ended it."""
+    """Copies the turn into the pipe; returns the store's error, if one ended the copy."""
     try:
         pin.copy_to(to_child.fileno())
         to_child.write(TRAILER)
     except BrokenPipeError:
-        return ""  # The child went first, and says why.
+        return ""  # The child ended first, and reports why.
     except CopyFailed as error:
         return "" if "Broken pipe" in str(error) else f"the store cannot be copied: {error}"
     return ""
 
 
 def _spawn(order: Order, source_fd: int) -> subprocess.Popen[bytes]:
-    # -P: a folder named qmgrd where the daemon was started must not be taken for the package.
+    # -P: the daemon's working directory may have a folder named qmgrd, which is not the package.
     command = [sys.executable, "-P", "-m", "qmgrd.snapshot.writer"]
     return subprocess.Popen(
         [*command, json.dumps(order._asdict())],
@@ -266,4 +268,4 @@ def _progress_file(directory: str) -> int:
     try:
         return os.memfd_create("progress")
     except OSError as error:
-        raise SnapshotFailed(f"{directory}: {error.strerror}: ask again") from error
+        raise SnapshotFailed(f"{directory}: {error.strerror}: try again") from error

@@ -1,15 +1,14 @@
 """The process that writes a snapshot: `python -m qmgrd.snapshot.writer ORDER < pipe`.
 
     DIR.partial-ID/     made first, locked while this process lives
-      data.mdb          what came through the pipe, synced as it grows
-      manifest.json     what data.mdb holds, counted in data.mdb itself
+      data.mdb          the data from the pipe, synced as it grows
+      manifest.json     the facts of data.mdb, counted in data.mdb itself
     DIR/                the same, renamed once all of it is on disk
 
-A snapshot that is to lie elsewhere is written to the staging directory, and copied from there
-(remote.py). Whole or not at all: the pipe must end in TRAILER, so a daemon that dies on the way
-leaves nothing.
-It prints one line of JSON, {"manifest": {...}, "removed": [...], "trouble": "..."} or {"error":
-"..."}, and exits 0 or 1.
+A remote snapshot is written to the staging directory, and copied from there (remote.py). The pipe
+must end in TRAILER, so a daemon that dies during the copy leaves nothing.
+The process prints one line of JSON, {"manifest": {...}, "removed": [...], "trouble": "..."} or
+{"error": "..."}, and exits with 0 or 1.
 """
 
 import errno
@@ -36,14 +35,14 @@ from qmgrd.snapshot.prune import leftovers_in, thin
 from qmgrd.snapshot.remote import RemoteFailed
 from qmgrd.store.inspect import StoreUnreadable
 
-TRAILER = b"\0whole\0\xff"  # behind the last page
+TRAILER = b"\0whole\0\xff"  # after the last page
 PIECE_BYTES = 1 << 20
-SYNC_BYTES = 8 << 20  # Much unsynced data would make the daemon's own syncs wait.
-DIRECTORY_MODE, FILE_MODE = 0o700, 0o600  # Messages are their owner's alone.
+SYNC_BYTES = 8 << 20  # More unsynced data would delay the daemon's own syncs.
+DIRECTORY_MODE, FILE_MODE = 0o700, 0o600  # Only the owner may read messages.
 UMASK = 0o077  # for copies that other libraries write
 NICENESS = 10
 _HINTS = {
-    errno.ENOENT: "create the directory that is to hold it",
+    errno.ENOENT: "create its parent directory",
     errno.ENOTDIR: "choose a path below a directory",
     errno.EACCES: "let the daemon's user write there, or choose another place",
     errno.EPERM: "let the daemon's user write there, or choose another place",
@@ -54,32 +53,32 @@ _HINTS = {
 
 
 class Order(NamedTuple):
-    """What a writer is asked to do; travels as JSON in its command line."""
+    """The request to a writer; passed as JSON on its command line."""
 
     directory: str  # or a URL
-    partial: str  # the name to write under, beside *directory*, or in the staging directory
+    partial: str  # the temporary name, next to *directory* or in the staging directory
     turn: int
-    expected_bytes: int  # about what will come
-    rate_bytes: int  # the most to write in a second
-    reserve_bytes: int  # what must stay free on the disk
-    staging: str = ""  # the directory that a snapshot is written to first which lies elsewhere
-    keep: int = 0  # then remove the queue manager's older ones beside it but so many; 0: none
+    expected_bytes: int  # estimated
+    rate_bytes: int  # per second
+    reserve_bytes: int  # free space that must remain on the disk
+    staging: str = ""  # the directory where a remote snapshot is written first
+    keep: int = 0  # how many snapshots of the queue manager to keep in that place; 0: all
     progress_fd: int = -1  # a file for qmgrd.snapshot.progress
 
     @property
     def partial_path(self) -> Path:
-        """Where it is written to first."""
+        """The path where the snapshot is written first."""
         if remote.is_url(self.directory):
             return Path(self.staging, self.partial)
         return Path(self.directory).with_name(self.partial)
 
 
 class WriteFailed(Exception):
-    """A snapshot that cannot be: what, where, what to try."""
+    """A snapshot failed: the text says what, where and what to try."""
 
 
 def write(order: Order, source_fd: int) -> dict[str, Any]:
-    """Write the snapshot whose data comes out of *source_fd*; return its manifest.
+    """Writes the snapshot from the data in *source_fd*; returns its manifest.
 
     Raises:
         WriteFailed: nothing is left of it.
@@ -87,7 +86,7 @@ def write(order: Order, source_fd: int) -> dict[str, Any]:
     target = order.directory
     try:
         if b"\0" in target.encode():
-            raise WriteFailed(f"{target!r} is no path: it holds a NUL")
+            raise WriteFailed(f"{target!r} is not a valid path: it contains a NUL")
         if remote.is_url(target):
             return _write_elsewhere(order, source_fd)
         if os.path.lexists(target):
@@ -101,7 +100,7 @@ def write(order: Order, source_fd: int) -> dict[str, Any]:
         hint = _HINTS.get(error.errno or 0, "choose another place")
         raise WriteFailed(f"{target}: {error.strerror}: {hint}") from error
     except UnicodeEncodeError as error:
-        raise WriteFailed(f"{target!r} is no path: {error.reason}") from error
+        raise WriteFailed(f"{target!r} is not a valid path: {error.reason}") from error
 
 
 def _write_beside(target: Path, order: Order, source_fd: int) -> dict[str, Any]:
@@ -121,7 +120,7 @@ def _write_beside(target: Path, order: Order, source_fd: int) -> dict[str, Any]:
 
 
 def _write_elsewhere(order: Order, source_fd: int) -> dict[str, Any]:
-    """Write it to the staging directory, then copy it to where it is to lie, the manifest last."""
+    """Writes to the staging directory, then copies to the destination, the manifest last."""
     partial = order.partial_path
     partial.parent.mkdir(DIRECTORY_MODE, exist_ok=True)
     remove_leftovers(partial.parent, f"*{PARTIAL}*")
@@ -129,8 +128,10 @@ def _write_elsewhere(order: Order, source_fd: int) -> dict[str, Any]:
     try:
         with _locked(partial):
             manifest = _fill(order, partial, source_fd)
-            told = Progress(order.progress_fd, manifest["data_bytes"])
-            remote.upload(partial, order.directory, lambda done: told.tell(Phase.UPLOADING, done))
+            progress = Progress(order.progress_fd, manifest["data_bytes"])
+            remote.upload(
+                partial, order.directory, lambda done: progress.report(Phase.UPLOADING, done)
+            )
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return manifest
@@ -147,7 +148,7 @@ def _locked(partial: Path) -> Iterator[int]:
 
 
 def remove_leftovers(directory: Path, pattern: str) -> None:
-    """Remove what killed runs left: partial directories that no process holds."""
+    """Removes the leftovers of killed runs: partial directories that no process locks."""
     for leftover in leftovers_in(directory, pattern):
         shutil.rmtree(leftover, ignore_errors=True)
 
@@ -158,11 +159,11 @@ def _fill(order: Order, partial: Path, source_fd: int) -> dict[str, Any]:
     if free_bytes - order.expected_bytes < order.reserve_bytes:
         raise WriteFailed(
             f"{partial.parent}: the disk has {free_bytes} bytes free, about "
-            f"{order.expected_bytes} are needed and {order.reserve_bytes} must stay: "
+            f"{order.expected_bytes} are needed and {order.reserve_bytes} must remain: "
             "free some space, or choose another disk"
         )
     size, digest = _receive(order, data, source_fd)
-    Progress(order.progress_fd, size).tell(Phase.COUNTING, size)
+    Progress(order.progress_fd, size).report(Phase.COUNTING, size)
     try:
         manifest = describe(data)
     except (StoreUnreadable, RowDamaged) as error:
@@ -181,9 +182,9 @@ def _fill(order: Order, partial: Path, source_fd: int) -> dict[str, Any]:
 
 
 def _receive(order: Order, data: Path, source_fd: int) -> tuple[int, str]:
-    """Write what comes out of *source_fd*, slowly; return how many bytes, and their SHA-256."""
+    """Writes the data from *source_fd* at a limited rate; returns its size and SHA-256."""
     digest = hashlib.sha256()
-    told = Progress(order.progress_fd, order.expected_bytes)
+    progress = Progress(order.progress_fd, order.expected_bytes)
     size = synced = 0
     tail = b""
     started = time.monotonic()
@@ -195,7 +196,7 @@ def _receive(order: Order, data: Path, source_fd: int) -> tuple[int, str]:
             digest.update(piece)
             file.write(piece)
             size += len(piece)
-            told.tell(Phase.WRITING, size)
+            progress.report(Phase.WRITING, size)
             if size - synced >= SYNC_BYTES:
                 os.fdatasync(fd)
                 synced = size
@@ -203,7 +204,7 @@ def _receive(order: Order, data: Path, source_fd: int) -> tuple[int, str]:
             time.sleep(max(0.0, started + size / order.rate_bytes - time.monotonic()))
         os.fsync(fd)
     if tail != TRAILER:
-        raise WriteFailed(f"the daemon stopped the copy after {size} bytes: ask again")
+        raise WriteFailed(f"the daemon stopped the copy after {size} bytes: try again")
     return size, digest.hexdigest()
 
 
@@ -211,13 +212,13 @@ def _check_reserve(order: Order, path: Path) -> None:
     free_bytes = _free(path)
     if free_bytes < order.reserve_bytes:
         raise WriteFailed(
-            f"{path}: the disk has {free_bytes} bytes free, {order.reserve_bytes} must stay: "
+            f"{path}: the disk has {free_bytes} bytes free, {order.reserve_bytes} must remain: "
             "free some space, or choose another disk"
         )
 
 
 def _forget(data: Path) -> None:
-    """Have the system use the memory for something else: the daemon's own store, say."""
+    """Drops the file from the page cache: the daemon's store can use that memory."""
     fd = os.open(data, os.O_RDONLY)
     try:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -239,14 +240,14 @@ def _sync(directory: Path) -> None:
 
 
 def main() -> int:
-    """Do what the command line asks; return the exit code."""
+    """Runs the request of the command line; returns the exit code."""
     os.nice(NICENESS)
     os.umask(UMASK)
     order = Order(**json.loads(sys.argv[1]))
     try:
         if order.directory.startswith("memory:"):
             raise WriteFailed(
-                f"{order.directory}: that memory is gone with the process: choose disk"
+                f"{order.directory}: that memory is lost with the process: choose a disk"
             )
         manifest = write(order, sys.stdin.fileno())
     except WriteFailed as error:
@@ -257,7 +258,7 @@ def main() -> int:
 
 
 def _thin(order: Order, manifest: dict[str, Any]) -> dict[str, Any]:
-    """Remove older snapshots, as ordered; return which, and what went wrong."""
+    """Removes older snapshots as requested; returns the removed ones, and any error."""
     if not order.keep:
         return {}
     place = order.directory.rstrip("/").rpartition("/")[0] or "/"

@@ -1,4 +1,4 @@
-"""A data file that nobody writes: a snapshot, or a store at rest. For reading."""
+"""A data file that no process writes: a snapshot, or a store at rest. For reading."""
 
 import os
 from pathlib import Path
@@ -11,16 +11,16 @@ from qmgrd.store.lmdb_store import LmdbTransaction
 
 
 def open_image(path: Path) -> "ImageReader":
-    """Open a snapshot, which nobody writes, for reading.
+    """Opens a snapshot, which no process writes, for reading.
 
     Raises:
-        StoreUnreadable: *path* is no such file, or damaged.
+        StoreUnreadable: *path* is not such a file, or it is damaged.
     """
     return ImageReader(path)
 
 
 class ImageReader:
-    """A read-only look at a data file that nobody writes."""
+    """A reader of a data file that no process writes."""
 
     def __init__(self, path: Path) -> None:
         check_data_file(path)
@@ -38,21 +38,21 @@ class ImageReader:
             raise StoreUnreadable(path, f"LMDB cannot open it: {error}") from error
 
     def transaction(self) -> LmdbTransaction:
-        """Return a read transaction; leave it by its ``with``."""
+        """Returns a read transaction; use it in a ``with`` statement."""
         return LmdbTransaction(self._env.begin())
 
     def stat(self) -> dict[str, int]:
-        """Return what LMDB tells of the file, by its own names."""
+        """Returns LMDB's statistics of the file, under LMDB's names."""
         return {**cast(Any, self._env.stat()), **cast(Any, self._env.info())}
 
     def close(self) -> None:
-        """Close the file."""
+        """Closes the file."""
         self._env.close()
 
 
 def faults_of_pages(path: Path) -> list[str]:
-    """Return what LMDB's own verifier has against *path*, which nobody writes; it is not opened."""
-    from lmdb.verify import VerifyError, verify  # not for the daemon
+    """Returns the complaints of LMDB's own verifier about *path*, which no process writes."""
+    from lmdb.verify import VerifyError, verify  # not needed by the daemon
 
     try:
         return list(verify(str(path), subdir=False))  # type: ignore[no-untyped-call]

@@ -1,7 +1,8 @@
-"""Looks at a data file as it lies on disk, for what LMDB does not tell.
+"""Reads a data file directly, for facts that LMDB does not report.
 
-Before LMDB maps it: a truncated file would kill the process by SIGBUS. While LMDB works on it: how
-many pages were freed lately, which it cannot use again as long as somebody reads what was before.
+Before LMDB maps the file: a truncated file would kill the process by SIGBUS. While LMDB works on
+it: how many pages were freed lately. LMDB cannot use these again while a reader holds an older
+turn.
 
     meta page, LMDB format 1, 64 bit      page head    0  page number u64, pad u16, flags u16, ...
     (pages 0 and 1; the one of the                16  magic u32, version u32, address, map size
@@ -12,10 +13,10 @@ many pages were freed lately, which it cannot use again as long as somebody read
     database   page size u32 (free database only), flags u16, depth u16, three counts u64, entries
                u64, root page u64
 
-A file may end before its last page and be whole: pages that were taken and freed again in one
-transaction are never written. Then each page behind the end must be in the free database, whose
-keys are the transactions that freed, and whose values a count and that many page numbers. That is
-looked up only for such a file.
+A file may end before its last page and be complete: pages that were allocated and freed again in
+one transaction are never written. Then each page behind the end must be in the free database. Its
+keys are the transactions that freed pages, and its values a count and that many page numbers. Only
+such a file is checked for this.
 
     lock file   magic u32 ...; from 128 on every 64 bytes a reader: transaction u64, process u32
 """
@@ -38,21 +39,21 @@ _TAIL = struct.Struct("<QQ")
 _NODE = struct.Struct("<HHHH")  # size or page in two halves, flags, key size
 _NUMBER = struct.Struct("<Q")
 _BRANCH, _LEAF, _META = 1, 2, 8  # page flags
-_BIG = 1  # node flag: the value is on pages of its own
+_BIG = 1  # node flag: the value is on separate pages
 _NO_PAGE = _NO_READ = 2**64 - 1
 _READERS_AT = 128
 _READER = struct.Struct("<QI52x")  # transaction and process
 
 
 class StoreUnreadable(Exception):
-    """A store that is foreign, newer or damaged. It was not touched."""
+    """A store that is foreign, newer or damaged. It was not changed."""
 
     def __init__(self, path: Path, why: str) -> None:
-        super().__init__(f"{path}: {why}; it was not touched")
+        super().__init__(f"{path}: {why}; it was not changed")
 
 
 class Unsound(Exception):
-    """What is wrong with a file."""
+    """A file is damaged or foreign; the text says how."""
 
 
 class _MetaPage(NamedTuple):
@@ -64,10 +65,10 @@ class _MetaPage(NamedTuple):
 
 
 def check_data_file(path: Path) -> None:
-    """Return if LMDB may map *path*, which nobody has open.
+    """Checks that LMDB may map *path*, which no process has open.
 
     Raises:
-        StoreUnreadable: it is missing, no LMDB file, of another format, or cut short.
+        StoreUnreadable: the file is missing, not of LMDB, of another format, or truncated.
     """
     try:
         with path.open("rb") as file:
@@ -79,15 +80,15 @@ def check_data_file(path: Path) -> None:
 
 
 def map_bytes(path: Path) -> int:
-    """Return how large the map of *path* was when it was written last."""
+    """Returns the size of the map at the last write of *path*."""
     with path.open("rb") as file:
         return _newest_meta(file, os.fstat(file.fileno()).st_size).map_bytes
 
 
 def readers(lock: Path) -> list[tuple[int, int]]:
-    """Return process and transaction of each reader in the lock file *lock*, if there is one.
+    """Returns process and transaction of each reader in the lock file *lock*, if it exists.
 
-    Of a store at rest they are processes that were killed, which LMDB forgets when it is opened.
+    In a store at rest these are killed processes. LMDB removes them when it opens the store.
     """
     try:
         data = lock.read_bytes()
@@ -100,9 +101,9 @@ def readers(lock: Path) -> list[tuple[int, int]]:
 
 
 def freed_since(file: BinaryIO, transaction: int) -> tuple[int, int]:
-    """Return how many pages were freed in *transaction* and later, and which was the last.
+    """Returns how many pages were freed in *transaction* and later, and the last transaction.
 
-    Nothing is committed to *file* meanwhile, and it has no buffer.
+    *file* is unbuffered, and nothing is committed to it during the call.
     """
     size = os.fstat(file.fileno()).st_size
     meta = _newest_meta(file, size)
@@ -131,7 +132,9 @@ def _newest_meta(file: BinaryIO, size: int) -> _MetaPage:
     first = _meta(file, 0, 0)
     second = _meta(file, 1, first.page_bytes)
     if first.page_bytes != second.page_bytes:
-        raise Unsound(f"damaged: page sizes {first.page_bytes} and {second.page_bytes}")
+        raise Unsound(
+            f"damaged: its page sizes differ ({first.page_bytes} and {second.page_bytes})"
+        )
     return max(first, second, key=lambda meta: meta.transaction)
 
 
@@ -144,7 +147,9 @@ def _meta(file: BinaryIO, number: int, offset: int) -> _MetaPage:
     if magic != _MAGIC:
         magic, version = _WORDS.unpack_from(data, _MAGIC_AT_IN_FORMAT_3)
         if magic != _MAGIC:
-            why = f"damaged: meta page {number} is none" if number else "not a qmgrd store"
+            why = (
+                f"damaged: meta page {number} is not a meta page" if number else "not a qmgrd store"
+            )
             raise Unsound(f"{why}: no LMDB magic number in it")
     if version != _FORMAT:
         raise Unsound(f"LMDB format {version}, this qmgrd reads {_FORMAT}")
@@ -161,7 +166,7 @@ def _meta(file: BinaryIO, number: int, offset: int) -> _MetaPage:
 
 
 def _free_behind(file: BinaryIO, meta: _MetaPage, pages: int) -> int:
-    """Return how many of the free pages lie behind the end of the file."""
+    """Returns how many of the free pages are behind the end of the file."""
     rows = _free_rows(file, meta, pages)
     return sum(page >= pages for _, numbers in rows for page in numbers)
 
@@ -169,9 +174,9 @@ def _free_behind(file: BinaryIO, meta: _MetaPage, pages: int) -> int:
 def _free_rows(
     file: BinaryIO, meta: _MetaPage, pages: int
 ) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield the rows of the free database, the latest transaction first.
+    """Yields the rows of the free database, the latest transaction first.
 
-    Its own pages must lie within the file.
+    Its own pages must be within the file.
     """
     todo = [] if meta.free_root == _NO_PAGE else [meta.free_root]
     seen = 0

@@ -1,11 +1,12 @@
 """The store on disk: one LMDB environment in its default, durable mode.
 
-    data directory  locked itself while a daemon runs: a file in it could be removed and made anew
-      qmgrd.lock    the process id of the daemon that runs, or ran last: there must be a store
+    data directory  locked while a daemon runs; a lock on a file in it could be bypassed by
+                    replacing the file
+      qmgrd.lock    the process id of the daemon that runs, or ran last; a store must exist
       store/        data.mdb, lock.mdb
 
 Everything happens on the thread of the event loop: a transaction committed on another thread hangs
-the next writer for ever, and a writer thread gained nothing (DESIGN, section 2).
+the next writer forever, and a writer thread gained nothing (DESIGN, section 2).
 """
 
 import errno
@@ -26,8 +27,8 @@ from qmgrd.store.inspect import StoreUnreadable, Unsound, check_data_file, freed
 READERS_MAX = 1024
 LOCK_FILE = "qmgrd.lock"
 DATA_FILE = "data.mdb"
-MANIFEST_FILE = "manifest.json"  # what makes a directory a snapshot
-ReadFailed = lmdb.Error  # what reading a damaged file raises
+MANIFEST_FILE = "manifest.json"  # a directory with this file is a snapshot
+ReadFailed = lmdb.Error  # raised when a damaged file is read
 
 
 class StoreLocked(Exception):
@@ -36,29 +37,32 @@ class StoreLocked(Exception):
     def __init__(self, directory: Path, *, is_read: bool = False) -> None:
         self.owner = _owner(directory)  # process id of the daemon, or "unknown"
         super().__init__(
-            f"{directory} is read by qmctl store: start again when that is done"
+            f"{directory} is being read by qmctl store: start again when that has finished"
             if is_read
             else f"{directory} is in use by another qmgrd (process {self.owner}): "
-            "stop it, or give this one a data_dir of its own"
+            "stop it, or give this one a different data_dir"
         )
 
 
 class StoreMissing(Exception):
-    """A daemon has worked here, but what it stored is gone."""
+    """A daemon has used this directory, but its store is missing."""
 
     def __init__(self, data: Path, traces: list[Path]) -> None:
         super().__init__(
-            f"{data} is gone, and a queue manager has been here: restore the file from a snapshot, "
+            f"{data} is missing, but a queue manager has used this directory: "
+            f"restore the file from a snapshot, "
             f"or, to begin with an empty store, remove {' and '.join(map(str, traces))}"
         )
 
 
 class StoreIsSnapshot(Exception):
-    """The directory is a snapshot, or has a copy of one in it: a new store beside would hide it."""
+    """The directory is a snapshot, or has one copied into it: a new store next to it would hide
+    it.
+    """
 
     def __init__(self, directory: Path) -> None:
         super().__init__(
-            f"{directory} is a snapshot, no data directory: restore it into one of its own: "
+            f"{directory} is a snapshot, not a data directory: restore it into a new one: "
             f"mkdir -p DIR/store && cp {directory / DATA_FILE} DIR/store/, then start qmgrd with "
             "--data-dir DIR (docs/operating.md, Backup)"
         )
@@ -75,7 +79,7 @@ class StoreReplaced(StoreFailed):
 
 
 class CopyFailed(Exception):
-    """A turn that could not be copied."""
+    """A turn could not be copied."""
 
 
 class LmdbTransaction:
@@ -91,16 +95,16 @@ class LmdbTransaction:
         self.delete: Callable[[bytes], object] = txn.delete
 
     def put_all(self, pairs: list[tuple[bytes, bytes]]) -> None:
-        """Store many, in one call."""
+        """Stores many pairs, in one call."""
         with self._txn.cursor() as cursor:
             cursor.putmulti(pairs)
 
     def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield pairs from *start* up to but not including *stop*."""
+        """Yields pairs from *start* up to but not including *stop*."""
         with self._txn.cursor() as cursor:
             if not cursor.set_range(start):
                 return
-            # The environment hands out bytes, not the buffers that its stubs allow for.
+            # The environment returns bytes, not the buffers that its stubs allow for.
             pairs = cast("Iterator[tuple[bytes, bytes]]", cursor.iternext(keys=True, values=True))
             for pair in pairs:
                 if pair[0] >= stop:
@@ -123,14 +127,14 @@ class LmdbStore:
     """An LMDB environment and its one write transaction."""
 
     def __init__(self, directory: Path, map_bytes: int) -> None:
-        """Open or create the store in *directory*, which only this process may use.
+        """Opens or creates the store in *directory*, which only this process may use.
 
         Raises:
-            StoreLocked: another daemon holds the directory, or ``qmctl store`` reads it.
-            StoreMissing: it held a store, which is gone.
-            StoreIsSnapshot: it holds no store, but a snapshot.
-            StoreUnreadable: what is there is foreign or damaged; it was not touched.
-            OSError: the directory cannot be made or written.
+            StoreLocked: another daemon has locked the directory, or ``qmctl store`` reads it.
+            StoreMissing: the directory had a store, which is missing.
+            StoreIsSnapshot: the directory has no store, but a snapshot.
+            StoreUnreadable: the store is foreign or damaged; it was not changed.
+            OSError: the directory cannot be created or written.
         """
         self.directory = directory
         self.map_bytes = map_bytes
@@ -142,10 +146,10 @@ class LmdbStore:
         try:
             _check_missing(directory, self._data)
             self._env = _open(directory / "store", map_bytes)
-            # Opened once: files may have run out when a snapshot wants to look.
+            # Opened once: descriptors may have run out when a snapshot needs it.
             self._fd = os.open(self._data, os.O_RDONLY | os.O_CLOEXEC)
-            # Only now, so that a first start that is killed leaves nothing that calls for a store.
-            with suppress(OSError):  # The disk may be full, and this daemon what empties it.
+            # Only now, so that a killed first start leaves nothing that requires a store.
+            with suppress(OSError):  # The disk may be full, and the daemon is needed to empty it.
                 (directory / LOCK_FILE).write_text(f"{os.getpid()}\n")
         except BaseException:
             os.close(self._lock_fd)
@@ -154,10 +158,10 @@ class LmdbStore:
         self._pin: Pin | None = None
 
     def pin(self, give_up: Callable[[], None] = lambda: None) -> "Pin":
-        """Hold on to the turn committed last, for a copy. There is one pin at a time.
+        """Pins the last committed turn, for a copy. Only one pin exists at a time.
 
         Args:
-            give_up: ends a copy of it soon, whatever the copy waits for.
+            give_up: cancels a copy of the turn soon, whatever the copy waits for.
 
         Raises:
             CopyFailed: LMDB has no room for another reader.
@@ -170,8 +174,8 @@ class LmdbStore:
         return self._pin
 
     def begin(self) -> LmdbTransaction:
-        """Open the write transaction."""
-        assert self._txn is None, "a transaction is open"  # LMDB would wait for ever.
+        """Opens the write transaction."""
+        assert self._txn is None, "a transaction is open"  # LMDB would wait forever.
         try:
             self._txn = self._env.begin(write=True)
         except lmdb.Error as error:
@@ -179,10 +183,10 @@ class LmdbStore:
         return LmdbTransaction(self._txn)
 
     def commit(self) -> None:
-        """Return once the transaction is on disk.
+        """Returns once the transaction is on disk.
 
         Raises:
-            StoreFailed: it may or may not be there.
+            StoreFailed: the transaction may or may not be stored.
         """
         txn, self._txn = self._txn, None
         assert txn is not None, "commit without begin"
@@ -192,7 +196,7 @@ class LmdbStore:
             raise StoreFailed(f"the outcome of a commit is unknown: {error}") from error
 
     def abort(self) -> None:
-        """Forget the transaction."""
+        """Discards the transaction."""
         txn, self._txn = self._txn, None
         if txn is None:
             return
@@ -201,7 +205,9 @@ class LmdbStore:
         txn.abort()
 
     def failure(self, error: BaseException) -> StoreFailed | None:
-        """Return what *error*, met in a transaction, says of the store; None if it says nothing."""
+        """Returns the failure of the store that *error*, raised in a transaction, implies, if
+        any.
+        """
         if isinstance(error, StoreFailed):
             return error
         if isinstance(error, lmdb.MapFullError):
@@ -211,18 +217,18 @@ class LmdbStore:
         return StoreFailed(str(error)) if isinstance(error, lmdb.DiskError) else None
 
     def space(self) -> Space:
-        """Return how full map and disk are.
+        """Returns the used and free space of the map and the disk.
 
-        The file never shrinks. What is free in it is used again, but for what a pin holds.
+        The file never shrinks. Its free space is used again, except what a pin holds.
 
         Raises:
-            StoreReplaced: the file was removed; what is committed to it would be lost.
-            StoreFailed: the disk does not even tell.
+            StoreReplaced: the file was removed; committed data would be lost.
+            StoreFailed: the disk does not report its free space.
         """
         try:
             return self._space()
         except (OSError, lmdb.Error, Unsound) as error:
-            text = f"{self.directory}: how full it is cannot be read: {error}"
+            text = f"{self.directory}: its free space cannot be read: {error}"
             raise StoreFailed(text) from error
 
     def _space(self) -> Space:
@@ -234,7 +240,7 @@ class LmdbStore:
         held = self._pin.held_pages() if self._pin is not None else 0
         pages = stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
         used_bytes = (pages + held) * page_bytes
-        file_bytes = min(file.st_size, file.st_blocks * 512)  # It may have holes.
+        file_bytes = min(file.st_size, file.st_blocks * 512)  # The file may have holes.
         disk = os.fstatvfs(self._fd)
         return Space(
             used_bytes,
@@ -245,16 +251,16 @@ class LmdbStore:
         )
 
     def check(self) -> None:
-        """Raise StoreReplaced where the path leads to the store's file no more."""
+        """Raises StoreReplaced if the path no longer leads to the store's file."""
         try:
             found = self._data.stat()
         except OSError as error:
             raise StoreReplaced(self._data, error.strerror or str(error)) from error
         if not os.path.samestat(found, os.fstat(self._fd)):
-            raise StoreReplaced(self._data, "another file is there")
+            raise StoreReplaced(self._data, "another file has its name")
 
     def close(self) -> None:
-        """Close the store and let go of the directory."""
+        """Closes the store and unlocks the directory."""
         self.abort()
         self._env.close()
         os.close(self._fd)
@@ -262,9 +268,9 @@ class LmdbStore:
 
 
 class Pin:
-    """A turn that stays as it was while later ones are committed; the file grows meanwhile.
+    """A turn that stays readable while later ones are committed; the file grows in the meantime.
 
-    One thread may pin it, another copy and release it, but not two at once.
+    One thread may pin it, and another one copy and release it, but not both at once.
 
     Invariant: ``_held`` pages were freed since by transactions before ``_uncounted``.
     """
@@ -285,7 +291,7 @@ class Pin:
         self.released = False
 
     def held_pages(self) -> int:
-        """Return how many freed pages cannot be used again before the release."""
+        """Returns how many freed pages cannot be used again before the release."""
         if self.released:
             return 0
         with open(self._fd, "rb", buffering=0, closefd=False) as file:
@@ -295,10 +301,10 @@ class Pin:
         return self._held
 
     def copy_to(self, fd: int) -> None:
-        """Write a data file of the turn, without what is free in it, to *fd*.
+        """Writes a data file of the turn, without its free pages, to *fd*.
 
         Raises:
-            CopyFailed: *fd* does not take it, or the store is damaged.
+            CopyFailed: *fd* cannot be written, or the store is damaged.
         """
         try:
             self._env.copyfd(fd, compact=True, txn=self._txn)
@@ -306,27 +312,32 @@ class Pin:
             raise CopyFailed(str(error)) from error
 
     def release(self) -> None:
-        """Let go of the turn; again does nothing. Before the store is closed."""
+        """Releases the turn. A second call has no effect. Must be called before the store is
+        closed.
+        """
         self._txn.abort()
         self.released = True
 
 
 def is_snapshot(directory: Path) -> bool:
-    """Return whether *directory* was made by a snapshot, whatever came into it since."""
+    """Returns whether *directory* was made by a snapshot, even if other files were added since."""
     return (directory / MANIFEST_FILE).exists() and (directory / DATA_FILE).exists()
 
 
 def _open(path: Path, map_bytes: int) -> lmdb.Environment:
     if not path.exists():
         _create(path, map_bytes)
-    for folder in (path, *path.absolute().parents):  # LMDB syncs its file, not what names it.
+    # LMDB syncs its file, but not the directories above it.
+    for folder in (path, *path.absolute().parents):
         _sync(folder)
     check_data_file(path / DATA_FILE)
     return _environment(path, map_bytes)
 
 
 def _create(path: Path, map_bytes: int) -> None:
-    """Make an empty store, whole or not at all: killed early, LMDB would leave half a one."""
+    """Creates an empty store completely or not at all: killed early, LMDB would leave half of
+    one.
+    """
     new = path.with_name(f"{path.name}.new")
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(0o700)
@@ -348,14 +359,15 @@ def _environment(path: Path, map_bytes: int) -> lmdb.Environment:
                 mode=0o600,
             )
         except lmdb.Error as error:
-            if not str(error).endswith(os.strerror(errno.EINTR)):  # It has no number.
+            # LMDB gives this error no number.
+            if not str(error).endswith(os.strerror(errno.EINTR)):
                 raise StoreUnreadable(path, f"LMDB cannot open it: {error}") from error
 
 
 def _sync(path: Path) -> None:
     try:
         fd = os.open(path, os.O_RDONLY)
-    except PermissionError:  # A directory above ours that we may only pass through.
+    except PermissionError:  # A directory above ours that we may only traverse.
         return
     try:
         os.fsync(fd)
@@ -364,10 +376,10 @@ def _sync(path: Path) -> None:
 
 
 def lock_directory(directory: Path, how: int = fcntl.LOCK_EX) -> int:
-    """Lock a data directory against daemons until the descriptor that is returned is closed.
+    """Locks a data directory against daemons until the returned descriptor is closed.
 
     Raises:
-        StoreLocked: a daemon works on it, or, if it is to be one's own, somebody reads it.
+        StoreLocked: a daemon works on it; or, for an exclusive lock, another process reads it.
     """
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -395,7 +407,7 @@ def _owner(directory: Path) -> str:
 
 
 def _check_missing(directory: Path, data: Path) -> None:
-    """Raise StoreMissing where a daemon has worked, but its store is gone."""
+    """Raises StoreMissing if a daemon has used *directory*, but its store is missing."""
     traces = [path for path in (data.parent, directory / LOCK_FILE) if path.exists()]
     if not traces:
         return

@@ -1,8 +1,8 @@
-"""A store that no daemon works on, to be looked at. Nothing of it is touched.
+"""Access to a store on which no daemon works. Nothing in it is changed.
 
-data directory   store/data.mdb; locked, so that no daemon starts meanwhile
+data directory   store/data.mdb; locked, so that no daemon starts in the meantime
 its store/       the same
-snapshot         data.mdb, manifest.json; that it is, even with a store/ in it
+snapshot         data.mdb, manifest.json; it is a snapshot even with a store/ in it
 a copy           data.mdb alone
 """
 
@@ -26,11 +26,11 @@ class StoreInUse(Exception):
 
 @contextmanager
 def at_rest(directory: Path) -> Iterator[Path]:
-    """Give the data file of *directory*, on which no daemon works until the block ends.
+    """Yields the data file of *directory*; no daemon works on it until the block ends.
 
     Raises:
-        StoreInUse: one works on it.
-        StoreUnreadable: there is no store.
+        StoreInUse: a daemon works on it.
+        StoreUnreadable: the store does not exist.
     """
     data = _data_in(directory)
     if data.parent.name != "store":
@@ -59,11 +59,11 @@ def _data_in(directory: Path) -> Path:
             continue
         except OSError as error:
             raise StoreUnreadable(data, error.strerror or str(error)) from error
-        if not is_file:  # To open a pipe waits for who writes it.
+        if not is_file:  # Opening a pipe would wait for its writer.
             raise StoreUnreadable(data, "not a file")
         return data
     raise StoreUnreadable(
         directory,
-        f"no store is there: neither store/{DATA_FILE}, as in a data directory, nor "
+        f"no store found: neither store/{DATA_FILE}, as in a data directory, nor "
         f"{DATA_FILE}, as in a snapshot",
     )

@@ -1,6 +1,6 @@
-"""What a store at rest is full of: pages, rows by kind, messages by queue and priority.
+"""The content of a store at rest: pages, rows by kind, messages by queue and priority.
 
-What a restart lost counts for as long as it lies there.
+Messages that a restart lost are counted until they are removed.
 """
 
 from pathlib import Path
@@ -28,11 +28,11 @@ from qmgrd.verify.verify import LEAK, name_in
 
 
 def census(directory: Path) -> dict[str, Any]:
-    """Return what the store in *directory*, on which no daemon works, is full of.
+    """Returns the content of the store in *directory*, on which no daemon works.
 
     Raises:
-        StoreInUse: one does.
-        StoreUnreadable: there is no store, one of another format, or its pages are damaged.
+        StoreInUse: a daemon works on it.
+        StoreUnreadable: the store is missing, of another format, or has damaged pages.
     """
     with at_rest(directory) as data:
         check_data_file(data)
@@ -54,7 +54,7 @@ def census(directory: Path) -> dict[str, Any]:
 
 
 def _check_pages(data: Path) -> None:
-    """Raise StoreUnreadable where LMDB might crash on the pages."""
+    """Raises StoreUnreadable if LMDB might crash on the pages."""
     faults = [fault for fault in faults_of_pages(data) if LEAK not in fault]
     if faults:
         raise StoreUnreadable(data, f"damaged: {faults[0]}; see: qmctl store verify")
@@ -73,13 +73,13 @@ def _pages(data: Path, stat: dict[str, int]) -> dict[str, Any]:
         "page_bytes": page_bytes,
         "used_bytes": used * page_bytes,
         "free_bytes": free * page_bytes,
-        "overhead_bytes": (pages - used - free) * page_bytes,  # meta pages, the list of free ones
+        "overhead_bytes": (pages - used - free) * page_bytes,  # meta pages and the free list
         "tree_depth": stat["depth"],
         "leaf_pages": stat["leaf_pages"],
         "branch_pages": stat["branch_pages"],
         "overflow_pages": stat["overflow_pages"],
         "transaction": stat["last_txnid"],
-        "readers": len(reading),  # that were killed and left a trace
+        "readers": len(reading),  # killed processes that left an entry
         "oldest_reader": min((number for _, number in reading), default=None),
         "rows": stat["entries"],
     }
@@ -95,7 +95,7 @@ def _identity(tx: Transaction, data: Path) -> dict[str, Any]:
 
 
 def _kinds(tx: Transaction) -> list[dict[str, Any]]:
-    """Return how many rows and bytes there are of each kind."""
+    """Returns the number of rows and bytes of each kind."""
     found = []
     for space, kind in SPACES.items():
         count = key_bytes = value_bytes = 0
@@ -109,7 +109,7 @@ def _kinds(tx: Transaction) -> list[dict[str, Any]]:
 
 
 def _queues(tx: Transaction) -> list[dict[str, Any]]:
-    """Return what lies on each queue whose definition can be read, the largest first."""
+    """Returns the content of each queue whose definition can be read, the largest first."""
     found = []
     for key, value in tx.scan(keys.SPACE_QUEUE, keys.after(keys.SPACE_QUEUE)):
         try:

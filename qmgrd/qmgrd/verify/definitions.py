@@ -1,4 +1,4 @@
-"""The small rows of a store: each under its seal, readable, and agreeing with one another."""
+"""The small rows of a store: each has a valid seal, is readable, and agrees with the others."""
 
 import struct
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ from qmgrd.verify.finding import Findings
 SINGLE = {
     keys.STORE: "the store row",
     keys.CLOCK: "the clock row",
-    keys.CLEAN: "the mark of a clean stop",
+    keys.CLEAN: "the clean-stop marker",
     keys.NEXT_QUEUE: "the id of the next queue",
 }
 _SOMETIMES = (keys.FAN_OUT, keys.HISTORY, keys.SECRET, keys.LISTED)
@@ -39,11 +39,11 @@ KEY_BYTES = {
     keys.SPACE_JOB: 9,
     keys.SPACE_ASIDE: 9,
 }
-SPACES = {  # and what their rows are
+SPACES = {  # and the contents of their rows
     b"\x00": "of the store itself",
     keys.SPACE_QUEUE: "definitions of queues",
     keys.SPACE_LINK: "definitions of links",
-    keys.SPACE_PEER: "queue managers that are linked",
+    keys.SPACE_PEER: "linked queue managers",
     keys.SPACE_COUNTERS: "counters",
     keys.SPACE_TEMPLATE: "definitions of templates",
     keys.SPACE_TOPIC: "definitions of topics",
@@ -53,12 +53,12 @@ SPACES = {  # and what their rows are
     keys.SPACE_DUE: "schedule",
     keys.SPACE_CORRELATION: "correlation ids",
     keys.SPACE_GROUP: "messages of groups",
-    keys.SPACE_NOTE: "notes of failures",
+    keys.SPACE_NOTE: "failure notes",
     keys.SPACE_GROUP_ROW: "groups",
-    keys.SPACE_CHAIN: "groups that have their turn",
+    keys.SPACE_CHAIN: "groups that are next",
     keys.SPACE_COMPLETE: "complete groups",
     keys.SPACE_HOLDERS: "holders of publications",
-    keys.SPACE_PARKED: "what is parked",
+    keys.SPACE_PARKED: "parked publications",
     keys.SPACE_RETAINED: "retained publications",
     keys.SPACE_PRODUCER: "windows of producers",
     keys.SPACE_LINK_INBOX: "receiving windows",
@@ -67,39 +67,39 @@ SPACES = {  # and what their rows are
     keys.SPACE_JOB: "jobs",
     keys.SPACE_HISTORY: "history",
     keys.SPACE_CURSOR: "export cursors",
-    keys.SPACE_ASIDE: "what is set aside",
+    keys.SPACE_ASIDE: "items set aside",
 }
-KINDS = ("local", "remote", "transmission")  # by what their names are
+KINDS = ("local", "remote", "transmission")  # by the meaning of their names
 STREAMS = (keys.SPACE_PEER, keys.SPACE_PRODUCER, keys.SPACE_LINK_INBOX)
 SEALS = {
     keys.SPACE_ORIGIN: "seal-origin",
     keys.SPACE_NOTE: "seal-note",
     keys.SPACE_GROUP_ROW: "seal-group",
 }
-END = b"\xff" * 64  # behind all keys of a store
+END = b"\xff" * 64  # after all keys of a store
 NONSENSE = (FrameMalformed, RequestError, ValueError, TypeError, KeyError, IndexError, struct.error)
 
 
 @dataclass
 class Defined:
-    """What a store defines, as far as it can be read."""
+    """The definitions in a store, as far as they can be read."""
 
-    queues: dict[int, str] = field(default_factory=dict)  # id to name, but for remote ones
-    routes: set[str] = field(default_factory=set)  # queue managers that lie behind links
-    remote: list[str] = field(default_factory=list)  # and aliases: they have no id
+    queues: dict[int, str] = field(default_factory=dict)  # id to name, without remote ones
+    routes: set[str] = field(default_factory=set)  # queue managers that are reached through links
+    remote: list[str] = field(default_factory=list)  # with aliases; they have no id
     links: dict[str, int] = field(default_factory=dict)  # name to the id of its queue
     dropped: set[int] = field(default_factory=set)  # ids of deleted queues that are being removed
-    # By queue id: ranges of arrivals; what is not persistent there is gone, and being removed.
+    # By queue id: ranges of arrivals whose non-persistent messages are lost and being removed.
     lost: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
-    is_whole: bool = True  # no row that defines something is damaged
+    is_whole: bool = True  # no definition row is damaged
 
 
 def check_definitions(found: Findings, tx: Transaction) -> Defined:
-    """Check every row that has a seal, but for origins and notes; return what is defined."""
+    """Checks every sealed row except origins and notes; returns the definitions."""
     _check_spaces(found, tx)
     defined = Defined()
     single = dict(unsealed(found, tx, b"\x00"))
-    secret = single.get(keys.SECRET)  # An older version leaves none.
+    secret = single.get(keys.SECRET)  # An older version has none.
     if secret is not None and len(secret) != SECRET_BYTES:
         why = f"the secret has {len(secret)} bytes, not {SECRET_BYTES}; the next start makes one"
         found.add("content", keys.SECRET, why)
@@ -131,7 +131,7 @@ def check_definitions(found: Findings, tx: Transaction) -> Defined:
 
 
 def unsealed(found: Findings, tx: Transaction, space: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the keys and rows of *space* whose seal is right."""
+    """Yields the keys and rows of *space* whose seal is valid."""
     fault = "seal-stream" if space in STREAMS else "seal"
     fault = SEALS.get(space[:1], fault)
     for key, value in tx.scan(space, keys.after(space)):
@@ -143,7 +143,7 @@ def unsealed(found: Findings, tx: Transaction, space: bytes) -> Iterator[tuple[b
 
 
 def _check_spaces(found: Findings, tx: Transaction) -> None:
-    """Find the rows of no space. A seek for each space that there is, and one more."""
+    """Finds rows of unknown spaces, with one seek for each space and one more."""
     start = b"\0"
     while (row := next(tx.scan(start, END), None)) is not None:
         key = row[0]
@@ -151,17 +151,17 @@ def _check_spaces(found: Findings, tx: Transaction) -> None:
             start = keys.after(key[:1])
         else:
             found.looked_at(1)
-            found.add("key", key, f"there is no space {key[:1].hex()} in a store")
+            found.add("key", key, f"unknown space {key[:1].hex()}")
             start = key + b"\0"
     for key, _ in tx.scan(b"\x00", b"\x01"):
         if key not in SINGLE and key not in _SOMETIMES:
-            found.add("key", key, "no such row is in a store")
+            found.add("key", key, "unknown row")
 
 
 def _decoded(
     found: Findings, key: bytes, row: bytes, what: str, decode: Callable[[bytes, bytes], Any]
 ) -> Any:
-    """Return what *decode* makes of a row, or None where that fails."""
+    """Returns *row* decoded by *decode*, or None if that fails."""
     try:
         return decode(key, row)
     except NONSENSE as error:
@@ -197,15 +197,15 @@ def _queue(key: bytes, row: bytes) -> tuple[str, str, int]:
         return name, kind, int(facts["queue_id"])
     is_alias = kind == "alias" and target and not manager and names.split(facts["alias_of"])[0]
     if not is_alias and kind != KINDS[(not target) + bool(manager)]:
-        raise ValueError(f"{name} is no {kind} queue")
+        raise ValueError(f"{name} is not a {kind} queue")
     return name, kind, int(facts["queue_id"])
 
 
 def _subscription(name: str, facts: dict[str, Any]) -> int:
-    """Return the queue id of a subscription; 0 of a proxy."""
+    """Returns the queue id of a subscription; 0 for a proxy."""
     is_proxy = "@" in name
     if facts["kind"] != ("proxy" if is_proxy else "subscription"):
-        raise ValueError(f"{name} is no {facts['kind']}")
+        raise ValueError(f"{name} is not a {facts['kind']}")
     topics.filter_of(facts["topic"])
     if not name.startswith(topics.DYNAMIC):
         topics.check_subscription(name)
@@ -225,7 +225,7 @@ def _read_links(found: Findings, tx: Transaction, defined: Defined) -> None:
 def _link(key: bytes, row: bytes) -> tuple[str, int, list[str]]:
     facts = unpack(row)
     if type(facts["addresses"]) is not list or type(facts["stopped"]) is not bool:
-        raise ValueError("no addresses, or no flag")
+        raise ValueError("missing addresses or flag")
     return names.check(key[1:].decode()), int(facts["queue_id"]), list(facts.get("routes", []))
 
 
@@ -245,7 +245,7 @@ def _job(key: bytes, row: bytes) -> dict[str, Any]:
     del key
     facts: dict[str, Any] = unpack(row)
     if facts["kind"] not in job.KINDS or type(facts["cursor"]) is not bytes:
-        raise ValueError(f"no job is {facts['kind']}")
+        raise ValueError(f"unknown kind of job: {facts['kind']}")
     if facts["kind"] != "retention":
         int(facts["queue_id"])
     if facts["kind"] == "sweep":
@@ -254,7 +254,7 @@ def _job(key: bytes, row: bytes) -> dict[str, Any]:
 
 
 def _check_pairs(found: Findings, defined: Defined) -> None:
-    """Hold queues, links and remote queues against each other, where all can be read."""
+    """Checks queues, links and remote queues against each other, if all can be read."""
     if not defined.is_whole:
         return
     by_name = {name: queue_id for queue_id, name in defined.queues.items()}
@@ -266,11 +266,11 @@ def _check_pairs(found: Findings, defined: Defined) -> None:
         manager = name.partition("@")[2]
         if manager and not ({manager, ANY} & defined.routes or manager in defined.links):
             key = keys.SPACE_QUEUE + name.encode()
-            found.add("missing", key, f"queue {name}: there is no link {manager}")
+            found.add("missing", key, f"queue {name}: link {manager} is missing")
 
 
 def _check_rows(found: Findings, tx: Transaction, space: bytes) -> None:
-    """Check the rows of *space* that stand for themselves."""
+    """Checks the rows of *space* that depend on no other row."""
     decode: Callable[[bytes, bytes], object] = {
         keys.SPACE_LINK_OUTBOX: lambda key, row: [*map(int, unpack(row)[:1])],
         keys.SPACE_TEMPLATE: lambda key, row: _template(key[1:].decode(), unpack(row)),
@@ -290,7 +290,7 @@ def _check_rows(found: Findings, tx: Transaction, space: bytes) -> None:
 
 _WHAT = {
     keys.SPACE_ASIDE: "an item",
-    keys.SPACE_PEER: "a queue manager that is linked",
+    keys.SPACE_PEER: "a linked queue manager",
     keys.SPACE_TEMPLATE: "a template",
     keys.SPACE_TOPIC: "a topic",
 }
@@ -299,10 +299,10 @@ _WHAT = {
 def _topic(topic: str, facts: dict[str, Any]) -> None:
     topics.levels_of(topic)
     if type(facts) is not dict:
-        raise ValueError("no map")
+        raise ValueError("not a map")
 
 
 def _template(pattern: str, facts: dict[str, Any]) -> None:
     check_pattern(pattern)
     if type(facts) is not dict:
-        raise ValueError("no map")
+        raise ValueError("not a map")

@@ -14,7 +14,7 @@ _NONSENSE = (FrameMalformed, ValueError, TypeError, KeyError, struct.error)
 
 
 def check_history(found: Findings, tx: Transaction) -> None:
-    """Hold what the journal says of itself against its rows."""
+    """Checks the journal's state against its rows."""
     first = next_ = 1
     size = 0
     try:
@@ -22,19 +22,19 @@ def check_history(found: Findings, tx: Transaction) -> None:
         if state is not None:
             first, next_, size, _ = keys.HISTORY_ROW.unpack(state)
     except (rows.RowDamaged, struct.error) as error:
-        found.add("seal", keys.HISTORY, f"where the journal stands: {error}")
+        found.add("seal", keys.HISTORY, f"the journal's state: {error}")
         return
-    there, seqs = 0, range(first, next_)
+    present_bytes, seqs = 0, range(first, next_)
     expected = iter(seqs)
     for key, value in tx.scan(keys.SPACE_HISTORY, keys.after(keys.SPACE_HISTORY)):
         found.looked_at(1)
         seq = int.from_bytes(key[1:], "big")
         if seq != next(expected, None):
             found.add(
-                "history", key, f"row {seq} of history is out of line with {first} to {next_}"
+                "history", key, f"row {seq} of history is outside of the range {first} to {next_}"
             )
             return
-        there += len(value) - rows.SEAL_BYTES
+        present_bytes += len(value) - rows.SEAL_BYTES
         try:
             history.decode(rows.unseal(key, value))
         except (rows.RowDamaged, history.HistoryMalformed) as error:
@@ -42,8 +42,8 @@ def check_history(found: Findings, tx: Transaction) -> None:
     missing = next(expected, None)
     if missing is not None:
         found.add("history", keys.history(missing), f"row {missing} of history is missing")
-    elif there != size:
-        what = f"history takes {there} bytes, the journal says {size}"
+    elif present_bytes != size:
+        what = f"history has {present_bytes} bytes, the journal says {size}"
         found.add("history", keys.HISTORY, what)
     _check_cursors(found, tx, first, next_)
 

@@ -1,12 +1,12 @@
-"""The rows that lead to messages: each message has its own, and none leads elsewhere.
+"""The index rows of messages: each message has its own, and no row leads elsewhere.
 
     UID ────────────────┐
-    correlation id ─────┼──▶ entry ──▶ its row in the schedule (verify_schedule.py has these)
+    correlation id ─────┼──▶ entry ──▶ its row in the schedule (schedule.py)
     group, number ──────┘       └────▶ its note
-    (verify_groups.py has what is left over of these)
+    (groups.py checks the group rows that no message has)
 
-Each message that is sound has its rows counted. So if a space has no more rows than that, all of
-them are well; only where there are more is it asked, row by row, which they are.
+The rows of each valid message are counted. If a space has no more rows than that, all of them are
+right. Only if it has more, each row is checked.
 """
 
 from qmgr_protocol import group_id
@@ -21,11 +21,11 @@ from qmgrd.verify.definitions import unsealed
 from qmgrd.verify.finding import Findings
 from qmgrd.verify.schedule import Remembered
 
-_GOT = (keys.LANE_READY, keys.LANE_GROUPED)  # where what can be got lies
+_GOT = (keys.LANE_READY, keys.LANE_GROUPED)  # the lanes of deliverable messages
 
 
 def described(key: bytes, queue: str) -> str:
-    """Return what message of *queue* lies under *key*, for people."""
+    """Returns a description of the message of *queue* with this *key*, for people."""
     priority, arrival = keys.place(key)
     lanes = {
         keys.LANE_DAMAGED: ", set aside,",
@@ -37,9 +37,9 @@ def described(key: bytes, queue: str) -> str:
 
 
 class IndexCheck:
-    """The check of the rows that lead to the messages of one queue.
+    """The check of the index rows of one queue's messages.
 
-    Tell it of each message, sound or not; then have it look for what is left over.
+    Pass it each message, valid or not; then call :meth:`finish` to find the rows without a message.
     """
 
     def __init__(
@@ -50,39 +50,39 @@ class IndexCheck:
         self._prefix = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
         self._origins = OriginTable(queue_id)
         self._remembered = remembered
-        self._uids = 0  # messages to which their row of the UID index leads
-        self._correlated = 0  # rows of messages
+        self._uids = 0  # messages whose row of the UID index leads to them
+        self._correlated = 0  # correlation rows of messages
         self._astray: set[bytes] = set()  # rows of the UID index that lead elsewhere
         self.unsound: set[bytes] = set()  # positions of damaged messages
-        self.told: set[bytes] = set()  # ids of groups of which a message is told of
-        self._noted: set[int] = set()  # arrivals of messages that have a note, or may have
+        self.reported: set[bytes] = set()  # ids of groups with a message that was reported
+        self._noted: set[int] = set()  # arrivals of messages that have a note, or may have one
 
     def skip(self, key: bytes) -> None:
-        """Take note of a message that is damaged: its rows may be what rotted."""
+        """Records a damaged message: its index rows may be right."""
         self.unsound.add(key[5:])
         self._noted.add(keys.place(key)[1])
 
     def check(self, key: bytes, entry: entries.Entry, *, is_lost: bool) -> None:
-        """Check the rows of a sound message.
+        """Checks the index rows of a valid message.
 
         Args:
-            is_lost: it is gone with a restart: its UID may be another's since.
+            is_lost: a restart lost the message: a new one may use its UID.
         """
-        if not entry.shared:  # else it is found by its publication
+        if not entry.shared:  # A shared entry is found by its publication.
             self._check_uid(key, entry, is_lost=is_lost)
         self._check_selection(key, entry)
         priority, arrival = keys.place(key)
         if entry.noted:
             self._noted.add(arrival)
             if self._tx.get(note := keys.note(self._id, arrival)) is None:
-                self._miss("note-missing", note, key, "has no note, though it says so")
+                self._miss("note-missing", note, key, "has no note, but a flag that says so")
         if entry.due_ms and self._id != keys.PUBLICATIONS_ID:
             due = keys.due(entry.due_ms, self._id, key[5], priority, arrival)
             if self._tx.get(due) is None:
                 self._miss("due-missing", due, key, f"is not in the schedule at {entry.due_ms}")
 
     def finish(self) -> None:
-        """Find the rows that no message has."""
+        """Finds the rows without a message."""
         self._check_index()
         self._check_correlated()
         self._check_notes()
@@ -108,7 +108,7 @@ class IndexCheck:
         return self._origins.index_key(entries.uid_trailer(entry), entry.target.encode())
 
     def _check_selection(self, key: bytes, entry: entries.Entry) -> None:
-        """Check what leads to a message beside its UID."""
+        """Checks the rows for selection of a message."""
         if self._is_transmission or key[5] == keys.LANE_DAMAGED:
             return
         correlation_id, group = index.selected_by(entries.front(self._tx, entry))
@@ -125,12 +125,12 @@ class IndexCheck:
         return keys.correlation(self._id, correlation_id) + key[-keys.PLACE.size :]
 
     def _check_member(self, key: bytes, group: tuple[bytes, int] | None) -> None:
-        """Check the row of a message that lies among those of groups.
+        """Checks the group row of a message in the lane of groups.
 
-        One that is delayed may be of none here: another had its number when it came.
+        A delayed message may have no row: another one had its number when it arrived.
         """
         if group is None:
-            self._miss("select-missing", key, key, "is of no group, so nobody gets it there")
+            self._miss("select-missing", key, key, "has no group, so no consumer gets it there")
             return
         row = keys.group(self._id, *group)
         position = group_index.find(self._tx, row[:-4], group[1])
@@ -138,10 +138,10 @@ class IndexCheck:
             named = f"number {group[1]} of group {group_id.shown(group[0])}"
             where = "" if position is None else f": {position.hex()} is"
             self._miss("select-missing", row, key, f"is not found as {named}{where}")
-            self.told.add(group[0])
+            self.reported.add(group[0])
 
     def _check_index(self) -> None:
-        """Find the rows of the UID index that name no message, or another, or none to remember."""
+        """Finds rows of the UID index that name no message or another one, or never expire."""
         prefix = keys.of_queue(keys.SPACE_UID, self._id)
         count = kept = 0
         for _, position in self._tx.scan(prefix, keys.after(prefix)):
@@ -154,12 +154,12 @@ class IndexCheck:
             return
         for key, position in self._tx.scan(prefix, keys.after(prefix)):
             if position in self.unsound or key in self._astray:
-                continue  # The UID may be what rotted; or told of the message already.
+                continue  # The UID may be damaged, or the message was already reported.
             if position[:1] == bytes([keys.LANE_REMEMBERED]):
                 continue
             value = self._tx.get(self._prefix + position)
             if value is None:
-                what = f"names {position.hex()}, where no message is"
+                what = f"names {position.hex()}, where no message exists"
             elif self._index_key(entries.decode(value)) != key:
                 message = described(self._prefix + position, self._name)
                 what = f"names {message}, which has another UID"
@@ -168,13 +168,13 @@ class IndexCheck:
             self._found.add("index-orphan", key, f"a row of the UID index of {self._name} {what}")
 
     def _check_remembered(self, prefix: bytes) -> None:
-        """Find the UIDs that are remembered for ever, as the schedule does not forget them."""
+        """Finds UIDs that are remembered forever, because the schedule has no row for them."""
         forgotten = self._remembered.positions(self._tx, self._id)
         for key, position in self._tx.scan(prefix, keys.after(prefix)):
             if position[:1] == bytes([keys.LANE_REMEMBERED]) and position not in forgotten:
                 trailer = key[len(prefix) :]
                 uid = f"{trailer[:-8].decode(errors='replace')}.{int.from_bytes(trailer[-8:])}"
-                what = f"queue {self._name} remembers {uid}, and no row of the schedule ends that"
+                what = f"queue {self._name} remembers {uid}, but no row of the schedule ends that"
                 self._found.add("remembered", key, what)
 
     def _check_correlated(self) -> None:
@@ -186,11 +186,11 @@ class IndexCheck:
         for row, _ in self._tx.scan(prefix, keys.after(prefix)):
             place = row[-keys.PLACE.size :]
             if not any(self._is_correlated(row, bytes([lane]) + place) for lane in _GOT):
-                where = f"leads to {place.hex()}, where no such message is"
+                where = f"leads to {place.hex()}, where no such message exists"
                 self._found.add("select-orphan", row, f"a row of queue {self._name} {where}")
 
     def _is_correlated(self, row: bytes, position: bytes) -> bool:
-        """Return whether a *row* leads to the message at *position*, or may: that is damaged."""
+        """Returns whether *row* leads to the message at *position*, or may: it is damaged."""
         if position in self.unsound:
             return True
         value = None if self._is_transmission else self._tx.get(self._prefix + position)
@@ -205,11 +205,13 @@ class IndexCheck:
             arrival = int.from_bytes(key[len(prefix) :], "big")
             what = f"the note of message {arrival} on queue {self._name}"
             if arrival not in self._noted:
-                self._found.add("note-orphan", key, f"{what}: no message of that arrival has one")
+                self._found.add(
+                    "note-orphan", key, f"{what}: no message of that arrival refers to it"
+                )
                 continue
             try:
                 is_map = type(unpack(row)) is dict
             except FrameMalformed:
                 is_map = False
             if not is_map:
-                self._found.add("content", key, f"{what}: it is no map")
+                self._found.add("content", key, f"{what}: it is not a map")

@@ -1,7 +1,7 @@
-"""Holds a snapshot against its manifest: what it says of itself, its data file, what lies in that.
+"""Checks a snapshot against its manifest: the manifest's checksum, the data file, and its content.
 
-The last is read anew by the same code that wrote the manifest, so all that this says is looked
-at; a fact of a later version is nobody's here.
+The same code that wrote the manifest reads the content again, so all of its facts are checked.
+Facts of a later version are ignored.
 """
 
 import hashlib
@@ -18,32 +18,34 @@ from qmgrd.verify.finding import Findings
 
 PIECE_BYTES = 4 << 20
 SHOWN_MAX = 200  # characters of a fact
-_ITSELF = {"format", CHECKSUM, "data_bytes", "data_sha256"}  # of the manifest, not of the store
+# facts of the manifest, not of the store
+_ITSELF = {"format", CHECKSUM, "data_bytes", "data_sha256"}
 
 
 def check_manifest(
     found: Findings, data: Path, advance: Callable[[int], object] = lambda more: None
 ) -> dict[str, Any] | None:
-    """Hold *data* against the manifest beside it; return that, or None where there is none.
+    """Checks *data* against the manifest next to it; returns the manifest, or None if it is
+    missing.
 
     Args:
-        advance: is told how many more bytes were read.
+        advance: called with the number of further bytes read.
     """
     path = data.parent / MANIFEST
     try:
         manifest: Any = json.loads(path.read_bytes())
-        said, size, digest = manifest[CHECKSUM], manifest["data_bytes"], manifest["data_sha256"]
+        stated, size, digest = manifest[CHECKSUM], manifest["data_bytes"], manifest["data_sha256"]
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         found.add("manifest", b"", f"{path} cannot be read: {type(error).__name__}: {error}")
         return None
-    if said != checksum(manifest):
+    if stated != checksum(manifest):
         found.add("manifest", b"", f"{path}: its checksum is wrong")
-    elif (there := data.stat().st_size) != size:
-        found.add("manifest", b"", f"{data} has {there} bytes, its manifest says {size}")
-    elif (is_there := _sha256(data, advance)) != digest:
-        found.add("manifest", b"", f"{data} has SHA-256 {is_there}, its manifest says {digest}")
+    elif (size_bytes := data.stat().st_size) != size:
+        found.add("manifest", b"", f"{data} has {size_bytes} bytes, its manifest says {size}")
+    elif (found_digest := _sha256(data, advance)) != digest:
+        found.add("manifest", b"", f"{data} has SHA-256 {found_digest}, its manifest says {digest}")
     else:
         return dict(manifest)
     return None
@@ -59,22 +61,22 @@ def _sha256(path: Path, advance: Callable[[int], object]) -> str:
 
 
 def check_facts(found: Findings, tx: Transaction, manifest: dict[str, Any]) -> None:
-    """Hold what lies in the store against what a sound manifest says of it: counts, positions."""
+    """Compares the store's content with a valid manifest: counts, positions."""
     try:
         facts = facts_in(tx)
     except (RowDamaged, ValueError, TypeError, KeyError):
-        return  # What is damaged was found already.
+        return  # The damage was already found.
     for name in sorted(facts.keys() & manifest.keys() - _ITSELF):
         if facts[name] != manifest[name]:
-            here, said = _difference(facts[name], manifest[name])
-            text = f"{name}: there is {here[:SHOWN_MAX]}, its manifest says {said[:SHOWN_MAX]}"
+            actual, stated = _difference(facts[name], manifest[name])
+            text = f"{name}: the store has {actual[:SHOWN_MAX]}, the manifest {stated[:SHOWN_MAX]}"
             found.add("manifest", b"", text)
 
 
-def _difference(here: Any, said: Any) -> tuple[str, str]:
-    """Return what differs first, of lists the first element."""
-    if isinstance(here, list) and isinstance(said, list) and len(here) == len(said):
-        for one, other in zip(here, said, strict=True):
+def _difference(actual: Any, stated: Any) -> tuple[str, str]:
+    """Returns the first difference; of lists, the first element that differs."""
+    if isinstance(actual, list) and isinstance(stated, list) and len(actual) == len(stated):
+        for one, other in zip(actual, stated, strict=True):
             if one != other:
                 return str(one), str(other)
-    return str(here), str(said)
+    return str(actual), str(stated)

@@ -1,7 +1,7 @@
-"""Publications: each is held by as many as its row says, and what is parked is on the list.
+"""Publications: the number of holders is right, and the parked ones are in the index.
 
-reference on a subscription ──▶ publication ◀── how many hold it
-entry in the lane of what is parked ◀──▶ row of the index
+reference on a subscription ──▶ publication ◀── number of holders
+entry in the lane of parked publications ◀──▶ row of the index
 """
 
 from collections import Counter
@@ -15,14 +15,14 @@ from qmgrd.verify.finding import Findings
 
 @dataclass
 class Held:
-    """What was seen of subscriptions."""
+    """The references of subscriptions."""
 
     references: Counter[int] = field(default_factory=Counter)  # by publication
-    parked: dict[bytes, bytes] = field(default_factory=dict)  # rows of the index that are to be
+    parked: dict[bytes, bytes] = field(default_factory=dict)  # expected rows of the index
 
 
 def check_publications(found: Findings, tx: Transaction, held: Held) -> None:
-    """Hold the rows of publications against what was seen of the subscriptions."""
+    """Checks the rows of publications against the subscriptions."""
     _check_holders(found, tx, held)
     _check_parked(found, tx, held)
 
@@ -34,11 +34,11 @@ def _check_holders(found: Findings, tx: Transaction, held: Held) -> None:
         expected[arrival] += 1
         if tx.get(keys.publication(arrival)) is None:
             topic = key[1:].decode(errors="replace")
-            found.add("retained", key, f"topic {topic} retained {arrival}, which is not there")
+            found.add("retained", key, f"topic {topic} retained {arrival}, which does not exist")
     first = stop = 0
     for _, row in _unsealed(found, tx, keys.FAN_OUT):
         first, stop, _ = keys.FAN_OUT_ROW.unpack(row)
-    said = {
+    stored = {
         int.from_bytes(key[1:], "big"): int.from_bytes(row, "big")
         for key, row in _unsealed(found, tx, keys.SPACE_HOLDERS)
     }
@@ -48,27 +48,29 @@ def _check_holders(found: Findings, tx: Transaction, held: Held) -> None:
         arrival = keys.place(key)[1]
         found.looked_at(1)
         if is_pending and arrival >= stop:
-            continue  # It goes out from there on.
+            continue  # Its fan-out has not begun.
         if is_pending and first <= arrival < stop:
-            expected[arrival] += 1  # Until all of it is out.
-        if expected[arrival] != said.get(arrival, 0) or not expected[arrival]:
+            expected[arrival] += 1  # until its fan-out is finished
+        if expected[arrival] != stored.get(arrival, 0) or not expected[arrival]:
             what = f"publication {arrival} has {expected[arrival]} holders, its row says "
-            found.add("holders", keys.holders(arrival), what + str(said.get(arrival, "nothing")))
-    for arrival in said:
+            found.add("holders", keys.holders(arrival), what + str(stored.get(arrival, "nothing")))
+    for arrival in stored:
         if tx.get(keys.publication(arrival)) is None:
-            what = f"publication {arrival} is not there, and has a row that counts its holders"
+            what = f"publication {arrival} does not exist, but has a row that counts its holders"
             found.add("holders", keys.holders(arrival), what)
 
 
 def _check_parked(found: Findings, tx: Transaction, held: Held) -> None:
-    there = dict(tx.scan(keys.SPACE_PARKED, keys.after(keys.SPACE_PARKED)))
-    found.looked_at(len(there))
-    for key in sorted(there.keys() ^ held.parked.keys()):
-        what = "names nothing that is parked" if key in there else "is missing"
-        found.add("parked", key, f"a row of the index of what is parked {what}")
-    for key in there.keys() & held.parked.keys():
-        if there[key] != held.parked[key]:
-            found.add("parked", key, "a row of the index of what is parked names another priority")
+    present = dict(tx.scan(keys.SPACE_PARKED, keys.after(keys.SPACE_PARKED)))
+    found.looked_at(len(present))
+    for key in sorted(present.keys() ^ held.parked.keys()):
+        what = "names no parked publication" if key in present else "is missing"
+        found.add("parked", key, f"a row of the index of parked publications {what}")
+    for key in present.keys() & held.parked.keys():
+        if present[key] != held.parked[key]:
+            found.add(
+                "parked", key, "a row of the index of parked publications has another priority"
+            )
 
 
 def _unsealed(found: Findings, tx: Transaction, space: bytes) -> list[tuple[bytes, bytes]]:

@@ -1,13 +1,12 @@
-"""The messages of a store: each whole, in its place, counted, and found by what leads to it.
+"""The messages of a store: each is complete, in its place, counted, and found by its index rows.
 
     counters ── depth, delayed, bytes ──▶ entries ──▶ pieces of long records
                                           │   ▲
              in the table of origins a ───┘   └── UID index, correlation ids, groups, schedule,
-             timestamp not below its own          notes: verify_index.py, verify_groups.py,
-                                                  verify_schedule.py
+             timestamp not below its own          notes: index.py, groups.py, schedule.py
 
-Damage is told once: what follows from a message that is damaged is not told again. What is not
-persistent and of before a restart is gone: a job removes it, and nothing counts it.
+Damage is reported once, without its consequences. A restart loses non-persistent messages: a job
+removes them, and they are not counted.
 """
 
 from collections.abc import Iterator
@@ -46,16 +45,16 @@ OF_A_QUEUE = (
 
 @dataclass
 class Checked:
-    """What was seen of the messages of a store."""
+    """The findings about the messages of a store."""
 
     messages: int = 0
     set_aside: int = 0  # earlier, by the queue manager
-    bodies: set[bytes] = field(default_factory=set)  # ids of those that messages have
+    bodies: set[bytes] = field(default_factory=set)  # body ids of messages
     held: Held = field(default_factory=Held)  # by subscriptions
 
 
 def check_messages(found: Findings, tx: Transaction, defined: Defined) -> Checked:
-    """Check entries, bodies, indexes and counters of all queues."""
+    """Checks entries, bodies, indexes and counters of all queues."""
     checked = Checked()
     remembered = check_schedule(found, tx, defined)
     for queue_id, name in sorted(defined.queues.items()):
@@ -73,7 +72,7 @@ def check_messages(found: Findings, tx: Transaction, defined: Defined) -> Checke
 
 
 def _queue_ids(tx: Transaction, space: bytes) -> Iterator[int]:
-    """Yield the ids of the queues that have rows in *space*, by a seek for each."""
+    """Yields the ids of the queues that have rows in *space*, with one seek for each."""
     start = space
     while (row := next(tx.scan(start, keys.after(space)), None)) is not None:
         prefix = row[0][:5].ljust(5, b"\0")
@@ -91,7 +90,7 @@ def _check_stray(
     defined: Defined,
     checked: Checked,
 ) -> None:
-    """Look at what a queue has that is not defined: it is being removed, or its row is lost."""
+    """Checks the rows of an undefined queue: it is being removed, or its definition is lost."""
     prefix = keys.of_queue(space, queue_id)
     count = 0
     for key, value in tx.scan(prefix, keys.after(prefix)):
@@ -112,7 +111,7 @@ def _check_stray(
 
 
 def _hold(held: Held, key: bytes) -> None:
-    """Take note of a reference to a publication, and whether it is parked."""
+    """Records a reference to a publication, and whether it is parked."""
     arrival, queue_id = keys.place(key)[1], int.from_bytes(key[1:5], "big")
     held.references[arrival] += 1
     if key[5] == keys.LANE_PARKED:
@@ -120,7 +119,7 @@ def _hold(held: Held, key: bytes) -> None:
 
 
 def _check_orphans(found: Findings, tx: Transaction, checked: Checked) -> None:
-    """Find the pieces that belong to no message."""
+    """Finds body pieces without a message."""
     orphans: dict[bytes, int] = {}
     count = 0
     for key, _ in tx.scan(keys.SPACE_BODY, keys.after(keys.SPACE_BODY)):
@@ -133,12 +132,14 @@ def _check_orphans(found: Findings, tx: Transaction, checked: Checked) -> None:
     found.looked_at(count % STEP_ROWS)
     for body_id, pieces in orphans.items():
         key = keys.SPACE_BODY + body_id
-        found.add("pieces-orphan", key, f"{pieces} pieces of body {body_id.hex()}, of no message")
+        found.add(
+            "pieces-orphan", key, f"{pieces} pieces of body {body_id.hex()}, without a message"
+        )
 
 
 @dataclass
 class Seen:
-    """What was seen of a queue, as its counters have it."""
+    """The counts of a queue's messages, in the terms of its counters."""
 
     depth: int = 0
     grouped: int = 0  # of depth
@@ -153,7 +154,7 @@ class Seen:
     last: int = 0
 
     def add(self, key: bytes, entry: entries.Entry) -> None:
-        """Count a message that is neither set aside nor gone."""
+        """Counts a message that is neither set aside nor lost."""
         if key[5] == keys.LANE_PARKED:
             self.parked += 1
             return
@@ -183,10 +184,10 @@ class QueueCheck:
         index: IndexCheck,
         lost: list[tuple[int, int]],
     ) -> None:
-        """Prepare the check of one queue.
+        """Prepares the check of one queue.
 
         Args:
-            lost: ranges of arrivals: what is not persistent there is gone.
+            lost: ranges of arrivals whose non-persistent messages are lost.
         """
         self.id, self.name = queue_id, name
         self.seen = Seen()
@@ -194,11 +195,11 @@ class QueueCheck:
         self._index, self._lost = index, lost
         self._prefix = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
         self._highest: dict[bytes, int] = {}
-        self._uncounted: list[tuple[int, int]] = []  # of these, what the counters still count
+        self._uncounted: list[tuple[int, int]] = []  # those ranges that the counters still include
         self._is_sound = True  # no message is damaged
 
     def run(self) -> None:
-        """Check all rows of the queue."""
+        """Checks all rows of the queue."""
         self._highest = dict(self._timestamps())
         counters = self._counters()
         count = 0
@@ -215,18 +216,19 @@ class QueueCheck:
         self._checked.messages += self.seen.depth + self.seen.delayed
 
     def _counters(self) -> Counters | None:
-        """Return the counters, or None where they are damaged, which is told already."""
+        """Returns the counters, or None if they are damaged, which is already reported."""
         try:
             counters = Counters.read(self._tx, self.id, self.name)
         except rows.RowDamaged:
             return None
         if counters.volatile or counters.volatile_delayed:
-            # A start tells the job what is gone; it is counted with the first turn that writes.
+            # A start gives the job these ranges; the counters change with the first turn that
+            # writes.
             self._uncounted = [at for at in self._lost if at[1] >= counters.next_arrival]
         return counters
 
     def _timestamps(self) -> Iterator[tuple[bytes, int]]:
-        """Yield the table of origins. What rotted in it counts as the highest there can be."""
+        """Yields the table of origins. A damaged timestamp counts as the highest possible one."""
         prefix = keys.of_queue(keys.SPACE_ORIGIN, self.id)
         for key, _ in self._tx.scan(prefix, keys.after(prefix)):
             yield key[5:], 1 << 64
@@ -236,9 +238,9 @@ class QueueCheck:
     def _check_entry(self, key: bytes, value: bytes) -> None:
         is_key = len(key) == KEY_BYTES
         priority, arrival = keys.place(key) if is_key else (-1, 0)
-        is_there = 0 <= priority <= keys.PRIORITY_TOP
-        if not is_there or key[5] not in LANES:
-            self._found.add("key", key, f"a message of queue {self.name} lies in no lane")
+        is_valid = 0 <= priority <= keys.PRIORITY_TOP
+        if not is_valid or key[5] not in LANES:
+            self._found.add("key", key, f"a message of queue {self.name} is in no lane")
             return
         entry = entries.decode(value)
         if entry.shared:
@@ -252,13 +254,13 @@ class QueueCheck:
         if not is_lost or any(start <= arrival < stop for start, stop in self._uncounted):
             seen.add(key, entry)
         else:
-            seen.grouped += key[5] == keys.LANE_GROUPED  # It counts as such until it is swept.
+            seen.grouped += key[5] == keys.LANE_GROUPED  # It counts as grouped until it is removed.
         seen.last = max(seen.last, arrival)
         seen.first = arrival if seen.first is None else min(seen.first, arrival)
         if not is_whole:
             self._skip(key)
         elif entry.flags == entries.UNREADABLE:
-            self._damaged("entry", key, "its head makes no sense")
+            self._damaged("entry", key, "its head is invalid")
         elif not entries.sound(entries.record(self._tx, entry)):
             self._damaged("record", key, "its checksum is wrong")
         else:
@@ -278,7 +280,7 @@ class QueueCheck:
         return described(key, self.name)
 
     def _check_body(self, key: bytes, entry: entries.Entry) -> bool:
-        """Return whether all pieces of a long message are there, and no other's."""
+        """Returns whether all pieces of a long message exist, and no others."""
         body_id = _body_id(entry)
         if body_id in self._checked.bodies:
             what = f"{self._message(key)} has the body of another, {body_id.hex()}"
@@ -288,14 +290,14 @@ class QueueCheck:
         if key[5] == keys.LANE_DAMAGED:
             return False
         prefix = keys.SPACE_BODY + body_id
-        is_there = {piece for piece, _ in self._tx.scan(prefix, keys.after(prefix))}
+        present = {piece for piece, _ in self._tx.scan(prefix, keys.after(prefix))}
         number, wanted = int.from_bytes(body_id, "big"), entries.body_rows(entry)
-        missing = [n for n in range(wanted) if keys.body(number, n) not in is_there]
+        missing = [n for n in range(wanted) if keys.body(number, n) not in present]
         if missing:
             what = f"{len(missing)} of {wanted} pieces are missing, the first is {missing[0]}"
             self._found.add("pieces", key, f"{self._message(key)}: {what}")
-        elif len(is_there) > wanted:
-            what = f"{len(is_there)} pieces, {wanted} belong to it"
+        elif len(present) > wanted:
+            what = f"{len(present)} pieces, expected {wanted}"
             self._found.add("pieces-orphan", key, f"{self._message(key)}: {what}")
         return not missing
 
@@ -311,67 +313,69 @@ class QueueCheck:
             )
 
     def _check_counters(self, counters: Counters) -> None:
-        """Hold the counters against what was seen. Rot of messages is known to miscount bytes."""
+        """Checks the counters. Damaged messages make the byte count wrong, so that is then
+        ignored.
+        """
         key = keys.of_queue(keys.SPACE_COUNTERS, self.id)
         seen = self.seen
-        said = (counters.depth, counters.grouped, counters.delayed, counters.parked)
-        is_depth = said == (there := (seen.depth, seen.grouped, seen.delayed, seen.parked))
+        counted = (counters.depth, counters.grouped, counters.delayed, counters.parked)
+        is_depth = counted == (present := (seen.depth, seen.grouped, seen.delayed, seen.parked))
         if not is_depth:
-            what = f"queue {self.name} counts {_lying(said)}, {_lying(there)} are there"
-            self._found.add("depth", key, what)
+            what = f"counts {_counts_text(counted)}, but has {_counts_text(present)}"
+            self._found.add("depth", key, f"queue {self.name} {what}")
         if counters.bytes != seen.size and self._is_sound and is_depth:
-            what = f"queue {self.name} counts {counters.bytes} bytes, {seen.size} are there"
+            what = f"queue {self.name} counts {counters.bytes} bytes, but has {seen.size}"
             self._found.add("bytes", key, what)
         self._check_volatile(key, counters)
         self._check_sums(key, counters)
         if seen.last >= counters.next_arrival:
-            what = f"message {seen.last} is there, yet the next {counters.next_arrival}"
+            what = f"message {seen.last} exists, but the next one is {counters.next_arrival}"
             self._found.add("arrival", key, f"queue {self.name}: {what}")
         self._check_outbox(counters.next_arrival)
 
     def _check_volatile(self, key: bytes, counters: Counters) -> None:
-        """Hold the counters of what is not persistent against what was seen."""
+        """Checks the counters of non-persistent messages."""
         if not self._is_sound:
-            return  # What rotted may be what says so.
+            return  # The damaged part may be the flag for non-persistence.
         seen = self.seen
-        said = (counters.volatile, counters.volatile_delayed, counters.volatile_bytes)
-        there = (seen.volatile, seen.volatile_delayed, seen.volatile_bytes)
-        if said != there:
-            self._found.add(
-                "volatile", key, f"queue {self.name} counts {_kept(said)}, {_kept(there)} are there"
-            )
+        counted = (counters.volatile, counters.volatile_delayed, counters.volatile_bytes)
+        present = (seen.volatile, seen.volatile_delayed, seen.volatile_bytes)
+        if counted != present:
+            what = f"counts {_volatile_text(counted)}, but has {_volatile_text(present)}"
+            self._found.add("volatile", key, f"queue {self.name} {what}")
         elif seen.volatile_from is not None and seen.volatile_from < counters.volatile_from:
-            what = f"the first that is not persistent is {seen.volatile_from}"
+            what = f"the first non-persistent message is {seen.volatile_from}"
             self._found.add(
                 "volatile",
                 key,
-                f"queue {self.name}: {what}, yet none is said to be below {counters.volatile_from}",
+                f"queue {self.name}: {what}, but its row says none is below "
+                f"{counters.volatile_from}",
             )
 
     def _check_sums(self, key: bytes, counters: Counters) -> None:
         gone = counters.acked + counters.purged + counters.damaged + counters.expired
         gone += counters.dead + counters.moved + counters.lost
-        there = counters.depth + counters.delayed + counters.parked
-        if counters.puts - gone != there or counters.puts != counters.fast + counters.slow:
+        present = counters.depth + counters.delayed + counters.parked
+        if counters.puts - gone != present or counters.puts != counters.fast + counters.slow:
             what = (
-                f"queue {self.name} counts {there} messages of {counters.puts} put "
-                f"({counters.fast} fast, {counters.slow} slow), {gone} gone"
+                f"queue {self.name} counts {present} messages of {counters.puts} put "
+                f"({counters.fast} fast, {counters.slow} slow), {gone} removed"
             )
             self._found.add("sums", key, what)
 
     def _check_outbox(self, next_arrival: int) -> None:
-        """Hold the sending window of a link against what waits for it."""
+        """Checks the sending window of a link against its pending messages."""
         key = keys.of_queue(keys.SPACE_LINK_OUTBOX, self.id)
         try:
             row = rows.find(self._tx, key)
             commit_id = 0 if row is None else int(unpack(row)[0])
         except NONSENSE:
-            return  # Told already.
+            return  # Already reported.
         if commit_id >= next_arrival:
-            what = f"id {commit_id} is committed, yet the next is {next_arrival}"
+            what = f"id {commit_id} is committed, but the next is {next_arrival}"
             self._found.add("window", key, f"queue {self.name}: {what}")
         elif self.seen.first is not None and self.seen.first <= commit_id:
-            what = f"message {self.seen.first} waits, yet ids up to {commit_id} are committed"
+            what = f"message {self.seen.first} is pending, but ids up to {commit_id} are committed"
             self._found.add("window", key, f"queue {self.name}: {what}")
 
 
@@ -379,12 +383,12 @@ def _body_id(entry: entries.Entry) -> bytes:
     return entry.rest[:BODY_ID_BYTES]
 
 
-def _lying(counts: tuple[int, int, int, int]) -> str:
+def _counts_text(counts: tuple[int, int, int, int]) -> str:
     depth, grouped, delayed, parked = counts
     also = f", {parked} parked" if parked else ""
     return f"{depth} messages ({grouped} in groups) and {delayed} delayed{also}"
 
 
-def _kept(counts: tuple[int, int, int]) -> str:
+def _volatile_text(counts: tuple[int, int, int]) -> str:
     ready, delayed, size = counts
-    return f"{ready} messages and {delayed} delayed of {size} bytes that are not persistent"
+    return f"{ready} non-persistent messages and {delayed} delayed of {size} bytes"

@@ -1,8 +1,7 @@
-"""The schedule: each row names a message that is due then, a UID that is remembered, or a group.
+"""The schedule: each row names a message that is due then, a remembered UID, or a group.
 
-That each message has the row that its entry tells of, is checked with the message: verify_index.py;
-that each group has, with the group: verify_groups.py.
-What deleted queues left there is no fault: it is removed when it is due.
+index.py checks that each message has its row in the schedule; groups.py checks the same for groups.
+Rows of deleted queues are not a fault: they are removed when they are due.
 """
 
 from collections import Counter
@@ -17,17 +16,17 @@ from qmgrd.core.queue.group.row import GroupRow
 from qmgrd.verify.definitions import NONSENSE, Defined
 from qmgrd.verify.finding import Findings
 
-STEP_ROWS = 10_000  # between two looks at how far it is
+STEP_ROWS = 10_000  # between two progress reports
 
 
 @dataclass
 class Remembered:
-    """What is known of UIDs that are remembered: how many rows of the index are, by queue id."""
+    """The remembered UIDs: the number of their index rows, by queue id."""
 
     counts: Counter[int] = field(default_factory=Counter)
 
     def positions(self, tx: Transaction, queue_id: int) -> set[bytes]:
-        """Return the positions that the schedule is going to forget in that queue."""
+        """Returns the positions of the queue's remembered UIDs that have a row in the schedule."""
         return {
             key[-keys.POSITION.size :]
             for key, _ in tx.scan(keys.SPACE_DUE, keys.after(keys.SPACE_DUE))
@@ -36,7 +35,7 @@ class Remembered:
 
 
 def check_schedule(found: Findings, tx: Transaction, defined: Defined) -> Remembered:
-    """Check every row of the schedule of the queues that are *defined*."""
+    """Checks every row of the schedule of the queues that are *defined*."""
     remembered = Remembered()
     count = 0
     for key, value in tx.scan(keys.SPACE_DUE, keys.after(keys.SPACE_DUE)):
@@ -60,14 +59,14 @@ def check_schedule(found: Findings, tx: Transaction, defined: Defined) -> Rememb
                 continue
         elif _has_message(tx, key, queue_id):
             continue
-        what = f"at {schedule.due_of(key)} queue {name} has something due that is not there"
+        what = f"at {schedule.due_of(key)} queue {name} has something due that does not exist"
         found.add("due-orphan", key, what)
     found.looked_at(count % STEP_ROWS)
     return remembered
 
 
 def _has_message(tx: Transaction, key: bytes, queue_id: int) -> bool:
-    """Return whether a message is due then, or one that is told of elsewhere lies there."""
+    """Returns whether a message is due then, or its position has a message reported elsewhere."""
     position = key[-keys.POSITION.size :]
     value = tx.get(keys.of_queue(keys.SPACE_MESSAGE, queue_id) + position)
     if value is None:
@@ -80,7 +79,7 @@ def _has_message(tx: Transaction, key: bytes, queue_id: int) -> bool:
 
 
 def _has_group(tx: Transaction, key: bytes, group_id: bytes, queue_id: int) -> bool:
-    """Return whether a group is looked at then, or one that is told of elsewhere is there."""
+    """Returns whether a group is due then, or was reported elsewhere."""
     row_key = keys.group_row(queue_id, group_id)
     try:
         data = rows.find(tx, row_key)

@@ -1,9 +1,9 @@
-"""Verifies a store that is at rest, from its pages up to what its rows say of one another.
+"""Verifies a store at rest, from its pages to the relations between its rows.
 
 file      the meta pages, its length (store/inspect.py)
-manifest  of a snapshot: its checksum, that of the data file, what it counts (verify_manifest.py)
-pages     LMDB's own verifier, which reads the file as bytes: nothing is trusted until it passed
-rows      seals, definitions, windows (verify_definitions.py), messages (verify_queue.py)
+manifest  of a snapshot: its checksum, that of the data file, its counts (manifest.py)
+pages     LMDB's own verifier, which reads the file as bytes; the later steps rely on it
+rows      seals, definitions, windows (definitions.py), messages (queue.py)
 """
 
 from collections.abc import Callable
@@ -22,31 +22,31 @@ from qmgrd.verify.finding import Findings
 from qmgrd.verify.manifest import check_facts, check_manifest
 from qmgrd.verify.queue import check_messages
 
-LEAK = "-- a leak"  # how LMDB's verifier ends the one complaint that is harmless
+LEAK = "-- a leak"  # the end of the one harmless complaint of LMDB's verifier
 
-# Is told of a stage and of the rows to come; returns what is told how many were read.
+# Is called with a stage and its number of rows; returns a callback for the rows read.
 Begin = Callable[[str, int], Callable[[int], object]]
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a verification."""
+    """The result of a verification."""
 
     data: Path
     queue_manager: str
     rows: int
     messages: int
-    set_aside: int  # messages that the queue manager found damaged before
+    set_aside: int  # messages that the queue manager has set aside before
     findings: Findings
-    is_read: bool  # the rows were looked at, too
+    is_read: bool  # whether the rows were read, too
 
 
 def verify(directory: Path, begin: Begin = lambda stage, rows: lambda more: None) -> Verdict:
-    """Return all that is wrong with the store in *directory*, on which no daemon works.
+    """Returns all faults of the store in *directory*, on which no daemon works.
 
     Raises:
-        StoreInUse: one does.
-        StoreUnreadable: there is no store, or one of another format.
+        StoreInUse: a daemon works on it.
+        StoreUnreadable: the store is missing, or of another format.
     """
     with at_rest(directory) as data:
         check_data_file(data)
@@ -76,10 +76,10 @@ def verify(directory: Path, begin: Begin = lambda stage, rows: lambda more: None
 
 
 def name_in(tx: Transaction, data: Path) -> str:
-    """Return whose store it is, sound or not.
+    """Returns the name of the store's queue manager.
 
     Raises:
-        StoreUnreadable: it is no store of qmgrd, or of another format.
+        StoreUnreadable: *data* is not a store of qmgrd, or of another format.
     """
     value = tx.get(keys.STORE)
     if value is None or len(value) < keys.STORE_ROW.size:

@@ -1,4 +1,4 @@
-"""What can be read from the tables of queue managers: plain functions, DataFrames in and out.
+"""Reports on the tables of queue managers: plain functions from DataFrames to DataFrames.
 
     from pyspark_qmgr.reports.latency import by_queue
     from pyspark_qmgr.reports.stays import stays

@@ -1,4 +1,4 @@
-"""Hours that are not like that hour on other days."""
+"""Hours that differ from the same hour on other days."""
 
 from collections.abc import Sequence
 
@@ -8,39 +8,41 @@ from pyspark.sql import functions as F
 from pyspark_qmgr.reports import rates, shown
 from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report, Row
 
-DAYS_MIN = 3  # other days, to say what is usual
+DAYS_MIN = 3  # other days that are needed to know the usual value
 Z_MIN = 3.0
 _QUEUE = ("queue_manager", "queue")
 _SERIES = (*_QUEUE, "what", "hour_of_day")
 _WHATS = ("arrived", "served", "gone", "returned")
 COLUMNS = (
-    Column("queue_manager", Kind.TEXT, "where the queue is"),
-    Column("queue", Kind.TEXT, "one whose history is kept"),
+    Column("queue_manager", Kind.TEXT, "the queue manager of the queue"),
+    Column("queue", Kind.TEXT, "a queue with history"),
     Column("what", Kind.TEXT, f"what is counted, as in the report rates: {', '.join(_WHATS)}"),
-    Column("hour", Kind.TIME, "when it began, in UTC; only whole hours of the history"),
-    Column("messages", Kind.COUNT, "in that hour"),
-    Column("usual", Kind.NUMBER, "the mean of that hour on all other days"),
+    Column("hour", Kind.TIME, "the start of the hour, in UTC; only whole hours of the history"),
+    Column("messages", Kind.COUNT, "messages in that hour"),
+    Column("usual", Kind.NUMBER, "the mean of the same hour on all other days"),
     Column(
         "deviation",
         Kind.NUMBER,
-        "the standard deviation of these; at least the square root "
-        "of their mean, as counts of what comes by chance have it, and 1",
+        "the standard deviation of these; at least 1 and the square root of their "
+        "mean, as for random arrivals",
     ),
-    Column("days", Kind.COUNT, f"other days; with fewer than {DAYS_MIN} nothing is said"),
-    Column("z", Kind.NUMBER, f"how many deviations it is off; {Z_MIN:.0f} or more is unusual"),
-    Column("is_unusual", Kind.FLAG, "whether it is so far off, to either side"),
+    Column("days", Kind.COUNT, f"other days; with fewer than {DAYS_MIN} there is no verdict"),
+    Column(
+        "z", Kind.NUMBER, f"the difference from usual in deviations; {Z_MIN:.0f} or more is unusual"
+    ),
+    Column("is_unusual", Kind.FLAG, "whether the hour is unusual, high or low"),
 )
 
 
 def anomalies(hourly: DataFrame) -> DataFrame:
-    """Return how each hour of each queue differs from that hour on all other days.
+    """Returns how each hour of each queue differs from the same hour on all other days.
 
     Args:
-        hourly: what `rates.hourly` returns. Hours in between that it lacks count as 0. The first
-            and the last one of a queue manager are left out, as they may not be whole.
+        hourly: the result of `rates.hourly`. Missing hours in between count as 0. The first and
+            the last hour of a queue manager are left out, because they may be incomplete.
     """
     counts = _counts(hourly).withColumn("hour_of_day", F.pmod(F.col("_number"), F.lit(24)))
-    # Of all other days, from the sums of all: whole numbers, so exact in any order.
+    # Of all other days, from the sums of all: integers, so exact in any order.
     others = F.col("_sum") - F.col("messages")
     usual = others / F.col("days")
     squares = F.col("_squares") - F.col("messages") * F.col("messages")
@@ -62,7 +64,7 @@ def anomalies(hourly: DataFrame) -> DataFrame:
 
 
 def _counts(hourly: DataFrame) -> DataFrame:
-    """Return queue_manager, queue, what, _number of the hour, messages: hours without any, too."""
+    """Returns queue_manager, queue, what, _number of the hour, messages: hours without any, too."""
     numbered = hourly.withColumn("_number", F.floor(F.unix_seconds("hour") / 3_600).cast("bigint"))
     bounds = numbered.groupBy("queue_manager").agg(
         (F.min("_number") + 1).alias("_first"), (F.max("_number") - 1).alias("_last")
@@ -88,7 +90,7 @@ def _counts(hourly: DataFrame) -> DataFrame:
 def _title(rows: Sequence[Row]) -> str:
     odd = rows[0]
     if not odd["is_unusual"]:
-        return f"no hour is {Z_MIN:.0f} deviations or more off what is usual"
+        return f"no hour is {Z_MIN:.0f} deviations or more from the usual value"
     return (
         f"{shown.text(odd['queue'])}: {shown.count(odd['messages'])} {odd['what']} in the hour of "
         f"{shown.time(odd['hour'])[:16]}, where {shown.count(odd['usual'])} are usual"
@@ -101,7 +103,7 @@ def _make(tables: Frames) -> Frames:
 
 ANOMALIES = Report(
     "anomalies",
-    "hours that are not as that hour is on other days (z-score)",
+    "hours that differ from the same hour on other days (z-score)",
     ("history",),
     (
         Part(
@@ -110,7 +112,9 @@ ANOMALIES = Report(
             COLUMNS,
             ("-abs(z)", "hour", *_QUEUE, "what"),
             _title,
-            Plot((*_QUEUE, "what"), ("z",), "deviations off the usual", x="hour", labels_max=4),
+            Plot(
+                (*_QUEUE, "what"), ("z",), "deviations from the usual value", x="hour", labels_max=4
+            ),
         ),
     ),
     _make,

@@ -1,4 +1,4 @@
-"""What subscribers failed on, and what waits for them."""
+"""Publications that subscribers failed on, and those that are pending."""
 
 from collections.abc import Sequence
 
@@ -12,38 +12,44 @@ from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report
 
 _SUBSCRIBER = ("queue_manager", "subscription")
 _WHO = (
-    Column("queue_manager", Kind.TEXT, "where it subscribed"),
+    Column("queue_manager", Kind.TEXT, "the queue manager of the subscription"),
     Column("subscription", Kind.TEXT, "its name"),
 )
 COLUMNS = (
     *_WHO,
-    Column("topic", Kind.TEXT, "what it subscribed to"),
-    Column("suspended", Kind.FLAG, "whether it gets nothing until it is said to be healthy again"),
-    Column("backlog", Kind.COUNT, "publications that it can get; null where they go on"),
-    Column("parked", Kind.COUNT, "publications that it failed on, to be sent once more"),
-    Column("parked_share", Kind.SHARE, "of all that waits for it"),
-    Column("parked_bytes", Kind.BYTES, "of their records"),
-    Column("republished_max", Kind.COUNT, "how often one of them was sent once more already"),
-    Column("awaited", Kind.COUNT, "those that are sent as soon as it is back"),
+    Column("topic", Kind.TEXT, "its topic filter"),
+    Column(
+        "suspended", Kind.FLAG, "whether it receives nothing until it is declared healthy again"
+    ),
+    Column("backlog", Kind.COUNT, "publications available to it; null if they are forwarded"),
+    Column("parked", Kind.COUNT, "publications that it failed on, kept for republishing"),
+    Column("parked_share", Kind.SHARE, "all pending publications"),
+    Column("parked_bytes", Kind.BYTES, "the size of their records"),
+    Column("republished_max", Kind.COUNT, "how often one of them was already republished, at most"),
+    Column("awaited", Kind.COUNT, "those that are sent as soon as it is healthy"),
     Column("oldest_at", Kind.TIME, "when the first of them was parked"),
-    Column("oldest_age_ms", Kind.MS, "how long ago that was, as of the snapshot"),
-    Column("missed", Kind.COUNT, "publications it did not get, being full or suspended"),
+    Column("oldest_age_ms", Kind.MS, "the time since then, as of the snapshot"),
+    Column("missed", Kind.COUNT, "publications missed because it was full or suspended"),
 )
 REASONS = (
     *_WHO,
     Column("code", Kind.TEXT, "why they were parked"),
-    Column("reason", Kind.TEXT, "a word of the subscriber that rejected them"),
-    Column("parked", Kind.COUNT, "publications parked so"),
-    Column("topics", Kind.COUNT, "of how many topics"),
+    Column(
+        "reason", Kind.TEXT, "the reason given by the subscriber that rejected them, in one word"
+    ),
+    Column("parked", Kind.COUNT, "publications parked for this reason"),
+    Column("topics", Kind.COUNT, "their number of topics"),
     Column("first_at", Kind.TIME, "when the first of them was parked"),
-    Column("last_at", Kind.TIME, "and the last"),
+    Column("last_at", Kind.TIME, "when the last of them was parked"),
 )
 
 
 def by_subscriber(
     subscriptions: DataFrame, republish: DataFrame, snapshots: DataFrame
 ) -> DataFrame:
-    """Return what waits for each subscriber; the tables are of one snapshot a queue manager."""
+    """Returns the pending publications of each subscriber; the tables are of one snapshot per
+    manager.
+    """
     parked = republish.groupBy(*_SUBSCRIBER).agg(
         F.count("*").alias("parked"),
         F.sum("record_bytes").alias("parked_bytes"),
@@ -67,7 +73,7 @@ def by_subscriber(
 
 
 def by_reason(republish: DataFrame) -> DataFrame:
-    """Return why publications were parked."""
+    """Returns why publications were parked."""
     return republish.groupBy(*_SUBSCRIBER, "code", "reason").agg(
         F.count("*").alias("parked"),
         F.countDistinct("topic").alias("topics"),
@@ -89,9 +95,9 @@ def _title(rows: Sequence[Row]) -> str:
 
 def _reason_title(rows: Sequence[Row]) -> str:
     worst = rows[0]
-    said = f", {shown.text(worst['reason'])}" if worst["reason"] else ""
+    reason = f", {shown.text(worst['reason'])}" if worst["reason"] else ""
     return (
-        f"{shown.text(worst['code'] or 'no code')}{said}: why "
+        f"{shown.text(worst['code'] or 'no code')}{reason}: why "
         f"{shown.of(worst['parked'], 'publication')} of {shown.text(worst['subscription'])} "
         "were parked"
     )
@@ -106,7 +112,7 @@ def _make(tables: Frames) -> Frames:
 
 BACKLOG = Report(
     "republish",
-    "what subscribers failed on and what waits for them, by subscriber and reason",
+    "parked and pending publications, by subscriber and reason",
     ("subscriptions", "republish", "snapshots"),
     (
         Part(

@@ -1,4 +1,4 @@
-"""Dead letters: where they come from and why, since when, and what of it is new."""
+"""Dead letters: their origin, reason, age, and new kinds."""
 
 from collections.abc import Sequence
 
@@ -14,27 +14,29 @@ NEW_H = 24
 _SPOT = ("dead_manager", "dead_queue", "dead_code", "dead_reason")
 COLUMNS = (
     Column("dead_manager", Kind.TEXT, "the queue manager where it could not be consumed"),
-    Column("dead_queue", Kind.TEXT, "and the queue"),
+    Column("dead_queue", Kind.TEXT, "the queue where it could not be consumed"),
     Column("dead_code", Kind.TEXT, "why it is a dead letter"),
-    Column("dead_reason", Kind.TEXT, "a word of the consumer that rejected it"),
-    Column("messages", Kind.COUNT, "dead letters that are still there"),
-    Column("body_bytes", Kind.BYTES, "of their bodies"),
-    Column("lies_on", Kind.COUNT, "on how many queues they lie"),
-    Column("retried", Kind.COUNT, "those that were sent back once at least, in vain"),
-    Column("failed_max", Kind.COUNT, "how often a consumer failed on one of them at most"),
+    Column(
+        "dead_reason", Kind.TEXT, "the reason given by the consumer that rejected it, in one word"
+    ),
+    Column("messages", Kind.COUNT, "dead letters that still exist"),
+    Column("body_bytes", Kind.BYTES, "the size of their bodies"),
+    Column("lies_on", Kind.COUNT, "the number of queues that hold them"),
+    Column("retried", Kind.COUNT, "those that were retried at least once"),
+    Column("failed_max", Kind.COUNT, "how often a consumer failed on one of them, at most"),
     Column("first_at", Kind.TIME, "when the first became one"),
-    Column("last_at", Kind.TIME, "and the last"),
-    Column("is_new", Kind.FLAG, f"whether the first is of the {NEW_H} h before the snapshot"),
+    Column("last_at", Kind.TIME, "when the last became one"),
+    Column("is_new", Kind.FLAG, f"whether the first is from the {NEW_H} h before the snapshot"),
 )
 HOURLY = (
-    Column("hour", Kind.TIME, "when it began, in UTC"),
+    Column("hour", Kind.TIME, "the start of the hour, in UTC"),
     *COLUMNS[:3],
-    Column("messages", Kind.COUNT, "dead letters of that hour that are still there"),
+    Column("messages", Kind.COUNT, "dead letters of that hour that still exist"),
 )
 
 
 def spots(deadletters: DataFrame, snapshots: DataFrame) -> DataFrame:
-    """Return how many dead letters there are of each queue, code and reason."""
+    """Returns the number of dead letters by queue, code and reason."""
     end = snapshots.agg(F.max("at").alias("_end"))
     counted = deadletters.groupBy(*_SPOT).agg(
         F.count("*").alias("messages"),
@@ -51,7 +53,7 @@ def spots(deadletters: DataFrame, snapshots: DataFrame) -> DataFrame:
 
 
 def hourly(deadletters: DataFrame) -> DataFrame:
-    """Return how many dead letters there are of each hour, queue and code."""
+    """Returns the number of dead letters by hour, queue and code."""
     timed = deadletters.where(F.col("dead_at").isNotNull()).withColumn("hour", hour("dead_at"))
     return timed.groupBy("hour", *_SPOT[:3]).agg(F.count("*").alias("messages"))
 
@@ -82,7 +84,7 @@ def _make(tables: Frames) -> Frames:
 
 DEAD = Report(
     "deadletters",
-    "dead letters by queue, code and reason: how many, since when, what is new",
+    "dead letters by queue, code and reason: number, age, new kinds",
     ("deadletters", "snapshots"),
     (
         Part(

@@ -1,4 +1,4 @@
-"""How much lies on each queue, and since when."""
+"""The depth of each queue, and the age of its oldest message."""
 
 from collections.abc import Sequence
 
@@ -12,20 +12,20 @@ from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report
 
 _STATES = ("ready", "delayed", "transmission", "parked", "publication", "damaged")
 COLUMNS = (
-    Column("queue_manager", Kind.TEXT, "whose snapshot it is"),
-    Column("queue", Kind.TEXT, "a queue that holds a message at least"),
-    Column("depth", Kind.COUNT, "messages on it, in whatever state"),
-    Column("oldest_age_ms", Kind.MS, "how long the oldest had been there at taken_at"),
-    Column("oldest_put_at", Kind.TIME, "when that was put"),
-    Column("body_bytes", Kind.BYTES, "of all bodies"),
-    *(Column(state, Kind.COUNT, f"those in state {state}") for state in _STATES),
+    Column("queue_manager", Kind.TEXT, "the queue manager of the snapshot"),
+    Column("queue", Kind.TEXT, "a queue with at least one message"),
+    Column("depth", Kind.COUNT, "messages on it, in any state"),
+    Column("oldest_age_ms", Kind.MS, "the age of the oldest message at taken_at"),
+    Column("oldest_put_at", Kind.TIME, "when the oldest message was put"),
+    Column("body_bytes", Kind.BYTES, "the size of all bodies"),
+    *(Column(state, Kind.COUNT, f"messages in state {state}") for state in _STATES),
     Column("taken_at", Kind.TIME, "when the snapshot was taken"),
-    Column("snapshot_id", Kind.TEXT, "which one"),
+    Column("snapshot_id", Kind.TEXT, "the id of the snapshot"),
 )
 
 
 def depth(messages: DataFrame, snapshots: DataFrame) -> DataFrame:
-    """Return how many messages each queue of each snapshot holds, and the age of the oldest."""
+    """Returns the depth of each queue in each snapshot, and the age of its oldest message."""
     counted = messages.groupBy("queue_manager", "snapshot_id", "queue").agg(
         F.count("*").alias("depth"),
         *(F.count_if(F.col("state") == state).alias(state) for state in _STATES),
@@ -44,7 +44,7 @@ def _title(rows: Sequence[Row]) -> str:
     oldest = max(rows, key=lambda row: row["oldest_age_ms"] or 0)
     return (
         f"{shown.text(deepest['queue'])} of {shown.text(deepest['queue_manager'])} is the "
-        f"deepest with {shown.of(deepest['depth'], 'message')}; the oldest has lain on "
+        f"deepest with {shown.of(deepest['depth'], 'message')}; the oldest message has been on "
         f"{shown.text(oldest['queue'])} for {shown.duration(oldest['oldest_age_ms'] or 0)}"
     )
 

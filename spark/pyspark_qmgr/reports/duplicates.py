@@ -1,4 +1,4 @@
-"""What the search for duplicates costs each queue, and what it finds."""
+"""Duplicate detection: its cost for each queue, and the duplicates it found."""
 
 from collections.abc import Sequence
 
@@ -12,21 +12,21 @@ from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report
 
 _QUEUE = ("queue_manager", "queue")
 COLUMNS = (
-    Column("queue_manager", Kind.TEXT, "where the queue is"),
-    Column("queue", Kind.TEXT, "as of its queue manager's last snapshot; all is of its whole life"),
-    Column("offered", Kind.COUNT, "messages put, and duplicates and others that were refused"),
-    Column("puts", Kind.COUNT, "messages that were put"),
-    Column("fast", Kind.COUNT, "those that needed no look at any message to know they are new"),
-    Column("fast_share", Kind.SHARE, "of the puts"),
-    Column("slow", Kind.COUNT, "those that came late, so that the index was asked"),
-    Column("duplicates", Kind.COUNT, "refused, as a message of that UID was there"),
-    Column("duplicate_share", Kind.SHARE, "of puts and duplicates"),
-    Column("refused", Kind.COUNT, "refused for other reasons: no room, inhibited, malformed"),
+    Column("queue_manager", Kind.TEXT, "the queue manager of the queue"),
+    Column("queue", Kind.TEXT, "as of the last snapshot; all counts cover its whole life"),
+    Column("offered", Kind.COUNT, "messages put, and refused duplicates and others"),
+    Column("puts", Kind.COUNT, "messages put"),
+    Column("fast", Kind.COUNT, "puts that needed no lookup to be known as new"),
+    Column("fast_share", Kind.SHARE, "their share of the puts"),
+    Column("slow", Kind.COUNT, "late puts, which needed an index lookup"),
+    Column("duplicates", Kind.COUNT, "puts refused because a message with that UID existed"),
+    Column("duplicate_share", Kind.SHARE, "their share of puts and duplicates"),
+    Column("refused", Kind.COUNT, "puts refused for other reasons: no room, inhibited, malformed"),
 )
 
 
 def duplicates(queues: DataFrame) -> DataFrame:
-    """Return what each queue to which anything was put found of duplicates."""
+    """Returns the duplicate counts of each queue with puts."""
     known = F.col("puts") + F.col("duplicates")
     return (
         queues.where(known + F.col("refused") > 0)
@@ -42,7 +42,7 @@ def _title(rows: Sequence[Row]) -> str:
     found = sum(row["duplicates"] for row in rows)
     share = shown.share(fast / puts) if puts else "none"
     return (
-        f"{share} of the puts were seen to be new without a look; "
+        f"{share} of the puts were known to be new without a lookup; "
         f"{shown.of(found, 'duplicate')} refused"
     )
 
@@ -53,7 +53,7 @@ def _make(tables: Frames) -> Frames:
 
 DUPLICATES = Report(
     "duplicates",
-    "duplicates: how many puts needed a look, how many were refused",
+    "duplicates: puts that needed a lookup, and refused puts",
     ("queues", "snapshots"),
     (
         Part(

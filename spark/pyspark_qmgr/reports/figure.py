@@ -1,4 +1,4 @@
-"""Draws a part of a report: an SVG whose lines and words have the colour of the page around it."""
+"""Draws a part of a report as an SVG, whose lines and text have the colour of the page."""
 
 import io
 import math
@@ -20,8 +20,8 @@ WIDTH_IN = 8.4
 BAR_IN = 0.3
 LABEL_MAX = 36
 HOUR = timedelta(hours=1)
-INK = "#123456"  # stands for the colour of the text, which the page knows
-# Okabe and Ito's: told apart by all eyes, on white and on black.
+INK = "#123456"  # stands for the colour of the text, which the page defines
+# Okabe and Ito's palette: distinct for all eyes, on white and on black.
 COLOURS = ("#2f8fd8", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
 MARKS = "osD^vP"
 _STYLE: dict[Any, Any] = {
@@ -42,12 +42,12 @@ _STYLE: dict[Any, Any] = {
 
 
 def svg(part: Part, rows: Sequence[Row], salt: str) -> str:
-    """Return the plot of *rows*, those of the labels that are to be drawn; "" without any.
+    """Returns the plot of *rows*, limited to the labels that are drawn; "" without any.
 
     Args:
-        part: one that has a plot.
+        part: a part with a plot.
         rows: in the order in which they are drawn.
-        salt: a word that no other figure of the page has, for its ids.
+        salt: a word for its ids, unique on the page.
     """
     plot = part.plot
     assert plot is not None
@@ -72,12 +72,12 @@ def svg(part: Part, rows: Sequence[Row], salt: str) -> str:
 
 
 def _inlined(text: str) -> str:
-    """Return the SVG as an element of a page."""
+    """Returns the SVG as an element of a page."""
     start = text.index("<svg")
     text = re.sub(r"<metadata>.*?</metadata>", "", text[start:], flags=re.DOTALL)
     text = re.sub(r' (width|height)="[\d.]+pt"', "", text, count=2)
     used = set(re.findall(r"""(?:url\(|href=["'])#([\w-]+)""", text))
-    # The others would be there in each figure of the page.
+    # Other ids would occur in each figure of the page.
     text = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", text)
     return text.replace(INK, "currentColor")
 
@@ -90,9 +90,9 @@ def _new(height_in: float) -> tuple["Figure", "Axes"]:
 
 
 def label_of(plot: Plot, row: Row, kinds: Mapping[str, Kind]) -> str:
-    """Return what names a bar or a line, no longer than LABEL_MAX."""
-    told = [shown.cell(kinds[name], row[name]) for name in plot.label if row[name] is not None]
-    text = " · ".join(told)
+    """Returns the label of a bar or a line, at most LABEL_MAX long."""
+    names = [shown.cell(kinds[name], row[name]) for name in plot.label if row[name] is not None]
+    text = " · ".join(names)
     return text if len(text) <= LABEL_MAX else f"{text[: LABEL_MAX - 1]}…"
 
 
@@ -101,7 +101,7 @@ def _kinds(part: Part) -> dict[str, Kind]:
 
 
 def _bars(part: Part, plot: Plot, rows: Sequence[Row]) -> "Figure":
-    """One value: bars. Several of a label: points on one line."""
+    """Draws bars if a label has one value, else points on one line."""
     kinds = _kinds(part)
     figure, axes = _new(0.9 + BAR_IN * len(rows))
     places = range(len(rows))
@@ -163,7 +163,7 @@ def _histogram(part: Part, plot: Plot, rows: Sequence[Row]) -> "Figure":
 
 
 def _ticks(kind: Kind) -> "Formatter":
-    """Return what writes values at an axis: Matplotlib's own has powers of ten as formulas."""
+    """Returns the formatter for an axis: Matplotlib's own shows powers of ten as formulas."""
     from matplotlib.ticker import FuncFormatter
 
     return FuncFormatter(lambda value, _: shown.cell(kind, value))
@@ -203,7 +203,7 @@ def _lines(part: Part, plot: Plot, rows: Sequence[Row]) -> "Figure":
 
 
 def _widen(times: Sequence[Any], axes: "Axes") -> None:
-    """Show a day around a single hour; alone it would stand in the middle of years."""
+    """Shows a day around a single hour; otherwise the axis would show years."""
     if len(set(times)) == 1:
         around: Any = (times[0] - 12 * HOUR, times[0] + 12 * HOUR)
         axes.set_xlim(around)
@@ -212,17 +212,17 @@ def _widen(times: Sequence[Any], axes: "Axes") -> None:
 def with_gaps(
     points: list[tuple[datetime, float]], nothing: float
 ) -> tuple[list[Any], list[float]]:
-    """Return times and values in order, with *nothing* where hours are missing."""
-    told: list[tuple[datetime, float]] = []
+    """Returns times and values in order, with *nothing* for missing hours."""
+    filled: list[tuple[datetime, float]] = []
     for at, value in sorted(points):
-        if told and at - told[-1][0] > HOUR:
-            told += [(told[-1][0] + HOUR, nothing), (at - HOUR, nothing)]
-        told.append((at, value))
-    return [at for at, _ in told], [value for _, value in told]
+        if filled and at - filled[-1][0] > HOUR:
+            filled += [(filled[-1][0] + HOUR, nothing), (at - HOUR, nothing)]
+        filled.append((at, value))
+    return [at for at, _ in filled], [value for _, value in filled]
 
 
 def _scale(plot: Plot, rows: Sequence[Row], axis: "XAxis | YAxis", kind: Kind) -> None:
-    """Make the axis of values logarithmic where they spread over more than two powers of ten."""
+    """Makes the axis of values logarithmic if they span more than two powers of ten."""
     from matplotlib.ticker import MaxNLocator
 
     found = [row[name] for row in rows for name in plot.values if row[name] is not None]
@@ -238,6 +238,6 @@ def _scale(plot: Plot, rows: Sequence[Row], axis: "XAxis | YAxis", kind: Kind) -
 
 
 def _word(name: str) -> str:
-    """Return what a legend says of a column: p50 of queue_p50_ms."""
+    """Returns a legend's word for a column: p50 for queue_p50_ms."""
     percent = re.search(r"_(p\d+)_", name)
     return percent[1] if percent else name.removesuffix("_per_s").replace("_", " ")

@@ -1,23 +1,24 @@
-"""What the rows of the table `history` say: which events begin a stay on a queue, which end it."""
+"""Stays on queues, from the events in the table `history`."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 ENTER = ("put", "published")
-SERVED = ("settled", "transferred")  # It went where it was to go.
-GONE = ("expired", "dead-lettered", "moved", "removed", "lost", "damaged")  # It went otherwise.
+SERVED = ("settled", "transferred")  # the message reached its destination
+# the message left in another way
+GONE = ("expired", "dead-lettered", "moved", "removed", "lost", "damaged")
 LEAVE = (*SERVED, *GONE)
 
 
 def stays(history: DataFrame) -> DataFrame:
-    """Return a row for each stay of a message on a queue.
+    """Returns a row for each stay of a message on a queue.
 
-    queue_manager, store_id, queue, arrival, message_id   which
+    queue_manager, store_id, queue, arrival, message_id   identify the stay
     origin, created_at   of the message
-    put_at               when it came; null where the journal began later
-    delivered_at         when it was first handed to a consumer; null if it never was
-    returns              how often it came back
-    left_at, ended       when and by which event it went; null if it is there still
+    put_at               when it arrived; null if the journal began later
+    delivered_at         when it was first delivered to a consumer; null if never
+    returns              how often it was returned
+    left_at, ended       when and by which event it left; null if it is still on the queue
     record_bytes         its size
     """
     event, at = F.col("event"), F.col("at")

@@ -1,4 +1,4 @@
-"""How long messages took from one queue manager to the next."""
+"""The time that messages took from one queue manager to the next."""
 
 from collections.abc import Sequence
 
@@ -12,23 +12,23 @@ from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report
 
 _HOP = ("queue_manager", "queue", "peer")
 COLUMNS = (
-    Column("queue_manager", Kind.TEXT, "who sent them"),
+    Column("queue_manager", Kind.TEXT, "the queue manager that sent them"),
     Column("queue", Kind.TEXT, "the link's transmission queue"),
-    Column("peer", Kind.TEXT, "the queue manager that took them over"),
-    Column("messages", Kind.COUNT, "messages that the peer took over"),
-    Column("seen", Kind.COUNT, "those of which the peer's own history tells when they were put"),
+    Column("peer", Kind.TEXT, "the queue manager that received them"),
+    Column("messages", Kind.COUNT, "messages that the peer committed"),
+    Column("seen", Kind.COUNT, "those whose put is in the peer's own history"),
     *described("hop", "from the put on the link to the put at the peer, by both clocks"),
-    Column("hop_max_ms", Kind.MS, "the longest of these"),
-    Column("early", Kind.COUNT, "messages put there before they were put here: clocks differ"),
+    Column("hop_max_ms", Kind.MS, "the longest of these times"),
+    Column("early", Kind.COUNT, "messages put there before they were put here: the clocks differ"),
     *described("link", "from the put on the link until the peer's commit was known here"),
-    Column("link_max_ms", Kind.MS, "the longest of these, by one clock"),
+    Column("link_max_ms", Kind.MS, "the longest of these times, by one clock"),
 )
 
 
 def hops(history: DataFrame) -> DataFrame:
-    """Return percentiles for each link.
+    """Returns percentiles for each link.
 
-    A message that passes one link several times is counted once, with its first passage.
+    If a message passes a link several times, only the first counts.
     """
     event = F.col("event")
     sent = (
@@ -69,10 +69,10 @@ def _title(rows: Sequence[Row]) -> str:
     slow = rows[0]
     way = f"{shown.text(slow['queue_manager'])} to {shown.text(slow['peer'])}"
     if slow["link_p99_ms"] is None:
-        return f"{way}: when messages were put on the link is not known"
+        return f"{way}: the time of the puts on the link is unknown"
     return (
-        f"{way} is the slowest: of {shown.of(slow['messages'], 'message')} half were taken over "
-        f"within {shown.duration(slow['link_p50_ms'])}, one in a hundred after "
+        f"{way} is the slowest: of {shown.of(slow['messages'], 'message')} half were "
+        f"committed within {shown.duration(slow['link_p50_ms'])}, one in a hundred after "
         f"{shown.duration(slow['link_p99_ms'])} or more"
     )
 
@@ -95,7 +95,7 @@ HOPS = Report(
             Plot(
                 ("queue_manager", "peer"),
                 ("link_p50_ms", "link_p95_ms", "link_p99_ms"),
-                "time until taken over",
+                "time until committed",
                 is_log=True,
             ),
         ),

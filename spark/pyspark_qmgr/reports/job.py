@@ -1,4 +1,6 @@
-"""The whole job: snapshots in, a directory with Parquet and a page out. qmctl and submit run it."""
+"""The whole job: reads snapshots, writes a directory with Parquet and a page. Run by qmctl and
+submit.
+"""
 
 import json
 import platform
@@ -20,7 +22,7 @@ DOCUMENT = "report.json"
 
 
 class Made(NamedTuple):
-    """What was made, and where."""
+    """The results of a job, and their place."""
 
     outcomes: list[Outcome]
     page: str
@@ -29,11 +31,11 @@ class Made(NamedTuple):
 
     @property
     def failed(self) -> list[Outcome]:
-        """Those reports that are not there."""
+        """The reports that failed."""
         return [outcome for outcome in self.outcomes if outcome.error]
 
     def document(self) -> dict[str, Any]:
-        """Return all of it for scripts."""
+        """Returns the result for scripts."""
         return {
             "page": self.page,
             "reports": [_report(outcome, self.place) for outcome in self.outcomes],
@@ -61,10 +63,10 @@ def _report(outcome: Outcome, place: Place) -> dict[str, Any]:
 
 
 def found(paths: Iterable[str]) -> list[Snapshot]:
-    """Return the snapshots that *paths* lead to, each held against its checksum.
+    """Returns the snapshots that *paths* lead to, each checked against its checksum.
 
     Raises:
-        SnapshotUnreadable: there is none, or one is damaged.
+        SnapshotUnreadable: none was found, or one is damaged.
     """
     snapshots = find(paths)
     for snapshot in snapshots:
@@ -81,16 +83,16 @@ def make(
     tell: Callable[[str], object] = lambda name: None,
     tables: Frames | None = None,
 ) -> Made:
-    """Run *reports* on *snapshots* and put what they come to into the directory *to*.
+    """Runs *reports* on *snapshots* and writes the results into the directory *to*.
 
     Args:
-        spark: on this machine or on a cluster, whose executors see the snapshots and *to*.
-        reports: which.
-        snapshots: those that `found` returned.
+        spark: local or on a cluster; its executors must see the snapshots and *to*.
+        reports: the reports to run.
+        snapshots: the result of `found`.
         to: a path, or a URI that Spark can write to.
-        options: what was asked for, to be shown on the page.
-        tell: is called with the name of each report before it runs.
-        tables: what is read in place of the tables of the snapshots.
+        options: the options of the user, to be shown on the page.
+        tell: called with the name of each report before it runs.
+        tables: read instead of the tables of the snapshots.
 
     Raises:
         PlaceUnusable: *to* cannot be written to.
@@ -122,7 +124,7 @@ def _snapshot(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def versions(spark: SparkSession) -> dict[str, str]:
-    """Return the versions of all that has a say in the figures."""
+    """Returns the versions of all software that can affect the results."""
     jvm: Any = spark._jvm
     return {
         "qmgrd": VERSION,

@@ -1,4 +1,4 @@
-"""How long messages took: on their queue, and from their creation until they were settled."""
+"""Latency of messages: on their queue, and from their creation until they were settled."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -11,13 +11,13 @@ from pyspark_qmgr.reports.measure import described, hour, ms, percentiles
 from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report, Row
 
 _TIMES = (
-    ("wait", "until it was first handed to a consumer"),
+    ("wait", "until it was first delivered to a consumer"),
     ("queue", "from its put on this queue until it was settled"),
     ("total", "from its creation, by the creator's clock, until it was settled"),
 )
-_MANAGER = Column("queue_manager", Kind.TEXT, "where it was settled")
-_QUEUE = Column("queue", Kind.TEXT, "on which queue")
-_ORIGIN = Column("origin", Kind.TEXT, "who created it")
+_MANAGER = Column("queue_manager", Kind.TEXT, "the queue manager where it was settled")
+_QUEUE = Column("queue", Kind.TEXT, "the queue where it was settled")
+_ORIGIN = Column("origin", Kind.TEXT, "the creator of the message")
 _HOUR = Column("hour", Kind.TIME, "the hour, in UTC, in which it was settled")
 
 
@@ -26,7 +26,9 @@ def _figures() -> Iterable[Column]:
     for name, text in _TIMES:
         yield from described(name, text)
         yield Column(f"{name}_max_ms", Kind.MS, f"{text}: the longest")
-    yield Column("early", Kind.COUNT, "messages settled before they were created: clocks differ")
+    yield Column(
+        "early", Kind.COUNT, "messages settled before they were created: the clocks differ"
+    )
 
 
 BY_QUEUE = (_MANAGER, _QUEUE, *_figures())
@@ -35,7 +37,7 @@ BY_HOUR = (_HOUR, _MANAGER, _QUEUE, *_figures())
 
 
 def settled(stays: DataFrame) -> DataFrame:
-    """Return those of *stays* that ended with a settlement, with wait_ms, queue_ms, total_ms."""
+    """Returns those of *stays* that ended with a settlement, with wait_ms, queue_ms, total_ms."""
     return (
         stays.where(F.col("ended") == "settled")
         .withColumn("wait_ms", ms("delivered_at", "put_at"))
@@ -61,17 +63,17 @@ def _by(settled: DataFrame, columns: Sequence[Column]) -> DataFrame:
 
 
 def by_queue(settled: DataFrame) -> DataFrame:
-    """Return percentiles for each queue."""
+    """Returns percentiles for each queue."""
     return _by(settled, BY_QUEUE)
 
 
 def by_origin(settled: DataFrame) -> DataFrame:
-    """Return percentiles for each origin, and where its messages were settled."""
+    """Returns percentiles for each origin and destination."""
     return _by(settled, BY_ORIGIN)
 
 
 def by_hour(settled: DataFrame) -> DataFrame:
-    """Return percentiles for each queue and hour."""
+    """Returns percentiles for each queue and hour."""
     return _by(settled, BY_HOUR)
 
 
@@ -79,7 +81,7 @@ def _slowest(name: str, time: str) -> Callable[[Sequence[Row]], str]:
     def title(rows: Sequence[Row]) -> str:
         known = [row for row in rows if row[f"{time}_p99_ms"] is not None]
         if not known:
-            return "no message whose put is known was settled"
+            return "no settled message has a known put"
         worst = max(known, key=lambda row: row[f"{time}_p99_ms"])
         label = worst[name]
         of = shown.time(label)[:16] if name == "hour" else shown.text(label)

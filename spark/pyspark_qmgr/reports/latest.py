@@ -1,4 +1,4 @@
-"""The last snapshot of each queue manager, where there are several."""
+"""The last snapshot of each queue manager, if there are several."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -7,16 +7,16 @@ _SNAPSHOT = ("queue_manager", "snapshot_id")
 
 
 def taken(snapshots: DataFrame) -> DataFrame:
-    """Return queue_manager, snapshot_id, taken_at of the table of snapshots."""
+    """Returns queue_manager, snapshot_id, taken_at of the table of snapshots."""
     return F.broadcast(snapshots.select(*_SNAPSHOT, F.col("at").alias("taken_at")))
 
 
 def latest(table: DataFrame, snapshots: DataFrame) -> DataFrame:
-    """Return the rows of *table* that are of the last snapshot of each queue manager.
+    """Returns the rows of *table* from the last snapshot of each queue manager.
 
     Args:
         table: has the columns queue_manager and snapshot_id.
-        snapshots: the table.
+        snapshots: the table of snapshots.
     """
     last = snapshots.groupBy("queue_manager").agg(
         F.max_by("snapshot_id", F.struct("at", "snapshot_id")).alias("snapshot_id")
@@ -25,6 +25,6 @@ def latest(table: DataFrame, snapshots: DataFrame) -> DataFrame:
 
 
 def depths(messages: DataFrame, snapshots: DataFrame) -> DataFrame:
-    """Return queue_manager, queue, depth: of each queue that is not empty, as of the last one."""
+    """Returns queue_manager, queue, depth for each non-empty queue, as of the last snapshot."""
     found = latest(messages, snapshots).groupBy("queue_manager", "queue")
     return found.agg(F.count("*").alias("depth"))

@@ -1,4 +1,4 @@
-"""Durations, hours and percentiles: expressions that are the same wherever a session runs."""
+"""Durations, hours and percentiles: expressions that do not depend on the session."""
 
 from collections.abc import Iterable
 
@@ -9,23 +9,24 @@ from pyspark_qmgr.reports.report import Column as Described
 from pyspark_qmgr.reports.report import Kind
 
 PERCENTS = (50, 95, 99)
-# Exact up to so many values of a group; of more the rank is right to one part in so many.
+# Exact up to this number of values in a group; beyond it the rank is accurate to one part in as
+# many.
 ACCURACY = 10_000
 _HOUR_S = 3_600
 
 
 def ms(later: str | Column, earlier: str | Column) -> Column:
-    """Return how long it was from *earlier* to *later*, in ms, to the microsecond."""
+    """Returns the time from *earlier* to *later*, in ms, with microseconds."""
     return (F.unix_micros(later) - F.unix_micros(earlier)) / 1000
 
 
 def hour(at: str) -> Column:
-    """Return the hour in UTC that *at* lies in, whatever the time zone of the session."""
+    """Returns the UTC hour of *at*, independent of the session's time zone."""
     return F.timestamp_seconds(_whole(at, _HOUR_S) * _HOUR_S)
 
 
 def minute_number(at: str) -> Column:
-    """Return the minute that *at* lies in, counted from 1970."""
+    """Returns the minute of *at*, counted from 1970."""
     return _whole(at, 60)
 
 
@@ -34,7 +35,7 @@ def _whole(at: str, seconds: int) -> Column:
 
 
 def ratio(part: str | Column, whole: str | Column) -> Column:
-    """Return *part* of *whole*; null where that is 0."""
+    """Returns *part* of *whole*; null if *whole* is 0."""
     return F.try_divide(_column(part).cast("double"), _column(whole).cast("double"))
 
 
@@ -43,7 +44,7 @@ def _column(given: str | Column) -> Column:
 
 
 def percentiles(value: str, name: str) -> list[Column]:
-    """Return aggregates of *value*: name_p50_ms, name_p95_ms, name_p99_ms."""
+    """Returns aggregates of *value*: name_p50_ms, name_p95_ms, name_p99_ms."""
     return [
         F.percentile_approx(value, percent / 100, ACCURACY).alias(f"{name}_p{percent}_ms")
         for percent in PERCENTS
@@ -51,6 +52,6 @@ def percentiles(value: str, name: str) -> list[Column]:
 
 
 def described(name: str, what: str) -> Iterable[Described]:
-    """Return the columns that `percentiles` makes."""
+    """Returns the columns of `percentiles`."""
     for percent in PERCENTS:
         yield Described(f"{name}_p{percent}_ms", Kind.MS, f"{what}: {percent} % took no longer")

@@ -1,4 +1,4 @@
-"""The page: one HTML file that needs nothing else, in light and in dark."""
+"""The page: one self-contained HTML file, in light and dark colours."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
@@ -48,12 +48,12 @@ summary { color: var(--soft); cursor: pointer; }
 dl { display: grid; grid-template-columns: max-content auto; gap: .1rem 1rem; margin: .5rem 0; }
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 """
-# Nothing is loaded and nothing runs, whatever names of queues may contain.
+# Nothing is loaded and no script runs, whatever the names of queues contain.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 class Facts(NamedTuple):
-    """What the reports were made from."""
+    """The data that the reports were made from."""
 
     made_at: str
     queue_managers: tuple[str, ...]
@@ -63,7 +63,7 @@ class Facts(NamedTuple):
 
 
 def page(facts: Facts, outcomes: Sequence[Outcome]) -> str:
-    """Return the page."""
+    """Returns the page."""
     body = "\n".join([*_head(facts), *_summary(outcomes), *_sections(outcomes), *_origin(facts)])
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -89,16 +89,16 @@ def _head(facts: Facts) -> Iterator[str]:
 
 
 def _summary(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """Yield a line for each report: what one sees."""
+    """Yields a line for each report: its main result."""
     yield "<nav><table><tbody>"
     for outcome in outcomes:
         name = escape(outcome.report.name)
-        said = (
+        result = (
             f'<span class="bad">failed: {escape(outcome.error)}</span>'
             if outcome.error
-            else escape(outcome.parts[0].title or "nothing to tell: there are no rows")
+            else escape(outcome.parts[0].title or "no rows")
         )
-        yield f'<tr><td><a href="#{name}">{name}</a></td><td>{said}</td></tr>'
+        yield f'<tr><td><a href="#{name}">{name}</a></td><td>{result}</td></tr>'
     yield "</tbody></table></nav>"
 
 
@@ -124,7 +124,7 @@ def _part(found: Found) -> Iterator[str]:
     more = found.rows_total - len(found.rows)
     rest = f"{shown.count(more)} more in " if more else "all in "
     yield (
-        f"<details><summary>a row is {escape(part.text)}; {shown.of(found.rows_total, 'row')}, "
+        f"<details><summary>each row is {escape(part.text)}; {shown.of(found.rows_total, 'row')}, "
         f"{rest}{escape(found.file)}</summary><dl>"
     )
     for column in part.columns:
@@ -133,7 +133,7 @@ def _part(found: Found) -> Iterator[str]:
 
 
 def table(part: Part, rows: Iterable[Row]) -> Iterator[str]:
-    """Yield a table of *rows*; numbers stand under each other."""
+    """Yields a table of *rows*; numbers are aligned."""
     classes = [_class(column.kind) for column in part.columns]
     yield '<div class="wide" tabindex="0"><table><thead><tr>'
     for column, kind in zip(part.columns, classes, strict=True):
@@ -156,7 +156,7 @@ def _class(kind: Kind) -> str:
 
 
 def _heading(name: str) -> str:
-    """Return what stands above a column: its cells have their units."""
+    """Returns the heading of a column: its cells have their units."""
     for unit, words in (("_ms", ""), ("_bytes", ""), ("_per_s", " a second")):
         if name.endswith(unit):
             name = name.removesuffix(unit) + words
@@ -164,7 +164,7 @@ def _heading(name: str) -> str:
 
 
 def _origin(facts: Facts) -> Iterator[str]:
-    yield '<section><h2 id="origin">What this was made from</h2>'
+    yield '<section><h2 id="origin">Data sources</h2>'
     if facts.snapshots:
         yield '<div class="wide" tabindex="0"><table><thead><tr>'
         yield "".join(f"<th>{escape(key.replace('_', ' '))}</th>" for key in facts.snapshots[0])

@@ -1,7 +1,6 @@
-"""Where reports go: a directory of any file system that Spark reaches, on this machine or not.
+"""The destination of reports: a directory of any file system that Spark supports.
 
-Whatever is written has a name of its own until it is whole; then it is renamed, in place of what
-was there.
+Files are written under a temporary name, then renamed. The rename replaces an older file.
 """
 
 from typing import Any
@@ -17,48 +16,49 @@ class PlaceUnusable(Exception):
 
 
 class Place:
-    """A directory, made if it is not there. What lies in it is touched only by its name."""
+    """A directory, created if it does not exist. Other files in it are not touched."""
 
     def __init__(self, spark: SparkSession, directory: str) -> None:
-        """Take *directory*: a path, or a URI as Spark knows them.
+        """Opens *directory*: a path, or a URI in Spark's notation.
 
         Raises:
-            PlaceUnusable: it is a file, or cannot be made.
+            PlaceUnusable: it is a file, or cannot be created.
         """
         self._jvm: Any = spark._jvm
-        assert self._jvm is not None  # None is that of Spark Connect.
+        assert self._jvm is not None  # Only Spark Connect has None.
         self._spark = spark
         try:
             path = self._jvm.org.apache.hadoop.fs.Path(directory)
             self._files = path.getFileSystem(spark._jsc.hadoopConfiguration())
-            self._files.setWriteChecksum(False)  # Else a file .NAME.crc lies beside each.
+            # Otherwise Hadoop writes a file .NAME.crc next to each.
+            self._files.setWriteChecksum(False)
             self._root = self._files.makeQualified(path)
             if not self._files.mkdirs(self._root):
-                raise PlaceUnusable(f"{directory}: cannot be made; name another directory")
+                raise PlaceUnusable(f"{directory}: cannot be created; name another directory")
         except Py4JJavaError as error:
             raise PlaceUnusable(f"{directory}: {first_line(error)}; name another") from error
 
     def uri(self, name: str) -> str:
-        """Return where *name* is, for Spark."""
+        """Returns the URI of *name*, for Spark."""
         return str(self._path(name).toString())
 
     def shown(self, name: str) -> str:
-        """Return where *name* is, for people and other programs."""
+        """Returns the location of *name*, for people and other programs."""
         return self.uri(name).removeprefix("file:")
 
     def write_frame(self, name: str, frame: DataFrame) -> None:
-        """Write *frame* as Parquet."""
+        """Writes *frame* as Parquet."""
         partial = _PARTIAL + name
         self._spark.conf.set("spark.sql.parquet.compression.codec", "zstd")
         frame.write.mode("overwrite").parquet(self.uri(partial))
         self._put(partial, name)
 
     def read_frame(self, name: str) -> DataFrame:
-        """Return what was written under *name*."""
+        """Returns the frame that was written under *name*."""
         return self._spark.read.parquet(self.uri(name))
 
     def write_text(self, name: str, text: str) -> None:
-        """Write *text* as a file."""
+        """Writes *text* as a file."""
         partial = _PARTIAL + name
         stream = self._files.create(self._path(partial), True)
         try:
@@ -68,22 +68,24 @@ class Place:
         self._put(partial, name)
 
     def discard(self, name: str) -> None:
-        """Remove what there is under *name*, whole or not."""
+        """Removes *name*, complete or not."""
         for path in (self._path(name), self._path(_PARTIAL + name)):
             self._files.delete(path, True)
 
     def _put(self, partial: str, name: str) -> None:
-        """Have *partial* take the place of *name*. A crash in between leaves neither of it."""
+        """Replaces *name* by *partial*. A crash in between leaves neither."""
         self._files.delete(self._path(name), True)
         if not self._files.rename(self._path(partial), self._path(name)):
-            raise PlaceUnusable(f"{self.uri(name)}: cannot be put there; is the directory in use?")
+            raise PlaceUnusable(
+                f"{self.uri(name)}: cannot be replaced; the directory may be in use"
+            )
 
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self._root, name)
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of what went wrong, without Java's name of its class."""
+    """Returns the first line of an error, without Java's class name."""
     if isinstance(error, Py4JJavaError):
         found = error.java_exception.getMessage() or error.java_exception.toString()
     else:

@@ -1,4 +1,4 @@
-"""How fast messages come to each queue and how fast they are served, and what follows from it."""
+"""Arrival and service rates of each queue, and derived values."""
 
 from collections.abc import Sequence
 
@@ -14,36 +14,36 @@ from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report
 
 _QUEUE = ("queue_manager", "queue")
 _COUNTS = (
-    Column("arrived", Kind.COUNT, "messages that were put on it or published"),
-    Column("served", Kind.COUNT, "messages that were settled, or taken over by a link's peer"),
+    Column("arrived", Kind.COUNT, "messages put on it or published"),
+    Column("served", Kind.COUNT, "messages settled, or committed by a link's peer"),
     Column("gone", Kind.COUNT, "messages that expired, became dead letters or were removed"),
-    Column("returned", Kind.COUNT, "deliveries that came back"),
+    Column("returned", Kind.COUNT, "deliveries that were returned"),
 )
 COLUMNS = (
-    Column("queue_manager", Kind.TEXT, "where the queue is"),
-    Column("queue", Kind.TEXT, "one whose history is kept"),
+    Column("queue_manager", Kind.TEXT, "the queue manager of the queue"),
+    Column("queue", Kind.TEXT, "a queue with history"),
     Column(
         "utilisation",
         Kind.SHARE,
-        "arrived_per_s of served_peak_per_s: from 1 on it never catches up",
+        "arrived_per_s divided by served_peak_per_s: from 1 on it never catches up",
     ),
     Column(
         "drain_ms",
         Kind.MS,
-        "until it is empty at served_peak_per_s, arrivals going on; null if it never is",
+        "the time until it is empty at served_peak_per_s with continuing arrivals; null if never",
     ),
     Column("depth", Kind.COUNT, "messages on it in its queue manager's last snapshot"),
     Column("arrived_per_s", Kind.RATE, "from from_at to until_at; null if that is one instant"),
-    Column("served_per_s", Kind.RATE, "the same of those served"),
-    Column("served_peak_per_s", Kind.RATE, "in that minute in which most were served"),
+    Column("served_per_s", Kind.RATE, "the same for served messages"),
+    Column("served_peak_per_s", Kind.RATE, "in the minute in which most were served"),
     *_COUNTS,
-    Column("from_at", Kind.TIME, "of the first event of it that is kept"),
-    Column("until_at", Kind.TIME, "of the last event of all its queue manager's"),
+    Column("from_at", Kind.TIME, "the first event in its history"),
+    Column("until_at", Kind.TIME, "the last event of its queue manager"),
 )
 HOURLY = (
-    Column("queue_manager", Kind.TEXT, "where the queue is"),
-    Column("queue", Kind.TEXT, "one whose history is kept"),
-    Column("hour", Kind.TIME, "when it began, in UTC; hours without an event are left out"),
+    Column("queue_manager", Kind.TEXT, "the queue manager of the queue"),
+    Column("queue", Kind.TEXT, "a queue with history"),
+    Column("hour", Kind.TIME, "the start of the hour, in UTC; hours without an event are left out"),
     *_COUNTS,
 )
 
@@ -59,7 +59,7 @@ def _counts() -> list[Expression]:
 
 
 def hourly(history: DataFrame) -> DataFrame:
-    """Return what came to each queue and what left it, by hour."""
+    """Returns the arrivals and departures of each queue, by hour."""
     return (
         history.withColumn("hour", hour("at"))
         .groupBy(*_QUEUE, "hour")
@@ -69,11 +69,11 @@ def hourly(history: DataFrame) -> DataFrame:
 
 
 def rates(history: DataFrame, depths: DataFrame) -> DataFrame:
-    """Return the rates of each queue.
+    """Returns the rates of each queue.
 
     Args:
         history: the table.
-        depths: queue_manager, queue, depth, as of the end of it; a queue that is missing is empty.
+        depths: queue_manager, queue, depth at the end of the history; a missing queue is empty.
     """
     minutes = history.withColumn("_minute", minute_number("at")).groupBy(*_QUEUE, "_minute")
     counted = minutes.agg(*_counts(), F.min("at").alias("from_at"), F.max("at").alias("_until_at"))
@@ -107,10 +107,10 @@ def _title(rows: Sequence[Row]) -> str:
     if busy["utilisation"] is None:
         return f"nothing was served on {shown.text(busy['queue'])}"
     never = sum(row["drain_ms"] is None for row in rows)
-    end = f"; {shown.of(never, 'queue')} would never be empty at this pace" if never else ""
+    end = f"; {shown.of(never, 'queue')} would never be empty at this rate" if never else ""
     return (
-        f"{shown.text(busy['queue'])} of {shown.text(busy['queue_manager'])} is used most: "
-        f"{shown.share(busy['utilisation'])} of what it was seen to serve in a minute{end}"
+        f"{shown.text(busy['queue'])} of {shown.text(busy['queue_manager'])} has the "
+        f"highest utilisation: {shown.share(busy['utilisation'])} of its best minute{end}"
     )
 
 

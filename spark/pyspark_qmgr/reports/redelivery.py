@@ -1,4 +1,4 @@
-"""Which queues hand out the same messages again and again, and why they come back."""
+"""Queues that deliver messages repeatedly, and the reasons for returns."""
 
 from collections.abc import Sequence
 
@@ -11,38 +11,44 @@ from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report
 
 _QUEUE = ("queue_manager", "queue")
 _STAY = ("queue_manager", "store_id", "queue", "arrival", "message_id")
-RETURNS_MAX = 16  # of the histogram; what came back more often is counted there
+RETURNS_MAX = 16  # of the histogram; higher counts are included there
 _WHERE = (
-    Column("queue_manager", Kind.TEXT, "where the queue is"),
-    Column("queue", Kind.TEXT, "from which messages were delivered"),
+    Column("queue_manager", Kind.TEXT, "the queue manager of the queue"),
+    Column("queue", Kind.TEXT, "the queue that delivered the messages"),
 )
 COLUMNS = (
     *_WHERE,
-    Column("deliveries", Kind.COUNT, "to consumers"),
-    Column("returned", Kind.COUNT, "those that came back"),
-    Column("returned_share", Kind.SHARE, "of the deliveries; null if none is known"),
-    Column("messages", Kind.COUNT, "messages that were delivered or came back"),
-    Column("messages_returned", Kind.COUNT, "messages that came back at least once"),
-    Column("returns_max", Kind.COUNT, "how often one message came back at most"),
+    Column("deliveries", Kind.COUNT, "deliveries to consumers"),
+    Column("returned", Kind.COUNT, "deliveries that were returned"),
+    Column(
+        "returned_share", Kind.SHARE, "their share of the deliveries; null if no delivery is known"
+    ),
+    Column("messages", Kind.COUNT, "messages that were delivered or returned"),
+    Column("messages_returned", Kind.COUNT, "messages that were returned at least once"),
+    Column("returns_max", Kind.COUNT, "the most returns of one message"),
 )
 CODES = (
     *_WHERE,
-    Column("code", Kind.TEXT, "why they came back; null where nothing was said"),
+    Column("code", Kind.TEXT, "why they were returned; null without a reason"),
     Column("peer", Kind.TEXT, "the client that had them"),
-    Column("returned", Kind.COUNT, "deliveries that came back so"),
-    Column("messages", Kind.COUNT, "of how many messages"),
-    Column("first_at", Kind.TIME, "when it was seen first"),
-    Column("last_at", Kind.TIME, "and last"),
+    Column("returned", Kind.COUNT, "deliveries returned for this reason"),
+    Column("messages", Kind.COUNT, "their number of messages"),
+    Column("first_at", Kind.TIME, "when this first occurred"),
+    Column("last_at", Kind.TIME, "when this last occurred"),
 )
 HISTOGRAM = (
     *_WHERE,
-    Column("returns", Kind.COUNT, f"how often a message came back; {RETURNS_MAX} is that or more"),
-    Column("messages", Kind.COUNT, "messages that came back so often"),
+    Column(
+        "returns",
+        Kind.COUNT,
+        f"the number of returns of a message; {RETURNS_MAX} means that or more",
+    ),
+    Column("messages", Kind.COUNT, "messages with this number of returns"),
 )
 
 
 def by_message(history: DataFrame) -> DataFrame:
-    """Return deliveries and returns of each message that was delivered or came back."""
+    """Returns deliveries and returns of each message that was delivered or returned."""
     event = F.col("event")
     found = history.where(event.isin("delivered", "returned")).groupBy(*_STAY)
     return found.agg(
@@ -52,7 +58,7 @@ def by_message(history: DataFrame) -> DataFrame:
 
 
 def by_queue(messages: DataFrame) -> DataFrame:
-    """Return what came back to each queue, of what `by_message` returns."""
+    """Returns the returns of each queue, from the result of `by_message`."""
     counted = messages.groupBy(*_QUEUE).agg(
         F.sum("deliveries").alias("deliveries"),
         F.sum("returns").alias("returned"),
@@ -65,7 +71,7 @@ def by_queue(messages: DataFrame) -> DataFrame:
 
 
 def by_code(history: DataFrame) -> DataFrame:
-    """Return why messages came back, and from whom."""
+    """Returns the returns by reason and client."""
     found = history.where(F.col("event") == "returned").groupBy(*_QUEUE, "code", "peer")
     return found.agg(
         F.count("*").alias("returned"),
@@ -76,7 +82,7 @@ def by_code(history: DataFrame) -> DataFrame:
 
 
 def histogram(messages: DataFrame) -> DataFrame:
-    """Return how many messages came back how often, of what `by_message` returns."""
+    """Returns the number of messages by number of returns, from the result of `by_message`."""
     often = messages.withColumn("returns", F.least("returns", F.lit(RETURNS_MAX)))
     return often.groupBy(*_QUEUE, "returns").agg(F.count("*").alias("messages"))
 
@@ -84,11 +90,11 @@ def histogram(messages: DataFrame) -> DataFrame:
 def _title(rows: Sequence[Row]) -> str:
     worst = rows[0]
     if not worst["returned"]:
-        return "nothing that was delivered came back"
+        return "no delivery was returned"
     share = worst["returned_share"]
     part = "" if share is None else f", {shown.share(share)} of its deliveries"
     return (
-        f"{shown.of(worst['returned'], 'delivery')} came back to {shown.text(worst['queue'])} of "
+        f"{shown.of(worst['returned'], 'delivery')} returned to {shown.text(worst['queue'])} of "
         f"{shown.text(worst['queue_manager'])}{part}; "
         f"one message {shown.of(worst['returns_max'], 'time')}"
     )
@@ -97,7 +103,7 @@ def _title(rows: Sequence[Row]) -> str:
 def _code_title(rows: Sequence[Row]) -> str:
     worst = rows[0]
     return (
-        f"most came back to {shown.text(worst['queue'])} for "
+        f"most were returned to {shown.text(worst['queue'])} for "
         f"{shown.text(worst['code'] or 'no stated reason')}: "
         f"{shown.of(worst['returned'], 'delivery')} of {shown.of(worst['messages'], 'message')}"
     )
@@ -106,8 +112,8 @@ def _code_title(rows: Sequence[Row]) -> str:
 def _histogram_title(rows: Sequence[Row]) -> str:
     once = sum(row["messages"] for row in rows if row["returns"] == 0)
     return (
-        f"{shown.share(once / sum(row['messages'] for row in rows))} of the messages of these "
-        "queues never came back"
+        f"{shown.share(once / sum(row['messages'] for row in rows))} of the messages of "
+        f"these queues were never returned"
     )
 
 
@@ -119,7 +125,7 @@ def _make(tables: Frames) -> Frames:
 
 REDELIVERY = Report(
     "redelivery",
-    "what comes back after a delivery: by queue, code and client, how often",
+    "returns after a delivery: by queue, by code and client, and their number",
     ("history",),
     (
         Part(
@@ -136,7 +142,7 @@ REDELIVERY = Report(
             CODES,
             ("-returned", *_QUEUE, "code", "peer"),
             _code_title,
-            Plot(("queue", "code"), ("returned",), "deliveries that came back"),
+            Plot(("queue", "code"), ("returned",), "deliveries that were returned"),
         ),
         Part(
             "histogram",

@@ -36,14 +36,14 @@ REPORTS: dict[str, Report] = {
 
 
 class ReportUnknown(ValueError):
-    """A name that no report has."""
+    """A name that is not a report."""
 
 
 def named(names: Iterable[str]) -> list[Report]:
-    """Return the reports of *names*, each once; `all` is each there is.
+    """Returns the reports of *names* without duplicates; `all` means every report.
 
     Raises:
-        ReportUnknown: a name is not one, and what it might be.
+        ReportUnknown: a name is unknown; the text suggests another one.
     """
     asked = list(dict.fromkeys(names))
     if ALL in asked:
@@ -52,5 +52,5 @@ def named(names: Iterable[str]) -> list[Report]:
         if name != ALL and name not in REPORTS:
             near = get_close_matches(name, REPORTS, 1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(REPORTS)}"
-            raise ReportUnknown(f"{name[:80]!r} is no report; {hint}")
+            raise ReportUnknown(f"{name[:80]!r} is not a report; {hint}")
     return [REPORTS[name] for name in dict.fromkeys(asked) if name != ALL]

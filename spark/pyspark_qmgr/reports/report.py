@@ -1,7 +1,7 @@
-"""What a report is: which tables it reads, which frames it makes, how they are shown.
+"""The definition of a report: its tables, its frames, and how they are shown.
 
-A report has one part or more. Each part is one DataFrame, whose columns are documented here; a
-column is not renamed or given another meaning. Times are timestamps, durations milliseconds.
+A report has one or more parts. Each part is one DataFrame, whose columns are documented here. A
+column is not renamed and does not change its meaning. Times are timestamps, durations milliseconds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,17 +12,17 @@ from pyspark.sql import DataFrame
 
 Row = Mapping[str, Any]
 Frames = Mapping[str, DataFrame]
-SHOWN_MAX = 50  # rows of a table on the page; Parquet has them all
+SHOWN_MAX = 50  # rows of a table on the page; Parquet has all
 
 
 class Kind(StrEnum):
-    """What a column holds, and so how it is shown."""
+    """The kind of a column's values, which determines how they are shown."""
 
     TEXT = "text"
     COUNT = "count"
     BYTES = "bytes"
     MS = "ms"
-    RATE = "rate"  # a second
+    RATE = "rate"  # per second
     SHARE = "share"  # 0 to 1
     NUMBER = "number"
     TIME = "time"
@@ -38,25 +38,25 @@ class Column(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """What is drawn of a part: of each label its values, or of each label a line over time."""
+    """The plot of a part: the values of each label, or for each label a line over time."""
 
-    label: tuple[str, ...]  # columns that name a bar, or a line
+    label: tuple[str, ...]  # columns that identify a bar or a line
     values: tuple[str, ...]
-    axis: str  # what is on the axis of values, with its unit
-    x: str = ""  # a time: lines over it, not bars
-    is_log: bool = False  # values over several powers of ten
-    in_order: bool = False  # of the label, from low to high, as of a histogram
+    axis: str  # title of the axis of values, with its unit
+    x: str = ""  # a time: the plot has lines over it instead of bars
+    is_log: bool = False  # for values over several powers of ten
+    in_order: bool = False  # bars from low to high labels, as in a histogram
     labels_max: int = 15
 
 
 class Part(NamedTuple):
     """One frame of a report."""
 
-    name: str  # "" of the first: its files are those of the report
-    text: str  # what a row is
+    name: str  # "" for the first part: its files are those of the report
+    text: str  # the meaning of a row
     columns: tuple[Column, ...]
-    order: tuple[str, ...]  # columns by which the page has rows in order; -NAME: falling
-    # What one sees, in a sentence, from at most SHOWN_MAX rows in that order.
+    order: tuple[str, ...]  # columns by which the page sorts rows; -NAME: descending
+    # Returns the main result in a sentence, from at most SHOWN_MAX rows in that order.
     title: Callable[[Sequence[Row]], str]
     plot: Plot | None = None
 
@@ -65,11 +65,11 @@ class Report(NamedTuple):
     """A report."""
 
     name: str
-    text: str  # what it tells, in a line
+    text: str  # its content, in a line
     tables: tuple[str, ...]
     parts: tuple[Part, ...]
-    make: Callable[[Frames], Frames]  # from the tables, a frame of each part
+    make: Callable[[Frames], Frames]  # makes the frame of each part from the tables
 
     def file_of(self, part: Part) -> str:
-        """Return the name of the directory that holds the rows of *part*."""
+        """Returns the name of the directory with the rows of *part*."""
         return f"{self.name}-{part.name}.parquet" if part.name else f"{self.name}.parquet"

@@ -1,4 +1,4 @@
-"""Runs reports: each part to Parquet, and what one sees of all of them to one page."""
+"""Runs reports: writes each part to Parquet, and the main results of all to one page."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -13,22 +13,22 @@ from pyspark_qmgr.reports.report import SHOWN_MAX, Frames, Kind, Part, Plot, Rep
 from pyspark_qmgr.reports.tables import time_of
 
 POINTS_MAX = 2_000  # of a line in a plot: the last ones
-ERROR_MAX = 500  # characters of what went wrong
+ERROR_MAX = 500  # characters of an error
 
 
 class Found(NamedTuple):
-    """What a part came to."""
+    """The result of a part."""
 
     part: Part
     file: str
     rows_total: int
     rows: list[Row]  # the first of them
     title: str
-    plot: str  # SVG, or nothing
+    plot: str  # SVG, or ""
 
 
 class Outcome(NamedTuple):
-    """How a report ended: with parts, or with an error."""
+    """The result of a report: parts, or an error."""
 
     report: Report
     parts: tuple[Found, ...]
@@ -43,14 +43,14 @@ def run(
     place: Place,
     tell: Callable[[str], object] = lambda name: None,
 ) -> list[Outcome]:
-    """Run *reports* one after another; what goes wrong with one keeps no other from being made.
+    """Runs *reports* one after another; if one fails, the others still run.
 
     Args:
         spark: the session.
-        reports: which.
-        tables: what they read.
-        place: where the rows go.
-        tell: is called with the name of each report before it runs.
+        reports: the reports to run.
+        tables: the tables that they read.
+        place: the destination of the rows.
+        tell: called with the name of each report before it runs.
     """
     outcomes = []
     for report in reports:
@@ -66,10 +66,10 @@ def _run_one(spark: SparkSession, report: Report, tables: Frames, place: Place) 
     try:
         frames = report.make(tables)
         for part in report.parts:
-            # Not in order: to sort what is spread over tasks all would be read twice.
+            # Unsorted: sorting distributed rows would read everything twice.
             place.write_frame(report.file_of(part), frames[part.name])
             parts.append(_found(report, part, place))
-    except Exception as raised:  # Whatever it is, the other reports are to be made.
+    except Exception as raised:  # The other reports must run after any error.
         error = why(raised)
         for part in report.parts:
             place.discard(report.file_of(part))
@@ -78,7 +78,7 @@ def _run_one(spark: SparkSession, report: Report, tables: Frames, place: Place) 
 
 
 def why(error: BaseException) -> str:
-    """Return what went wrong in one line: of what failed in Python on an executor, that."""
+    """Returns the error in one line: the Python error if an executor had one."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     named = [line for line in lines if line.startswith(("qmgrd.", "qmgr_tables.", "pyspark_qmgr."))]
     text = named[-1].partition(": ")[2] if named else first_line(error)
@@ -86,7 +86,7 @@ def why(error: BaseException) -> str:
 
 
 def ordered(frame: DataFrame, part: Part) -> DataFrame:
-    """Return *frame* in the order of *part*."""
+    """Returns *frame* in the order of *part*."""
     by = [
         F.expr(term[1:]).desc_nulls_last() if term.startswith("-") else F.expr(term).asc()
         for term in part.order
@@ -108,9 +108,9 @@ def _found(report: Report, part: Part, place: Place) -> Found:
 
 
 def fetched(frame: DataFrame, part: Part, rows_max: int) -> list[Row]:
-    """Return the first rows of *frame* on the driver, times in UTC."""
+    """Returns the first rows of *frame* on the driver, times in UTC."""
     times = {column.name for column in part.columns if column.kind is Kind.TIME}
-    # Python would have times in the zone of its own machine, without saying so.
+    # Python would silently use the time zone of its machine.
     wanted = [
         F.unix_micros(c.name).alias(c.name) if c.name in times else F.col(c.name)
         for c in part.columns
@@ -124,7 +124,7 @@ def fetched(frame: DataFrame, part: Part, rows_max: int) -> list[Row]:
 
 
 def _points(frame: DataFrame, part: Part, plot: Plot, rows: Sequence[Row]) -> Sequence[Row]:
-    """Return the rows that are drawn."""
+    """Returns the rows that are drawn."""
     if plot.in_order:
         return fetched(frame.orderBy(*plot.label), part, plot.labels_max)
     if not plot.x:

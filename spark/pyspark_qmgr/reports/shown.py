@@ -1,4 +1,4 @@
-"""Figures as people read them: 1.5 s, 12 KiB, 99.3 %."""
+"""Formats values for people: 1.5 s, 12 KiB, 99.3 %."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -9,11 +9,11 @@ from pyspark_qmgr.reports.report import Kind
 
 _DURATIONS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
-TEXT_MAX = 80  # characters of a name that somebody else gave
+TEXT_MAX = 80  # characters of a name from outside
 
 
 def _digits(value: float) -> str:
-    """Return *value* with three digits, or all of a whole part that is longer."""
+    """Returns *value* with three digits, or with all digits of a longer whole part."""
     if value == 0:
         return "0"
     places = max(0, 2 - math.floor(math.log10(abs(value))))
@@ -29,7 +29,7 @@ def _scaled(value: float, units: Sequence[tuple[int, str]], least: str) -> str:
 
 
 def duration(ms: float) -> str:
-    """Return a duration: three digits of what is below a minute, else its two largest units."""
+    """Returns a duration: three digits below a minute, else its two largest units."""
     if abs(ms) < 1_000:
         return f"{_digits(ms)} ms"
     if abs(ms) < 59_950:
@@ -37,51 +37,51 @@ def duration(ms: float) -> str:
     seconds = round(abs(ms) / 1_000)
     sign = "-" if ms < 0 else ""
     largest = next(n for n, (size, _) in enumerate(_DURATIONS) if seconds >= size)
-    told = []
+    parts = []
     for size, unit in _DURATIONS[largest : largest + 2]:
         number, seconds = divmod(seconds, size)
-        told += [f"{number} {unit}"] if number else []
-    return sign + " ".join(told)
+        parts += [f"{number} {unit}"] if number else []
+    return sign + " ".join(parts)
 
 
 def size(size_bytes: float) -> str:
-    """Return a size."""
+    """Returns a size."""
     return _scaled(size_bytes, _SIZES, "B")
 
 
 def count(number: float) -> str:
-    """Return a whole number."""
+    """Returns a whole number."""
     return f"{number:,.0f}"
 
 
 def share(part: float) -> str:
-    """Return a part of one in per cent."""
+    """Returns a fraction in per cent."""
     return f"{_digits(part * 100)} %"
 
 
 def rate(per_s: float) -> str:
-    """Return a rate."""
+    """Returns a rate."""
     return f"{_digits(per_s)}/s"
 
 
 def time(at: datetime) -> str:
-    """Return a time in UTC, to the second."""
+    """Returns a time in UTC, to the second."""
     return at.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def text(value: object) -> str:
-    """Return a name on one line, no longer than TEXT_MAX: it may be anything."""
+    """Returns any name on one line, at most TEXT_MAX long."""
     line = plain(str(value))
     return line if len(line) <= TEXT_MAX else f"{line[: TEXT_MAX - 1]}…"
 
 
 def plain(line: str) -> str:
-    """Return *line* with a sign in place of what cannot be printed, ends of lines among it."""
+    """Returns *line* with a replacement for unprintable characters, including newlines."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in line)
 
 
 def flag(value: object) -> str:
-    """Return a truth as a word."""
+    """Returns a boolean as a word."""
     return "yes" if value else "no"
 
 
@@ -99,12 +99,12 @@ _CELLS: Mapping[Kind, Callable[[Any], str]] = {
 
 
 def cell(kind: Kind, value: Any) -> str:
-    """Return what stands in a table for *value*; nothing for null."""
+    """Returns the text of a table cell for *value*; "" for null."""
     return "" if value is None else _CELLS[kind](value)
 
 
 def of(number: int, word: str) -> str:
-    """Return a number and what it counts: 1 queue, 2 queues."""
+    """Returns a number with its noun: 1 queue, 2 queues."""
     if number != 1:
         word = f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
     return f"{count(number)} {word}"

@@ -1,4 +1,4 @@
-"""How large bodies are."""
+"""The sizes of bodies."""
 
 from collections.abc import Sequence
 
@@ -12,27 +12,27 @@ from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report
 
 _QUEUE = ("queue_manager", "queue")
 COLUMNS = (
-    Column("queue_manager", Kind.TEXT, "where the queue is"),
+    Column("queue_manager", Kind.TEXT, "the queue manager of the queue"),
     Column("queue", Kind.TEXT, "as of its queue manager's last snapshot"),
     Column("messages", Kind.COUNT, "messages whose body can be read"),
-    Column("body_bytes", Kind.BYTES, "of all bodies"),
+    Column("body_bytes", Kind.BYTES, "the size of all bodies"),
     Column("body_mean_bytes", Kind.BYTES, "their mean"),
     *(
         Column(f"body_p{percent}_bytes", Kind.BYTES, f"{percent} % are no longer")
         for percent in PERCENTS
     ),
-    Column("body_max_bytes", Kind.BYTES, "the longest"),
+    Column("body_max_bytes", Kind.BYTES, "the longest body"),
 )
 HISTOGRAM = (
-    Column("from_bytes", Kind.BYTES, "bodies from this size on"),
-    Column("below_bytes", Kind.BYTES, "and below this one"),
-    Column("messages", Kind.COUNT, "bodies of such a size, on all queues"),
-    Column("body_bytes", Kind.BYTES, "what they take together"),
+    Column("from_bytes", Kind.BYTES, "the lower end of the range"),
+    Column("below_bytes", Kind.BYTES, "the upper end of the range, exclusive"),
+    Column("messages", Kind.COUNT, "bodies in the range, on all queues"),
+    Column("body_bytes", Kind.BYTES, "their total size"),
 )
 
 
 def by_queue(messages: DataFrame) -> DataFrame:
-    """Return how large the bodies on each queue are."""
+    """Returns the sizes of the bodies on each queue."""
     size = F.col("body_bytes")
     found = messages.where(size.isNotNull()).groupBy(*_QUEUE)
     return found.agg(
@@ -48,9 +48,9 @@ def by_queue(messages: DataFrame) -> DataFrame:
 
 
 def histogram(messages: DataFrame) -> DataFrame:
-    """Return how many bodies there are of each size: 0, 1, 2 to 3, 4 to 7 bytes and so on."""
+    """Returns the number of bodies by size: 0, 1, 2 to 3, 4 to 7 bytes and so on."""
     size = F.col("body_bytes")
-    digits = F.when(size > 0, F.length(F.bin(size))).otherwise(0)  # exact, as a logarithm is not
+    digits = F.when(size > 0, F.length(F.bin(size))).otherwise(0)  # exact, unlike a logarithm
     found = messages.where(size.isNotNull()).groupBy(digits.alias("_digits"))
     counted = found.agg(F.count("*").alias("messages"), F.sum(size).alias("body_bytes"))
     power = F.expr("shiftleft(1L, _digits)")
@@ -88,7 +88,7 @@ def _make(tables: Frames) -> Frames:
 
 SIZES = Report(
     "sizes",
-    "sizes of bodies by queue, and how they are spread",
+    "sizes of bodies by queue, and their distribution",
     ("messages", "snapshots"),
     (
         Part(

@@ -1,4 +1,4 @@
-"""Message groups: how unequal they are, and which of them wait for members."""
+"""Message groups: how unequal they are, and which of them are incomplete."""
 
 from collections.abc import Sequence
 
@@ -12,35 +12,35 @@ from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report
 
 _QUEUE = ("queue_manager", "queue")
 _WHERE = (
-    Column("queue_manager", Kind.TEXT, "where the queue is"),
+    Column("queue_manager", Kind.TEXT, "the queue manager of the queue"),
     Column("queue", Kind.TEXT, "as of its queue manager's last snapshot"),
 )
 COLUMNS = (
     *_WHERE,
-    Column("groups", Kind.COUNT, "groups of which a member is there"),
-    Column("members", Kind.COUNT, "members that are there"),
-    Column("members_mean", Kind.NUMBER, "of a group"),
-    Column("members_max", Kind.COUNT, "of the largest group"),
-    Column("skew", Kind.NUMBER, "members_max by members_mean; 1: all are equal"),
-    Column("largest_share", Kind.SHARE, "of all members: those of the largest group"),
-    Column("largest_group_id", Kind.TEXT, "which that is"),
-    Column("incomplete", Kind.COUNT, "groups of which something is missing, or not known to come"),
+    Column("groups", Kind.COUNT, "groups with at least one member"),
+    Column("members", Kind.COUNT, "members on the queue"),
+    Column("members_mean", Kind.NUMBER, "the mean number of members of a group"),
+    Column("members_max", Kind.COUNT, "the number of members of the largest group"),
+    Column("skew", Kind.NUMBER, "members_max divided by members_mean; 1: all are equal"),
+    Column("largest_share", Kind.SHARE, "the largest group's share of all members"),
+    Column("largest_group_id", Kind.TEXT, "the id of the largest group"),
+    Column("incomplete", Kind.COUNT, "groups with missing members, or with an unknown end"),
     Column("incomplete_age_ms", Kind.MS, "the age of the oldest of these"),
 )
 INCOMPLETE = (
     *_WHERE,
     Column("group_id", Kind.TEXT, "in hexadecimal"),
     Column("state", Kind.TEXT, "open (its end is not known), gap, paused or parked"),
-    Column("members", Kind.COUNT, "those that are there"),
-    Column("missing", Kind.COUNT, "members before the highest that are not there"),
-    Column("next_number", Kind.COUNT, "the number that has its turn"),
-    Column("last_number", Kind.COUNT, "the number of the last; null as long as nobody knows"),
-    Column("age_ms", Kind.MS, "since its first member came, as of the snapshot"),
+    Column("members", Kind.COUNT, "members on the queue"),
+    Column("missing", Kind.COUNT, "missing members before the highest"),
+    Column("next_number", Kind.COUNT, "the number that is next"),
+    Column("last_number", Kind.COUNT, "the number of the last member; null while it is unknown"),
+    Column("age_ms", Kind.MS, "the time since its first member arrived, as of the snapshot"),
 )
 
 
 def by_queue(groups: DataFrame) -> DataFrame:
-    """Return how the groups of each queue differ in size, and how many are incomplete."""
+    """Returns how the groups of each queue differ in size, and how many are incomplete."""
     there = groups.where(F.col("present") > 0)
     largest = F.max_by("group_id", F.struct("present", "group_id"))
     counted = there.groupBy(*_QUEUE).agg(
@@ -60,7 +60,7 @@ def by_queue(groups: DataFrame) -> DataFrame:
 
 
 def incomplete(groups: DataFrame) -> DataFrame:
-    """Return the groups that are incomplete, or whose end nobody knows."""
+    """Returns the groups that are incomplete, or whose end is unknown."""
     found = groups.where((F.col("present") > 0) & ~F.col("complete"))
     named = found.withColumnRenamed("present", "members")
     return named.select(*(column.name for column in INCOMPLETE))
@@ -92,7 +92,7 @@ def _make(tables: Frames) -> Frames:
 
 SKEW = Report(
     "groups",
-    "message groups: skew, and groups that are incomplete",
+    "message groups: skew, and incomplete groups",
     ("groups", "snapshots"),
     (
         Part(

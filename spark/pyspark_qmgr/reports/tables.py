@@ -21,12 +21,14 @@ _SCHEMA = StructType(
 
 
 def time_of(us: int) -> datetime:
-    """Return the time *us* microseconds after 1970."""
+    """Returns the time *us* microseconds after 1970."""
     return _EPOCH + timedelta(microseconds=us)
 
 
 def snapshots_frame(spark: SparkSession, snapshots: Sequence[Snapshot]) -> DataFrame:
-    """Return what reports need of the table of snapshots: a row for each of *snapshots*."""
+    """Returns the columns of the table of snapshots that reports need: a row for each of
+    *snapshots*.
+    """
     rows = [(s.queue_manager, s.id, time_of(s.wall_us), s.turn) for s in snapshots]
     return spark.createDataFrame(rows, _SCHEMA)
 
@@ -35,12 +37,12 @@ class Tables(Mapping[str, DataFrame]):
     """The tables of *snapshots* by name; each is read when it is used."""
 
     def __init__(self, spark: SparkSession, snapshots: Sequence[Snapshot]) -> None:
-        """Take *snapshots*, whose checksums are taken to be right."""
+        """Uses *snapshots*, whose checksums were already checked."""
         self._spark = spark
         self._snapshots = snapshots
 
     def __getitem__(self, name: str) -> DataFrame:
-        """Return a table, a new frame each time: Spark keeps filters with those that had some."""
+        """Returns a table, as a new frame each time, because Spark keeps the filters of a frame."""
         if name == SNAPSHOTS:
             return snapshots_frame(self._spark, self._snapshots)
         reader = self._spark.read.format("qmgr").option("table", name).option("verify", "false")
@@ -49,11 +51,11 @@ class Tables(Mapping[str, DataFrame]):
         return reader.load([snapshot.directory for snapshot in self._snapshots])
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the names of all tables."""
+        """Yields the names of all tables."""
         from qmgr_tables.tables.registry import TABLES
 
         yield from TABLES
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Returns the number of tables."""
         return sum(1 for _ in self)

@@ -1,4 +1,4 @@
-"""What Spark is at, told while it works."""
+"""Reports Spark's progress while it works."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -11,9 +11,9 @@ EVERY_S = 0.2
 
 @contextmanager
 def watched(spark: SparkSession, tell: Callable[[int, int], object]) -> Iterator[None]:
-    """Tell, until the block ends, how many tasks of the stages that run are done, and of how many.
+    """Reports, until the block ends, the finished tasks of the running stages, and their total.
 
-    *tell* is called from a thread of its own, which has ended when the block has.
+    *tell* is called from a separate thread, which has ended when the block has.
     """
     over = threading.Event()
 
@@ -31,7 +31,7 @@ def watched(spark: SparkSession, tell: Callable[[int, int], object]) -> Iterator
 
 
 def tasks(spark: SparkSession) -> tuple[int, int]:
-    """Return how many tasks of the stages that run are done, and how many they have."""
+    """Returns the finished tasks of the running stages, and their total."""
     tracker = spark.sparkContext.statusTracker()
     stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     known = [stage for stage in stages if stage is not None]

@@ -1,7 +1,7 @@
-"""Delta: DIR/TABLE, a table by deltalake, partitioned by queue where rows are of queues.
+"""Delta: DIR/TABLE, a deltalake table, partitioned by queue if its rows belong to queues.
 
-Each commit has rows and, as application transactions, up to which position it has them of each
-feed. deltalake takes the same transaction twice, so what it says is read before each commit.
+Each commit has rows and, as application transactions, the exported position of each feed. deltalake
+accepts a transaction twice, so its state is read before each commit.
 """
 
 import json
@@ -23,10 +23,11 @@ class DeltaSink:
     """Appends to a Delta table, with the position of each feed in the same commit."""
 
     def __init__(self, to: str, schema: pa.Schema, header: dict[str, Any], sizes: Sizes) -> None:
-        """Go on with the table below *to*, which may be a URL that deltalake knows.
+        """Continues the table below *to*, which may be a URL that deltalake supports.
 
         Raises:
-            ExportRefused: deltalake is not installed, or the table was begun with another *header*.
+            ExportRefused: deltalake is not installed, or the table was created with another
+                *header*.
             ExportFailed: the table cannot be read.
         """
         try:
@@ -40,8 +41,8 @@ class DeltaSink:
         self._schema, self._header, self._sizes = schema, header, sizes
         self._held: list[pa.Table] = []
         self._held_bytes = 0
-        self._known: dict[str, int] = {}  # up to where rows are in the table
-        self._ends: dict[str, tuple[Feed, int]] = {}  # and up to where they are held
+        self._known: dict[str, int] = {}  # positions of the rows in the table
+        self._ends: dict[str, tuple[Feed, int]] = {}  # and of the rows held here
         self._rows: dict[tuple[str, str], int] = {}
         try:
             found = deltalake.DeltaTable.is_deltatable(self.path)
@@ -52,13 +53,13 @@ class DeltaSink:
         self._files_before = set(self._files())
 
     def progress(self, key: str) -> Progress:
-        """Return how far the feed of that key was exported."""
+        """Returns how far the feed of that key was exported."""
         if key not in self._known:
             self._known[key] = self._held_by_table(key)
         return Progress(self._ends[key][1] if key in self._ends else self._known[key])
 
     def write(self, feed: Feed, tables: Iterator[pa.Table]) -> None:
-        """Write the rows of *feed*, in one commit or, of an endless one, in several.
+        """Writes the rows of *feed* in one commit, or in several if it is endless.
 
         Rows of small feeds wait for those of others.
         """
@@ -79,7 +80,7 @@ class DeltaSink:
             self._ends[feed.key] = feed, feed.last
 
     def finish(self) -> list[Written]:
-        """Commit what waits; return what was written: files and bytes by queue."""
+        """Commits the held rows; returns what was written: files and bytes by queue."""
         self._flush()
         managers = {manager for _, manager in self._rows}
         found: dict[str, list[int]] = {}
@@ -101,17 +102,17 @@ class DeltaSink:
         return bool(self._files())
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: no resource is held."""
 
     def _flush(self) -> None:
-        """Commit what is held, with the last position of each feed."""
+        """Commits the held rows, with the last position of each feed."""
         if not self._ends:
             return
         self._commit(iter(self._held))
         self._held, self._held_bytes = [], 0
 
     def _commit(self, tables: Iterator[pa.Table]) -> None:
-        """Append *tables*, up to the ends, unless the table has moved on meanwhile."""
+        """Appends *tables*, up to the ends, unless another process has changed the table."""
         lake, ends = self._lake, self._ends
         transactions = [lake.Transaction(self._app(key), last) for key, (_, last) in ends.items()]
         batches = (batch for table in tables for batch in table.to_batches())
@@ -121,7 +122,8 @@ class DeltaSink:
             for key in ends:
                 if self._held_by_table(key) != self._known[key]:
                     raise ExportRefused(
-                        f"{self.path}: another export writes there; wait for its end, run it again"
+                        f"{self.path}: another export writes there; wait for its "
+                        f"end, then run it again"
                     )
             lake.write_deltalake(
                 self.path if self._table is None else self._table,
@@ -132,7 +134,7 @@ class DeltaSink:
                 target_file_size=self._sizes.file_bytes,
                 writer_properties=lake.WriterProperties(compression="ZSTD"),
                 commit_properties=lake.CommitProperties(
-                    app_transactions=transactions, custom_metadata=self._said(ends)
+                    app_transactions=transactions, custom_metadata=self._commit_metadata(ends)
                 ),
             )
             self._table = lake.DeltaTable(self.path)
@@ -143,8 +145,8 @@ class DeltaSink:
             feed.taken(last)
         self._ends = {}
 
-    def _said(self, ends: dict[str, tuple[Feed, int]]) -> dict[str, str]:
-        """Return what the history of the table says of a commit."""
+    def _commit_metadata(self, ends: dict[str, tuple[Feed, int]]) -> dict[str, str]:
+        """Returns the commit's entry in the history of the table."""
         ids = sorted({feed.snapshot.id for feed, _ in ends.values()} - {""})
         return {
             "qmgr.table": self._header["table"],
@@ -160,7 +162,7 @@ class DeltaSink:
             check_same(self.path, held, self._header)
         except (ValueError, AttributeError) as error:
             raise ExportRefused(
-                f"{self.path}: a Delta table that no export of qmctl began; name another directory"
+                f"{self.path}: a Delta table that was not created by qmctl; name another directory"
             ) from error
 
     def _held_by_table(self, key: str) -> int:
@@ -173,7 +175,7 @@ class DeltaSink:
         return f"qmgr/{self._header['table']}/{key}"
 
     def _files(self) -> dict[str, tuple[str, int]]:
-        """Return the files of the table: path to queue and size."""
+        """Returns the files of the table: path to queue and size."""
         if self._table is None:
             return {}
         rows = pa.table(self._table.get_add_actions(flatten=True)).to_pylist()
@@ -191,4 +193,4 @@ class DeltaSink:
 
     def _failed(self, error: Exception) -> ExportFailed:
         why = " ".join(str(error).split())
-        return ExportFailed(f"{self.path}: {why}; mend that, and run it again: it goes on")
+        return ExportFailed(f"{self.path}: {why}; fix that, and run it again: it continues")

@@ -1,8 +1,9 @@
-"""Exports tables to Parquet or Delta with no Java: once each row, however often it is stopped.
+"""Exports tables to Parquet or Delta without Java: each row once, even if the export is
+interrupted.
 
-A queue is no log. An increment of `messages` has what was put since the one before and is still
-there: each message once, as it was in the first snapshot that showed it. What became of it later
-is in no increment; `full` exports each snapshot as a whole.
+A queue is not a log. An increment of `messages` has the messages that were put since the last one
+and still exist: each message once, as the first snapshot with it shows it. Later changes are in no
+increment; `full` exports each snapshot completely.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,7 +28,7 @@ from qmgr_tables.tables.registry import TABLES
 from qmgrd.snapshot.finder import SnapshotUnreadable, verify
 
 FORMATS = ("parquet", "delta")
-# Of options, those that say which rows and columns there are; a directory has one set of them.
+# The options that select rows and columns; they are fixed for a directory.
 _PLAIN = Options(paths=())
 _NOT_KEPT = {
     "paths",
@@ -43,18 +44,18 @@ Bar = Callable[[int], AbstractContextManager[Callable[[int], object]]]
 
 
 class Exported(NamedTuple):
-    """What an export did."""
+    """The result of an export."""
 
     table: str
     path: str
     snapshots: int
-    skipped: list[str]  # what was left out: snapshots, as onDamaged says, and rows that are gone
+    skipped: list[str]  # what was left out: snapshots (see onDamaged), and rows that are lost
     written: list[Written]
-    has_files: bool  # of this run or of others before: else nobody can read the table
+    has_files: bool  # of this or earlier runs; without files the table cannot be read
 
 
 def no_bar(rows: int) -> AbstractContextManager[Callable[[int], object]]:
-    """Show nothing."""
+    """Shows nothing."""
     return nullcontext(lambda more: None)
 
 
@@ -67,23 +68,23 @@ def export(
     sizes: Sizes | None = None,
     bar: Bar = no_bar,
 ) -> Exported:
-    """Export the rows of a table that are not below *to* yet; return what was written.
+    """Exports the rows of a table that are not below *to* yet; returns what was written.
 
     Args:
-        options: which table, of which snapshots, and what of it.
+        options: the table, its snapshots, and its rows.
         to: a directory, or a URL.
         format: one of FORMATS.
-        full: each snapshot whole, in place of what is new in it.
+        full: export each snapshot completely, instead of its new rows.
         sizes: how files are cut.
-        bar: shows progress: called with about how many rows are to come (0: not known).
+        bar: shows progress; called with the approximate number of rows (0: unknown).
 
     Raises:
-        OptionInvalid: a queue that was asked for is in none of the snapshots.
-        SnapshotUnreadable: one is missing or damaged.
-        ExportRefused: *to* holds something else, or is in use; nothing was changed.
-        ExportFailed: it stopped on the way.
+        OptionInvalid: a requested queue is in none of the snapshots.
+        SnapshotUnreadable: a snapshot is missing or damaged.
+        ExportRefused: *to* has other content, or is in use; nothing was changed.
+        ExportFailed: the export was interrupted.
     """
-    found = planning.find(options._replace(verify=False))  # Only what is new is verified, below.
+    found = planning.find(options._replace(verify=False))  # Only new data is verified, below.
     planning.check_queues(found.snapshots, options)
     table = TABLES[options.table]
     wanted = feeds(table, found.snapshots, options, table.schema, full=full)
@@ -103,7 +104,7 @@ def write(
     sizes: Sizes | None = None,
     bar: Bar = no_bar,
 ) -> Exported:
-    """Write the rows of feeds to *to*; *begin* says which they are, once it is known what is there.
+    """Writes the rows of feeds to *to*; *begin* returns the feeds, once the progress is known.
 
     Raises:
         as export.
@@ -128,13 +129,13 @@ def write(
 
 
 def _check_format(place: str, format: str) -> None:
-    """Refuse a directory of the other format: who reads it would have rows of both."""
+    """Rejects a directory of the other format: its readers would get rows of both."""
     other, mark = ("delta", "_delta_log") if format == "parquet" else ("parquet", MANIFEST)
     local = place.removeprefix("file://")
     if "://" not in local and Path(local).expanduser().joinpath(mark).exists():
         raise ExportRefused(
-            f"{place}: format is {format}, but what it holds is {other}; "
-            f"say --format {other}, or export to another directory"
+            f"{place}: format is {format}, but the directory has {other}; use "
+            f"--format {other}, or export to another directory"
         )
 
 
@@ -150,7 +151,7 @@ def _sink(to: str, format: str, schema: pa.Schema, header: dict[str, Any], sizes
 
 
 def _export(found: list[Feed], options: Options, sink: Sink, bar: Bar) -> list[str]:
-    """Write what *found* has and *sink* has not; return why some of it was left out."""
+    """Writes the rows of *found* that *sink* does not have; returns why some were left out."""
     wanted = [feed for feed in found if not _is_done(feed, sink.progress(feed.key))]
     damaged = _damaged(wanted, options)
     left_out = list(damaged.values())
@@ -161,8 +162,9 @@ def _export(found: list[Feed], options: Options, sink: Sink, bar: Bar) -> list[s
             progress = sink.progress(feed.key)
             if feed.first > progress.last + 1 > NOTHING + 1:
                 left_out.append(_gap(feed, progress.last + 1))
-            if not _is_done(feed, progress):  # Another snapshot of that store may have had all.
-                sink.write(feed, _told(_behind(feed, progress), advance))
+            # Another snapshot of that store may have had all rows.
+            if not _is_done(feed, progress):
+                sink.write(feed, _counted(_behind(feed, progress), advance))
     return left_out
 
 
@@ -175,10 +177,10 @@ def _gap(feed: Feed, first: int) -> str:
 
 
 def _damaged(wanted: list[Feed], options: Options) -> dict[str, str]:
-    """Return the ids of snapshots that are not what was written, with what is wrong.
+    """Returns the ids of damaged snapshots, with the reason.
 
     Raises:
-        SnapshotUnreadable: one of them, if these are not to be skipped.
+        SnapshotUnreadable: a snapshot is damaged, and such ones are not to be skipped.
     """
     damaged = {}
     for snapshot in {feed.snapshot.id: feed.snapshot for feed in wanted}.values():
@@ -197,10 +199,10 @@ def _is_done(feed: Feed, progress: Progress) -> bool:
 
 
 def _behind(feed: Feed, progress: Progress) -> Iterator[pa.Table]:
-    """Yield the rows of *feed* behind *progress*.
+    """Yields the rows of *feed* after *progress*.
 
     Raises:
-        ExportRefused: at that position there is another message than was exported.
+        ExportRefused: that position has another message than the one that was exported.
     """
     after = progress.last
     if after == NOTHING or not progress.last_id or not feed.queue:
@@ -213,27 +215,27 @@ def _behind(feed: Feed, progress: Progress) -> Iterator[pa.Table]:
                 raise ExportRefused(
                     f"{feed.snapshot.directory}: {feed.position} {after} of "
                     f"{feed.queue or feed.snapshot.queue_manager} is {found}, but "
-                    f"{progress.last_id} was exported: the store was put back to a backup; "
+                    f"{progress.last_id} was exported: the store was restored from a backup; "
                     "export to a new directory"
                 )
             table = table.slice(1)
         yield table
 
 
-def _told(tables: Iterator[pa.Table], advance: Callable[[int], object]) -> Iterator[pa.Table]:
+def _counted(tables: Iterator[pa.Table], advance: Callable[[int], object]) -> Iterator[pa.Table]:
     for table in tables:
         yield table
         advance(table.num_rows)
 
 
 def _kept(options: Options) -> dict[str, Any]:
-    """Return the options that an export is held to: by what they are, where not the default."""
+    """Returns the options that are fixed for an export, without defaults."""
     left_out = set(_NOT_KEPT)
     if options.table in BY_QUEUE:
-        left_out |= {"queues", "queues_pattern"}  # Each queue goes on from its own position.
-    told = zip(options._fields, options, _PLAIN, strict=True)
+        left_out |= {"queues", "queues_pattern"}  # Each queue continues from its own position.
+    fields = zip(options._fields, options, _PLAIN, strict=True)
     return {
         name: sorted(value) if isinstance(value, frozenset) else value
-        for name, value, plain in told
+        for name, value, plain in fields
         if name not in left_out and value != plain
     }

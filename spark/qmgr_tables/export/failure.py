@@ -1,4 +1,4 @@
-"""What keeps an export from being made."""
+"""Why an export fails."""
 
 import errno
 
@@ -14,19 +14,21 @@ _HINTS = {
 
 
 class ExportFailed(Exception):
-    """It stopped: where, why, what to do. What was written whole stays, and is gone on from."""
+    """The export was interrupted: the text says where, why, and what to do. Complete files stay."""
 
 
 class ExportUnavailable(ExportFailed):
-    """The queue manager that was to be exported cannot be reached."""
+    """The queue manager to export from cannot be reached."""
 
 
 class ExportRefused(ExportFailed):
-    """It was asked for what cannot be; nothing was changed."""
+    """The export cannot be done as requested; nothing was changed."""
 
 
 def failure_of(place: str, error: OSError) -> ExportFailed:
-    """Return what is said of an *error* of the disk, or of the store behind a URL."""
+    """Returns the failure for an *error* of the disk, or of the store behind a URL."""
     why = error.strerror or str(error) or type(error).__name__
-    hint = _HINTS.get(error.errno or 0, "look at that disk")
-    return ExportFailed(f"{place}: {why}; {hint}, and run it again: it goes on from what is whole")
+    hint = _HINTS.get(error.errno or 0, "check that disk")
+    return ExportFailed(
+        f"{place}: {why}; {hint}, and run it again: it continues after the complete files"
+    )

@@ -1,16 +1,16 @@
-"""What is to be exported: feeds, each a run of rows with positions that rise.
+"""The rows to export, as feeds: each has rows with ascending positions.
 
-    table      a feed for each         position   what it is not told of again
-    messages   store and queue         arrival    messages up to the last arrival exported
-    history    store                   seq        rows up to the last one exported
-    others     snapshot                (none)     that snapshot: it goes whole or not at all
-    messages   snapshot and queue      arrival    that snapshot, if all of it is asked for
-    history    snapshot                (none)     that snapshot, if all of it is asked for
+    table      a feed for each         position   rows that are skipped later
+    messages   store and queue         arrival    messages up to the last exported arrival
+    history    store                   seq        rows up to the last exported one
+    others     snapshot                (none)     the snapshot, which is exported as one piece
+    messages   snapshot and queue      arrival    that snapshot, if all of it is requested
+    history    snapshot                (none)     that snapshot, if all of it is requested
 
-Rows that have one position (a row of the journal tells of many messages) are exported together.
+Rows with the same position (a row of the journal describes many messages) are exported together.
 
-A feed says nothing of where its rows come from: here from snapshots, in export_live.py from a
-queue manager that runs, whose cursor `taken` moves.
+A feed does not say where its rows come from: here they come from snapshots, in live.py from a
+running queue manager, whose cursor `taken` moves.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,8 +26,8 @@ from qmgr_tables.partition import Run, Share
 from qmgr_tables.table import Table
 from qmgrd.snapshot.finder import Snapshot
 
-POSITIONS = {"messages": "arrival", "history": "seq"}  # of tables whose rows only come
-BY_QUEUE = {"messages"}  # of which each queue has positions of its own
+POSITIONS = {"messages": "arrival", "history": "seq"}  # of tables to which rows are only added
+BY_QUEUE = {"messages"}  # tables with separate positions for each queue
 
 
 Read = Callable[[Any], Iterator[pa.RecordBatch]]
@@ -38,24 +38,24 @@ def _nobody(position: int) -> None:
 
 
 class Feed(NamedTuple):
-    """Rows that are exported in order, and from where on again after a stop."""
+    """Rows that are exported in order, and can be continued after an interruption."""
 
-    key: str  # Whose positions these are.
-    stem: str  # what its files' names begin with
-    queue: str  # "" where rows of several are in it
+    key: str  # identifies the positions
+    stem: str  # the first part of its file names
+    queue: str  # "" if rows of several queues are in it
     snapshot: Snapshot  # without its queues
-    position: str  # the column; "" where all rows are one piece
-    last: int  # No position is higher: an export that has come to it has all.
-    rows: Callable[[int], Iterator[pa.Table]]  # those behind a position, in order
-    about: Callable[[int], int]  # how many these are, about; 0: not known
-    first: int = 0  # No position is lower: what lay between is gone. 0: gaps mean nothing.
-    taken: Callable[[int], None] = _nobody  # is told up to where rows are safe
+    position: str  # the column; "" if all rows are one piece
+    last: int  # the highest position: an export that has reached it is complete
+    rows: Callable[[int], Iterator[pa.Table]]  # the rows after a position, in order
+    about: Callable[[int], int]  # their approximate number; 0: unknown
+    first: int = 0  # the lowest position: earlier rows are lost. 0: gaps are normal.
+    taken: Callable[[int], None] = _nobody  # called with the position up to which rows are safe
 
 
 def feeds(
     table: Table, snapshots: list[Snapshot], options: Options, schema: pa.Schema, *, full: bool
 ) -> list[Feed]:
-    """Return what *snapshots* have of *table*: by store and age, older snapshots first."""
+    """Returns the feeds of *table* in *snapshots*: by store, older snapshots first."""
     ordered = {one.id: one for one in sorted(snapshots, key=lambda one: (one.store_id, one.turn))}
 
     def read(share: Any) -> Iterator[pa.RecordBatch]:
@@ -72,7 +72,7 @@ def feeds(
 
 
 def _shares(table: Table, snapshot: Snapshot, options: Options) -> list[Any]:
-    """Return what *snapshot* has of *table*; it may lack some of the queues that are asked for."""
+    """Returns the part of *table* in *snapshot*, which may lack some of the requested queues."""
     if not options.queues:
         return table.plan([snapshot], options)
     known = options.queues.intersection(queue.name for queue in snapshot.queues)
@@ -88,9 +88,9 @@ def _by_queue(
     *,
     full: bool,
 ) -> Iterator[Feed]:
-    """Yield a feed for each queue of which there are runs."""
+    """Yields a feed for each queue that has runs."""
     column = POSITIONS[table]
-    whole: dict[int, dict[tuple[int, int], Run]] = {}  # what the plan cut, put together again
+    whole: dict[int, dict[tuple[int, int], Run]] = {}  # the pieces of the plan, joined again
     for run in chain.from_iterable(share.runs for share in shares):
         runs = whole.setdefault(run.queue_id, {})
         place = run.lane, run.priority
@@ -129,7 +129,7 @@ def _rows_of_runs(
 
 
 def _about(ranges: list[tuple[int, int, int]], after: int) -> int:
-    """Return how many messages lie behind *after*, if they lie evenly."""
+    """Returns the number of messages after *after*, assuming even distribution."""
     return sum(
         messages * min(last - after, last - first + 1) // (last - first + 1)
         for first, last, messages in ranges
@@ -138,7 +138,7 @@ def _about(ranges: list[tuple[int, int, int]], after: int) -> int:
 
 
 def _whole(read: Read, snapshot: Snapshot, shares: list[Any], table: str, *, full: bool) -> Feed:
-    """Return the feed of a whole table, of one snapshot or from position to position."""
+    """Returns the feed of a whole table, of one snapshot or with positions."""
     of = snapshot._replace(queues=())
     column = "" if full else POSITIONS.get(table, "")
     if not column:
@@ -164,7 +164,7 @@ def _rows_of_shares(read: Read, shares: list[Any], after: int) -> Iterator[pa.Ta
 
 
 def _rows_of_spans(read: Read, spans: list[Any], column: str, after: int) -> Iterator[pa.Table]:
-    """Yield the rows of *spans*, each of which has positions from its first up to its stop."""
+    """Yields the rows of *spans*; the positions of each go from its first up to its stop."""
     left = [
         span._replace(first=max(span.first, after + 1)) for span in spans if span.stop > after + 1
     ]

@@ -1,8 +1,9 @@
-"""History exported from a queue manager that runs: its export cursor keeps what is not on disk yet.
+"""Exports history from a running queue manager, whose export cursor keeps unexported rows.
 
-    cursor says so ─▶ rows behind it are read ─▶ file and manifest ─▶ the cursor moves on
+    read the cursor ─▶ read rows after it ─▶ write file and manifest ─▶ move the cursor
 
-Killed anywhere, the next run begins with what is in the files: the cursor is never ahead of them.
+After an interruption, the next run begins with what is in the files: the cursor is never ahead of
+them.
 """
 
 import time
@@ -18,9 +19,9 @@ from qmgr_tables.export.feed import Feed
 from qmgr_tables.export.order import whole_positions
 from qmgr_tables.export.sink import Sink, Sizes
 from qmgr_tables.options import Options
+from qmgr_tables.stream.connection import DataLost, ManagerAway
 from qmgr_tables.stream.history_feed import HistoryFeed as Journal
 from qmgr_tables.stream.history_feed import State
-from qmgr_tables.stream.line import DataLost, ManagerAway
 from qmgr_tables.stream.url import RowRange
 from qmgr_tables.tables.history import HISTORY
 from qmgrd.snapshot.finder import Snapshot
@@ -39,44 +40,46 @@ def export_live(
     bar: Bar = no_bar,
     wait_ms: int = WAIT_MS,
 ) -> Exported:
-    """Export the history that the queue manager at *address* has and *to* has not.
+    """Exports the history of the queue manager at *address* that *to* does not have yet.
 
     Args:
-        options: of table history; paths are left alone.
-        cursor: keeps what comes from now on until it is exported; made if there is none.
-        wait_ms: how long a queue manager is waited for that is away.
+        options: of the table history; paths are ignored.
+        cursor: keeps further rows until they are exported; created if it does not exist.
+        wait_ms: how long to wait for an unavailable queue manager.
 
     Raises:
-        ExportRefused: as export; or the store there was put back to a backup.
-        ExportUnavailable: nobody answers.
-        ExportFailed: it stopped on the way.
+        ExportRefused: as export; or the store was restored from a backup.
+        ExportUnavailable: the queue manager does not answer.
+        ExportFailed: the export was interrupted.
     """
     with Journal(address, wait_ms) as journal:
         try:
 
             def begin(sink: Sink) -> list[Feed]:
-                # Asked now: another export may have gone on until this one had the place.
+                # Asked now: another export may have continued until this one had the lock.
                 return [_feed(journal, journal.state(), cursor, options, wait_ms, sink)]
 
             plain = options._replace(verify=False, table=HISTORY.name)
             return write(HISTORY, begin, plain, to, format, sizes=sizes, bar=bar)
         except ManagerAway as error:
             raise ExportUnavailable(
-                f"{error}; run it again: it goes on from what is whole"
+                f"{error}; run it again: it continues after the complete files"
             ) from error
         except (DataLost, HistoryMalformed, RequestError) as error:
-            raise ExportFailed(f"{error}; run it again: it goes on from what is whole") from error
+            raise ExportFailed(
+                f"{error}; run it again: it continues after the complete files"
+            ) from error
 
 
 def _feed(
     journal: Journal, state: State, cursor: str, options: Options, wait_ms: int, sink: Sink
 ) -> Feed:
-    """Return the rows that are there, once the cursor keeps them."""
+    """Returns the existing rows, once the cursor keeps them."""
     after = sink.progress(state.store_id).last
     if after > state.last:
         raise ExportRefused(
             f"{journal.address}: its history ends with row {state.last}, but {after} was "
-            "exported: the store was put back to a backup; export to a new directory"
+            "exported: the store was restored from a backup; export to a new directory"
         )
     journal.commit(cursor, max(after, state.first - 1))
 

@@ -1,12 +1,13 @@
-"""The file `_manifest` beside exported files: what is in them, and up to where there is no need to
-look again. A line of JSON each:
+"""The file `_manifest` next to exported files: their contents, and the positions already read.
+
+It has one line of JSON each:
 
     {"format": 1, "table": ..., "version": 1, "full": false, "options": {...}}     the first
     {"key": ..., "first": 1, "last": 99, "file": ..., "rows": 99, "bytes": ..., "last_id": ...,
      "queue": ..., "queue_manager": ..., "snapshot_id": ...}                       a file
-    {"key": ..., "last": 99}                                             looked at up to there
+    {"key": ..., "last": 99}                                             read up to this position
 
-A line is written once its file is on disk: a file without one counts as not there.
+A line is written once its file is on disk: a file without one is ignored.
 """
 
 import json
@@ -16,24 +17,24 @@ from qmgr_tables.export.failure import ExportFailed
 
 FILE = "_manifest"
 FORMAT = 1
-NOTHING = -1  # the position before all
+NOTHING = -1  # the position before all others
 
 
 class Progress(NamedTuple):
-    """How far a feed has been exported."""
+    """The progress of a feed."""
 
     last: int = NOTHING
-    last_id: str | None = None  # the message there
+    last_id: str | None = None  # the message at that position
 
 
 class Manifest:
-    """What a directory of exported files holds."""
+    """The content of a directory of exported files."""
 
     def __init__(self, path: str, data: bytes) -> None:
-        """Read *data*, whose last line may be torn.
+        """Reads *data*, whose last line may be incomplete.
 
         Raises:
-            ExportFailed: it is damaged elsewhere, or newer.
+            ExportFailed: another line is damaged, or the format is newer.
         """
         self.whole_bytes = data.rfind(b"\n") + 1
         lines = data[: self.whole_bytes].splitlines()
@@ -59,7 +60,7 @@ class Manifest:
                 )
 
     def add(self, entry: dict[str, Any]) -> None:
-        """Take note of what a line says."""
+        """Records the content of a line."""
         key, last = str(entry["key"]), int(entry["last"])
         before = self._progress.get(key, Progress())
         last_id = entry.get("last_id") if last > before.last else before.last_id
@@ -68,10 +69,10 @@ class Manifest:
             self.files.add(str(entry["file"]))
 
     def progress(self, key: str) -> Progress:
-        """Return how far the feed of that key has been exported."""
+        """Returns how far the feed of that key has been exported."""
         return self._progress.get(key, Progress())
 
 
 def line(entry: dict[str, Any]) -> bytes:
-    """Return *entry* as a line."""
+    """Returns *entry* as a line."""
     return json.dumps(entry, ensure_ascii=False).encode() + b"\n"

@@ -1,4 +1,4 @@
-"""Rows in the order of their positions, cut into row groups that a restart cuts the same."""
+"""Rows in the order of their positions, cut into the same row groups after a restart."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,19 +6,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-ROW_BYTES = 200  # about what a row takes beside its body
+ROW_BYTES = 200  # approximate size of a row without its body
 
 
 def in_order(
     parts: Sequence[Iterator[pa.RecordBatch]], column: str, schema: pa.Schema
 ) -> Iterator[pa.Table]:
-    """Yield the rows of all *parts* by rising *column*; each of them rises in itself.
+    """Yields the rows of all *parts* by ascending *column*; each part is already ascending.
 
-    It holds one batch of each part, however long they are.
+    It holds one batch of each part, independent of their lengths.
     """
     heads = [(head, part) for part in parts if (head := _next(part)) is not None]
     while heads:
-        # What a part has yet to tell lies behind its head.
+        # The other rows of a part come after its head.
         bound = min(_last(head, column) for head, _ in heads)
         taken, left = [], []
         for head, part in heads:
@@ -34,9 +34,9 @@ def in_order(
 
 
 def row_groups(tables: Iterator[pa.Table], bytes_max: int, rows_max: int) -> Iterator[pa.Table]:
-    """Yield the same rows in tables of about *bytes_max* and at most *rows_max*.
+    """Yields the rows in tables of about *bytes_max* and at most *rows_max*.
 
-    Where one ends depends on the rows since the one before alone.
+    The end of a table depends only on the rows since the one before.
     """
     held: list[pa.Table] = []
     size = rows = 0
@@ -56,13 +56,13 @@ def row_groups(tables: Iterator[pa.Table], bytes_max: int, rows_max: int) -> Ite
 
 
 def whole_positions(tables: Iterator[pa.Table], column: str) -> Iterator[pa.Table]:
-    """Yield the same rows in tables that end where *column*, which rises, does."""
+    """Yields the rows in tables that end where *column*, which ascends, changes."""
     held: list[pa.Table] = []
     for table in tables:
         if not table.num_rows:
             continue
         positions = table.column(column).to_numpy()
-        end = int(np.searchsorted(positions, positions[-1]))  # The last one may go on.
+        end = int(np.searchsorted(positions, positions[-1]))  # The last position may continue.
         if held and positions[0] != held[-1].column(column)[-1].as_py():
             yield pa.concat_tables(held)
             held = []
@@ -75,7 +75,7 @@ def whole_positions(tables: Iterator[pa.Table], column: str) -> Iterator[pa.Tabl
 
 
 def row_bytes(table: pa.Table) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-    """Return about how long each row is: its bodies, and ROW_BYTES."""
+    """Returns the approximate size of each row: its bodies, and ROW_BYTES."""
     sizes = np.full(table.num_rows, ROW_BYTES, np.int64)
     for at, field in enumerate(table.schema):
         if pa.types.is_binary(field.type):

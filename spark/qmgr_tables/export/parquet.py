@@ -1,8 +1,8 @@
 """Parquet: DIR/TABLE/q=QUEUE/day=DATE/STEM-FIRST-LAST.parquet, and DIR/TABLE/_manifest.
 
-The columns are all in the files. `q` and `day` (of the snapshot) are there for readers to leave
-directories out; were it called `queue`, pyarrow would refuse the two, and Spark make numbers of
-names such as 007.
+The files have all columns. `q` and `day` (of the snapshot) let readers skip directories. If `q`
+were called `queue`, pyarrow would reject the duplicate, and Spark would turn names such as 007 into
+numbers.
 """
 
 import io
@@ -23,21 +23,22 @@ from qmgr_tables.export.order import row_groups
 from qmgr_tables.export.sink import Sizes, Written, check_same
 from qmgr_tables.export.target import PARTIAL, Draft, Target
 
-# STEM ends with the first of a store's id; other programs partition by day as well.
+# STEM ends with the first digits of a store's id; other programs partition by day as well.
 _OURS = re.compile(r"(q=[^/]+/)?day=\d{4}-\d\d-\d\d/([^/]+-)?[0-9a-f]{1,8}(-\d+)+\.parquet")
 UNBOUND = 2**63 - 1
 
 
 class ParquetSink:
-    """Writes files of Parquet, each with a line in the manifest once it is whole."""
+    """Writes Parquet files, each with a line in the manifest once it is complete."""
 
     def __init__(
         self, target: Target, schema: pa.Schema, header: dict[str, Any], sizes: Sizes
     ) -> None:
-        """Go on with what is in *target*; remove what a run that was killed left there.
+        """Continues in *target*; removes what a killed run left there.
 
         Raises:
-            ExportRefused: it was begun with another *header*, or its manifest is not of its files.
+            ExportRefused: the export was started with another *header*, or the manifest does not
+                match the files.
             ExportFailed: its manifest is damaged.
             OSError: it cannot be written.
         """
@@ -58,7 +59,7 @@ class ParquetSink:
         self._options = _options(schema)
 
     def _remove_left(self) -> None:
-        """Remove what a run that was killed left: partial files, and one that has no line yet."""
+        """Removes what a killed run left: partial files, and one without its line."""
         files = list(self._target.files())
         left = [
             name for name in files if _OURS.fullmatch(name) and name not in self._manifest.files
@@ -66,17 +67,17 @@ class ParquetSink:
         if len(left) > bool(self._manifest.header):
             raise ExportRefused(
                 f"{self._target.path}: _manifest does not know of {len(left)} exported files, as "
-                f"{left[0]}: nobody knows what they hold; restore it, or export to a new directory"
+                f"{left[0]}: their content is unknown; restore it, or export to a new directory"
             )
         for name in [name for name in files if name.startswith(PARTIAL)] + left:
             self._target.remove(name)
 
     def progress(self, key: str) -> Progress:
-        """Return how far the feed of that key was exported."""
+        """Returns how far the feed of that key was exported."""
         return self._manifest.progress(key)
 
     def write(self, feed: Feed, tables: Iterator[pa.Table]) -> None:
-        """Write the rows of *feed*, file after file."""
+        """Writes the rows of *feed*, file after file."""
         groups = row_groups(tables, self._sizes.group_bytes, self._sizes.group_rows)
         group = next(groups, None)
         if group is None and not feed.position:
@@ -89,7 +90,7 @@ class ParquetSink:
             feed.taken(feed.last)
 
     def finish(self) -> list[Written]:
-        """Return what was written."""
+        """Returns what was written."""
         return list(self._written.values())
 
     @property
@@ -98,16 +99,16 @@ class ParquetSink:
         return bool(self._manifest.files)
 
     def close(self) -> None:
-        """Leave the place to others."""
+        """Unlocks the target."""
         self._target.close()
 
     def _file(
         self, feed: Feed, draft: Draft, group: pa.Table, groups: Iterator[pa.Table]
     ) -> pa.Table | None:
-        """Write a file that begins with *group*; return the group of the next one."""
+        """Writes a file that begins with *group*; returns the group of the next one."""
         first, rows = _position(feed, group, 0), 0
         following: pa.Table | None = group
-        # A whole table is one file: it is there or it is not.
+        # A whole table is one file, so that it is complete or absent.
         size_max = self._sizes.file_bytes if feed.position else UNBOUND
         with pq.ParquetWriter(
             draft.stream,
@@ -159,9 +160,9 @@ class ParquetSink:
         )
 
     def _metadata(self, feed: Feed) -> dict[str, str]:
-        said = {"table": self._header["table"], "version": str(self._header["version"])}
-        said |= {"snapshot_ids": json.dumps(list(filter(None, [feed.snapshot.id])))}
-        return {f"qmgr.{key}": value for key, value in said.items()}
+        metadata = {"table": self._header["table"], "version": str(self._header["version"])}
+        metadata |= {"snapshot_ids": json.dumps(list(filter(None, [feed.snapshot.id])))}
+        return {f"qmgr.{key}": value for key, value in metadata.items()}
 
 
 def _name(feed: Feed, first: int, last: int) -> str:
@@ -172,7 +173,7 @@ def _name(feed: Feed, first: int, last: int) -> str:
 
 
 def _position(feed: Feed, table: pa.Table, at: int) -> int:
-    """Return the position of a row of *table*."""
+    """Returns the position of a row of *table*."""
     if not feed.position:
         return feed.last
     position: int = table.column(feed.position)[at].as_py()
@@ -187,7 +188,7 @@ def _id(feed: Feed, table: pa.Table) -> str | None:
 
 
 def _options(schema: pa.Schema) -> dict[str, Any]:
-    """Return how columns are written: bodies are no words of a dictionary, nor have they bounds."""
+    """Returns how columns are written: without a dictionary and without bounds for bodies."""
     held = io.BytesIO()
     pq.write_table(schema.empty_table(), held)
     described = pq.ParquetFile(held).schema

@@ -1,4 +1,4 @@
-"""What the formats of an export have in common."""
+"""The common parts of the export formats."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
@@ -11,9 +11,9 @@ from qmgr_tables.export.manifest import Progress
 
 
 class Written(NamedTuple):
-    """What was written of a feed."""
+    """The written part of a feed."""
 
-    queue: str  # "" of all
+    queue: str  # "": all queues
     queue_manager: str
     rows: int
     bytes: int
@@ -21,51 +21,52 @@ class Written(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """How files are cut. A file ends with the row group that takes it beyond its size."""
+    """How files are cut. A file ends with the row group that exceeds its size."""
 
     file_bytes: int = 128 << 20
-    group_bytes: int = 32 << 20  # of rows before they are compressed
+    group_bytes: int = 32 << 20  # of rows before compression
     group_rows: int = 1 << 20
 
 
 class Sink(Protocol):
-    """Takes rows once: what is written has its position kept with it, or is not there."""
+    """Writes rows once: rows and their position are stored together, or not at all."""
 
     def progress(self, key: str) -> Progress:
-        """Return how far the feed of that key was exported."""
+        """Returns how far the feed of that key was exported."""
 
     def write(self, feed: Feed, tables: Iterator[pa.Table]) -> None:
-        """Write the rows of *feed* behind its progress."""
+        """Writes the rows of *feed* after its progress."""
 
     def finish(self) -> list[Written]:
-        """Have all of it durable; return what was written."""
+        """Makes everything durable; returns what was written."""
 
     @property
     def has_files(self) -> bool:
         """Whether the table has files, once it is finished."""
 
     def close(self) -> None:
-        """Leave the place to others."""
+        """Unlocks the target."""
 
 
 def check_same(place: str, held: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Raise ExportRefused where *place* was begun with other options than the *wanted* ones."""
+    """Raises ExportRefused if *place* was created with other options than *wanted*."""
     for name in sorted({*held.get("options", {}), *wanted["options"]}):
         before, now = held.get("options", {}).get(name), wanted["options"].get(name)
         if before != now:
             raise ExportRefused(
-                f"{place}: {name} is {_said(now)}, but it was begun with {_said(before)}; "
-                "say the same, or export to another directory"
+                f"{place}: {name} is {_value_text(now)}, but it was created with "
+                f"{_value_text(before)}; use the same, or export to another directory"
             )
     for key, value in wanted.items():
         if key != "options" and held.get(key) != value:
             raise ExportRefused(
-                f"{place}: {key} is {_said(value)}, but what it holds is {_said(held.get(key))}; "
+                f"{place}: {key} is {_value_text(value)}, but its content has "
+                f"{_value_text(held.get(key))}; "
                 "export to another directory"
             )
 
 
-def _said(value: object) -> str:
+def _value_text(value: object) -> str:
     if isinstance(value, list):
         return ",".join(map(str, value))
     return "none" if value is None else str(value)

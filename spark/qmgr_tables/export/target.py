@@ -1,6 +1,6 @@
-"""Where exported files go: a directory of this machine, or what fsspec reaches.
+"""The destination of exported files: a local directory, or a file system of fsspec.
 
-A file appears whole, under its name, or not at all; `_manifest` grows by whole lines.
+A file appears under its name completely or not at all; `_manifest` grows by whole lines.
 """
 
 import errno
@@ -16,7 +16,7 @@ from typing import IO, Any, Protocol
 from qmgr_tables.export.failure import ExportRefused
 from qmgr_tables.export.manifest import FILE
 
-PARTIAL = "_partial-"  # Readers of Parquet leave out what begins with an underscore.
+PARTIAL = "_partial-"  # Parquet readers skip names that begin with an underscore.
 
 
 class Draft(Protocol):
@@ -25,7 +25,7 @@ class Draft(Protocol):
     stream: IO[bytes]
 
     def publish(self, name: str) -> None:
-        """Have it appear under *name*, whole and durable."""
+        """Makes the file durable, and visible as *name*."""
 
 
 class Target(Protocol):
@@ -34,33 +34,35 @@ class Target(Protocol):
     path: str
 
     def manifest(self) -> bytes:
-        """Return what is in the manifest; nothing if there is none."""
+        """Returns the content of the manifest; empty if it does not exist."""
 
     def truncate(self, size_bytes: int) -> None:
-        """Cut a torn line from the end of the manifest."""
+        """Removes an incomplete line from the end of the manifest."""
 
     def append(self, line: bytes) -> None:
-        """Add a line to the manifest, durably."""
+        """Adds a line to the manifest, durably."""
 
     def draft(self) -> Any:
-        """Return a context with a new Draft, which is gone at its end unless it was published."""
+        """Returns a context with a new Draft; the draft is deleted at its end unless it was
+        published.
+        """
 
     def files(self) -> Iterator[str]:
-        """Yield the names of all files, partial ones too, but not that of the manifest."""
+        """Yields the names of all files, including partial ones, but not the manifest."""
 
     def remove(self, name: str) -> None:
-        """Remove a file."""
+        """Removes a file."""
 
     def close(self) -> None:
-        """Let others write there."""
+        """Unlocks it."""
 
 
 def open_target(to: str, table: str) -> Target:
-    """Return the place for *table* below *to*, which may be a URL; it is made if need be.
+    """Returns the place for *table* below *to*, which may be a URL; creates it if necessary.
 
     Raises:
-        ExportRefused: another process writes there, or nothing is known of such URLs.
-        OSError: it cannot be made.
+        ExportRefused: another process writes there, or such URLs are not supported.
+        OSError: it cannot be created.
     """
     scheme, separator, rest = to.partition("://")
     if not separator:
@@ -73,14 +75,14 @@ def open_target(to: str, table: str) -> Target:
         system, path = fsspec.core.url_to_fs(f"{to.rstrip('/')}/{table}")
     except (ImportError, ValueError) as error:
         raise ExportRefused(
-            f"{to}: nothing here reaches {scheme}://: {error}; "
-            "install what fsspec needs for it, or export to a directory"
+            f"{to}: {scheme}:// is not supported: {error}; install the package that "
+            f"fsspec needs for it, or export to a directory"
         ) from error
     return RemoteTarget(system, path, f"{to.rstrip('/')}/{table}")
 
 
 class LocalTarget:
-    """A directory. It is locked while it is open."""
+    """A directory, locked while it is open."""
 
     def __init__(self, root: Path) -> None:
         self.path = str(root)
@@ -98,15 +100,15 @@ class LocalTarget:
         _sync(root)
 
     def manifest(self) -> bytes:
-        """Return what is in the manifest."""
+        """Returns the content of the manifest."""
         return (self._root / FILE).read_bytes()
 
     def truncate(self, size_bytes: int) -> None:
-        """Cut a torn line off."""
+        """Removes an incomplete line."""
         os.ftruncate(self._manifest_fd, size_bytes)
 
     def append(self, line: bytes) -> None:
-        """Add a line, durably; one that does not fit is not there."""
+        """Adds a line durably; one that does not fit is removed again."""
         size = os.fstat(self._manifest_fd).st_size
         if os.write(self._manifest_fd, line) != len(line):
             self.truncate(size)
@@ -115,7 +117,7 @@ class LocalTarget:
 
     @contextmanager
     def draft(self) -> Iterator["LocalDraft"]:
-        """Give a new file, which is gone at the end unless it was published."""
+        """Yields a new file, which is deleted at the end unless it was published."""
         path = self._root / f"{PARTIAL}{os.getpid()}"
         with path.open("wb") as stream:
             try:
@@ -124,18 +126,18 @@ class LocalTarget:
                 path.unlink(missing_ok=True)
 
     def files(self) -> Iterator[str]:
-        """Yield the names of all files but the manifest."""
+        """Yields the names of all files but the manifest."""
         for path in self._root.rglob("*"):
             name = path.relative_to(self._root).as_posix()
             if name != FILE and path.is_file():
                 yield name
 
     def remove(self, name: str) -> None:
-        """Remove a file."""
+        """Removes a file."""
         (self._root / name).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Unlock it."""
+        """Unlocks the directory."""
         os.close(self._manifest_fd)
 
 
@@ -148,7 +150,7 @@ class LocalDraft:
         self._root = root
 
     def publish(self, name: str) -> None:
-        """Have it appear under *name*."""
+        """Makes the file visible as *name*."""
         self.stream.flush()
         os.fsync(self.stream.fileno())
         final = self._root / name
@@ -158,9 +160,9 @@ class LocalDraft:
 
 
 class RemoteTarget:
-    """A path of a file system of fsspec. A file is written here first, then sent in one piece.
+    """A path in a file system of fsspec. A file is written locally first, then sent in one piece.
 
-    The manifest is written anew for each line. Nothing keeps two exports from each other.
+    The manifest is written again for each line. Nothing prevents two exports at the same time.
     """
 
     def __init__(self, system: Any, root: str, url: str) -> None:
@@ -171,28 +173,28 @@ class RemoteTarget:
         self._lines = system.cat_file(self._manifest) if system.exists(self._manifest) else b""
 
     def manifest(self) -> bytes:
-        """Return what is in the manifest."""
+        """Returns what is in the manifest."""
         lines: bytes = self._lines
         return lines
 
     def truncate(self, size_bytes: int) -> None:
-        """Cut a torn line off, with the next one."""
+        """Removes an incomplete line when the next one is written."""
         self._lines = self._lines[:size_bytes]
 
     def append(self, line: bytes) -> None:
-        """Add a line."""
+        """Adds a line."""
         self._system.makedirs(self._root, exist_ok=True)
         self._system.pipe_file(self._manifest, self._lines + line)
         self._lines += line
 
     @contextmanager
     def draft(self) -> Iterator["RemoteDraft"]:
-        """Give a new file of this machine, which is sent if it is published."""
+        """Yields a new local file, which is sent if it is published."""
         with tempfile.NamedTemporaryFile(prefix="qmgr-export-") as stream:
             yield RemoteDraft(stream, self._system, self._root)
 
     def files(self) -> Iterator[str]:
-        """Yield the names of all files but the manifest."""
+        """Yields the names of all files but the manifest."""
         with suppress(FileNotFoundError):
             for path in self._system.find(self._root):
                 name = posixpath.relpath("/" + path.lstrip("/"), "/" + self._root.lstrip("/"))
@@ -200,11 +202,11 @@ class RemoteTarget:
                     yield name
 
     def remove(self, name: str) -> None:
-        """Remove a file."""
+        """Removes a file."""
         self._system.rm_file(posixpath.join(self._root, name))
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: no resource is held."""
 
 
 class RemoteDraft:
@@ -216,7 +218,7 @@ class RemoteDraft:
         self._root = root
 
     def publish(self, name: str) -> None:
-        """Send it."""
+        """Sends the file."""
         self.stream.flush()
         path = posixpath.join(self._root, name)
         self._system.makedirs(posixpath.dirname(path), exist_ok=True)
@@ -224,7 +226,7 @@ class RemoteDraft:
 
 
 def _make(directory: Path) -> None:
-    """Make *directory* and those above it, durably."""
+    """Creates *directory* and those above it, durably."""
     missing = [one for one in (directory, *directory.parents) if not one.exists()]
     for one in reversed(missing):
         one.mkdir(exist_ok=True)

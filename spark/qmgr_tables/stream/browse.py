@@ -1,7 +1,7 @@
-"""A stream's source: the messages on queues of queue managers that run, browsed as they come.
+"""A stream's source: the messages on queues of running queue managers, browsed as they arrive.
 
-Nothing is kept for such a stream: it has what is still there when it looks, each message once. A
-message keeps its arrival, and up to ``arrived`` of its queue all have come that will.
+Nothing is kept for such a stream: it gets the messages that exist when it looks, each one once. A
+message keeps its arrival number. No new message appears at or below the queue's ``arrived``.
 """
 
 import logging
@@ -13,21 +13,21 @@ import pyarrow as pa
 
 from qmgr_tables.options import PARTITIONS_MAX, Options
 from qmgr_tables.row import Row
-from qmgr_tables.stream.line import DataLost
+from qmgr_tables.stream.connection import DataLost
 from qmgr_tables.stream.managers import Managers
 from qmgr_tables.stream.options import StreamOptions
 from qmgr_tables.stream.queue_feed import NO_QUEUE, Extent, QueueFeed, Queues, arrival_of
 from qmgr_tables.stream.source import Offsets, Part
-from qmgr_tables.tables.browsed import rows_of
+from qmgr_tables.tables.browsed_rows import rows_of
 from qmgr_tables.tables.history import cut
 from qmgr_tables.tables.messages import BATCH_BYTES, BATCH_ROWS, batch_of, bytes_of
 
-FIRST_PAGE = 16  # messages: of a queue among many, a batch may have few
+FIRST_PAGE = 16  # messages; a batch may have only a few of one queue
 log = logging.getLogger(__name__)
 
 
 class Range(NamedTuple):
-    """What is there of a queue behind *after* up to *until*."""
+    """The messages of a queue after *after* up to *until*."""
 
     queue: str
     queue_id: int
@@ -45,7 +45,7 @@ class Ranges(NamedTuple):
     wait_ms: int
 
     def read(self, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield those that are still there."""
+        """Yields the messages that still exist."""
         with QueueFeed(self.address, self.wait_ms) as feed:
             yield from _batches(self._rows(feed, options), schema)
 
@@ -56,24 +56,24 @@ class Ranges(NamedTuple):
 
 
 class Browsing:
-    """The queues of queue managers that run."""
+    """The queues of running queue managers."""
 
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
         self._feeds = {url: QueueFeed(url, options.wait_ms) for url in options.urls}
         asks = {url: feed.state for url, feed in self._feeds.items()}
         self._managers = Managers(asks, options.wait_ms)
-        self._latest: Offsets | None = None  # as it was when that was asked first
+        self._latest: Offsets | None = None  # the state at the first call
         self._warned: set[tuple[str, str]] = set()
 
     def begin(self) -> Offsets:
-        """Return what the stream begins behind; what is the latest is in its first end."""
+        """Returns where the stream begins; with "latest" the position is in its first end."""
         if self._options.from_latest:
             return {}
         return dict.fromkeys(self.lasts(), 0)
 
     def lasts(self) -> Offsets:
-        """Return the last arrival of each queue, waiting for queue managers."""
+        """Returns the last arrival of each queue, waiting for queue managers."""
         states = self._managers.states(wait=True)
         return self._begun(states) | {
             _name(state.store_id, queue_id): found.arrived
@@ -82,7 +82,7 @@ class Browsing:
         }
 
     def ends(self, start: Offsets, *, wait: bool) -> Offsets:
-        """Return up to where queues can be read now; see stream_source."""
+        """Returns up to where queues can be read now; see source.py."""
         if not start and self._options.from_latest:
             if self._latest is None:
                 self._latest = self.lasts()
@@ -93,7 +93,7 @@ class Browsing:
         if found and not self._managers.away:
             self._lose(
                 f"{', '.join(self._options.urls)}: store {_parts(min(found))[0]} is at none of "
-                "these any more: name the address of its queue manager, or begin anew with a new "
+                "these any more: name the address of its queue manager, or start again with a new "
                 "checkpoint"
             )
         for url, state in states:
@@ -101,20 +101,20 @@ class Browsing:
             for queue_id, extent in state.queues.items():
                 name = _name(state.store_id, queue_id)
                 if not self._options.of.wants(extent.queue):
-                    if name in start:  # It may be wanted again.
+                    if name in start:  # It may be selected again.
                         found[name] = start[name]
                     continue
                 if extent.arrived < start.get(name, 0):
                     self._lose(
                         f"{url}: queue {extent.queue} was read up to arrival {start[name]}, and "
-                        f"is at {extent.arrived}: the store was put back to an earlier state; "
-                        "begin anew with a new checkpoint, or go on: failOnDataLoss=false"
+                        f"is at {extent.arrived}: the store was restored to an earlier state; "
+                        "start again with a new checkpoint, or continue: failOnDataLoss=false"
                     )
                 found[name] = extent.arrived if name in start else 0
         return found | self._begun(states)
 
     def sizes(self, name: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
-        """Yield arrival, 1 and bytes of messages."""
+        """Yields arrival, 1 and bytes of messages."""
         store_id, queue_id = _parts(name)
         url, state = self._managers.find(store_id)
         if queue_id in state.queues:
@@ -126,7 +126,7 @@ class Browsing:
         yield until, 0, 0
 
     def parts(self, start: Offsets, end: Offsets, options: Options) -> list[Part]:
-        """Return what has each message behind *start* up to *end* once that is still there."""
+        """Returns parts with each message after *start* up to *end*, once, that still exists."""
         by_store: dict[str, list[Range]] = {}
         for name, until in sorted(end.items()):
             if start.get(name, until) < until:
@@ -148,15 +148,15 @@ class Browsing:
         return found
 
     def commit(self, end: Offsets) -> None:
-        """Do nothing: no message is kept for a stream."""
+        """Does nothing: no message is kept for a stream."""
 
     def close(self) -> None:
-        """End the connections."""
+        """Closes the connections."""
         for feed in self._feeds.values():
             feed.close()
 
     def _warn(self, url: str, state: Queues) -> None:
-        """Tell once of each queue that is asked for by name and is not streamed."""
+        """Warns once for each queue that is named in the options but not streamed."""
         for queue in sorted(self._options.of.queues & state.others.keys()):
             if (url, queue) not in self._warned:
                 self._warned.add((url, queue))
@@ -168,10 +168,11 @@ class Browsing:
                 )
 
     def _begun(self, states: list[tuple[str, Queues]]) -> Offsets:
-        """Return what a stream from the latest on has of each store: that it has begun.
+        """Returns the offsets of a stream that starts at the latest position, with a mark per
+        store.
 
-        So it is never without an offset: where there is no queue yet, or none any more, a stream
-        that goes on from its checkpoint has all of the queues that come.
+        So the stream always has an offset. Even if a store has no queue at that time, a stream that
+        continues from its checkpoint reads later queues from their start.
         """
         if not self._options.from_latest:
             return {}
@@ -185,7 +186,7 @@ class Browsing:
         ]
 
     def _pieces(self, store_id: str, one: Range, length: int) -> Iterator[Range]:
-        """Yield *one* in pieces of at most *length* arrivals, without those that have nothing."""
+        """Yields *one* in pieces of at most *length* arrivals, without empty ones."""
         left: Range | None = one
         while left is not None:
             _, stop = next(cut(left.after + 1, left.until + 1, length))
@@ -193,7 +194,7 @@ class Browsing:
             left = next(self._there(store_id, one.queue_id, stop - 1, one.until), None)
 
     def _there(self, store_id: str, queue_id: int, after: int, until: int) -> Iterator[Range]:
-        """Yield the range from the first message on that is there, if one is."""
+        """Yields the range from the first existing message on, if there is one."""
         url, state = self._managers.find(store_id)
         if queue_id in state.queues:
             queue = state.queues[queue_id].queue
@@ -215,14 +216,14 @@ def _parts(name: str) -> tuple[str, int]:
     store_id, _, queue_id = name.partition("/")
     if not queue_id.isdecimal():
         raise DataLost(
-            f"the checkpoint has {name[:80]!r}, which is no queue: it is that of a stream of "
+            f"the checkpoint has {name[:80]!r}, which is not a queue: it belongs to a stream of "
             "another table; name another checkpointLocation"
         )
     return store_id, int(queue_id)
 
 
 def _bundles(ranges: Iterable[Range], length: int) -> Iterator[tuple[Range, ...]]:
-    """Yield *ranges*, none longer than *length* arrivals, in bundles that are not, either."""
+    """Yields *ranges*, none longer than *length* arrivals, in bundles of at most *length*."""
     held: list[Range] = []
     size = 0
     for one in ranges:
@@ -237,7 +238,7 @@ def _bundles(ranges: Iterable[Range], length: int) -> Iterator[tuple[Range, ...]
 
 
 def _batches(found: Iterable[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield rows of about BATCH_BYTES, at most BATCH_ROWS, at a time."""
+    """Yields rows in batches of about BATCH_BYTES, at most BATCH_ROWS."""
     held: list[Row] = []
     size = 0
     for row in found:

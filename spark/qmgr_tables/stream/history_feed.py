@@ -1,4 +1,4 @@
-"""History of a queue manager that runs, over its protocol: what streams and exports read.
+"""History of a running queue manager, read over its protocol by streams and exports.
 
     with HistoryFeed("127.0.0.1:7470", wait_ms=60_000) as feed:
         state = feed.state()
@@ -6,7 +6,7 @@
             ...
         feed.commit("lake", state.next - 1)
 
-What was under way when a queue manager went away is asked again: a cursor goes nowhere but on.
+A request that was interrupted is sent again, which is safe: a cursor only moves forward.
 """
 
 import logging
@@ -15,70 +15,69 @@ from typing import NamedTuple
 
 from qmgr_client.manager_rows import HistoryPage
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_tables.stream.line import DataLost, Line
+from qmgr_tables.stream.connection import Connection, DataLost
 
 PAGE_BYTES = 1 << 20
 log = logging.getLogger(__name__)
 
 
 class State(NamedTuple):
-    """Where a journal stands: it has the rows first up to next, exclusive."""
+    """The state of a journal: it has the rows first up to next, exclusive."""
 
     queue_manager: str
     store_id: str
     first: int
     next: int
-    cursors: dict[str, int]  # name: the last row that it needs no more
+    cursors: dict[str, int]  # name: the last row that it does not need any more
 
     @property
     def last(self) -> int:
-        """The last row that there is."""
+        """The last existing row."""
         return self.next - 1
 
 
-class HistoryFeed(Line):
+class HistoryFeed(Connection):
     """The history of one queue manager."""
 
     def __init__(self, address: str, wait_ms: int, *, skip_lost: bool = False) -> None:
-        """Ask the queue manager at *address*; connects once it is asked something.
+        """Prepares requests to the queue manager at *address*; connects at the first one.
 
         Args:
-            wait_ms: how long a queue manager is waited for that is away.
-            skip_lost: whether rows that are gone are passed over with a warning, instead of
-                DataLost.
+            wait_ms: how long to wait for an unavailable queue manager.
+            skip_lost: whether lost rows are skipped with a warning, instead of DataLost.
         """
         super().__init__(address, wait_ms, "qmgr history")
         self._skip_lost = skip_lost
 
     def state(self, wait_ms: int | None = None) -> State:
-        """Return where the journal stands now.
+        """Returns the current state of the journal.
 
         Args:
             wait_ms: None waits as long as the feed does.
 
         Raises:
-            ManagerAway: nobody answers.
+            ManagerAway: the queue manager does not answer.
         """
         row = self.ask(lambda client: client.admin.history_show(), wait_ms)
         cursors = {cursor["cursor"]: cursor["position"] for cursor in row["cursors"]}
         return State(row["manager"], row["store_id"], row["first"], row["next"], cursors)
 
     def commit(self, cursor: str, position: int, wait_ms: int | None = None) -> int:
-        """Have *cursor* say that all up to *position* is exported; return where it stands then.
+        """Moves *cursor* to *position*, which is exported; returns its new position.
 
         Raises:
-            ManagerAway: nobody answers.
-            RequestError: HISTORY_DROPPED and CURSORS_EXHAUSTED of one that is new, HISTORY_AHEAD.
+            ManagerAway: the queue manager does not answer.
+            RequestError: HISTORY_DROPPED and CURSORS_EXHAUSTED for a new cursor, HISTORY_AHEAD.
         """
         row = self.ask(lambda client: client.admin.cursor_commit(cursor, position), wait_ms)
         return int(row["position"])
 
     def rows(self, store_id: str, after: int, until: int) -> Iterator[tuple[int, bytes]]:
-        """Yield number and bytes of each row behind *after* up to and with *until*.
+        """Yields number and bytes of each row after *after* up to and including *until*.
 
         Raises:
-            ManagerAway: nobody answers.
-            DataLost: another store is there, or a row is not.
+            ManagerAway: the queue manager does not answer.
+            DataLost: the store is another one, or a row is missing.
         """
         while after < until:
             try:
@@ -99,18 +98,18 @@ class HistoryFeed(Line):
         page = self.ask(lambda client: client.admin.history_read(after, until, PAGE_BYTES))
         if page["store_id"] != store_id:
             raise DataLost(
-                f"{self.address}: store {page['store_id']} of {page['manager']} is there, not "
-                f"{store_id}: name the address where that one is, or begin anew with a new "
-                "checkpoint and cursor"
+                f"{self.address}: found store {page['store_id']} of "
+                f"{page['manager']}, not {store_id}: "
+                "name the address of that one, or start again with a new checkpoint and cursor"
             )
         return page
 
     def _passed(self, error: RequestError, after: int, until: int) -> int:
-        """Return behind which row to go on where the one behind *after* cannot be had."""
+        """Returns the row after which to continue if the one after *after* cannot be read."""
         if error.code == ErrorCode.HISTORY_DROPPED:
             last = min(max(self.state().first - 1, after + 1), until)
         elif error.code == ErrorCode.STORE_DAMAGED:
-            last = after + 1  # What is asked for ends before a row that is damaged.
+            last = after + 1  # The requested rows end before a damaged one.
         elif error.code == ErrorCode.HISTORY_AHEAD:
             last = until
         else:
@@ -119,9 +118,9 @@ class HistoryFeed(Line):
         return last
 
     def _lost(self, why: str, first: int, last: int) -> None:
-        """Warn of rows that are passed over, or refuse to."""
+        """Warns of skipped rows, or raises DataLost."""
         if not self._skip_lost:
             raise DataLost(f"{self.address}: rows {first} to {last} of history: {why}")
         log.warning(
-            "qmgr: %s: rows %d to %d of history passed over: %s", self.address, first, last, why
+            "qmgr: %s: rows %d to %d of history skipped: %s", self.address, first, last, why
         )

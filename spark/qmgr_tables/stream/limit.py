@@ -1,10 +1,10 @@
-"""How much of what there is becomes one batch of a stream."""
+"""Limits the size of one batch of a stream."""
 
 from collections.abc import Callable, Iterator
 
 from qmgr_tables.stream.source import Offsets
 
-# Yields number, rows and bytes of what a store, or queue, has behind one number up to another.
+# Yields number, rows and bytes of the rows of a store, or queue, in a range of numbers.
 Sizes = Callable[[str, int, int], Iterator[tuple[int, int, int]]]
 _NO_LIMIT = 2**63 - 1
 
@@ -12,12 +12,12 @@ _NO_LIMIT = 2**63 - 1
 def admitted(
     start: Offsets, ends: Offsets, sizes: Sizes, rows_max: int | None, bytes_max: int | None
 ) -> Offsets:
-    """Return up to where a batch reads that begins behind *start*.
+    """Returns the end of a batch that begins after *start*.
 
-    Stores, or queues, share alike in what is allowed; what one does not use the next may, and in
-    the end those may whose share was too little for a row. Where there are fewer rows than queues
-    they take turns: whose turn it is, follows from how far all have come. A row of history is not
-    cut, and where there is something to read, one is read, however long it is.
+    Stores, or queues, get equal shares of the limit. One's unused share goes to the next. Shares
+    that were too small for a row are used at the end. If the limit is below the number of queues,
+    they take turns; the total progress determines whose turn it is. A row of history is not cut. If
+    there is anything to read, at least one row is read, however long it is.
     """
     if rows_max is None and bytes_max is None:
         return ends
@@ -25,7 +25,7 @@ def admitted(
     found = ends | {name: start[name] for name in turns}
     first = sum(found.values()) % max(len(turns), 1)
     turns = [*turns[first:], *turns[:first]]
-    # The longest backlog has what all others left.
+    # The longest backlog gets the rest.
     waiting = sorted(turns[:rows_max], key=lambda name: ends[name] - start[name])
     rows_left = _NO_LIMIT if rows_max is None else rows_max
     bytes_left = _NO_LIMIT if bytes_max is None else bytes_max
@@ -33,12 +33,12 @@ def admitted(
     for place, name in enumerate([*waiting, *turns]):
         left, is_again = len(waiting) - place, place >= len(waiting)
         share = 1 if is_again else left
-        if left == 1:  # What was too little for those before is not the last one's alone.
+        if left == 1:  # The unused rest is not only for the last one.
             share += sum(found[other] == start[other] for other in waiting[:place])
         rows_most, bytes_most = rows_left // share, bytes_left // share
         is_due = is_one_due and (is_again or share == 1)
         if found[name] > start[name] or not ((rows_most and bytes_most) or is_due):
-            continue  # It is not even asked.
+            continue  # not even asked
         found[name], rows, size = _taken(
             sizes(name, start[name], ends[name]),
             start[name],
@@ -59,7 +59,7 @@ def _taken(
     *,
     is_one_due: bool,
 ) -> tuple[int, int, int]:
-    """Return the last row that is within both limits, and what all of them come to."""
+    """Returns the last row within both limits, and the totals up to it."""
     position, rows, size = after, 0, 0
     for seq, events, length in sizes:
         is_over = rows + events > rows_max or size + length > bytes_max

@@ -1,15 +1,15 @@
-"""The queue managers that a stream reads from, of which some may be away for a while."""
+"""The queue managers of a stream, some of which may be unavailable for a while."""
 
 import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import Generic, Protocol, TypeVar
 
-from qmgr_tables.stream.line import DataLost, ManagerAway
+from qmgr_tables.stream.connection import DataLost, ManagerAway
 
-REST_S = 1.0  # until a queue manager that is away is asked again, at least
-REST_DIALS = 10  # times as long as it was tried for
-REST_ASKS = 9  # times as long as the slowest took to answer, until all are asked; at most REST_S
+REST_S = 1.0  # minimum pause before an unavailable queue manager is asked again
+REST_DIALS = 10  # in multiples of the time that the attempt took
+REST_ASKS = 9  # in multiples of the slowest answer, before all are asked again; at most REST_S
 log = logging.getLogger(__name__)
 
 
@@ -19,18 +19,18 @@ class _State(Protocol):
 
 
 State = TypeVar("State", bound=_State)
-# Asks one queue manager how it is, waiting for so many ms; None waits as long as a stream does.
+# Asks one queue manager for its state, waiting that many ms; None waits as long as a stream does.
 Ask = Callable[[int | None], State]
 
 
 class Managers(Generic[State]):
     """Queue managers by address.
 
-    Invariant: ``at`` has, of each store that was met, where it was met last, and how it was.
+    Invariant: ``at`` has the last address and state of each store that was seen.
     """
 
     def __init__(self, asks: Mapping[str, Ask[State]], wait_ms: int) -> None:
-        """Ask each of *asks*; one may be away for *wait_ms*."""
+        """Prepares calls of *asks*; a queue manager may be unavailable for *wait_ms*."""
         self.at: dict[str, tuple[str, State]] = {}
         self.away: dict[str, tuple[float, float]] = {}  # since when, and when to ask again
         self._asks = asks
@@ -38,16 +38,16 @@ class Managers(Generic[State]):
         self._again_s = 0.0  # when those that answered may be asked again
 
     def states(self, *, wait: bool) -> list[tuple[str, State]]:
-        """Return address and state of all queue managers that answer.
+        """Returns address and state of all queue managers that answer.
 
-        Without *wait* they have a rest between two calls: a query without a trigger asks a hundred
-        times a second whether there is more, and who has many queues has much to answer.
+        Without *wait* there is a pause between two calls: a query without a trigger asks a hundred
+        times per second, and the answer is large if there are many queues.
 
         Args:
-            wait: whether those are waited for that are away.
+            wait: whether to wait for unavailable queue managers.
 
         Raises:
-            ManagerAway: one has been away for too long.
+            ManagerAway: one has been unavailable for too long.
         """
         found, slowest_s = [], 0.0
         if not wait:
@@ -63,8 +63,8 @@ class Managers(Generic[State]):
                 spent_s, now_s = time.monotonic() - now_s, time.monotonic()
                 if wait or (now_s - since_s) * 1_000 >= self._wait_ms:
                     raise
-                log.warning("qmgr: %s; the stream goes on without it for now", error)
-                # A dial that hangs is not to hold up the others time and again.
+                log.warning("qmgr: %s; the stream continues without it for now", error)
+                # A slow connection attempt must not delay the others repeatedly.
                 self.away[url] = since_s, now_s + max(REST_S, REST_DIALS * spent_s)
                 continue
             self.away.pop(url, None)
@@ -75,11 +75,11 @@ class Managers(Generic[State]):
         return found
 
     def find(self, store_id: str) -> tuple[str, State]:
-        """Return where a store is, and how it was, waiting for queue managers.
+        """Returns address and state of a store, waiting for queue managers.
 
         Raises:
-            ManagerAway: one has been away for too long.
-            DataLost: all answer, and none of them has it.
+            ManagerAway: one has been unavailable for too long.
+            DataLost: all answer, and none of them has the store.
         """
         if store_id not in self.at:
             self.states(wait=True)

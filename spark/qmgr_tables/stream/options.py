@@ -1,20 +1,21 @@
 """The options of `spark.readStream.format("qmgr")`, checked.
 
-url               where queue managers listen, with commas between them: host:port, /path/of/socket
-path              instead of url: a directory into which snapshots are taken, or a pattern
-table             history; with url messages as well, browsed as they come: who consumes them first
-                  has kept them from the stream
-cursor            required with url, of history: the name of the export cursor that is kept in each
-                  of these queue managers. A stream has one of its own: no two may share it
-startingOffsets   earliest; latest leaves out what is there already. Only of a stream without a
-                  checkpoint, and only where its cursor is new: else that says from where on
-maxRowsPerTrigger, maxBytesPerTrigger
-                  no limit; about so many rows, or bytes of history or messages, become one batch
-failOnDataLoss    true; false goes on behind what is lost, with a warning
-waitMs            120000: how long a queue manager is waited for that is away; then the query fails
+    url               addresses of queue managers, separated by commas: host:port, /path/of/socket
+    path              instead of url: a directory of snapshots, or a pattern
+    table             history; with url also messages, browsed as they arrive: a message that is
+                      consumed first is not in the stream
+    cursor            required with url, for history: the name of the export cursor, which exists in
+                      each of these queue managers. Each stream needs its own
+    startingOffsets   earliest; latest leaves out existing rows. Only for a stream without a
+                      checkpoint, and only if its cursor is new: otherwise these determine the start
+    maxRowsPerTrigger, maxBytesPerTrigger
+                      no limit; the approximate rows, or bytes of history or messages, of a batch
+    failOnDataLoss    true; false continues after lost data, with a warning
+    waitMs            120000: how long to wait for an unavailable queue manager; then the query
+                      fails
 
-Beside these queues, queuesPattern, rowsPerPartition, minPartitions and verify, as in options.py;
-of messages states, includePayload and maxBodyBytes.
+Also queues, queuesPattern, rowsPerPartition, minPartitions and verify, as in options.py of
+qmgr_tables; for messages also states, includePayload and maxBodyBytes.
 """
 
 import re
@@ -46,7 +47,7 @@ _STARTS = {"earliest": False, "latest": True}
 
 
 class StreamOptions(NamedTuple):
-    """What a stream is asked for."""
+    """The options of a stream."""
 
     urls: tuple[str, ...]  # none: snapshots
     cursor: str
@@ -55,16 +56,16 @@ class StreamOptions(NamedTuple):
     bytes_max: int | None
     skip_lost: bool
     wait_ms: int
-    of: Options  # what is asked of tables as well
+    of: Options  # the options that tables have as well
 
 
 def is_streamed(given: Mapping[str, str]) -> bool:
-    """Return whether *given*, whose keys are spelled in any case, has an option of streams only."""
+    """Returns whether *given*, whose keys may have any case, has an option of streams only."""
     return not {name.lower() for name in ONLY}.isdisjoint(key.lower() for key in given)
 
 
 def parse(given: Mapping[str, str]) -> StreamOptions:
-    """Return *given*, whose keys are spelled in any case, as options.
+    """Returns the options in *given*, whose keys may have any case.
 
     Raises:
         OptionInvalid: which option, what is wrong with it, what to write.
@@ -75,7 +76,7 @@ def parse(given: Mapping[str, str]) -> StreamOptions:
         raise OptionInvalid("options url and path: a stream reads one of them; leave one out")
     if not urls and "path" not in shared and "paths" not in shared:
         raise OptionInvalid(
-            'option url is missing; say where queue managers listen: .option("url", '
+            'option url is missing; name the addresses of queue managers: .option("url", '
             '"127.0.0.1:7470"), or name a directory of snapshots: option path'
         )
     of = batch.parse({"path": "url", "table": "history", **shared})
@@ -94,7 +95,7 @@ def parse(given: Mapping[str, str]) -> StreamOptions:
 
 
 def _split(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return what only streams know, and the rest, each spelled as it is documented."""
+    """Returns the options of streams only, and the others, in their documented spelling."""
     names = [name for name in batch.NAMES if name != "onDamaged"]
     known = {name.lower(): name for name in (*ONLY, *names)}
     own: dict[str, str] = {}
@@ -105,7 +106,7 @@ def _split(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
             near = get_close_matches(key.lower(), known, 1)
             listed = ", ".join(sorted(known.values()))
             hint = f"did you mean {known[near[0]]}?" if near else f"known are {listed}"
-            raise OptionInvalid(f"option {key[:80]!r} is not known of streams; {hint}")
+            raise OptionInvalid(f"option {key[:80]!r} is unknown for streams; {hint}")
         (own if name in ONLY else shared)[name] = value
     return own, shared
 
@@ -120,12 +121,14 @@ def _urls(text: str) -> tuple[str, ...]:
             raise OptionInvalid(f"option url: {error.why}; {error.hint}") from None
     for url in found:
         if found.count(url) > 1:
-            raise OptionInvalid(f"option url: {url} is in it twice; name it once")
+            raise OptionInvalid(f"option url: {url} is listed twice; name it once")
     return tuple(found)
 
 
 def check_table(table: str, shared: Mapping[str, str], *, is_live: bool) -> None:
-    """Raise OptionInvalid of a table that is not streamed, or of what it has no use for."""
+    """Raises OptionInvalid for a table that is not streamed, or for options that it does not
+    use.
+    """
     if table not in TABLES:
         raise OptionInvalid(
             f"option table: {table} is not streamed, only {', '.join(TABLES)}; read it with "
@@ -133,8 +136,8 @@ def check_table(table: str, shared: Mapping[str, str], *, is_live: bool) -> None
         )
     if table == "messages" and not is_live:
         raise OptionInvalid(
-            "option table: messages is streamed from a url only, and it is what is read without "
-            'one; to stream the history in snapshots: .option("table", "history")'
+            "option table: messages, the default, is streamed only from a url; "
+            'to stream the history in snapshots: .option("table", "history")'
         )
     useless = [name for name in _OF_MESSAGES if name in shared]
     if table == "history" and useless:
@@ -145,18 +148,18 @@ def _cursor(text: str, *, is_live: bool, is_history: bool) -> str:
     name = text.strip()
     if name and not is_history:
         raise OptionInvalid(
-            "option cursor: no message is kept for a stream; leave it out, or stream history"
+            "option cursor: streams of messages have no cursor; leave it out, or stream history"
         )
     if name and not is_live:
-        raise OptionInvalid("option cursor: snapshots keep none; leave it out, or read a url")
+        raise OptionInvalid("option cursor: snapshots have no cursor; leave it out, or read a url")
     if is_history and is_live and not name:
         raise OptionInvalid(
             "option cursor is missing; name one for this stream alone, so that its queue managers "
-            'keep what it has not had yet: .option("cursor", "lake")'
+            'keep the rows that it has not read yet: .option("cursor", "lake")'
         )
     if name and not is_name(name):
         raise OptionInvalid(
-            f"option cursor: {name[:80]!r} is no name; write 1 to 64 of A-Z a-z 0-9 . _ -"
+            f"option cursor: {name[:80]!r} is not a name; write 1 to 64 of A-Z a-z 0-9 . _ -"
         )
     return name
 

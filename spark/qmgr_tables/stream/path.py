@@ -1,4 +1,4 @@
-"""A stream's source: a directory into which snapshots are taken, with the history that each has."""
+"""A stream's source: a directory of snapshots, with the history that each of them has."""
 
 import logging
 import time
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from qmgr_tables.options import Options
-from qmgr_tables.stream.line import RETRY_MS, DataLost
+from qmgr_tables.stream.connection import RETRY_MS, DataLost
 from qmgr_tables.stream.options import StreamOptions
 from qmgr_tables.stream.source import Offsets, Part
 from qmgr_tables.tables.history import Span, batches_of, cut, data_rows, rows_per_partition, spans
@@ -24,24 +24,24 @@ class SpanPart(NamedTuple):
     span: Span
 
     def read(self, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield the events of these rows, as if no snapshot were named."""
+        """Yields the events of these rows, without naming a snapshot."""
         whose = Whose(self.span.snapshot.queue_manager, self.span.store_id)
         yield from batches_of(self.span, whose, options, schema)
 
 
 class Snapshots:
-    """The journals in snapshots; those that come later as well."""
+    """The journals in snapshots, including later snapshots."""
 
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
         self._spans: list[Span] = []  # each row of history once
-        self._seen: tuple[tuple[str, str], ...] = ()  # where, and its id
+        self._seen: tuple[tuple[str, str], ...] = ()  # the directories and ids
 
     def begin(self) -> Offsets:
-        """Return what the stream begins behind.
+        """Returns where the stream begins.
 
-        Spark stores no beginning, and asks again where its first batch is to be read again. What
-        is the latest would be another answer then: so that stands in the end of the first batch.
+        Spark does not store this. It asks again if it reads its first batch again, and "latest"
+        would then give another answer. So "latest" is in the end of the first batch.
         """
         if self._options.from_latest:
             return {}
@@ -49,12 +49,12 @@ class Snapshots:
         return {span.store_id: self._first(span) - 1 for span in self._spans}
 
     def lasts(self) -> Offsets:
-        """Return the last row of history of each store."""
+        """Returns the last row of history of each store."""
         self._look()
-        return {span.store_id: span.stop - 1 for span in self._spans}  # Which rise.
+        return {span.store_id: span.stop - 1 for span in self._spans}  # Their stops ascend.
 
     def ends(self, start: Offsets, *, wait: bool) -> Offsets:
-        """Return up to where history can be read now; see stream_source."""
+        """Returns up to where history can be read now; see source.py."""
         if not start and self._options.from_latest:
             return self.lasts()
         self._look()
@@ -67,13 +67,13 @@ class Snapshots:
         return found
 
     def sizes(self, name: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
-        """Yield number, events and bytes of rows."""
+        """Yields number, events and bytes of rows."""
         for span in self._between(name, after, until):
             for seq, data in data_rows(span):
                 yield seq, events_in(data), len(data)
 
     def parts(self, start: Offsets, end: Offsets, options: Options) -> list[Part]:
-        """Return what has each row behind *start* up to *end* once."""
+        """Returns parts with each row after *start* up to *end*, once."""
         if not self._spans:
             self._look()
         found = [
@@ -93,16 +93,16 @@ class Snapshots:
         ]
 
     def commit(self, end: Offsets) -> None:
-        """Do nothing: snapshots are kept by whoever prunes them."""
+        """Does nothing: the stream does not delete snapshots."""
 
     def close(self) -> None:
-        """Do nothing: data files stay open for the next reader."""
+        """Does nothing: data files stay open for the next reader."""
 
     def _first(self, span: Span) -> int:
         return min(one.first for one in self._spans if one.store_id == span.store_id)
 
     def _look(self) -> None:
-        """See which snapshots there are; one that goes away meanwhile is no reason to fail."""
+        """Finds the snapshots; ignores those that are removed in the meantime."""
         until_s = time.monotonic() + self._options.wait_ms / 1_000
         while True:
             try:
@@ -118,10 +118,10 @@ class Snapshots:
             time.sleep(RETRY_MS / 1_000)
 
     def _between(self, store_id: str, after: int, until: int) -> list[Span]:
-        """Return spans with the rows behind *after* up to *until*, in order.
+        """Returns spans with the rows after *after* up to *until*, in order.
 
         Raises:
-            DataLost: some are in no snapshot.
+            DataLost: some rows are in no snapshot.
         """
         found = []
         expected = after + 1
@@ -139,8 +139,8 @@ class Snapshots:
     def _lose(self, store_id: str, first: int, last: int) -> None:
         why = (
             f"{', '.join(self._options.of.paths)}: rows {first} to {last} of the history of store "
-            f"{store_id} are in no snapshot: take snapshots more often, or keep more history; to "
-            "go on behind them: failOnDataLoss=false"
+            f"{store_id} are in no snapshot: take snapshots more often, or keep more "
+            f"history; to continue after them: failOnDataLoss=false"
         )
         if not self._options.skip_lost:
             raise DataLost(why)

@@ -1,4 +1,4 @@
-"""Messages of a queue manager that runs, browsed in the order of arrival: what streams read."""
+"""Messages of a running queue manager, browsed in the order of arrival, for streams."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 from qmgr_client.blocking import Client
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.messages import DELIVERY
-from qmgr_tables.stream.line import DataLost, Line
+from qmgr_tables.stream.connection import Connection, DataLost
 
 PAGE_MESSAGES, PAGE_BYTES = 1_000, 1 << 20
-NO_QUEUE = 0  # the id of none
+NO_QUEUE = 0  # an id that no queue has
 
 
 class Extent(NamedTuple):
-    """A queue, and the arrival up to which all have come that will."""
+    """A queue, and the arrival number at or below which no new message appears."""
 
     queue: str
     arrived: int
@@ -26,32 +26,32 @@ class Queues(NamedTuple):
     queue_manager: str
     store_id: str
     queues: dict[int, Extent]
-    others: dict[str, str]  # what is of another kind: kinds by name
+    others: dict[str, str]  # queues of other kinds: kinds by name
 
 
 class Page(NamedTuple):
-    """Messages as they were browsed."""
+    """Browsed messages."""
 
     items: list[bytes]
-    delays: dict[int, int]  # index of one that waits for its time: ms until then
-    wall_us: int  # when these ms, and those that an item has left, begin
+    delays: dict[int, int]  # index of a delayed message: ms until it becomes available
+    wall_us: int  # the time from which delays and remaining times count
 
 
-class QueueFeed(Line):
+class QueueFeed(Connection):
     """The messages on the queues of one queue manager."""
 
     def __init__(self, address: str, wait_ms: int) -> None:
-        """Ask the queue manager at *address*; one that is away is waited for."""
+        """Prepares requests to the queue manager at *address*; waits if it is unavailable."""
         super().__init__(address, wait_ms, "qmgr messages")
 
     def state(self, wait_ms: int | None = None) -> Queues:
-        """Return the queues that applications put to, and how far each has come.
+        """Returns the queues that applications put to, and their positions.
 
         Args:
             wait_ms: None waits as long as the feed does.
 
         Raises:
-            ManagerAway: nobody answers.
+            ManagerAway: the queue manager does not answer.
         """
         status, rows = self.ask(
             lambda client: (client.admin.status(), client.admin.queue_list()), wait_ms
@@ -73,23 +73,23 @@ class QueueFeed(Line):
         until: int,
         messages_max: int = PAGE_MESSAGES,
     ) -> Iterator[Page]:
-        """Yield what is there of a queue behind *after* up to *until*, in pages.
+        """Yields the messages of a queue after *after* up to *until*, in pages.
 
-        Nothing where that very queue is not there any more.
+        Yields nothing if that queue was deleted, even if another has its name.
 
         Args:
-            messages_max: of the first page; each that follows may be twice as long.
+            messages_max: of the first page; each following one may be twice as long.
 
         Raises:
-            ManagerAway: nobody answers.
-            DataLost: another store is there.
+            ManagerAway: the queue manager does not answer.
+            DataLost: the store is another one.
         """
         while after < until:
             page = self.ask(partial(_page, queue, after, messages_max))
             if page["store_id"] != store_id:
                 raise DataLost(
-                    f"{self.address}: store {page['store_id']} is there, not {store_id}: name the "
-                    "address where that one is, or begin anew with a new checkpoint"
+                    f"{self.address}: found store {page['store_id']}, not {store_id}: "
+                    "name the address of that one, or start again with a new checkpoint"
                 )
             if page["queue_id"] != queue_id:
                 return
@@ -104,7 +104,7 @@ class QueueFeed(Line):
 
 
 def _page(queue: str, after: int, messages_max: int, client: Client) -> dict[str, Any]:
-    """Return a page of the queue of that name; where there is none, whose store that is."""
+    """Returns a page of the queue of that name; without such a queue, only the store's id."""
     try:
         return client.admin.browse_arrivals(queue, after, messages_max, PAGE_BYTES)
     except RequestError as error:
@@ -114,6 +114,6 @@ def _page(queue: str, after: int, messages_max: int, client: Client) -> dict[str
 
 
 def arrival_of(item: bytes) -> int:
-    """Return the arrival of the message that a delivery item holds."""
+    """Returns the arrival of the message in a delivery item."""
     arrival: int = DELIVERY.unpack_from(item)[1]
     return arrival

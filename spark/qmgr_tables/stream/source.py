@@ -1,9 +1,9 @@
-"""What a stream reads from: queue managers that run, or snapshots of them.
+"""The sources of a stream: running queue managers, or snapshots of them.
 
-An offset says of each store up to which row of history a stream has come: {store id: number}; of
-messages, of each queue up to which arrival: {store id/queue id: number}. What is new to a stream is
-in an offset first with what it begins behind, so what lies between two offsets never depends on
-when it is asked.
+An offset has the last row of history that was read from each store: {store id: number}; for
+messages, the last arrival of each queue: {store id/queue id: number}. A new store or queue first
+appears in an offset with its start position. So the data between two offsets never depends on the
+time of the request.
 """
 
 from collections.abc import Iterator
@@ -13,60 +13,60 @@ import pyarrow as pa
 
 from qmgr_tables.options import Options
 
-Offsets = dict[str, int]  # the last row of history, or arrival, that is had
+Offsets = dict[str, int]  # the last row of history, or arrival, that was read
 
 
 class Part(Protocol):
-    """What one task reads. It travels there by pickle."""
+    """The part that one task reads. Spark sends it there by pickle."""
 
     def read(self, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield its rows; their snapshot_id is null, wherever they are from."""
+        """Yields its rows; their snapshot_id is null, wherever they are from."""
         ...
 
 
 class Source(Protocol):
-    """What a stream reads: journals, or queues."""
+    """The data of a stream: journals, or queues."""
 
     def begin(self) -> Offsets:
-        """Return what a stream without a checkpoint begins behind; from here on history is kept.
+        """Returns where a stream without a checkpoint begins; history is kept from there on.
 
-        Of what is there both times, the same again until the first batch is written.
+        For the same data, the result is the same until the first batch is written.
         """
         ...
 
     def lasts(self) -> Offsets:
-        """Return the last number of each that there is, waiting for queue managers."""
+        """Returns the last number of each store or queue, waiting for queue managers."""
         ...
 
     def ends(self, start: Offsets, *, wait: bool) -> Offsets:
-        """Return up to where there is something to read now.
+        """Returns up to where data can be read now.
 
         Args:
-            start: what the stream has; of what cannot be asked now it is answered again. What is
-                not in it is answered with what to begin behind, and what is gone not at all.
-            wait: whether queue managers are waited for that are away.
+            start: the current offsets; unavailable sources keep theirs. New sources get their
+                start position, deleted ones are left out.
+            wait: whether to wait for unavailable queue managers.
 
         Raises:
-            DataLost: what comes after *start* is not there any more.
-            ManagerAway: a queue manager has been away for too long.
+            DataLost: data after *start* is lost.
+            ManagerAway: a queue manager has been unavailable for too long.
         """
         ...
 
     def sizes(self, name: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
-        """Yield number, rows and bytes of what is behind *after* up to *until*."""
+        """Yields number, rows and bytes of the data after *after* up to *until*."""
         ...
 
     def parts(self, start: Offsets, end: Offsets, options: Options) -> list[Part]:
-        """Return what has all behind *start* up to *end* once.
+        """Returns parts with all data after *start* up to *end*, once.
 
-        The same rows whenever asked; of messages, those that are still there.
+        The rows are the same at each call, except that consumed messages are missing.
         """
         ...
 
     def commit(self, end: Offsets) -> None:
-        """Let go of what a stream has for good. Any number of times."""
+        """Releases the data that a stream has stored. May be repeated."""
         ...
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Closes the connections."""
         ...

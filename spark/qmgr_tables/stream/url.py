@@ -1,4 +1,4 @@
-"""A stream's source: queue managers that run, each with an export cursor of the stream's own."""
+"""A stream's source: running queue managers, each with an export cursor for this stream."""
 
 import logging
 from collections.abc import Iterator
@@ -9,20 +9,20 @@ import pyarrow as pa
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_tables.options import Options
+from qmgr_tables.stream.connection import DataLost, ManagerAway
 from qmgr_tables.stream.history_feed import HistoryFeed, State
-from qmgr_tables.stream.line import DataLost, ManagerAway
 from qmgr_tables.stream.managers import Managers
 from qmgr_tables.stream.options import StreamOptions
 from qmgr_tables.stream.source import Offsets, Part
 from qmgr_tables.tables.history import cut, rows_per_partition, wants
 from qmgr_tables.tables.history_batch import Whose, batches, events_in
 
-ANEW = "begin anew with a new checkpoint and cursor, or go on behind it: failOnDataLoss=false"
+ANEW = "start again with a new checkpoint and cursor, or continue after it: failOnDataLoss=false"
 log = logging.getLogger(__name__)
 
 
 class RowRange(NamedTuple):
-    """Rows of history behind *after* up to *until*, which a queue manager keeps."""
+    """Rows of history after *after* up to *until*, which a queue manager keeps."""
 
     address: str
     queue_manager: str
@@ -33,7 +33,7 @@ class RowRange(NamedTuple):
     skip_lost: bool
 
     def read(self, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield the events of these rows."""
+        """Yields the events of these rows."""
         whose = Whose(self.queue_manager, self.store_id)
         with HistoryFeed(self.address, self.wait_ms, skip_lost=self.skip_lost) as feed:
             rows = feed.rows(self.store_id, self.after, self.until)
@@ -41,7 +41,7 @@ class RowRange(NamedTuple):
 
 
 class Journals:
-    """The journals of queue managers that run."""
+    """The journals of running queue managers."""
 
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
@@ -54,21 +54,23 @@ class Journals:
         self._committed: Offsets = {}
 
     def begin(self) -> Offsets:
-        """Return what the stream begins behind; from here on the cursors keep it, and say it."""
+        """Returns where the stream begins; the cursors keep the history and the position from
+        there on.
+        """
         return {
             state.store_id: self._new(url, state) for url, state in self._managers.states(wait=True)
         }
 
     def lasts(self) -> Offsets:
-        """Return the last row of history of each store, waiting for queue managers."""
+        """Returns the last row of history of each store, waiting for queue managers."""
         return {state.store_id: state.last for _, state in self._managers.states(wait=True)}
 
     def ends(self, start: Offsets, *, wait: bool) -> Offsets:
-        """Return up to where history can be read now; see stream_source."""
+        """Returns up to where history can be read now; see source.py."""
         if any("/" in name for name in start):
             raise DataLost(
-                f"the checkpoint has {next(iter(start))[:80]!r}, which is no journal: it is that "
-                "of a stream of messages; name another checkpointLocation"
+                f"the checkpoint has {next(iter(start))[:80]!r}, which is not a "
+                f"journal: it belongs to a stream of messages; name another checkpointLocation"
             )
         found, met = dict(start), set()
         for url, state in self._managers.states(wait=wait):
@@ -89,13 +91,13 @@ class Journals:
         return found
 
     def sizes(self, name: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
-        """Yield number, events and bytes of rows."""
+        """Yields number, events and bytes of rows."""
         url, _ = self._managers.find(name)
         for seq, data in self._feeds[url].rows(name, after, until):
             yield seq, events_in(data), len(data)
 
     def parts(self, start: Offsets, end: Offsets, options: Options) -> list[Part]:
-        """Return what has each row behind *start* up to *end* once."""
+        """Returns parts with each row after *start* up to *end*, once."""
         wanted = {
             store_id: (start[store_id], until)
             for store_id, until in sorted(end.items())
@@ -121,7 +123,7 @@ class Journals:
         return found
 
     def commit(self, end: Offsets) -> None:
-        """Move the cursors. Where that cannot be done now, the next commit does it as well."""
+        """Moves the cursors. If that fails now, the next commit repeats it."""
         for store_id, position in end.items():
             url, _ = self._managers.at.get(store_id, ("", None))
             if (
@@ -138,12 +140,12 @@ class Journals:
                 self._committed[store_id] = position
 
     def close(self) -> None:
-        """End the connections."""
+        """Closes the connections."""
         for feed in self._feeds.values():
             feed.close()
 
     def _new(self, url: str, state: State) -> int:
-        """Return what to begin behind, of a store that is new to the stream, and keep the rest."""
+        """Returns where to begin in a store that is new to the stream, and keeps the rest."""
         cursor = self._options.cursor
         while cursor not in state.cursors:
             position = state.last if self._options.from_latest else state.first - 1
@@ -152,16 +154,17 @@ class Journals:
             except RequestError as error:
                 if error.code != ErrorCode.HISTORY_DROPPED:
                     raise
-            state = self._feeds[url].state()  # Of a limit, perhaps, at that very moment.
+            # The history's limit may have removed rows in that moment.
+            state = self._feeds[url].state()
         self._managers.at[state.store_id] = url, state
         return max(state.cursors[cursor], state.first - 1)
 
     def _keep(self, url: str, state: State, after: int) -> None:
-        """See to it that the cursor is there: somebody may have deleted it."""
+        """Creates the cursor if it was deleted."""
         cursor, feed = self._options.cursor, self._feeds[url]
         if cursor in state.cursors:
             return
-        log.warning("qmgr: %s: cursor %s is not there; it is made again", url, cursor)
+        log.warning("qmgr: %s: cursor %s does not exist; creating it again", url, cursor)
         try:
             feed.commit(cursor, after)
         except RequestError as error:
@@ -170,23 +173,22 @@ class Journals:
         self._managers.at[state.store_id] = url, feed.state()
 
     def _check_line(self, url: str, state: State, after: int) -> None:
-        """Raise DataLost where a journal is not the one any more that was read up to *after*."""
+        """Raises DataLost if the journal is not the one that was read up to *after*."""
         if state.last < after:
             self._lose(
-                f"{url}: history was read up to row {after}, and ends with row {state.last}: the "
-                f"store was put back to an earlier state; {ANEW}"
+                f"{url}: history was read up to row {after}, and ends with row "
+                f"{state.last}: the store was restored to an earlier state; {ANEW}"
             )
         elif state.first > after + 1:
             self._lose(
-                f"{url}: rows {after + 1} to {state.first - 1} of history are not kept any more; "
-                f"{ANEW}"
+                f"{url}: rows {after + 1} to {state.first - 1} of history are deleted; {ANEW}"
             )
         position = state.cursors.get(self._options.cursor)
         if position is not None and position < self._committed.get(state.store_id, 0):
             self._committed.pop(state.store_id)
             self._lose(
-                f"{url}: cursor {self._options.cursor} went back to row {position}: the store was "
-                f"put back to an earlier state; {ANEW}"
+                f"{url}: cursor {self._options.cursor} went back to row {position}: "
+                f"the store was restored to an earlier state; {ANEW}"
             )
 
     def _lose(self, why: str) -> None:

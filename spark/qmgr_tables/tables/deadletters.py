@@ -1,6 +1,6 @@
-"""The table of dead letters: messages with a note that says why they are, read as all messages are.
+"""The table of dead letters: messages with a note that gives the reason, read like messages.
 
-Only what has such a note is looked at: the runs of a task are cut down to these first.
+Only messages with such a note are read: the runs of a task are first reduced to these.
 """
 
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ from qmgr_tables.options import PARKED, STATES, Options
 from qmgr_tables.partition import Run, Share, plan
 from qmgr_tables.table import OF_QUEUE, QUEUES, TIMES, Table
 from qmgr_tables.tables import messages
-from qmgr_tables.tables.whole import unpacked
+from qmgr_tables.tables.small_table import unpacked
 from qmgrd.core.layout import keys
 from qmgrd.snapshot.finder import Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 
-GAP_MAX = 16  # arrivals between two dead letters that are read through rather than left out
+GAP_MAX = 16  # arrivals between two dead letters that are read rather than skipped
 _FIRST = "dead_"
 _STATES = frozenset(state for state in STATES if state != PARKED)
 
@@ -33,7 +33,7 @@ def _plan(snapshots: list[Snapshot], options: Options) -> list[Share]:
 
 
 def read(share: Share, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the dead letters of *share*."""
+    """Yields the dead letters of *share*."""
     runs = tuple(_noted(share))
     if not runs:
         return
@@ -55,7 +55,7 @@ def read(share: Share, options: Options, schema: pa.Schema) -> Iterator[pa.Recor
 
 
 def _is_wanted(found: pa.RecordBatch, options: Options) -> pa.Array:
-    """Return of which rows of a batch are dead letters, of the time that is asked for."""
+    """Returns which rows of a batch are dead letters of the selected time."""
     codes, times = found.column("dead_code"), found.column("dead_at")
     wanted = pc.is_valid(codes)
     for bound, compare in ((options.since_us, pc.greater_equal), (options.until_us, pc.less)):
@@ -66,7 +66,7 @@ def _is_wanted(found: pa.RecordBatch, options: Options) -> pa.Array:
 
 
 def _noted(share: Share) -> Iterator[Run]:
-    """Yield the runs of *share* without what can be no dead letter."""
+    """Yields the runs of *share* without messages that cannot be dead letters."""
     try:
         with image(share.snapshot).transaction() as tx:
             for run in share.runs:
@@ -77,7 +77,7 @@ def _noted(share: Share) -> Iterator[Run]:
 
 
 def _dead(tx: LmdbTransaction, run: Run) -> Iterator[int]:
-    """Yield the arrivals, within *run*, of notes that say why something is a dead letter."""
+    """Yields the arrivals, within *run*, of the notes of dead letters."""
     first, stop = keys.note(run.queue_id, run.first), keys.note(run.queue_id, run.stop)
     for key, value in tx.scan(first, stop):
         note, _ = unpacked(key, value)
@@ -86,7 +86,7 @@ def _dead(tx: LmdbTransaction, run: Run) -> Iterator[int]:
 
 
 def _stretches(arrivals: Iterator[int]) -> Iterator[tuple[int, int]]:
-    """Yield from where on and before where *arrivals* lie, close together."""
+    """Yields ranges, from first up to stop, of *arrivals* that are close together."""
     first = last = None
     for arrival in arrivals:
         if first is None or last is None:

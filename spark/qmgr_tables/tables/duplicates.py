@@ -1,11 +1,11 @@
-"""The table of UIDs: which messages a queue would refuse as duplicates. Read in bulk.
+"""The table of UIDs: the messages that a queue would refuse as duplicates. Read in bulk.
 
-    UID index   queue id, origin, timestamp ──▶ place          whose message is there
-    schedule    due, queue id, lane 14, place ──▶ origin, ts    whose UID is only remembered
+    UID index   queue id, origin, timestamp ──▶ place          its message exists
+    schedule    due, queue id, lane 14, place ──▶ origin, ts    only its UID is remembered
 
-The first is cut by samples: messages that lie evenly over the queue tell where in the order of UIDs
-about as many lie between two cuts. Each task takes the same samples, so planning opens nothing. The
-second is cut by time; each of its rows counts only if the index leads to the same place.
+The index is cut by samples: messages at even distances on the queue give cuts with about the same
+number of UIDs between them. Each task takes the same samples, so planning opens no file. The
+schedule is cut by time; a row counts only if the index leads to the same place.
 """
 
 from collections.abc import Iterator
@@ -24,11 +24,11 @@ from qmgrd.snapshot.finder import QueueInfo, Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 
 BATCH_ROWS = 10_000
-# For each part of a queue, and in all: each task takes them all.
+# for each part of a queue, and in all, because each task takes all samples
 SAMPLES_EACH, SAMPLES_MAX = 8, 4_000
-PART_MIN = 50  # UIDs: smaller parts are not worth their samples
+PART_MIN = 50  # UIDs; smaller parts are not worth their samples
 PARTS_MAX = SAMPLES_MAX  # of a queue
-# What a remembered UID takes of a data file at least, and what a message does: how many can be.
+# The minimum size of a remembered UID and of a message in a data file, to estimate their number.
 REMEMBERED_BYTES, MESSAGE_BYTES = 100, 200
 RETENTION_MAX_MS = 3_650 * 86_400_000  # of dedup_retention_ms
 _DUE_AT, _QUEUE_AT, _LANE_AT = 1, 9, 13  # in a key of the schedule
@@ -63,7 +63,7 @@ COLUMNS = (
 
 
 class Slice(NamedTuple):
-    """One of so many parts of the UIDs of some queues: there, or remembered."""
+    """One part of the UIDs of some queues: with a message, or remembered."""
 
     snapshot: Snapshot  # without its queues
     queues: tuple[QueueInfo, ...]
@@ -73,7 +73,7 @@ class Slice(NamedTuple):
 
 
 def plan(snapshots: list[Snapshot], options: Options) -> list[Slice]:
-    """Return slices that hold each UID once."""
+    """Returns slices that have each UID once."""
     return [found for snapshot in snapshots for found in _slices(snapshot, options)]
 
 
@@ -107,7 +107,7 @@ def _slices(snapshot: Snapshot, options: Options) -> Iterator[Slice]:
 
 
 def read(share: Slice, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the UIDs of *share*."""
+    """Yields the UIDs of *share*."""
     try:
         with image(share.snapshot).transaction() as tx:
             found = _remembered(tx, share) if share.remembered else _here(tx, share)
@@ -117,7 +117,7 @@ def read(share: Slice, options: Options, schema: pa.Schema) -> Iterator[pa.Recor
         raise damaged(share.snapshot, error) from error
 
 
-# -- whose message is there
+# -- UIDs with a message
 
 
 def _here(tx: LmdbTransaction, share: Slice) -> Iterator[Uids]:
@@ -149,23 +149,23 @@ def _is_lost(tx: LmdbTransaction, queue: QueueInfo, position: bytes) -> bool:
 def _cuts(
     tx: LmdbTransaction, queue: QueueInfo, has_target: bool, part: int, parts: int
 ) -> tuple[bytes, bytes]:
-    """Return where in the order of UIDs that part starts, and where it stops; nothing: nowhere."""
+    """Returns where that part starts and stops in the order of UIDs; empty: no bound."""
     if parts == 1:
         return b"", b""
     samples = sorted(_samples(tx, queue, has_target, min(parts * SAMPLES_EACH, SAMPLES_MAX)))
-    if not samples:  # None can be read: the first part has it all.
+    if not samples:  # None can be read: the first part has all UIDs.
         return (_LAST, b"") if part else (b"", b"")
     first, stop = (samples[len(samples) * at // parts] for at in (part, min(part + 1, parts - 1)))
     return first if part else b"", stop if part + 1 < parts else b""
 
 
-_LAST = b"\xff" * 200  # behind every UID
+_LAST = b"\xff" * 200  # after every UID
 
 
 def _samples(
     tx: LmdbTransaction, queue: QueueInfo, has_target: bool, count: int
 ) -> Iterator[bytes]:
-    """Yield the UIDs, as in the index, of about *count* messages that lie evenly over *queue*."""
+    """Yields the UIDs, as in the index, of about *count* messages at even distances on *queue*."""
     messages = max(sum(found.messages for found in queue.ranges), 1)
     for found in queue.ranges:
         samples = -(-count * found.messages // messages)
@@ -180,7 +180,7 @@ def _samples(
                 yield bytes([len(target)]) * has_target + target + entries.uid_trailer(entry)
 
 
-# -- whose UID is remembered
+# -- remembered UIDs
 
 
 def _remembered(tx: LmdbTransaction, share: Slice) -> Iterator[Uids]:
@@ -211,11 +211,11 @@ def _queue_and_uid(row: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
 
 
 def _times(tx: LmdbTransaction, share: Slice) -> tuple[bytes, bytes]:
-    """Return between which keys of the schedule that part lies: even pieces of time."""
+    """Returns the keys of the schedule between which that part is: equal pieces of time."""
     space = keys.SPACE_DUE
     head = next(tx.scan(space, keys.after(space)), None)
     first = 0 if head is None else int.from_bytes(head[0][_DUE_AT:_QUEUE_AT], "big")
-    # What expires in a thousand years is no UID.
+    # A row that expires in a thousand years is not a UID.
     last = _last_due(tx, first, share.snapshot.clock_ms + RETENTION_MAX_MS)
     at = [first + (last + 1 - first) * part // share.parts for part in (share.part, share.part + 1)]
     start = space + (at[0] if share.part else 0).to_bytes(8, "big")
@@ -225,7 +225,7 @@ def _times(tx: LmdbTransaction, share: Slice) -> tuple[bytes, bytes]:
 
 
 def _last_due(tx: LmdbTransaction, low: int, high: int) -> int:
-    """Return about when the last is due that is due up to *high*."""
+    """Returns approximately the last due time up to *high*."""
     space = keys.SPACE_DUE
     stop = space + (max(high, low) + 1).to_bytes(8, "big")
     while low < high:

@@ -1,4 +1,4 @@
-"""The table of events: what operators were told, as it waits on SYSTEM.EVENTS."""
+"""The table of events: the notifications for operators, from the queue SYSTEM.EVENTS."""
 
 import json
 from collections.abc import Iterator
@@ -51,37 +51,38 @@ _MESSAGES = {column.name: column.type for column in messages.COLUMNS}
 
 
 def _plan(snapshots: list[Snapshot], options: Options) -> list[Share]:
-    """Return the shares of SYSTEM.EVENTS, or of the queues that are asked for in its place."""
+    """Returns the shares of SYSTEM.EVENTS, or of the queues selected instead."""
     if not (options.queues or options.queues_pattern):
         snapshots = [one for one in snapshots if any(q.name == EVENTS for q in one.queues)]
         if not snapshots:
-            return []  # Nothing has happened.
+            return []  # No events exist.
         options = options._replace(queues=frozenset([EVENTS]))
     return plan(snapshots, options)
 
 
 def read(share: Share, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the events of *share*."""
+    """Yields the events of *share*."""
     wanted = pa.schema([(name, _MESSAGES[name]) for name in _READ])
     for found in messages.read(share, options._replace(include_body=True), wanted):
         us = found.column("put_at").cast(pa.int64()).to_pylist()
         rows = found.drop_columns(["put_at"]).to_pylist()
         parsed = [
-            {**_said(row.pop("body")), **row, "at": at} for row, at in zip(rows, us, strict=True)
+            {**_event_columns(row.pop("body")), **row, "at": at}
+            for row, at in zip(rows, us, strict=True)
         ]
         yield pa.RecordBatch.from_pylist(parsed, schema=schema)
 
 
-def _said(body: bytes | None) -> dict[str, Any]:
-    """Return the columns of what an event says of itself."""
+def _event_columns(body: bytes | None) -> dict[str, Any]:
+    """Returns the columns of an event's body."""
     if body is None:
         return {"damage": "the checksum of its record is wrong"}
     try:
         facts = json.loads(body)
     except ValueError as error:
-        return {"damage": f"no event: {error}"}
+        return {"damage": f"not an event: {error}"}
     if type(facts) is not dict:
-        return {"damage": "no event: it is no map"}
+        return {"damage": "not an event: the body is not a map"}
     event, count, manager = (facts.pop(name, None) for name in _OWN)
     return {
         "event": event if type(event) is str else None,

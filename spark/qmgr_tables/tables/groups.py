@@ -1,11 +1,11 @@
-"""The table of message groups: what of each is there, what left, and what is missing."""
+"""The table of message groups: the present, removed and missing messages of each."""
 
 from collections.abc import Iterable, Iterator
 
 from qmgr_protocol.errors import name_of
 from qmgr_tables.options import Options
 from qmgr_tables.table import DAMAGE, OF_QUEUE, QUEUES, SNAPSHOT, TIMES, flags, longs, texts, times
-from qmgr_tables.tables.whole import Row, table, time_us, unsealed, wall_us
+from qmgr_tables.tables.small_table import Row, table, time_us, unsealed, wall_us
 from qmgrd.core.layout import keys
 from qmgrd.core.queue.group import index as group_index
 from qmgrd.core.queue.group.row import GroupRow
@@ -59,7 +59,7 @@ COLUMNS = (
 
 
 def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
-    """Yield a row for each group of each queue."""
+    """Yields a row for each group of each queue."""
     for queue in snapshot.queues:
         prefix = keys.of_queue(keys.SPACE_GROUP_ROW, queue.id)
         for key, value in tx.scan(prefix, keys.after(prefix)):
@@ -104,7 +104,7 @@ def _row(
 
 
 def _present(tx: LmdbTransaction, queue_id: int, group_id: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last of each run of members that are there; a broken row has none."""
+    """Yields the first and last number of each run of present members; skips damaged rows."""
     prefix = group_index.prefix_of(queue_id, group_id)
     for key, value in tx.scan(prefix, keys.after(prefix)):
         if group_index.is_sound(key, value):
@@ -113,7 +113,7 @@ def _present(tx: LmdbTransaction, queue_id: int, group_id: bytes) -> Iterator[tu
 
 
 def shown(runs: Iterable[tuple[int, int]]) -> str:
-    """Return *runs* as in 4-9, 12; those that follow each other are one."""
+    """Returns *runs* in the form 4-9, 12; adjacent ones are joined."""
     joined: list[list[int]] = []
     for first, last in runs:
         if joined and joined[-1][1] + 1 == first:

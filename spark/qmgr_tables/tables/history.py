@@ -1,6 +1,6 @@
-"""The table of history: what happened to messages, as the journals in snapshots tell.
+"""The table of history: the events of messages, from the journals in snapshots.
 
-Snapshots of one store overlap: each has what the journal kept then. A query takes each row of
+Snapshots of one store overlap: each has what the journal kept then. A query reads each row of
 history once, from the newest snapshot that has it.
 """
 
@@ -20,14 +20,14 @@ from qmgrd.core.layout import row as rows
 from qmgrd.snapshot.finder import Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 
-# About so many events are in a row of history under load. At rest there are fewer: then the
-# partitions are short, and cost little.
+# The approximate number of events per row of history under load. At rest there are fewer; the
+# partitions are then short, and cost little.
 EVENTS_PER_ROW = 100
 _SEQ_BYTES = 8
 
 
 class Extent(NamedTuple):
-    """The rows of history that a snapshot has: first up to next, exclusive."""
+    """The rows of history in a snapshot: first up to next, exclusive."""
 
     store_id: str
     first: int
@@ -44,15 +44,15 @@ class Span(NamedTuple):
 
     @property
     def events(self) -> int:
-        """About how many events these rows tell of."""
+        """The approximate number of events in these rows."""
         return (self.stop - self.first) * EVENTS_PER_ROW
 
 
 def extent(snapshot: Snapshot) -> Extent:
-    """Return which rows of history *snapshot* has; opens it where its manifest does not say.
+    """Returns the rows of history in *snapshot*; opens it if its manifest does not have them.
 
     Raises:
-        SnapshotUnreadable: it is gone or damaged.
+        SnapshotUnreadable: it is missing or damaged.
     """
     if snapshot.history is not None:
         return Extent(snapshot.store_id, *snapshot.history)
@@ -69,13 +69,13 @@ def extent(snapshot: Snapshot) -> Extent:
 
 
 def spans(snapshots: Iterable[Snapshot]) -> list[Span]:
-    """Return spans that have each row of history of *snapshots* once, by store and number."""
+    """Returns spans with each row of history in *snapshots* once, by store and number."""
     found: list[Span] = []
     ends: dict[str, int] = {}
     newest_first = sorted(snapshots, key=lambda one: (one.wall_us, one.turn), reverse=True)
     for snapshot in newest_first:
         store_id, first, next_ = extent(snapshot)
-        # What an older one has behind the newest is of a store that was put back since.
+        # Rows of an older snapshot after those of the newest: the store was restored in between.
         next_ = min(next_, ends.setdefault(store_id, next_))
         taken = [span for span in found if span.store_id == store_id]
         for start, stop in _without(first, next_, sorted((one.first, one.stop) for one in taken)):
@@ -84,7 +84,7 @@ def spans(snapshots: Iterable[Snapshot]) -> list[Span]:
 
 
 def _without(first: int, stop: int, taken: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield what of the range is in none of those that are *taken*, which rise."""
+    """Yields the parts of the range that are in none of *taken*, which are ascending."""
     for start, end in taken:
         if first < min(start, stop):
             yield first, min(start, stop)
@@ -94,7 +94,7 @@ def _without(first: int, stop: int, taken: list[tuple[int, int]]) -> Iterator[tu
 
 
 def cut(first: int, stop: int, length: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of at most *length* numbers, about equally long."""
+    """Yields ranges of at most *length* numbers, about equally long."""
     pieces = -(-(stop - first) // length)
     for piece in range(pieces):
         yield (
@@ -104,14 +104,14 @@ def cut(first: int, stop: int, length: int) -> Iterator[tuple[int, int]]:
 
 
 def rows_per_partition(count: int, options: Options) -> int:
-    """Return how many of *count* rows of history a partition is to have."""
+    """Returns how many of *count* rows of history a partition has."""
     length = max(options.rows_per_partition // EVENTS_PER_ROW, 1)
     length = min(length, count // options.min_partitions)
     return max(length, -(-count // PARTITIONS_MAX), 1)
 
 
 def plan(snapshots: list[Snapshot], options: Options) -> list[Span]:
-    """Return spans for one task each, that have each row of history once."""
+    """Returns spans for one task each, with each row of history once."""
     found = spans(snapshots)
     length = rows_per_partition(sum(span.stop - span.first for span in found), options)
     return [
@@ -122,7 +122,7 @@ def plan(snapshots: list[Snapshot], options: Options) -> list[Span]:
 
 
 def read(span: Span, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the events of *span*."""
+    """Yields the events of *span*."""
     snapshot = span.snapshot
     whose = Whose(snapshot.queue_manager, span.store_id, snapshot.id)
     yield from batches_of(span, whose, options, schema)
@@ -131,10 +131,10 @@ def read(span: Span, options: Options, schema: pa.Schema) -> Iterator[pa.RecordB
 def batches_of(
     span: Span, whose: Whose, options: Options, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the events of *span*, told as *whose*.
+    """Yields the events of *span*, attributed to *whose*.
 
     Raises:
-        SnapshotUnreadable: it is gone or damaged.
+        SnapshotUnreadable: the snapshot is missing or damaged.
     """
     try:
         yield from batches(data_rows(span), whose, schema, partial(wants, options))
@@ -143,10 +143,10 @@ def batches_of(
 
 
 def data_rows(span: Span) -> Iterator[tuple[int, bytes]]:
-    """Yield number and bytes of the rows of *span*.
+    """Yields number and bytes of the rows of *span*.
 
     Raises:
-        SnapshotUnreadable: it is gone or damaged.
+        SnapshotUnreadable: the snapshot is missing or damaged.
     """
     try:
         with image(span.snapshot).transaction() as tx:
@@ -156,7 +156,7 @@ def data_rows(span: Span) -> Iterator[tuple[int, bytes]]:
 
 
 def wants(options: Options, section: Section) -> bool:
-    """Return whether the events of *section* are asked for."""
+    """Returns whether the events of *section* are selected."""
     return options.wants(section.queue) and options.wants_time(section.at_us)
 
 

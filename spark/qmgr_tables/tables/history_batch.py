@@ -1,8 +1,8 @@
-"""Rows of history as Arrow batches: what a snapshot, a stream and an export all read with.
+"""Rows of history as Arrow batches, for snapshots, streams and exports.
 
-A row of history tells of many messages in few bytes, and is expanded column by column: what all
-messages of a section share is repeated, what rises by one is counted, and only what differs from
-message to message is looked at one by one.
+A row of history describes many messages in few bytes, and is expanded column by column. Values
+common to a section are repeated, and ascending ones are counted. Only values that differ between
+messages are decoded one by one.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ from qmgr_protocol.history import HistoryMalformed, Section
 from qmgr_tables.row import TIME_END_US
 from qmgr_tables.table import TIME, Column
 
-BATCH_ROWS = 32_768  # some 6 MiB of Arrow; up to a row of history more
+BATCH_ROWS = 32_768  # about 6 MiB of Arrow; up to one row of history more
 
 COLUMNS = (
     Column(
@@ -72,7 +72,7 @@ SCHEMA = pa.schema([(column.name, column.type) for column in COLUMNS])
 
 
 class Whose(NamedTuple):
-    """Which store's history it is, and from where."""
+    """The store of the history, and where it was read."""
 
     queue_manager: str
     store_id: str
@@ -80,11 +80,11 @@ class Whose(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A section that is to be shown, and where it stands."""
+    """A section to be shown, and its position."""
 
     seq: int
     turn: int
-    before: int  # messages of that row in the sections before it
+    before: int  # messages of that row in earlier sections
     section: Section
 
 
@@ -98,15 +98,15 @@ def batches(
     schema: pa.Schema = SCHEMA,
     wants: Wants | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the events that stored *rows* tell of, in their order, about BATCH_ROWS at a time.
+    """Yields the events of stored *rows*, in their order, about BATCH_ROWS at a time.
 
     Args:
-        rows: number and bytes of each, as they are stored.
+        rows: number and stored bytes of each.
         schema: some of COLUMNS, in any order.
-        wants: says of which sections; without it of all.
+        wants: selects sections; default: all.
 
     Raises:
-        HistoryMalformed: a row that cannot be read.
+        HistoryMalformed: a row cannot be read.
     """
     held: list[_Part] = []
     count = 0
@@ -123,10 +123,10 @@ def batches(
 
 
 def events_in(data: bytes) -> int:
-    """Return of how many events a stored row tells.
+    """Returns the number of events in a stored row.
 
     Raises:
-        HistoryMalformed: it cannot be read.
+        HistoryMalformed: the row cannot be read.
     """
     return sum(section.messages for section in history.decode(data).sections)
 
@@ -147,7 +147,7 @@ def _batch(parts: list[_Part], whose: Whose, schema: pa.Schema) -> pa.RecordBatc
     try:
         arrays = [
             _MAKERS[field.name](expansion).cast(field.type) for field in schema
-        ]  # Safely: what does not fit is an error.
+        ]  # Checked: a value that does not fit raises an error.
     except (TypeError, ValueError, OverflowError, AttributeError) as error:
         first, last = parts[0].seq, parts[-1].seq
         raise HistoryMalformed(f"rows {first} to {last} of history: {error}") from error
@@ -155,7 +155,7 @@ def _batch(parts: list[_Part], whose: Whose, schema: pa.Schema) -> pa.RecordBatc
 
 
 class _Expansion:
-    """Sections, and how each column of the table comes from them."""
+    """Sections, expanded into each column of the table."""
 
     def __init__(self, parts: list[_Part], whose: Whose) -> None:
         self.parts = parts
@@ -168,28 +168,28 @@ class _Expansion:
         self.offsets = np.arange(self.rows) - np.repeat(ends - self.counts, self.counts)
 
     def constant(self, value: str | None) -> pa.Array:
-        """Return *value* for all."""
+        """Returns *value* for all messages."""
         return pa.repeat(pa.scalar(value, pa.string()), self.rows)
 
     def texts(self, values: Sequence[str | None]) -> pa.Array:
-        """Return the text of each section for each of its messages."""
+        """Returns the text of each section for each of its messages."""
         known: dict[str | None, int] = {}
         codes = [known.setdefault(value, len(known)) for value in values]
         return _looked_up(known, np.repeat(np.array(codes, np.int32), self.counts))
 
     def shared(self, values: Sequence[int]) -> npt.NDArray[Any]:
-        """Return the number of each section for each of its messages."""
+        """Returns the number of each section for each of its messages."""
         return np.repeat(np.array(values, np.int64), self.counts)
 
     def numbers(self, name: str) -> pa.Array:
-        """Return a column of numbers, one for each message."""
+        """Returns a column of numbers, one for each message."""
         numbers, mask = self.spread([getattr(section, name) for section in self.sections])
         return pa.array(numbers, mask=mask)
 
     def spread(self, columns: Sequence[Any], kind: Any = np.int64) -> _Numbers:
-        """Return what *columns* say of each message, and where they say nothing.
+        """Returns the value of *columns* for each message, and where it is missing.
 
-        What is one value or one run in each section is done for all sections at once.
+        Single values and runs are expanded for all sections at once.
         """
         firsts = [_first(column) for column in columns]
         found = np.repeat(np.array(firsts, kind), self.counts)
@@ -211,7 +211,7 @@ class _Expansion:
         return found, mask
 
     def origins(self) -> pa.Array:
-        """Return who created each message."""
+        """Returns the creator of each message."""
         known: dict[str | None, int] = {}
         codes: list[Any] = []
         for section in self.sections:
@@ -223,17 +223,17 @@ class _Expansion:
         return _looked_up(known, self.spread(codes, np.int32)[0])
 
     def timestamps(self) -> pa.Array:
-        """Return the timestamps of UIDs."""
+        """Returns the timestamps of UIDs."""
         numbers, mask = self.spread([section.timestamps for section in self.sections], np.uint64)
         return pa.array(numbers, mask=mask)
 
     def message_ids(self) -> pa.Array:
-        """Return the UIDs as text; null of those that rotted."""
+        """Returns the UIDs as text; null for damaged ones."""
         text = self.timestamps().cast(pa.string())
         return pc.binary_join_element_wise(self.origins(), text, ".")
 
     def created(self) -> pa.Array:
-        """Return the timestamps of UIDs as times, where they are such."""
+        """Returns the timestamps of UIDs as times, where a datetime can represent them."""
         numbers, mask = self.spread([section.timestamps for section in self.sections], np.uint64)
         is_none = pc.is_null(self.origins()).to_numpy(zero_copy_only=False)
         is_none |= numbers >= TIME_END_US
@@ -243,19 +243,19 @@ class _Expansion:
         return pa.array(numbers.astype(np.int64), mask=is_none).cast(TIME)
 
     def put(self) -> pa.Array:
-        """Return when each message was put on its queue."""
+        """Returns when each message was put on its queue."""
         ages, mask = self.spread([section.ages_us for section in self.sections])
         return pa.array(self.shared([part.at_us for part in self.sections]) - ages, mask=mask).cast(
             TIME
         )
 
     def within_row(self) -> pa.Array:
-        """Return the number of each event within its row of history."""
+        """Returns the number of each event within its row of history."""
         return pa.array(self.shared([part.before + 1 for part in self.parts]) + self.offsets)
 
 
 def _first(column: Any) -> Any:
-    """Return what a column begins with, of those that are not looked at one by one."""
+    """Returns the first value of a column that is not decoded one by one."""
     if type(column) is list:
         return column[0] if len(column) == 1 else 0
     return 0 if column is None else column
@@ -266,7 +266,7 @@ def _looked_up(known: dict[str | None, int], codes: npt.NDArray[Any]) -> pa.Arra
 
 
 def _name(name: str) -> Callable[[_Expansion], pa.Array]:
-    """Return what makes a column of texts of sections; an empty one is null."""
+    """Returns the function for a text column of sections; an empty text is null."""
     return lambda of: of.texts([getattr(section, name) or None for section in of.sections])
 
 

@@ -1,4 +1,4 @@
-"""The table of links: both ends of each, what is sent from here and what is received."""
+"""The table of links: both ends, sending and receiving."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +8,7 @@ from qmgr_tables.options import Options
 from qmgr_tables.table import DAMAGE, SNAPSHOT, flags, longs, texts, times
 from qmgr_tables.tables.groups import shown
 from qmgr_tables.tables.queues import as_json, counters_of
-from qmgr_tables.tables.whole import Row, table, time_us, unpacked, unsealed
+from qmgr_tables.tables.small_table import Row, table, time_us, unpacked, unsealed
 from qmgrd.core.layout import keys
 from qmgrd.snapshot.finder import Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction
@@ -61,7 +61,7 @@ COLUMNS = (
 
 
 def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
-    """Yield the links that lead from here, then the streams that come here."""
+    """Yields the outgoing links, then the incoming streams."""
     for key, value in tx.scan(keys.SPACE_LINK, keys.after(keys.SPACE_LINK)):
         yield _out(tx, key, value)
     for key, value in tx.scan(keys.SPACE_LINK_INBOX, keys.after(keys.SPACE_LINK_INBOX)):
@@ -95,7 +95,7 @@ def _out(tx: LmdbTransaction, key: bytes, value: bytes) -> Row:
 
 
 def _window(tx: LmdbTransaction, key: bytes) -> tuple[list[Any] | None, str]:
-    """Return commit id, encoded UID of its message, and more; there is none before the first."""
+    """Returns commit id, encoded UID of its message, and more; None before the first commit."""
     value = tx.get(key)
     return ([0, None], "") if value is None else unpacked(key, value)
 
@@ -134,7 +134,7 @@ def _store_of(tx: LmdbTransaction, peer: str) -> dict[str, Any]:
 
 
 def message_id(uid: bytes | None) -> str | None:
-    """Return the identity of a message by its encoded UID: ORIGIN.TIMESTAMP."""
+    """Returns a message's identity from its encoded UID: ORIGIN.TIMESTAMP."""
     if not uid or len(uid) <= 8:
         return None
     return f"{uid[:-8].decode('utf-8', 'backslashreplace')}.{int.from_bytes(uid[-8:], 'big')}"

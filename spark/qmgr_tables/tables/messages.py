@@ -1,4 +1,4 @@
-"""The table of messages: one row a message, read in Arrow batches of about BATCH_BYTES."""
+"""The table of messages: one row per message, read in Arrow batches of about BATCH_BYTES."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -17,12 +17,12 @@ from qmgrd.core.layout import keys
 from qmgrd.snapshot.finder import Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 
-# The calls that make a batch take 0.4 ms, whatever is in it; more rows leave the processor's cache.
+# The calls for a batch take 0.4 ms regardless of its size; more rows exceed the processor's cache.
 BATCH_ROWS = 4_096
-HALF_ROWS = 2_048  # of plain ones, which have at most 4,000 bytes each, where they are long
-BATCH_BYTES = 4 << 20  # of those that are not; Spark's own batches count rows alone.
+HALF_ROWS = 2_048  # of plain messages (at most 4,000 bytes each), if they are long
+BATCH_BYTES = 4 << 20  # of other messages; Spark's own batches only count rows
 LONG_BYTES = 8 << 20
-ROW_BYTES = 200  # about what a row takes beside its body and its headers
+ROW_BYTES = 200  # approximate size of a row without its body and headers
 
 COLUMNS = (
     Column(
@@ -112,7 +112,7 @@ COLUMNS = (
 
 
 def read(share: Share, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the messages of *share*, at most BATCH_ROWS and about LONG_BYTES at a time."""
+    """Yields the messages of *share*, at most BATCH_ROWS and about LONG_BYTES at a time."""
     snapshot = share.snapshot
     try:
         with image(snapshot).transaction() as tx:
@@ -126,7 +126,7 @@ def read(share: Share, options: Options, schema: pa.Schema) -> Iterator[pa.Recor
 def _chunks(
     tx: LmdbTransaction, runs: Iterable[Run]
 ) -> Iterator[tuple[list[Pair], list[tuple[Run, int]]]]:
-    """Yield BATCH_ROWS entries and the runs they lie in, with how many; the last time fewer."""
+    """Yields BATCH_ROWS entries (fewer at the end), and their runs with the number in each."""
     pairs: list[Pair] = []
     counts: list[tuple[Run, int]] = []
     for run in runs:
@@ -142,14 +142,14 @@ def _chunks(
 
 
 def _halves(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield *batch*, which is of at most BATCH_ROWS: in halves if it is long."""
+    """Yields *batch*, which has at most BATCH_ROWS; in halves if it is long."""
     rows = HALF_ROWS if batch.nbytes > LONG_BYTES else BATCH_ROWS
     for first in range(0, len(batch), rows):
         yield batch.slice(first, rows)
 
 
 def bounds(run: Run) -> tuple[bytes, bytes]:
-    """Return the first key of *run*, and the first behind it."""
+    """Returns the first key of *run*, and the first key after it."""
     return (
         keys.message(run.queue_id, run.lane, run.priority, run.first),
         keys.message(run.queue_id, run.lane, run.priority, run.stop),
@@ -164,10 +164,10 @@ def batches(
     options: Options,
     schema: pa.Schema,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield *pairs* as rows of *schema*: the plain ones at once, all others one by one.
+    """Yields *pairs* as rows of *schema*: plain ones at once, all others one by one.
 
     Args:
-        counts: the runs that they lie in, and how many in each.
+        counts: their runs, and the number in each.
     """
     runs, many = zip(*counts, strict=True)
     run_of = np.repeat(np.arange(len(runs)), many)
@@ -199,7 +199,7 @@ def batches(
 
 
 def _merged(batch: pa.RecordBatch, places: Array, held: dict[int, rows.Row]) -> pa.RecordBatch:
-    """Return *batch*, whose rows have those *places*, with the rows of *held* at theirs."""
+    """Returns *batch*, whose rows have those *places*, merged with the rows of *held*."""
     if not held:
         return batch
     others = batch_of(held.values(), batch.schema)
@@ -208,14 +208,14 @@ def _merged(batch: pa.RecordBatch, places: Array, held: dict[int, rows.Row]) -> 
 
 
 def batch_of(found: Iterable[rows.Row], schema: pa.Schema) -> pa.RecordBatch:
-    """Return one row or more as a batch."""
+    """Returns rows as a batch."""
     columns = dict(zip(rows.Row._fields, zip(*found, strict=True), strict=True))
     arrays = [pa.array(columns[field.name], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def bytes_of(row: rows.Row) -> int:
-    """Return about what a row takes."""
+    """Returns the approximate size of a row."""
     headers = sum(len(key) + len(value or "") for key, value in row.headers or ())
     return ROW_BYTES + len(row.body or b"") + headers
 

@@ -1,10 +1,10 @@
-"""The table of origins: up to which timestamp each has been seen on a queue."""
+"""The table of origins: the highest timestamp of each on a queue."""
 
 from collections.abc import Iterator
 
 from qmgr_tables.options import Options
 from qmgr_tables.table import DAMAGE, OF_QUEUE, QUEUES, SNAPSHOT, longs, texts, times
-from qmgr_tables.tables.whole import Row, table, time_us, unsealed
+from qmgr_tables.tables.small_table import Row, table, time_us, unsealed
 from qmgrd.core.layout import keys
 from qmgrd.snapshot.finder import Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction
@@ -30,7 +30,7 @@ COLUMNS = (
 
 
 def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
-    """Yield a row for each origin of each queue."""
+    """Yields a row for each origin of each queue."""
     for queue in snapshot.queues:
         prefix = keys.of_queue(keys.SPACE_ORIGIN, queue.id)
         for key, value in tx.scan(prefix, keys.after(prefix)):

@@ -1,4 +1,4 @@
-"""The table of queues: one row a queue or subscription, with all that it counts."""
+"""The table of queues: one row per queue or subscription, with all its counters."""
 
 import json
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from typing import Any
 
 from qmgr_tables.options import Options
 from qmgr_tables.table import DAMAGE, OF_QUEUE, QUEUES, SNAPSHOT, longs, texts, times
-from qmgr_tables.tables.whole import Row, table, time_us, unpacked, unsealed
+from qmgr_tables.tables.small_table import Row, table, time_us, unpacked, unsealed
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout.counters import Counters
@@ -15,7 +15,7 @@ from qmgrd.store.lmdb_store import LmdbTransaction
 
 _READY = (keys.LANE_READY, keys.LANE_GROUPED)
 _WAITING = (*_READY, keys.LANE_DELAYED, keys.LANE_PARKED)
-_OWN = ("kind", "queue_id", "first", "suspended", "used_ms")  # of a row: no attributes
+_OWN = ("kind", "queue_id", "first", "suspended", "used_ms")  # of a row: not attributes
 
 COLUMNS = (
     *texts(
@@ -68,7 +68,7 @@ COLUMNS = (
     *DAMAGE,
     *SNAPSHOT,
 )
-# Of these the counter may still have what a restart took: the ranges of the snapshot do not.
+# The counters may still include what a restart lost; the ranges of the snapshot do not.
 _OF_RANGES = {
     "depth": _READY,
     "delayed": (keys.LANE_DELAYED,),
@@ -78,7 +78,7 @@ _OF_RANGES = {
 
 
 def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
-    """Yield a row for each queue."""
+    """Yields a row for each queue."""
     for queue in snapshot.queues:
         yield _row(tx, queue)
 
@@ -100,7 +100,7 @@ def _row(tx: LmdbTransaction, queue: QueueInfo) -> Row:
 
 
 def in_lanes(queue: QueueInfo) -> dict[str, int]:
-    """Return how many messages lie in which state on *queue*."""
+    """Returns the number of messages on *queue* by state."""
     return {
         name: sum(found.messages for found in queue.ranges if found.lane in lanes)
         for name, lanes in _OF_RANGES.items()
@@ -108,7 +108,7 @@ def in_lanes(queue: QueueInfo) -> dict[str, int]:
 
 
 def _oldest(tx: LmdbTransaction, queue_id: int, waiting: list[Range]) -> int | None:
-    """Return when the oldest of the first ones of each lane and priority was put."""
+    """Returns when the oldest of the first messages of each lane and priority was put."""
     found = []
     for first in waiting:
         value = tx.get(keys.message(queue_id, first.lane, first.priority, first.first_arrival))
@@ -119,20 +119,20 @@ def _oldest(tx: LmdbTransaction, queue_id: int, waiting: list[Range]) -> int | N
 
 
 def definition_of(tx: LmdbTransaction, queue: str) -> tuple[dict[str, Any] | None, str]:
-    """Return the row that defines *queue*, and what is wrong with it."""
+    """Returns the row that defines *queue*, and its damage."""
     key = keys.SPACE_QUEUE + queue.encode()
     return unpacked(key, tx.get(key))
 
 
 def counters_of(tx: LmdbTransaction, queue_id: int) -> tuple[dict[str, int], str]:
-    """Return what a queue counts, by name, and what is wrong with that."""
+    """Returns the counters of a queue by name, and their damage."""
     key = keys.of_queue(keys.SPACE_COUNTERS, queue_id)
     row, damage = unsealed(key, tx.get(key))
     return ({}, damage) if damage else (Counters.decode(row).as_dict(), "")
 
 
 def as_json(definition: dict[str, Any] | None, own: tuple[str, ...]) -> str | None:
-    """Return the attributes in a *definition*, without what the queue manager has there itself."""
+    """Returns the attributes in a *definition*, without the queue manager's internal fields."""
     if definition is None:
         return None
     given = {name: value for name, value in definition.items() if name not in own}

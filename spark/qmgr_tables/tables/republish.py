@@ -1,4 +1,4 @@
-"""The table of what is parked: publications on which a subscriber failed, to be sent once more."""
+"""The table of parked publications: those on which a subscriber failed."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +17,7 @@ from qmgr_tables.table import (
     times,
 )
 from qmgr_tables.tables.links import message_id
-from qmgr_tables.tables.whole import Row, queues_by_id, table, time_us
+from qmgr_tables.tables.small_table import Row, queues_by_id, table, time_us
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.queue import notes
@@ -52,7 +52,7 @@ COLUMNS = (
 
 
 def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
-    """Yield a row for each subscription that a publication is parked for."""
+    """Yields a row for each subscription that a publication is parked for."""
     wanted = queues_by_id(snapshot)
     for key, rank in tx.scan(keys.SPACE_PARKED, keys.after(keys.SPACE_PARKED)):
         if len(key) != keys.PARKED.size:
@@ -85,12 +85,12 @@ def _row(tx: LmdbTransaction, queue: QueueInfo, arrival: int, rank: bytes) -> Ro
         "awaited": bool(entry.flags & entries.AWAITED),
         "record_bytes": entries.record_bytes(entry),
         "damage": None if held.target else "its publication is missing or damaged",
-        **_said(notes.read(tx, queue.id, arrival)),
+        **_note_columns(notes.read(tx, queue.id, arrival)),
     }
 
 
-def _said(note: notes.Note) -> dict[str, Any]:
-    """Return what the note of a parked message says; all null of one that rotted."""
+def _note_columns(note: notes.Note) -> dict[str, Any]:
+    """Returns the fields of a parked message's note; all null if it is damaged."""
     code, retries = note.get("code"), note.get("retries", 0)
     attempts = note.get("attempts")
     last: Any = attempts[-1] if type(attempts) is list and attempts else None

@@ -1,4 +1,4 @@
-"""The table of snapshots: one row each, also of those that are damaged and left out."""
+"""The table of snapshots: one row each, including damaged ones that are left out."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ import pyarrow as pa
 from qmgr_tables.options import Options
 from qmgr_tables.planning import Skipped
 from qmgr_tables.table import DAMAGE, SNAPSHOT, Table, longs, texts, times
-from qmgr_tables.tables.whole import Row, batches, time_us
+from qmgr_tables.tables.small_table import Row, batches, time_us
 from qmgrd.core.layout import keys
 from qmgrd.snapshot.finder import Snapshot
 
@@ -31,13 +31,13 @@ COLUMNS = (
 
 
 def plan(snapshots: list[Snapshot], options: Options) -> list[Row]:
-    """Return the rows themselves: all is known from the manifests."""
+    """Returns the rows themselves: the manifests have all values."""
     del options
     return [_row(snapshot) for snapshot in snapshots]
 
 
 def read(share: Row | Skipped, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the row of one snapshot, or of one that was left out."""
+    """Yields the row of one snapshot, or of one that was left out."""
     del options
     row = {"path": share.directory, "damage": share.why} if isinstance(share, Skipped) else share
     return batches(iter([row]), schema)

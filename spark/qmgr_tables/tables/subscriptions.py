@@ -1,4 +1,4 @@
-"""The table of subscriptions: who gets what is published to which topics, and how much waits."""
+"""The table of subscriptions: their topics, and their pending publications."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 from qmgr_tables.options import Options
 from qmgr_tables.table import DAMAGE, OF_SNAPSHOT, QUEUES, SNAPSHOT, flags, longs, texts, times
 from qmgr_tables.tables.queues import as_json, counters_of, in_lanes
-from qmgr_tables.tables.whole import Row, queues_by_id, table, unpacked, wall_us
+from qmgr_tables.tables.small_table import Row, queues_by_id, table, unpacked, wall_us
 from qmgrd.core.layout import keys
 from qmgrd.snapshot.finder import Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction
 
-# What its row has beside its attributes.
+# The fields of its row that are not attributes.
 _OWN = ("kind", "queue_id", "topic", "where", "first", "suspended", "used_ms")
-_DYNAMIC = "~"  # the name of one that lives as long as its connection starts so
+_DYNAMIC = "~"  # first character of the name of a subscription that ends with its connection
 
 COLUMNS = (
     *texts(
@@ -51,7 +51,7 @@ COLUMNS = (
 
 
 def rows_of(tx: LmdbTransaction, snapshot: Snapshot, options: Options) -> Iterator[Row]:
-    """Yield a row for each subscription; also of those that have no queue here."""
+    """Yields a row for each subscription, including those without a queue here."""
     kinds = {queue.name: queue.kind for queue in snapshot.queues}
     space = keys.SPACE_QUEUE
     for key, value in tx.scan(space, keys.after(space)):

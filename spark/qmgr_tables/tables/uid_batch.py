@@ -1,4 +1,4 @@
-"""UIDs of a queue, thousands at once, as an Arrow batch."""
+"""UIDs of a queue as an Arrow batch, thousands at once."""
 
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from qmgr_tables.row import TIME_END_US
 from qmgr_tables.table import TIME
 from qmgr_tables.tables.origins import LONG_MAX
-from qmgr_tables.tables.whole import unsealed
+from qmgr_tables.tables.small_table import unsealed
 from qmgrd.core.layout import keys
 from qmgrd.snapshot.finder import QueueInfo, Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction
@@ -20,13 +20,13 @@ _PLACES = np.dtype([("lane", "u1"), ("rank", "u1"), ("arrival", ">u8")])
 
 
 class Uids(NamedTuple):
-    """UIDs of one queue, those of an origin side by side, and the places they lead to."""
+    """UIDs of one queue, grouped by origin, and their places."""
 
     queue: QueueInfo
     has_target: bool
-    uids: list[bytes]  # as in the index, behind the queue id
+    uids: list[bytes]  # as in the index, after the queue id
     places: list[bytes]
-    due_ms: list[int] | None = None  # of those that are remembered
+    due_ms: list[int] | None = None  # for remembered UIDs
 
 
 class _Origin(NamedTuple):
@@ -38,7 +38,7 @@ class _Origin(NamedTuple):
 def batch(
     tx: LmdbTransaction, found: Uids, snapshot: Snapshot, schema: pa.Schema
 ) -> pa.RecordBatch:
-    """Return *found* as a batch of that very *schema*."""
+    """Returns *found* as a batch of exactly that *schema*."""
     count = len(found.uids)
     columns: dict[str, Any] = {
         "queue": found.queue.name,
@@ -55,7 +55,7 @@ def batch(
 
 
 def _array(values: Any, type_: pa.DataType, count: int) -> pa.Array:
-    """Return a column; what is no array is the same in all rows."""
+    """Returns a column; a value that is not an array is repeated in all rows."""
     if isinstance(values, pa.Array):
         return values
     return pa.repeat(pa.scalar(values, type_), count) if count else pa.array([], type_)
@@ -80,7 +80,7 @@ def _places(places: list[bytes]) -> dict[str, Any]:
     }
     if wrong is not None:
         columns["damage"] = pa.array(
-            ["the row of the index leads nowhere" if one else None for one in wrong], pa.string()
+            ["the index row has an invalid position" if one else None for one in wrong], pa.string()
         )
     return columns
 
@@ -110,7 +110,7 @@ def _masked(stamps: Any, mask: Any, type_: pa.DataType) -> pa.Array:
 
 
 def _origin(tx: LmdbTransaction, found: Uids, start: bytes) -> _Origin:
-    """Return what stands before the timestamp of a UID of the index."""
+    """Returns the part before the timestamp of a UID of the index."""
     target = None
     if found.has_target:
         end = 1 + (start[0] if start else 0)

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.spark
 
 
 def hours(spark: SparkSession, arrived: dict[int, int]) -> DataFrame:
-    """What came in each of these hours; in others nothing is written down."""
+    """Returns the arrivals in each of these hours; other hours have no row."""
     rows = [
         ("QM", "Q", made.START + timedelta(hours=hour), count, 0, 0, 0)
         for hour, count in arrived.items()
@@ -77,5 +77,5 @@ def test_title_names_the_hour_or_says_that_none_is_odd() -> None:
     said = title([row])
     assert said == "Q: 400 arrived in the hour of 2024-05-06 10:00, where 24 are usual"
     assert title([row | {"is_unusual": False}]) == (
-        "no hour is 3 deviations or more off what is usual"
+        "no hour is 3 deviations or more from the usual value"
     )

@@ -8,7 +8,7 @@ pytestmark = pytest.mark.spark
 H = 3_600
 
 
-def test_failures_are_told_apart_and_new_ones_found(spark: SparkSession) -> None:
+def test_failures_are_distinguished_and_new_ones_found(spark: SparkSession) -> None:
     letters = made.frame(
         spark,
         "deadletters",

@@ -43,5 +43,5 @@ def test_title_names_the_deepest_and_the_oldest() -> None:
     deep = {"queue_manager": "QM", "queue": "A", "depth": 2_000, "oldest_age_ms": 5}
     old = {"queue_manager": "QM", "queue": "B", "depth": 1, "oldest_age_ms": 3_600_000}
     assert DEPTH.parts[0].title([deep, old]) == (
-        "A of QM is the deepest with 2,000 messages; the oldest has lain on B for 1 h"
+        "A of QM is the deepest with 2,000 messages; the oldest message has been on B for 1 h"
     )

@@ -14,7 +14,7 @@ def test_events_are_those_of_the_journal() -> None:
     assert set(EVENTS).difference(ENTER, LEAVE) == still_there
 
 
-def test_stay_is_told_from_its_put_to_its_end(spark: SparkSession) -> None:
+def test_stay_is_reported_from_its_put_to_its_end(spark: SparkSession) -> None:
     events = [
         {"event": "put", "at": 0, "arrival": 1},
         {"event": "delivered", "at": 2, "arrival": 1, "put_at": made.at(0)},

@@ -56,7 +56,7 @@ def test_hop_is_from_the_put_here_to_the_put_there(spark: SparkSession) -> None:
     assert found.columns == [column.name for column in COLUMNS]
 
 
-def test_clock_that_is_behind_is_told_of(spark: SparkSession) -> None:
+def test_clock_that_is_behind_is_reported(spark: SparkSession) -> None:
     found = hops(made.history(spark, [*sent(1, 0, 0.05), came(1, -0.5)]))
     assert made.rows(found, "hop_p50_ms", "early", "link_p50_ms") == [(-500.0, 1, 50.0)]
 
@@ -76,6 +76,6 @@ def test_title_names_the_slowest_way() -> None:
         "link_p99_ms": 70.0,
     }
     assert HOPS.parts[0].title([row]) == (
-        "NYC to LON is the slowest: of 1 message half were taken over within 5 ms, "
+        "NYC to LON is the slowest: of 1 message half were committed within 5 ms, "
         "one in a hundred after 70 ms or more"
     )

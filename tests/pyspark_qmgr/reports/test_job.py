@@ -35,7 +35,7 @@ def test_snapshots_become_reports_and_a_page(
     assert spark.version in text
 
 
-def test_damaged_snapshot_is_told_before_spark_works(snapshot: Path, tmp_path: Path) -> None:
+def test_damaged_snapshot_is_reported_before_spark_works(snapshot: Path, tmp_path: Path) -> None:
     copied = tmp_path / "snap"
     copied.mkdir()
     for file in snapshot.iterdir():

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.spark
 def message(
     arrival: int, put: float, wait: float, work: float, **more: object
 ) -> list[dict[str, object]]:
-    """What happens to one that is created a second before its put, and consumed."""
+    """Returns the history of a message created a second before its put, and consumed."""
     of = {"arrival": arrival, "created_at": made.at(put - 1), **more}
     return [
         of | {"event": "put", "at": put},
@@ -21,7 +21,7 @@ def message(
     ]
 
 
-def test_waiting_and_work_are_told_apart(spark: SparkSession) -> None:
+def test_waiting_and_work_are_distinguished(spark: SparkSession) -> None:
     events = [event for n in range(1, 101) for event in message(n, n, n / 1000, 0.5)]
     events += [{"event": "put", "at": 1, "arrival": 900}]
     events += [{"event": "expired", "at": 1, "arrival": 901, "put_at": made.at(0)}]
@@ -36,7 +36,7 @@ def test_waiting_and_work_are_told_apart(spark: SparkSession) -> None:
     assert found.columns == [column.name for column in latency.BY_QUEUE]
 
 
-def test_origins_and_hours_are_told_apart(spark: SparkSession) -> None:
+def test_origins_and_hours_are_distinguished(spark: SparkSession) -> None:
     events = [
         *message(1, 0, 1, 1, origin="A"),
         *message(2, 3_599, 0, 2, origin="B"),
@@ -65,4 +65,4 @@ def test_title_tells_of_the_slowest() -> None:
         "A: one message in a hundred took 2 s or more on the queue, half of them 1.5 ms or less"
     )
     unknown = LATENCY.parts[0].title([row | {"queue_p99_ms": None}])
-    assert unknown == "no message whose put is known was settled"
+    assert unknown == "no settled message has a known put"

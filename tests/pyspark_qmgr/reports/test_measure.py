@@ -24,7 +24,7 @@ def test_hour_is_that_of_utc_in_any_zone(spark: SparkSession, zone: str) -> None
         spark.conf.set("spark.sql.session.timeZone", "UTC")
 
 
-def test_durations_are_told_to_the_microsecond(spark: SparkSession) -> None:
+def test_durations_are_reported_to_the_microsecond(spark: SparkSession) -> None:
     later = made.at(3_600 * 24 * 400) + timedelta(microseconds=1)
     times = spark.createDataFrame([(made.at(0), later)], "a timestamp, b timestamp")
     found = times.select(measure.ms("b", "a"), measure.ms("a", "b")).collect()[0]

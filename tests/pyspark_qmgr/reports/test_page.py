@@ -13,7 +13,7 @@ VOID = {"meta", "img", "link", "br"}
 
 
 class Parsed(HTMLParser):
-    """What a browser would see: balanced elements, their texts, attributes."""
+    """A browser's view: balanced elements, their texts, attributes."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -94,12 +94,12 @@ def test_rows_are_shown_as_people_read_them() -> None:
 
 @pytest.mark.parametrize(("total", "words"), [(1, "1 row, all in "), (99, "99 rows, 98 more in ")])
 def test_page_says_where_the_rest_is(total: int, words: str) -> None:
-    assert f"a row is a queue of a snapshot; {words}depth.parquet" in made_page(rows_total=total)
+    assert f"each row is a queue of a snapshot; {words}depth.parquet" in made_page(rows_total=total)
 
 
 def test_report_without_rows_says_so() -> None:
     assert "No rows: a link" in made_page()
-    assert "nothing to tell: there are no rows" in made_page()
+    assert "no rows" in made_page()
 
 
 def test_many_queue_managers_are_counted() -> None:

@@ -54,6 +54,6 @@ def test_directory_that_cannot_be_is_named(spark: SparkSession, tmp_path: Path) 
         Place(spark, "nowhere://x/y")
 
 
-def test_first_line_of_an_error_is_what_is_told() -> None:
+def test_first_line_of_an_error_is_what_is_reported() -> None:
     assert first_line(ValueError("one\ntwo")) == "one"
     assert first_line(ValueError()) == "ValueError"

@@ -96,7 +96,7 @@ def test_hours_hold_every_event_once(
 def test_title_tells_of_what_never_ends() -> None:
     row = {"queue_manager": "QM", "queue": "A", "utilisation": 0.5, "drain_ms": None}
     assert RATES.parts[0].title([row, row | {"drain_ms": 1}]) == (
-        "A of QM is used most: 50 % of what it was seen to serve in a minute; "
-        "1 queue would never be empty at this pace"
+        "A of QM has the highest utilisation: 50 % of its best minute; "
+        "1 queue would never be empty at this rate"
     )
     assert RATES.parts[0].title([row | {"utilisation": None}]) == "nothing was served on A"

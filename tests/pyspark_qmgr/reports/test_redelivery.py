@@ -62,7 +62,7 @@ def test_histogram_has_an_end(spark: SparkSession) -> None:
 def test_title_tells_whether_anything_came_back() -> None:
     row = {"queue_manager": "QM", "queue": "A", "returned": 0}
     title = REDELIVERY.parts[0].title
-    assert title([row]) == "nothing that was delivered came back"
+    assert title([row]) == "no delivery was returned"
     assert title([row | {"returned": 1, "returned_share": 0.1, "returns_max": 1}]) == (
-        "1 delivery came back to A of QM, 10 % of its deliveries; one message 1 time"
+        "1 delivery returned to A of QM, 10 % of its deliveries; one message 1 time"
     )

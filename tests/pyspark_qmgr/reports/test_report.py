@@ -1,4 +1,4 @@
-"""What holds of every report: its words, its columns, and that nothing at all is no trouble."""
+"""The rules for every report: its words, its columns, and empty input."""
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession

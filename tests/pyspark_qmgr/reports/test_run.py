@@ -79,7 +79,7 @@ def test_line_is_drawn_of_those_with_the_most(spark: SparkSession, tmp_path: Pat
     assert [f"QM · Q{n}" in hourly.plot for n in range(9)] == [False] * 3 + [True] * 6
 
 
-def test_error_of_an_executor_is_told_in_a_line() -> None:
+def test_error_of_an_executor_is_reported_in_a_line() -> None:
     text = (
         "[PYTHON] it failed:\n  File x\n"
         "qmgrd.snapshot.finder.SnapshotUnreadable: /a: damaged; copy it\n\tat java"

@@ -8,7 +8,7 @@ from pyspark_qmgr.reports.watch import tasks, watched
 pytestmark = pytest.mark.spark
 
 
-def test_tasks_are_told_while_they_run(spark: SparkSession) -> None:
+def test_tasks_are_reported_while_they_run(spark: SparkSession) -> None:
     told: list[tuple[int, int]] = []
     seen = threading.Event()
 

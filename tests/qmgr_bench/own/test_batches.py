@@ -29,7 +29,7 @@ def test_messages_are_those_of_their_numbers_in_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-def test_refusal_is_told(tmp_path: Path) -> None:
+def test_refusal_is_reported(tmp_path: Path) -> None:
     with Host(tmp_path) as host, Wire(host.address, "test") as wire:
         host.ask(m.QueueCreate, "Q", {"depth_max": 1})
         with pytest.raises(LoadFailed, match="a put was refused: "):

@@ -51,7 +51,7 @@ def test_search_takes_a_time() -> None:
 
 
 def _settle(wire: Wire, sender: UidSender, frame: bytes, count: int) -> None:
-    """Send *count* puts and wait for their answers."""
+    """Sends *count* puts and wait for their answers."""
     wire.sock.sendall(frame)
     while count:
         count -= sender.take(wire.sock.recv(65_536))
@@ -75,7 +75,7 @@ def test_daemon_and_search_give_the_same_verdicts(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-def test_refusal_of_another_kind_is_told(tmp_path: Path) -> None:
+def test_refusal_of_another_kind_is_reported(tmp_path: Path) -> None:
     with Host(tmp_path) as host, Wire(host.address, "test") as wire:
         host.ask(m.QueueCreate, "Q", {"depth_max": 1})
         sender = UidSender(wire, "Q")

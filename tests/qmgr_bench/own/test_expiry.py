@@ -46,7 +46,9 @@ def test_all_expire_and_others_are_seen_meanwhile(
 
 
 @pytest.mark.process
-def test_moment_that_came_too_soon_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moment_that_came_too_soon_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "SPARE_S", -100.0)
     with pytest.raises(LoadFailed, match="20 messages expired before all was ready"):
         expiry(Setting(tmp_path, 0.02, 1, 0.00002))

@@ -10,7 +10,7 @@ from qmgr_bench.target import Bars, Result, Target, at_most
 
 @dataclass(frozen=True)
 class Found:
-    """What a row for tests finds."""
+    """The result of a row for tests."""
 
     depth: int
 

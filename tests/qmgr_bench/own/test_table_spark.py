@@ -17,7 +17,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         yield session
 
 
-def test_reading_is_told_by_row() -> None:
+def test_reading_is_reported_by_row() -> None:
     reading = Reading(1_000, 0.002, 0.003)
     assert (reading.wall_us, reading.cpu_us) == (2, 3)
 

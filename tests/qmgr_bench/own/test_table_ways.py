@@ -10,7 +10,7 @@ from qmgr_bench.setting import Setting
 
 
 class Sums:
-    """Stands for a session, and says what it was told to."""
+    """Replaces a session, and returns prepared answers."""
 
     def __init__(self, *answers: list[int]) -> None:
         self.answers = [*answers]

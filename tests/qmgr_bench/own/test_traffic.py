@@ -8,7 +8,7 @@ from qmgr_protocol import messages as m
 
 
 @pytest.mark.process
-def test_what_is_filled_is_told_and_got(tmp_path: Path) -> None:
+def test_what_is_filled_is_reported_and_got(tmp_path: Path) -> None:
     words: list[str] = []
     with Host(tmp_path) as host:
         host.ask(m.QueueCreate, "Q")

@@ -26,7 +26,7 @@ def test_connections_are_measured_beside_w1b(tmp_path: Path) -> None:
     assert 0 < found.p50_ms <= found.p99_ms <= found.p999_ms
 
 
-def test_files_that_the_system_does_not_allow_are_told() -> None:
+def test_files_that_the_system_does_not_allow_are_reported() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with pytest.raises(LoadFailed, match=f"ulimit -Hn allows {hard}"):
         allow_files(hard + 1)

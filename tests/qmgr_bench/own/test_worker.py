@@ -52,7 +52,7 @@ def test_pieces_without_a_source_only_put(in_units: bool, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("in_units", [True, False], ids=["units", "plain"])
-def test_refusal_is_told(in_units: bool, tmp_path: Path) -> None:
+def test_refusal_is_reported(in_units: bool, tmp_path: Path) -> None:
     with Host(tmp_path) as host:
         host.ask(m.QueueCreate, "TO", {"depth_max": 1})
         with pytest.raises(LoadFailed, match="a piece of work was not done: "):

@@ -63,7 +63,7 @@ def test_several_snapshots_of_a_store_are_each_told_once(tmp_path: Path) -> None
 
 
 def test_an_export_beside_this_one_is_seen(snapshot: Path, tmp_path: Path) -> None:
-    """deltalake takes a transaction that is there already; so it is looked at before a commit."""
+    """deltalake accepts a transaction twice, so the sink checks it before a commit."""
     run(snapshot, tmp_path, format=DELTA, queues="MANY")
 
     def meanwhile(rows: int) -> AbstractContextManager[Callable[[int], object]]:
@@ -79,19 +79,19 @@ def test_an_export_beside_this_one_is_seen(snapshot: Path, tmp_path: Path) -> No
 
 def test_a_table_of_others_is_refused(snapshot: Path, tmp_path: Path) -> None:
     write_deltalake(tmp_path / "messages", MESSAGES.schema.empty_table())
-    with pytest.raises(ExportRefused, match="a Delta table that no export of qmctl began"):
+    with pytest.raises(ExportRefused, match="a Delta table that was not created by qmctl"):
         run(snapshot, tmp_path, format=DELTA)
 
 
 def test_other_options_are_refused(snapshot: Path, tmp_path: Path) -> None:
     run(snapshot, tmp_path, format=DELTA)
-    with pytest.raises(ExportRefused, match="full is True, but what it holds is False"):
+    with pytest.raises(ExportRefused, match="full is True, but its content has False"):
         run(snapshot, tmp_path, format=DELTA, full=True)
 
 
-def test_a_place_that_cannot_be_is_told(snapshot: Path, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_is_reported(snapshot: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ExportFailed, match=r"file/messages: .*; mend that, and run it again"):
+    with pytest.raises(ExportFailed, match=r"file/messages: .*; fix that, and run it again"):
         run(snapshot, tmp_path / "file", format=DELTA)
 
 

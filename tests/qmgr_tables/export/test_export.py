@@ -72,7 +72,7 @@ def test_a_directory_of_the_other_format_is_refused(
     held, wanted = formats
     run(snapshot, tmp_path, format=held)
     before = tree(tmp_path)
-    with pytest.raises(ExportRefused, match=f"format is {wanted}, but what it holds is {held}; "):
+    with pytest.raises(ExportRefused, match=f"format is {wanted}, but the directory has {held}; "):
         run(snapshot, tmp_path, format=wanted)
     assert tree(tmp_path) == before
 
@@ -123,11 +123,11 @@ def test_full_has_each_snapshot_as_it_is(tmp_path: Path) -> None:
     run(f"{second},{first}", out, full=True)
     assert tree(out) == before
     assert rows_of(out / "messages") == rows_read(f"{first},{second}")
-    with pytest.raises(ExportRefused, match="full is False, but what it holds is True"):
+    with pytest.raises(ExportRefused, match="full is False, but its content has True"):
         run(second, out)
 
 
-def test_a_queue_that_was_made_anew_begins_anew(tmp_path: Path) -> None:
+def test_a_queue_that_was_created_again_begins_again(tmp_path: Path) -> None:
     with life(tmp_path / "qm", "A") as store:
         store.app.put("A", *[b"old"] * 5)
         first = store.shot()
@@ -159,7 +159,7 @@ def test_queue_managers_share_a_directory(
     ]
 
 
-def test_a_store_that_was_put_back_is_seen(tmp_path: Path) -> None:
+def test_a_store_that_was_restored_is_seen(tmp_path: Path) -> None:
     with life(tmp_path / "qm", "A") as store:
         store.app.put("A", b"1")
         run(store.shot(), tmp_path / "out")
@@ -168,14 +168,16 @@ def test_a_store_that_was_put_back_is_seen(tmp_path: Path) -> None:
         store.manager.turn(5)
         store.app.put("A", b"another", b"more")
         again = store.shot()
-    with pytest.raises(ExportRefused, match="the store was put back to a backup; export to a new"):
+    with pytest.raises(
+        ExportRefused, match="the store was restored from a backup; export to a new"
+    ):
         run(again, tmp_path / "out")
 
 
 def test_options_hold_for_a_directory(snapshot: Path, tmp_path: Path) -> None:
     run(snapshot, tmp_path, queues="ALL", includePayload="false")
     assert {row["body"] for row in rows_of(tmp_path / "messages")} == {None}
-    with pytest.raises(ExportRefused, match=r"include_body is none, but it was begun with False"):
+    with pytest.raises(ExportRefused, match=r"include_body is none, but it was created with False"):
         run(snapshot, tmp_path)
     # Queues may come later: each goes on from where it is.
     run(snapshot, tmp_path, includePayload="false")
@@ -290,7 +292,7 @@ def test_queues_may_be_in_one_snapshot_alone(tmp_path: Path) -> None:
     assert [row["body"] for row in rows_of(tmp_path / "out/messages")] == [b"2"]
 
 
-def test_what_cannot_be_is_told(snapshot: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_is_reported(snapshot: Path, tmp_path: Path) -> None:
     with pytest.raises(OptionInvalid, match=r"no queue ALLL in .*; did you mean ALL"):
         run(snapshot, tmp_path, queues="ALLL")
     (tmp_path / "file").write_text("")
@@ -333,7 +335,7 @@ def test_killed_at_random_it_is_whole_in_the_end(
 
 
 def kill_until_done(path: Path, directory: Path, format: str, chance: random.Random) -> int:
-    """Kill exports again and again until one comes to its end: the output is as of one run."""
+    """Kills exports again and again until one comes to its end: the output is as of one run."""
     whole, out = directory / "whole", directory / "out"
     run(path, whole, sizes=SMALL, format=format)
     words = [sys.executable, "-c", KILLED, str(path), str(out), format, "0"]
@@ -363,7 +365,7 @@ class Span(NamedTuple):
 
 
 def journal(first: int, stop: int) -> Table:
-    """A table of history: each number of its journal tells of three messages."""
+    """Returns a table of history: each number of its journal describes three messages."""
     columns = (Column("seq", pa.int64(), ""), Column("body", pa.binary(), ""))
 
     def plan(snapshots: list[Snapshot], options: Options) -> list[Span]:
@@ -401,7 +403,7 @@ def test_history_goes_on_by_its_numbers(
         assert len({seq for seqs in files for seq in set(seqs)}) == sum(map(len, map(set, files)))
 
 
-def test_history_of_snapshots_is_told_once(tmp_path: Path) -> None:
+def test_history_of_snapshots_is_reported_once(tmp_path: Path) -> None:
     shots = []
     with life(tmp_path / "qm") as store:
         store.app.ask(m.QueueCreate, "A", {"accounting": "on"})

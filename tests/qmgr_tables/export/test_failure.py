@@ -1,4 +1,4 @@
-"""What is said of what keeps an export from being made."""
+"""The texts of failures of an export."""
 
 import errno
 import os
@@ -11,9 +11,12 @@ from qmgr_tables.export.failure import failure_of
 @pytest.mark.parametrize(
     ("number", "text"),
     [
-        (errno.ENOSPC, "DIR: No space left on device; free some space, and run it again: it goes"),
+        (
+            errno.ENOSPC,
+            "DIR: No space left on device; free some space, and run it again: it continues",
+        ),
         (errno.EACCES, "DIR: Permission denied; let this user write there, or choose another"),
-        (errno.EIO, "DIR: Input/output error; look at that disk, and run it again"),
+        (errno.EIO, "DIR: Input/output error; check that disk, and run it again"),
     ],
 )
 def test_an_error_of_the_disk_says_what_to_do(number: int, text: str) -> None:

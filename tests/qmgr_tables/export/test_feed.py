@@ -1,4 +1,4 @@
-"""What there is to export."""
+"""The feeds to export."""
 
 from pathlib import Path
 

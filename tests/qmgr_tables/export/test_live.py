@@ -75,9 +75,9 @@ def test_the_cursor_passes_what_nobody_wants(daemon: Daemon, tmp_path: Path, for
         assert position(daemon)[0] == position(daemon)[1]
 
 
-def test_a_queue_manager_that_is_away_is_told(daemon: Daemon, tmp_path: Path) -> None:
+def test_a_queue_manager_that_is_away_is_reported(daemon: Daemon, tmp_path: Path) -> None:
     daemon.program.stop()
-    with pytest.raises(ExportUnavailable, match="waited for 0 ms; run it again: it goes on"):
+    with pytest.raises(ExportUnavailable, match="waited for 0 ms; run it again: it continues"):
         run(daemon, tmp_path / "out", wait_ms=0)
 
 
@@ -89,7 +89,7 @@ def test_files_that_are_ahead_of_the_store_are_seen(daemon: Daemon, tmp_path: Pa
         store_id = client.admin.history_show()["store_id"]
     with manifest.open("ab") as file:
         file.write(line({"key": store_id, "last": 1_000}))
-    with pytest.raises(ExportRefused, match="the store was put back to a backup"):
+    with pytest.raises(ExportRefused, match="the store was restored from a backup"):
         run(daemon, tmp_path / "out")
 
 

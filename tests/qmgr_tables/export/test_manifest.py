@@ -1,4 +1,4 @@
-"""What a directory of exported files says of itself."""
+"""The manifest of a directory of exported files."""
 
 import pytest
 

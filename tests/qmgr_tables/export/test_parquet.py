@@ -115,7 +115,7 @@ def test_files_of_others_are_left_alone(snapshot: Path, tmp_path: Path) -> None:
 
 
 def test_files_that_the_manifest_has_lost_are_not_removed(snapshot: Path, tmp_path: Path) -> None:
-    """What they hold may be in no snapshot any more."""
+    """Their rows may be in no snapshot any more."""
     run(snapshot, tmp_path)
     manifest, before = tmp_path / "messages" / "_manifest", rows_of(tmp_path / "messages")
     whole = manifest.read_bytes()

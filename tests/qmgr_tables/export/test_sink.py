@@ -17,11 +17,11 @@ def test_the_same_is_fine() -> None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"version": 2}, "DIR: version is 2, but what it holds is 1; export to another directory"),
-        ({"options": {}}, "DIR: states is none, but it was begun with ready; say the same, or"),
+        ({"version": 2}, "DIR: version is 2, but its content has 1; export to another directory"),
+        ({"options": {}}, "DIR: states is none, but it was created with ready; use the same, or"),
         (
             {"options": {"states": ["damaged", "ready"]}},
-            "DIR: states is damaged,ready, but it was begun with ready; say the same, or",
+            "DIR: states is damaged,ready, but it was created with ready; use the same, or",
         ),
     ],
 )

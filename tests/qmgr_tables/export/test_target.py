@@ -1,4 +1,4 @@
-"""Where files go: each whole or not there."""
+"""Destinations of files: each file is complete or absent."""
 
 import errno
 import os
@@ -78,7 +78,7 @@ def test_a_directory_is_of_one_export_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_url_that_nothing_reaches_is_refused() -> None:
-    with pytest.raises(ExportRefused, match="nosuch://x: nothing here reaches nosuch://"):
+    with pytest.raises(ExportRefused, match="nosuch://x: nosuch:// is not supported"):
         open_target("nosuch://x", "messages")
 
 

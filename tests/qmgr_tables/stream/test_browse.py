@@ -15,13 +15,13 @@ from qmgr_tables.stream import browse as stream_browse
 from qmgr_tables.stream import managers as stream_managers
 from qmgr_tables.stream import queue_feed
 from qmgr_tables.stream.browse import Browsing, Ranges
+from qmgr_tables.stream.connection import DataLost, ManagerAway
 from qmgr_tables.stream.limit import admitted
-from qmgr_tables.stream.line import DataLost, ManagerAway
 from qmgr_tables.stream.options import parse
 from qmgr_tables.stream.source import Offsets, Part
 from qmgr_tables.tables.registry import TABLES
 from tests.qmgr_client.served import Server, address_of
-from tests.qmgr_tables.bustle import Bustle
+from tests.qmgr_tables.random_traffic import RandomTraffic
 
 SCHEMA = TABLES["messages"].schema
 
@@ -42,12 +42,12 @@ def served(directory: Path) -> Iterator[Client]:
 
 
 def offset_of(client: Client, queue: str = "Q") -> str:
-    """What an offset calls a queue."""
+    """Returns the name of a queue in an offset."""
     return f"{client.admin.status()['store_id']}/{client.admin.queue_show(queue)['queue_id']}"
 
 
 def begun_of(client: Client) -> str:
-    """What an offset of a stream from the latest on calls its beginning."""
+    """Returns the mark of a stream's start at the latest position, in an offset."""
     return f"{client.admin.status()['store_id']}/0"
 
 
@@ -78,7 +78,7 @@ def rows_of(parts: list[Part], source: Browsing) -> list[tuple[str, int]]:
 
 
 def ranges(source: Browsing, start: Offsets, end: Offsets) -> list[list[tuple[str, int, int]]]:
-    """What each task is to read: queue, behind which arrival, up to which."""
+    """Returns the ranges of each task: queue, after which arrival, up to which."""
     found = []
     for part in source.parts(start, end, source._options.of):
         assert isinstance(part, Ranges)
@@ -215,7 +215,7 @@ def test_what_applications_do_not_put_to_is_not_streamed(tmp_path: Path) -> None
         assert read(source, start, source.ends(start, wait=False)) == [("Q", 1)]
 
 
-def test_name_of_what_is_not_streamed_is_told_once(
+def test_name_of_what_is_not_streamed_is_reported_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with served(tmp_path) as client:
@@ -229,7 +229,7 @@ def test_name_of_what_is_not_streamed_is_told_once(
         assert told == [f"qmgr: {url}: ALIAS {why}"]
 
 
-def test_store_that_was_put_back_is_an_error_or_gone_on_with(
+def test_store_that_was_restored_is_an_error_or_gone_on_with(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with served(tmp_path) as client:
@@ -239,7 +239,7 @@ def test_store_that_was_put_back_is_an_error_or_gone_on_with(
             browsing(tmp_path).ends({name: 9}, wait=False)
         source = browsing(tmp_path, failOnDataLoss="false")
         assert source.ends({name: 9}, wait=False) == {name: 3}
-        assert "was put back to an earlier state" in caplog.text
+        assert "was restored to an earlier state" in caplog.text
         assert read(source, {name: 9}, {name: 3}) == []
 
 
@@ -250,7 +250,7 @@ def test_store_that_is_nowhere_is_an_error_or_left_behind(tmp_path: Path) -> Non
         with pytest.raises(DataLost, match="store 0000 is at none of these any more: name the"):
             browsing(tmp_path).ends(start, wait=False)
         source = browsing(tmp_path, failOnDataLoss="false")
-        # It goes on where it was, should it be there again.
+        # It would continue from there if it existed again.
         assert source.ends(start, wait=False) == {offset_of(client): 1, "0000/7": 5}
         with pytest.raises(DataLost, match="store 0000 of the checkpoint is at none of these"):
             read(source, {"0000/7": 1}, {"0000/7": 2})
@@ -267,7 +267,7 @@ def test_task_that_meets_another_store_says_so(tmp_path: Path) -> None:
                 address=address_of(tmp_path / "other"),
                 ranges=tuple(one._replace(queue=queue) for one in part.ranges),  # type: ignore[attr-defined]
             )
-            with pytest.raises(DataLost, match=r"is there, not .*: name the address where that"):
+            with pytest.raises(DataLost, match=r", not .*: name the address of that one"):
                 rows_of([moved], source)
             if queue == "Q":
                 client.admin.queue_create("R")
@@ -281,7 +281,9 @@ def test_checkpoint_of_another_table_is_named(tmp_path: Path) -> None:
             lambda: source.ends({store_id: 3}, wait=False),
             lambda: read(source, {store_id: 0}, {store_id: 3}),
         ):
-            with pytest.raises(DataLost, match="which is no queue: it is that of a stream of anot"):
+            with pytest.raises(
+                DataLost, match="which is not a queue: it belongs to a stream of anot"
+            ):
                 ask()
 
 
@@ -308,7 +310,7 @@ def test_queue_manager_that_is_away_holds_up_no_other(
             assert source.ends(end, wait=False) == {names[0]: 2, names[1]: 3}
     with pytest.raises(ManagerAway, match="is qmgrd running there"):
         browsing(one).ends(start, wait=False)
-    with pytest.raises(ManagerAway, match="it was waited for 0 ms"):
+    with pytest.raises(ManagerAway, match="waited for 0 ms"):
         browsing(one).begin()
 
 
@@ -416,7 +418,7 @@ def test_each_message_that_stays_comes_exactly_once_whatever_happens(
 ) -> None:
     """Tasks are run again, by chance, and what the first or the second try had is what counts."""
     chance = Random(seed)
-    bustle = Bustle(tmp_path, seed)
+    traffic = RandomTraffic(tmp_path, seed)
     rows_max = chance.choice([None, 7, 40])
     source = browsing(
         tmp_path, queuesPattern=".*", waitMs="60000", rowsPerPartition=chance.choice(["3", "30"])
@@ -429,14 +431,14 @@ def test_each_message_that_stays_comes_exactly_once_whatever_happens(
         end = admitted(offset, ends, source.sizes, rows_max, None)
         parts = source.parts(offset, end, source._options.of)
         if meanwhile:
-            bustle.go_on(5)
+            traffic.go_on(5)
         again = chance.choice(parts) if meanwhile and parts else None
         for part in parts:
             tries = [rows_of([part], source)]
             if part is again:
                 if chance.random() < 0.3:
-                    bustle.restart()
-                bustle.go_on(10)
+                    traffic.restart()
+                traffic.go_on(10)
                 tries.append(rows_of([part], source))
                 assert set(tries[1]) <= set(tries[0])
             had.update(chance.choice(tries))
@@ -444,12 +446,12 @@ def test_each_message_that_stays_comes_exactly_once_whatever_happens(
 
     try:
         for _ in range(12):
-            bustle.go_on(20)
+            traffic.go_on(20)
             offset = batch(meanwhile=True)
-        bustle.come_to_rest()
+        traffic.come_to_rest()
         while (end := batch(meanwhile=False)) != offset:
             offset = end
         assert max(had.values()) == 1
-        assert bustle.there() - had.keys() == set()
+        assert traffic.there() - had.keys() == set()
     finally:
-        bustle.close()
+        traffic.close()

@@ -1,4 +1,4 @@
-"""History over the protocol: all of it, in order, over restarts; what is lost is told."""
+"""History over the protocol: all of it, in order, over restarts; losses are reported."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,8 +11,8 @@ from qmgr_client.blocking import Client, connect
 from qmgr_client.manager_rows import HistoryPage
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_tables.stream import history_feed
+from qmgr_tables.stream.connection import DataLost, ManagerAway
 from qmgr_tables.stream.history_feed import HistoryFeed
-from qmgr_tables.stream.line import DataLost, ManagerAway
 from tests.qmgr_client.served import Server, address_of
 
 
@@ -51,21 +51,21 @@ def test_rows_come_once_in_order_page_by_page(
         assert feed.state().cursors == {"lake": 5}
 
 
-def test_daemon_that_starts_anew_is_waited_for(tmp_path: Path) -> None:
+def test_daemon_that_restarts_is_waited_for(tmp_path: Path) -> None:
     with Server(tmp_path) as server, connect(server.address) as client:
         happen(client, 5)
         feed = HistoryFeed(server.address, 60_000)
         rows = feed.rows(feed.state().store_id, 0, 5)
         assert next(rows)[0] == 1
     with feed:
-        with pytest.raises(ManagerAway, match="it was waited for 0 ms"):
+        with pytest.raises(ManagerAway, match="waited for 0 ms"):
             feed.state(0)
         with Server(tmp_path):
             assert [seq for seq, _ in rows] == [2, 3, 4, 5]
             assert feed.state().last == 5
 
 
-def test_rows_that_were_dropped_are_lost_or_passed_over(
+def test_rows_that_were_dropped_are_lost_or_skipped(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Server(tmp_path) as server, connect(server.address) as client:
@@ -79,7 +79,7 @@ def test_rows_that_were_dropped_are_lost_or_passed_over(
         with HistoryFeed(server.address, 0, skip_lost=True) as feed:
             assert seqs(feed) == [6, 7, 8, 9]
             assert seqs(feed, 1, 4) == []
-            assert "rows 1 to 5 of history passed over" in caplog.text
+            assert "rows 1 to 5 of history skipped" in caplog.text
             assert seqs(feed, 20, 30) == []
         with HistoryFeed(server.address, 0) as feed, pytest.raises(DataLost, match="HISTORY_AHEAD"):
             seqs(feed, 20, 30)
@@ -88,7 +88,7 @@ def test_rows_that_were_dropped_are_lost_or_passed_over(
 def test_other_store_is_no_answer(tmp_path: Path) -> None:
     with served(tmp_path) as (client, feed):
         happen(client, 2)
-        with pytest.raises(DataLost, match="of QM1 is there, not 0123: name the address"):
+        with pytest.raises(DataLost, match="of QM1, not 0123: name the address"):
             list(feed.rows("0123", 0, 2))
 
 
@@ -115,7 +115,7 @@ class Scripted(HistoryFeed):
 DAMAGED = RequestError(ErrorCode.STORE_DAMAGED, "row of history id 3: its checksum is wrong")
 
 
-def test_damaged_and_missing_rows_are_lost_or_passed_over() -> None:
+def test_damaged_and_missing_rows_are_lost_or_skipped() -> None:
     rows: dict[int, bytes | RequestError] = {1: b"", 2: b"", 3: DAMAGED, 4: b"", 6: b""}
     assert [seq for seq, _ in Scripted(rows, skip_lost=True).rows("", 0, 7)] == [1, 2, 4, 6]
     with pytest.raises(DataLost, match="rows 3 to 3 of history: STORE_DAMAGED: row of"):

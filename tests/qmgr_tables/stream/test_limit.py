@@ -44,7 +44,7 @@ def test_stores_share_and_what_one_leaves_another_has() -> None:
     assert take({"a": 0, "b": 0}, {"a": 2, "b": 60}, 100) == {"a": 2, "b": 8}
 
 
-def test_what_is_new_or_away_or_was_put_back_is_no_reason_to_read() -> None:
+def test_what_is_new_or_away_or_was_restored_is_no_reason_to_read() -> None:
     assert take({"a": 5}, {"a": 5, "b": 7}, 10) == {"a": 5, "b": 7}
     assert take({"a": 5, "c": 1}, {"a": 5, "c": 1}, 10) == {"a": 5, "c": 1}
     assert take({"a": 5}, {"a": 3}, 10) == {"a": 3}

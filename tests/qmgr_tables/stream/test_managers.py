@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from qmgr_tables.stream import managers as stream_managers
-from qmgr_tables.stream.line import DataLost, ManagerAway
+from qmgr_tables.stream.connection import DataLost, ManagerAway
 from qmgr_tables.stream.managers import Managers
 
 HOUR_MS = 3_600_000
@@ -42,7 +42,7 @@ class Fleet:
 
 @pytest.fixture
 def restless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever is away is asked again at once."""
+    """Lets unavailable queue managers be asked again at once."""
     monkeypatch.setattr(stream_managers, "REST_S", 0.0)
     monkeypatch.setattr(stream_managers, "REST_DIALS", 0)
 
@@ -81,7 +81,7 @@ def test_all_are_asked_and_where_they_are_is_known() -> None:
         managers.find("s9")
 
 
-def test_who_is_away_is_left_alone_for_a_while_and_holds_up_no_other(
+def test_unavailable_manager_is_left_alone_for_a_while_and_holds_up_no_other(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     fleet = Fleet(a=ONE, b=None)
@@ -89,7 +89,7 @@ def test_who_is_away_is_left_alone_for_a_while_and_holds_up_no_other(
     for _ in range(3):
         assert managers.states(wait=False) == [("a", ONE)]
     assert [url for url, _ in fleet.waits] == ["a", "b", "a", "a"]
-    assert caplog.text.count("qmgr: b is away; the stream goes on without it for now") == 1
+    assert caplog.text.count("qmgr: b is away; the stream continues without it for now") == 1
     assert list(managers.away) == ["b"]
 
 
@@ -104,7 +104,7 @@ def test_who_is_there_again_is_away_no_more() -> None:
 
 
 @pytest.mark.usefixtures("restless")
-def test_who_was_away_for_too_long_is_told() -> None:
+def test_who_was_away_for_too_long_is_reported() -> None:
     fleet = Fleet(a=ONE, b=None)
     with pytest.raises(ManagerAway, match="b is away"):
         fleet.managers(0).states(wait=False)

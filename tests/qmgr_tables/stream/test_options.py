@@ -60,34 +60,52 @@ def test_messages_have_no_cursor_and_what_tables_of_them_take() -> None:
 def test_snapshots_take_no_cursor() -> None:
     found = parse({"path": "/snapshots"})
     assert (found.urls, found.cursor, found.of.paths) == ((), "", ("/snapshots",))
-    with pytest.raises(OptionInvalid, match="option cursor: snapshots keep none; leave it out"):
+    with pytest.raises(
+        OptionInvalid, match="option cursor: snapshots have no cursor; leave it out"
+    ):
         parse({"path": "/snapshots", "cursor": "lake"})
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({}, r"option url is missing; say where .* \"127.0.0.1:7470\"\), or name a directory"),
+        (
+            {},
+            r"option url is missing; name the addresses .* \"127.0.0.1:7470\"\), "
+            r"or name a directory",
+        ),
         ({"url": "a:1"}, "option cursor is missing; name one for this stream alone"),
         ({**URL, "path": "/x"}, "options url and path: a stream reads one of them; leave one out"),
-        ({**URL, "cursor": "a b"}, "option cursor: 'a b' is no name; write 1 to 64 of"),
+        ({**URL, "cursor": "a b"}, "option cursor: 'a b' is not a name; write 1 to 64 of"),
         ({**URL, "url": "nowhere"}, 'option url: "nowhere" is not host:port or unix:/path; write'),
-        ({**URL, "url": "a:1,a:1"}, "option url: a:1 is in it twice; name it once"),
+        ({**URL, "url": "a:1,a:1"}, "option url: a:1 is listed twice; name it once"),
         ({**URL, "startingOffsets": "new"}, "'new' is not earliest or latest; write one of them"),
         ({**URL, "failOnDataLoss": "no"}, "failOnDataLoss: 'no' is not true or false"),
         ({**URL, "maxRowsPerTrigger": "0"}, "maxRowsPerTrigger: '0' is not an integer from 1 to"),
         ({**URL, "maxBytesPerTrigger": "9" * 20}, "maxBytesPerTrigger: '9+' is not an integer"),
         ({**URL, "waitMs": "-1"}, "waitMs: '-1' is not an integer from 0 to 86400000; correct it"),
-        ({**URL, "cursr": "x"}, "option 'cursr' is not known of streams; did you mean cursor?"),
-        ({**URL, "onDamaged": "skip"}, "option 'onDamaged' is not known of streams; "),
+        ({**URL, "cursr": "x"}, "option 'cursr' is unknown for streams; did you mean cursor?"),
+        ({**URL, "onDamaged": "skip"}, "option 'onDamaged' is unknown for streams; "),
         ({**URL, "includePayload": "false"}, "includePayload: history has no bodies and states; l"),
         ({**URL, "maxBodyBytes": "1"}, "option maxBodyBytes: history has no bodies and states"),
         ({**URL, "table": "queues"}, "table: queues is not streamed, only history, messages; read"),
-        ({**URL, "table": "message"}, "option table: 'message' is no table; did you mean messages"),
-        ({**URL, "table": "messages"}, "option cursor: no message is kept for a stream; leave it"),
-        ({"path": "/x", "table": "messages"}, "option table: messages is streamed from a url only"),
+        (
+            {**URL, "table": "message"},
+            "option table: 'message' is not a table; did you mean messages",
+        ),
+        (
+            {**URL, "table": "messages"},
+            "option cursor: streams of messages have no cursor; leave it",
+        ),
+        (
+            {"path": "/x", "table": "messages"},
+            "option table: messages, the default, is streamed only from a url",
+        ),
         ({**MESSAGES, "path": "/x"}, "options url and path: a stream reads one of them; leave one"),
-        ({**MESSAGES, "states": "lost"}, "option states: 'lost' is no state of a message; there"),
+        (
+            {**MESSAGES, "states": "lost"},
+            "option states: 'lost' is not a state of a message; there",
+        ),
     ],
 )
 def test_what_is_wrong_is_named_with_what_to_write(given: dict[str, str], said: str) -> None:

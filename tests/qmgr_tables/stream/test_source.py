@@ -1,4 +1,4 @@
-"""What a stream reads from has three kinds, and each can be all that a stream asks for."""
+"""The three kinds of sources of a stream have the whole interface."""
 
 import inspect
 

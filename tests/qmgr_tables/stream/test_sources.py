@@ -1,4 +1,4 @@
-"""Which source a stream has."""
+"""The source of a stream."""
 
 import pytest
 

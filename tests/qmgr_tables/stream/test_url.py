@@ -9,8 +9,8 @@ import pytest
 
 from qmgr_client.blocking import Client, connect
 from qmgr_tables.stream import managers as stream_managers
+from qmgr_tables.stream.connection import DataLost, ManagerAway
 from qmgr_tables.stream.history_feed import State
-from qmgr_tables.stream.line import DataLost, ManagerAway
 from qmgr_tables.stream.options import parse
 from qmgr_tables.stream.source import Offsets, Part
 from qmgr_tables.stream.url import Journals
@@ -31,7 +31,7 @@ def served(directory: Path) -> Iterator[Client]:
 
 
 def happen(client: Client, count: int) -> int:
-    """Have so much happen, in a row of history each; return the last row."""
+    """Creates *count* events, with one row of history each; returns the last row."""
     for _ in range(count):
         client.put("Q", b"x")
     last: int = client.admin.history_show()["next"] - 1
@@ -142,7 +142,7 @@ def test_queue_manager_that_is_away_holds_up_no_other(
     impatient = journals(one)
     with pytest.raises(ManagerAway, match="is qmgrd running there"):
         impatient.ends(start, wait=False)
-    with pytest.raises(ManagerAway, match="it was waited for 0 ms"):
+    with pytest.raises(ManagerAway, match="waited for 0 ms"):
         impatient.begin()
 
 
@@ -172,10 +172,10 @@ def test_cursor_that_was_deleted_is_made_again(
         client.admin.cursor_delete("lake")
         assert source.ends({store: 2}, wait=False) == {store: 4}
         assert cursor_of(client) == 2
-        assert "cursor lake is not there; it is made again" in caplog.text
+        assert "cursor lake does not exist; creating it again" in caplog.text
 
 
-def test_history_that_is_gone_is_an_error_or_passed_over(
+def test_history_that_is_gone_is_an_error_or_skipped(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with served(tmp_path) as client:
@@ -184,15 +184,15 @@ def test_history_that_is_gone_is_an_error_or_passed_over(
         client.admin.cursor_commit("lake", 4)
         happen(client, 1)
         assert client.admin.history_show()["first"] == 5
-        with pytest.raises(DataLost, match="rows 2 to 4 of history are not kept"):
+        with pytest.raises(DataLost, match="rows 2 to 4 of history are deleted"):
             journals(tmp_path).ends({store: 1}, wait=False)
         source = journals(tmp_path, failOnDataLoss="false")
         assert source.ends({store: 1}, wait=False) == {store: 7}
         assert [row["seq"] for row in read(source, {store: 1}, {store: 7})] == [5, 6, 7]
-        assert "rows 2 to 4 of history are not kept any more" in caplog.text
+        assert "rows 2 to 4 of history are deleted" in caplog.text
 
 
-def test_store_that_was_put_back_is_an_error_or_gone_on_with(tmp_path: Path) -> None:
+def test_store_that_was_restored_is_an_error_or_gone_on_with(tmp_path: Path) -> None:
     with served(tmp_path) as client:
         happen(client, 3)
         store = store_of(client)
@@ -203,7 +203,7 @@ def test_store_that_was_put_back_is_an_error_or_gone_on_with(tmp_path: Path) -> 
         assert read(source, {store: 9}, {store: 3}) == []
 
 
-def test_cursor_that_went_back_betrays_a_store_that_was_put_back(tmp_path: Path) -> None:
+def test_cursor_that_went_back_betrays_a_store_that_was_restored(tmp_path: Path) -> None:
     with served(tmp_path) as client:
         happen(client, 5)
         store = store_of(client)
@@ -213,7 +213,9 @@ def test_cursor_that_went_back_betrays_a_store_that_was_put_back(tmp_path: Path)
         source.commit({store: 4})
         client.admin.cursor_delete("lake")
         client.admin.cursor_commit("lake", 3)
-        with pytest.raises(DataLost, match="cursor lake went back to row 3: the store was put"):
+        with pytest.raises(
+            DataLost, match="cursor lake went back to row 3: the store was restored"
+        ):
             source.ends({store: 4}, wait=False)
 
 
@@ -234,7 +236,9 @@ def test_store_that_is_nowhere_is_an_error_or_left_behind(tmp_path: Path) -> Non
 def test_checkpoint_of_messages_is_named(tmp_path: Path, fail: str) -> None:
     with served(tmp_path) as client:
         start = {f"{store_of(client)}/1": 5}
-        with pytest.raises(DataLost, match="/1', which is no journal: it is that of a stream of"):
+        with pytest.raises(
+            DataLost, match="/1', which is not a journal: it belongs to a stream of"
+        ):
             journals(tmp_path, failOnDataLoss=fail).ends(start, wait=False)
 
 

@@ -108,7 +108,7 @@ def test_subscriptions_have_none_and_small_queues_are_put_together() -> None:
     assert plan([shot], Options(("/s",), queues=frozenset(["C:c"]))) == []
 
 
-def test_remembered_uid_whose_message_came_again_is_told_once(tmp_path: Path) -> None:
+def test_remembered_uid_whose_message_came_again_is_reported_once(tmp_path: Path) -> None:
     """Its row in the schedule stays, the index leads to the message."""
     with managed(tmp_path / "store") as manager:
         app = manager.connect()

@@ -23,7 +23,7 @@ def keep_accounts(manager: Manager) -> None:
 
 
 def happen(manager: Manager, count: int) -> None:
-    """Have so many messages come and go, in a row of history each."""
+    """Puts and consumes *count* messages, with one row of history each."""
     app = manager.connect()
     for _ in range(count):
         app.put("Q", b"a", b"b")
@@ -198,7 +198,7 @@ def test_filter_on_snapshots_takes_none_away_beneath_the_newest() -> None:
 
 
 def test_what_an_older_snapshot_has_behind_the_newest_is_left_out(tmp_path: Path) -> None:
-    """The store was put back between the two: the older one is of a line that ended."""
+    """The store was restored in between: the older snapshot has a history that was discarded."""
     with managed(tmp_path / "store") as manager:
         app = manager.connect()
         app.ask(m.QueueCreate, "Q", {"accounting": "on"})

@@ -1,4 +1,4 @@
-"""Rows of history as Arrow: what is expanded by columns equals what is told one by one."""
+"""Rows of history as Arrow: expansion by columns equals that by rows."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ sections = st.builds(Open, heads, st.lists(happenings, min_size=1, max_size=9))
 
 
 @given(st.lists(st.lists(sections, min_size=1, max_size=4), min_size=1, max_size=3))
-def test_columns_say_what_is_told_one_by_one(written: list[list[Open]]) -> None:
+def test_columns_say_what_is_reported_one_by_one(written: list[list[Open]]) -> None:
     data: list[tuple[int, bytes]] = []
     for turn, held in enumerate(written):
         data += enumerate(history.encode(turn, 1_000, held), 1 + len(data))
@@ -120,7 +120,7 @@ def happening(arrival: int) -> Happening:
     return arrival, 4, uid(b"QM1", AT_US), 300, 0, 0, 0
 
 
-def test_timestamps_that_are_no_times_are_told_in_the_uid_alone() -> None:
+def test_timestamps_that_are_no_times_are_reported_in_the_uid_alone() -> None:
     odd: list[Happening] = [
         (1, 4, uid(b"ELSE", 2**64 - 1), 1, 0, 0, None),
         (2, 4, uid(b"ELSE", TIME_END_US), 1, 0, 0, None),

@@ -12,8 +12,8 @@ from qmgrd.core.layout import row as sealed
 from qmgrd.store.lmdb_store import LmdbTransaction
 from tests.memory_store import MemoryStore
 from tests.qmgr_tables import office as offices
+from tests.qmgr_tables.damage import damaged_copy
 from tests.qmgr_tables.office import by
-from tests.qmgr_tables.rot import rotten
 from tests.qmgr_tables.snapshots import rows
 from tests.qmgrd.core.far import FAR_STORE, STREAM
 
@@ -34,7 +34,9 @@ def test_end_that_receives_shows_what_it_holds_behind_a_gap(office: Path) -> Non
 
 
 def test_damaged_rows_are_rows(tmp_path: Path) -> None:
-    copy = rotten(offices.make(tmp_path), keys.SPACE_LINK + b"NYC", keys.SPACE_LINK_INBOX + STREAM)
+    copy = damaged_copy(
+        offices.make(tmp_path), keys.SPACE_LINK + b"NYC", keys.SPACE_LINK_INBOX + STREAM
+    )
     found = by(rows(copy, table="links", verify="false"), "direction")
     assert found["out"]["damage"] == "the definition of link NYC: its checksum is wrong"
     assert (found["out"]["peer"], found["out"]["commit_id"]) == ("NYC", None)

@@ -29,7 +29,7 @@ def promised() -> Promised:
 
 
 def broken(before: Promised, now: Promised) -> list[str]:
-    """What of *before* does not hold any more, without a new version that says so."""
+    """Returns what changed since *before* without a new version."""
     faults = [f"table {name} is gone" for name in before if name not in now]
     for name, was in before.items():
         is_now = now.get(name, was)

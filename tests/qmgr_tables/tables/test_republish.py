@@ -1,12 +1,12 @@
-"""The table of what is parked."""
+"""The table of parked publications."""
 
 from pathlib import Path
 
 from qmgrd.core.layout import keys
 from qmgrd.snapshot.finder import read
 from tests.qmgr_tables import office as offices
+from tests.qmgr_tables.damage import damaged_copy
 from tests.qmgr_tables.office import by
-from tests.qmgr_tables.rot import rotten
 from tests.qmgr_tables.snapshots import rows
 
 
@@ -28,10 +28,10 @@ def test_it_is_chosen_by_subscription_and_time(office: Path) -> None:
     assert rows(office, table="republish", until="2000-01-01") == []
 
 
-def test_damage_of_what_it_leads_to_is_told(tmp_path: Path) -> None:
+def test_damage_of_what_it_leads_to_is_reported(tmp_path: Path) -> None:
     path = offices.make(tmp_path)
     (queue_id,) = (queue.id for queue in read(str(path)).queues if queue.name == "A:bad")
     note, index = keys.note(queue_id, 1), keys.parked(2, queue_id)
-    found = by(rows(rotten(path, note, index), table="republish", verify="false"), "arrival")
+    found = by(rows(damaged_copy(path, note, index), table="republish", verify="false"), "arrival")
     assert (found[1]["code"], found[1]["topic"], found[1]["damage"]) == (None, "flights/UA", None)
     assert found[2]["damage"] == "the row of the index leads to no message"

@@ -30,9 +30,9 @@ def test_one_of_a_connection_is_nobodys(office: Path) -> None:
 def test_damaged_row_has_its_name_and_what_is_wrong(tmp_path: Path) -> None:
     from qmgrd.core.layout import keys
     from tests.qmgr_tables import office as offices
-    from tests.qmgr_tables.rot import rotten
+    from tests.qmgr_tables.damage import damaged_copy
 
-    copy = rotten(offices.make(tmp_path), keys.SPACE_QUEUE + b"B:late")
+    copy = damaged_copy(offices.make(tmp_path), keys.SPACE_QUEUE + b"B:late")
     found = by(rows(copy, table="subscriptions", verify="false"), "subscription")
     assert found["B:late"]["damage"] == "the definition of queue B:late: its checksum is wrong"
     assert found["A:bad"]["damage"] is None

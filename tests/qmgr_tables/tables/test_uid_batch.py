@@ -57,14 +57,14 @@ def test_targets_stand_before_origins(tx: Any) -> None:
     assert (row["target"], row["origin"], row["message_id"]) == ("FAR", "QM1", "QM1.9")
 
 
-def test_place_that_rotted_is_told(tx: Any) -> None:
+def test_place_that_is_damaged_is_reported(tx: Any) -> None:
     uids = [b"A" + stamp.to_bytes(8, "big") for stamp in (1, 2)]
     first, second = made(tx, Uids(QUEUE, False, uids, [b"\x00", PLACE]))
-    assert (first["arrival"], first["damage"]) == (None, "the row of the index leads nowhere")
+    assert (first["arrival"], first["damage"]) == (None, "the index row has an invalid position")
     assert (second["arrival"], second["damage"]) == (3, None)
 
 
-def test_until_is_told_by_the_wall_clock_where_that_holds_it(tx: Any) -> None:
+def test_until_is_reported_by_the_wall_clock_where_that_holds_it(tx: Any) -> None:
     uids = [b"A" + stamp.to_bytes(8, "big") for stamp in (1, 2)]
     soon, never = made(tx, Uids(QUEUE, False, uids, [PLACE] * 2, [2_000, 2**52]))
     assert soon["until"].timestamp() == 1_700_000_001

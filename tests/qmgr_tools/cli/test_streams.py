@@ -80,4 +80,4 @@ def test_path_that_is_not_utf8_is_shown(tmp_path: Path, started: Callable[..., E
     directory = os.fsdecode(bytes(tmp_path) + b"/\xff")
     ended = started("store", "verify", directory)
     assert ended.code == Exit.FAILED
-    assert "\\udcff: no store is there" in ended.err
+    assert "\\udcff: no store found" in ended.err

@@ -91,7 +91,7 @@ def test_directory_without_a_store_is_refused(qmctl: Qmctl, tmp_path: Path) -> N
     for words in ("verify", "stat"):
         ended = qmctl("store", words, str(tmp_path / "none"))
         assert ended.code == Exit.FAILED
-        assert "no store is there" in ended.err
+        assert "no store found" in ended.err
 
 
 @pytest.mark.process

@@ -1,4 +1,4 @@
-"""Dialling: every way it can fail is an answer, never an exception."""
+"""Dialling: each failure is a return value, never an exception."""
 
 import asyncio
 import socket
@@ -52,8 +52,8 @@ async def test_no_such_socket(tmp_path: Path) -> None:
     "address",
     ["a..b:1", f"{'x' * 64}.example:1", "nul\0host:1", "unix:/nul\0", f"unix:/{'x' * 200}"],
 )
-async def test_what_is_no_address_is_told(address: str) -> None:
-    """A link's address is only looked at when it is dialled."""
+async def test_what_is_no_address_is_reported(address: str) -> None:
+    """A link's address is checked only when it is dialled."""
     assert (await dial(address, protocol)).startswith(f"{address}: ")
 
 

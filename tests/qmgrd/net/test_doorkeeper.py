@@ -1,4 +1,4 @@
-"""Who may come in: unfinished handshakes are few and short, and keep nobody out."""
+"""Admission: unfinished handshakes are few and short, and block no other connection."""
 
 import asyncio
 from pathlib import Path
@@ -19,13 +19,13 @@ TCP = {"tcp": ["127.0.0.1:0"]}
 
 
 def addresses(here: Running) -> tuple[str, str]:
-    """Return those of TCP and of the unix socket."""
+    """Returns the addresses of TCP and of the unix socket."""
     tcp, unix = here.daemon.addresses
     return tcp, unix
 
 
 async def at_the_end(wire: Wire) -> None:
-    """Wait until the daemon closed it."""
+    """Waits until the daemon closes *wire*."""
     try:
         while await wire.reader.read(1 << 16):
             pass
@@ -35,7 +35,7 @@ async def at_the_end(wire: Wire) -> None:
 
 
 async def greeting(here: Running, count: int) -> None:
-    """Wait until so many handshakes are not done."""
+    """Waits until *count* handshakes are unfinished."""
     while len(here.daemon._doors._greetings) != count:
         await asyncio.sleep(0)
 
@@ -43,7 +43,7 @@ async def greeting(here: Running, count: int) -> None:
 async def test_handshake_that_is_not_done_in_time_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever single bytes arrive meanwhile; liveness_ms is not waited for."""
+    """Single bytes do not extend the time, and the limit is not liveness_ms."""
     monkeypatch.setattr(daemons, "LOOK_S", 0.01)
     with capture_logs() as logs:
         async with running(tmp_path, listen={"handshake_ms": 50}) as here:
@@ -52,7 +52,7 @@ async def test_handshake_that_is_not_done_in_time_is_cut_off(
             await at_the_end(mute)
             await at_the_end(slow)
     told = [log["why"] for log in logs if log["event"] == "connection closed"]
-    assert told == ["the handshake was not done within 50 ms"] * 2
+    assert told == ["the handshake took longer than 50 ms"] * 2
 
 
 async def test_oldest_greeting_of_an_address_gives_way(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ async def test_mute_connections_of_all_addresses_are_bounded(tmp_path: Path) -> 
         for wire in mutes[:16]:
             await at_the_end(wire)
         await greeting(here, 4)
-        mute = await Wire.dial(unix)  # It has greetings of its own.
+        mute = await Wire.dial(unix)  # The unix socket has its own greetings.
         await greeting(here, 5)
         for wire in (mute, *mutes[16:]):
             await wire.close()
@@ -96,7 +96,7 @@ async def test_mute_connections_take_no_places(tmp_path: Path) -> None:
             await wire.close()
 
 
-async def test_connections_are_limited_and_the_next_is_told(tmp_path: Path) -> None:
+async def test_connections_are_limited_and_the_next_is_reported(tmp_path: Path) -> None:
     async with running(tmp_path, listen=TCP | {"connections_max": 2}) as here:
         tcp, _ = addresses(here)
         wires = [await Wire.connect(tcp) for _ in range(2)]
@@ -104,7 +104,7 @@ async def test_connections_are_limited_and_the_next_is_told(tmp_path: Path) -> N
         late.send(m.Hello(m.MAGIC, 1, 1, "client", "late"))
         goaway = await late.next(m.Goaway)
         assert goaway.code == ErrorCode.CONNECTIONS_EXHAUSTED
-        assert "2 connections are open (listen.connections_max); the unix socket" in goaway.text
+        assert "2 are open (listen.connections_max); the unix socket" in goaway.text
         await late.close()
         await wires[0].close()
         while here.daemon._doors.open_count > 1:

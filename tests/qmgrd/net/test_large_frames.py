@@ -1,4 +1,4 @@
-"""Frames that are not complete: bounded memory, and each honest sender gets its turn."""
+"""Incomplete frames: bounded memory, and a turn for each honest sender."""
 
 import asyncio
 from pathlib import Path
@@ -26,7 +26,7 @@ BOUND = 2 * MIB  # half of that
 
 
 async def half(address: str, frame_bytes: int = MIB) -> Wire:
-    """Return a connection that sent half of a frame."""
+    """Returns a connection that sent half of a frame."""
     wire = await Wire.connect(address, "half")
     wire.writer.write(LENGTH.pack(frame_bytes) + bytes(frame_bytes // 2))
     return wire
@@ -37,7 +37,7 @@ def held_bytes(here: Running) -> int:
 
 
 async def settled(here: Running, count: int) -> None:
-    """Wait until so many frames wait for a place."""
+    """Waits until *count* frames wait for a place."""
     while len(here.daemon.frames._waiting) < count:
         assert held_bytes(here) < BOUND
         await asyncio.sleep(0)
@@ -139,10 +139,11 @@ async def test_next_frame_of_a_connection_waits_behind_those_of_others(tmp_path:
         other = await half(here.address)
         await settled(here, 1)
         (placed,) = frames._placed
-        wire.writer.write(bytes(MIB - MIB // 2))  # It is no array: the connection is closed.
+        # The body is not an array: the connection is closed.
+        wire.writer.write(bytes(MIB - MIB // 2))
         while placed in frames._placed:
             await asyncio.sleep(0)
-        assert len(frames._placed) == 1  # that of the other
+        assert len(frames._placed) == 1  # that of the other one
         for each in (wire, other, good):
             await each.close()
 

@@ -1,4 +1,4 @@
-"""Listening: where, and why not."""
+"""Listening: on which addresses, and why it fails."""
 
 import asyncio
 import socket
@@ -24,7 +24,7 @@ def config(tmp_path: Path, *tcp: str, unix: str = "off") -> Config:
 
 
 class Closing(asyncio.Protocol):
-    """Takes a connection and closes it."""
+    """Accepts a connection and closes it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()
@@ -36,7 +36,7 @@ def close(listeners: list[Listener]) -> None:
 
 
 async def answers(name: str) -> bool:
-    """Whether somebody accepts a connection there."""
+    """Whether a listener accepts a connection at *name*."""
     try:
         if name.startswith("unix:"):
             _, writer = await asyncio.open_unix_connection(name.removeprefix("unix:"))
@@ -80,14 +80,14 @@ async def test_unix_socket_may_be_off(tmp_path: Path) -> None:
     assert listeners == []
 
 
-async def test_port_in_use_is_told_with_what_to_do(tmp_path: Path) -> None:
+async def test_port_in_use_is_reported_with_what_to_do(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(ListenFailed, match=f"127.0.0.1:{port}: Address already in use: stop"):
             await listen(config(tmp_path, f"127.0.0.1:{port}"), Closing)
 
 
-async def test_address_of_another_machine_is_told(tmp_path: Path) -> None:
+async def test_address_of_another_machine_is_reported(tmp_path: Path) -> None:
     sections: dict[str, Any] = {
         "queue_manager": {"data_dir": tmp_path},
         "listen": {"tcp": ["192.0.2.1:0"], "unix": "off", "insecure_listen": True},
@@ -100,7 +100,7 @@ async def test_failure_at_one_address_lets_go_of_the_others(tmp_path: Path) -> N
     (tmp_path / "qmgrd.sock").write_text("a file")
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    with pytest.raises(ListenFailed, match=r"qmgrd.sock: a file of another kind is there"):
+    with pytest.raises(ListenFailed, match=r"qmgrd.sock: a file exists there that is not a socket"):
         await listen(config(tmp_path, f"127.0.0.1:{port}", unix=""), Closing)
     assert (tmp_path / "qmgrd.sock").read_text() == "a file"
     await asyncio.sleep(0)
@@ -119,17 +119,17 @@ async def test_socket_on_which_somebody_listens_is_left_alone(tmp_path: Path) ->
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(tmp_path / "qmgrd.sock"))
         other.listen()
-        with pytest.raises(ListenFailed, match="another program does: stop it, or change"):
+        with pytest.raises(ListenFailed, match="another program listens there: stop it, or change"):
             await listen(config(tmp_path, unix=""), Closing)
         assert await answers(f"unix:{tmp_path}/qmgrd.sock")
 
 
-async def test_unix_socket_in_a_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
+async def test_unix_socket_in_a_directory_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ListenFailed, match="No such file or directory"):
         await listen(config(tmp_path, unix=str(tmp_path / "none" / "s")), Closing)
 
 
-async def test_connection_without_a_descriptor_for_it_waits_and_is_told_of_once(
+async def test_connection_without_a_descriptor_for_it_waits_and_is_reported_once(
     tmp_path: Path,
 ) -> None:
     (listener,) = await listen(config(tmp_path, "127.0.0.1:0"), Closing)
@@ -140,20 +140,20 @@ async def test_connection_without_a_descriptor_for_it_waits_and_is_told_of_once(
             await asyncio.get_running_loop().sock_connect(client, (host, int(port)))
             while not log:
                 await asyncio.sleep(0)
-            for _ in range(100):  # Asked again at once, it would be told again, or go unheard.
+            for _ in range(100):  # Retried at once, it would be reported again, or not at all.
                 await asyncio.sleep(0)
             assert listener._retry is not None
         assert await asyncio.get_running_loop().sock_recv(client, 1) == b""
     assert [(entry["event"], entry["why"]) for entry in log] == [
-        ("connections wait: the system accepts none", "Too many open files")
+        ("new connections wait: the system cannot accept them", "Too many open files")
     ]
     close([listener])
 
 
-async def test_shortage_is_told_of_once_however_many_it_keeps_waiting(
+async def test_shortage_is_reported_once_however_many_it_keeps_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each that gets in makes room for the next one to be refused: a storm would fill the log."""
+    """Each accepted connection lets the next one fail: without a limit, the log would fill up."""
     monkeypatch.setattr(listeners_, "RETRY_S", 0.01)
     (listener,) = await listen(config(tmp_path, "127.0.0.1:0"), Closing)
     host, _, port = listener.name.rpartition(":")
@@ -191,21 +191,21 @@ async def test_many_that_come_at_once_are_all_accepted(tmp_path: Path) -> None:
     close([listener])
 
 
-async def test_name_is_looked_up_and_one_that_is_none_is_told(tmp_path: Path) -> None:
+async def test_name_is_looked_up_and_one_that_is_none_is_reported(tmp_path: Path) -> None:
     listeners = await listen(config(tmp_path, "localhost:0"), Closing)
     assert [await answers(listener.name) for listener in listeners] == [True] * len(listeners)
     assert listeners
     close(listeners)
 
 
-async def test_unix_socket_without_a_descriptor_to_look_with_is_told(tmp_path: Path) -> None:
+async def test_unix_socket_without_a_descriptor_to_look_with_is_reported(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as killed:
         killed.bind(str(tmp_path / "qmgrd.sock"))
     with none_left(), pytest.raises(ListenFailed, match=r"qmgrd.sock: Too many open files: stop"):
         await listen(config(tmp_path, unix=""), Closing)
 
 
-async def test_host_that_can_have_no_name_is_told(tmp_path: Path) -> None:
+async def test_host_that_can_have_no_name_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ListenFailed, match=r"cannot listen on a\.\.b:7470: .*label empty"):
         await listen(
             Config.model_validate(

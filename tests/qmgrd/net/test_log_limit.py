@@ -1,4 +1,4 @@
-"""Lines that strangers cause: a few whole, the rest summed."""
+"""Log lines that strangers cause: a few in full, the rest summarized."""
 
 from structlog.testing import capture_logs
 

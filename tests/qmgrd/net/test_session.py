@@ -29,7 +29,7 @@ TOKENS = SessionTokens(SECRET, b"salt")
 
 
 class Host:
-    """What a session needs, with events to wait for."""
+    """A session's host, with events to wait for."""
 
     def __init__(self, *, refusal: m.Goaway | None = None) -> None:
         self.refusal = refusal
@@ -68,7 +68,7 @@ class Host:
         session.cut_off(m.Goaway(ErrorCode.INTERNAL_ERROR, "failed"))
 
     def take(self, count: int = 1_000) -> list[Arrival]:
-        """Take what arrived, as a turn does."""
+        """Takes the arrivals, as a turn does."""
         arrivals = [arrival for _, arrival in self.intake.take(count, 1 << 40)]
         self.ahead = [session for session in self.ahead if not session.read_on()]
         return arrivals
@@ -102,7 +102,7 @@ class Client:
         self.writer.write(b"".join(map(self.wire.send, messages)))
 
     async def hear(self) -> list[m.Message]:
-        """Wait for at least one message, or for the end."""
+        """Waits for at least one message, or for the end."""
         while data := await self.reader.read(1 << 16):
             if found := [message for message, _ in self.wire.receive(data, 0)]:
                 return found
@@ -154,7 +154,7 @@ async def test_message_may_come_in_any_number_of_pieces(tmp_path: Path) -> None:
         assert welcome == WELCOME._replace(session=welcome.session)
 
 
-async def test_peer_that_breaks_the_protocol_is_told_and_closed(tmp_path: Path) -> None:
+async def test_peer_that_breaks_the_protocol_is_reported_and_closed(tmp_path: Path) -> None:
     host = Host()
     async with serving(tmp_path / "s", host) as (client, session):
         client.writer.write(b"SSH-2.0-OpenSSH\r\n")
@@ -216,7 +216,7 @@ async def test_peer_that_leaves_with_a_goodbye_is_closed(tmp_path: Path) -> None
 
 
 async def test_peer_that_is_ahead_of_the_turns_is_not_read_from(tmp_path: Path) -> None:
-    """Else a few that pour would have the loop, and all its memory, to themselves."""
+    """Otherwise a few busy peers would use the whole loop, and all its memory."""
     host = Host()
     async with serving(tmp_path / "s", host) as (client, session):
         client.send(HELLO)
@@ -259,7 +259,7 @@ async def test_peer_that_is_not_read_from_is_not_taken_for_silent(tmp_path: Path
         assert session.peer.goaway is None
 
 
-async def test_lost_connection_is_told_once(tmp_path: Path) -> None:
+async def test_lost_connection_is_reported_once(tmp_path: Path) -> None:
     host = Host()
     async with serving(tmp_path / "s", host) as (client, _):
         client.send(HELLO)
@@ -283,7 +283,7 @@ async def test_goodbye_is_written_before_the_end(tmp_path: Path) -> None:
 
 
 async def test_goodbye_reaches_a_peer_that_goes_on_sending(tmp_path: Path) -> None:
-    """Closing on bytes that nobody read would reset the connection before it is heard."""
+    """Closing with unread bytes would reset the connection before the goodbye is read."""
     host = Host()
     async with serving(tmp_path / "s", host) as (client, _):
         client.send(HELLO)
@@ -296,8 +296,8 @@ async def test_goodbye_reaches_a_peer_that_goes_on_sending(tmp_path: Path) -> No
         assert goaway.code == ErrorCode.FRAME_TOO_LARGE
 
 
-async def test_core_is_told_before_the_peer_has_closed_its_end(tmp_path: Path) -> None:
-    """What it leased goes to others at once."""
+async def test_core_is_reported_before_the_peer_has_closed_its_end(tmp_path: Path) -> None:
+    """Its leases are released at once."""
     host = Host()
     async with serving(tmp_path / "s", host) as (client, session):
         client.send(HELLO)
@@ -320,7 +320,7 @@ async def test_peer_that_does_not_close_is_closed_after_a_while(
         host.closed.put_nowait("")
 
 
-async def test_connection_for_which_there_is_no_room_is_told(tmp_path: Path) -> None:
+async def test_connection_for_which_there_is_no_room_is_reported(tmp_path: Path) -> None:
     host = Host(refusal=m.Goaway(ErrorCode.CONNECTIONS_EXHAUSTED, "full"))
     async with serving(tmp_path / "s", host) as (client, _):
         client.send(HELLO)
@@ -362,7 +362,7 @@ async def test_peer_that_fetches_nothing_is_cut_off(tmp_path: Path) -> None:
 async def test_peer_that_fetches_nothing_keeps_no_connection_that_was_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, who: str
 ) -> None:
-    """The core hears of the end at once, the socket does not outlast it by much."""
+    """The core is informed at once, and the socket closes soon after."""
     monkeypatch.setattr(sessions, "LINGER_S", 0.01)
     monkeypatch.setattr(sessions, "FETCH_S", 0.01)
     host = Host()

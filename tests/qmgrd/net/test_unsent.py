@@ -1,4 +1,4 @@
-"""Answers that peers do not fetch: bounded memory, and the worst go first."""
+"""Answers that peers do not fetch: bounded memory, and the worst peers are cut off first."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -31,7 +31,7 @@ BODY = bytes(900_000)
 
 @asynccontextmanager
 async def store(tmp_path: Path) -> AsyncIterator[tuple[Running, Wire]]:
-    """A daemon with a large message on Q, and a client that behaves well."""
+    """Yields a daemon with a large message on Q, and a well-behaved client."""
     async with running(tmp_path, limits=LIMITS) as here:
         good = await Wire.connect(here.address, "good")
         await good.ask(m.QueueCreate, "Q")
@@ -43,7 +43,7 @@ async def store(tmp_path: Path) -> AsyncIterator[tuple[Running, Wire]]:
 
 
 async def deaf(address: str, requests: int = 30) -> Wire:
-    """Return a client that browses and reads nothing."""
+    """Returns a client that browses and reads nothing."""
     wire = await Wire.connect(address, "deaf")
     wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
     wire.send(*(m.Browse(number, "Q") for number in range(1, requests + 1)))
@@ -55,7 +55,7 @@ def unsent_bytes(here: Running) -> int:
 
 
 async def tight(here: Running) -> None:
-    """Wait until there is no room for the longest frame."""
+    """Waits until there is no room for the longest frame."""
     while not here.daemon.unsent.is_tight:
         assert unsent_bytes(here) < BOUND
         await asyncio.sleep(0)
@@ -102,7 +102,7 @@ async def test_those_that_fetch_nothing_are_cut_off_and_others_get_their_turn(
                 await wire.close()
     told = [log for log in logs if log["event"] == "connection closed"]
     assert {(log["peer"], log["code"]) for log in told} == {("deaf", ErrorCode.CREDIT_EXCEEDED)}
-    assert "bytes of answers were left unread, and all connections" in told[0]["why"]
+    assert "bytes of answers were left unread; the limit of all connections" in told[0]["why"]
 
 
 async def test_slow_reader_within_its_share_is_not_cut_off(
@@ -143,7 +143,7 @@ async def test_reader_that_gets_on_is_cut_off_only_after_patience_ends(tmp_path:
         count = len(here.daemon._sessions)
 
         def fetch() -> None:
-            """Count as if each peer had fetched something between two looks."""
+            """Counts as if each peer had fetched something between two checks."""
             for session in here.daemon._sessions.values():
                 session._written_bytes += MIB
 
@@ -159,7 +159,9 @@ async def test_reader_that_gets_on_is_cut_off_only_after_patience_ends(tmp_path:
 
 
 class Fetching:
-    """A connection with much to fetch, whose peer fetches so many bytes between two looks."""
+    """A connection with much to fetch, whose peer fetches a given number of bytes between two
+    checks.
+    """
 
     def __init__(self, fetches: int) -> None:
         self.fetches, self.fetched, self.is_cut_off = fetches, 0, False
@@ -176,7 +178,9 @@ class Fetching:
 
 
 @pytest.mark.parametrize("is_ahead", [False, True])
-def test_peer_that_fetches_nothing_is_cut_off_where_requests_cannot_go_on(is_ahead: bool) -> None:
+def test_peer_that_fetches_nothing_is_cut_off_where_requests_cannot_continue(
+    is_ahead: bool,
+) -> None:
     stuck, slow = Fetching(0), Fetching(MIB)
     sessions: Any = {1: stuck, 2: slow}
     unsent = Unsent(64 * MIB, MIB, 30_000, sessions)

@@ -1,4 +1,4 @@
-"""A client of a daemon on the event loop, with nothing between a test and the protocol."""
+"""A client of a daemon on the event loop, with direct access to the protocol."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from qmgr_protocol.states import Side
 
 
 class Wire:
-    """One connection. ``received`` is what came and nobody asked for yet."""
+    """One connection. ``received`` has the messages that no call has returned yet."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
@@ -22,7 +22,7 @@ class Wire:
 
     @classmethod
     async def dial(cls, address: str) -> "Wire":
-        """Connect, and say nothing yet."""
+        """Connects without sending anything."""
         if address.startswith("unix:"):
             streams = await asyncio.open_unix_connection(address.removeprefix("unix:"))
         else:
@@ -32,7 +32,7 @@ class Wire:
 
     @classmethod
     async def connect(cls, address: str, name: str = "app") -> "Wire":
-        """Connect and shake hands."""
+        """Connects and does the handshake."""
         wire = await cls.dial(address)
         wire.send(m.Hello(m.MAGIC, 1, 1, "client", name))
         await wire.next(m.Welcome)
@@ -42,10 +42,10 @@ class Wire:
         self.writer.write(b"".join(map(self.protocol.send, messages)))
 
     async def next(self, kind: type[Any]) -> Any:
-        """Return the next message of a kind; what comes before it stays in ``received``.
+        """Returns the next message of *kind*; earlier ones of other kinds stay in ``received``.
 
         Raises:
-            EOFError: the connection ended without one.
+            EOFError: the connection ended first.
         """
         while True:
             for message in self.received:
@@ -58,10 +58,10 @@ class Wire:
             self.received += [message for message, _ in self.protocol.receive(data, 0)]
 
     async def ask(self, kind: Callable[..., m.Message], *fields: Any) -> Any:
-        """Return the value that answers a request.
+        """Returns the value of the answer to a request.
 
         Raises:
-            RequestError: as answered.
+            RequestError: if that is the answer.
         """
         self._last_id += 1
         self.send(kind(self._last_id, *fields))
@@ -78,14 +78,14 @@ class Wire:
             self.received += [message for message, _ in self.protocol.receive(data, 0)]
 
     async def put(self, producer_id: bytes, queue: str, *batch: bytes) -> m.Committed:
-        """Put records as the next of a producer; return the answer."""
+        """Puts records as the next ones of a producer; returns the answer."""
         stream, commit_id = (await self.ask(m.ProducerOpen, producer_id))[:2]
         self.send(m.Put(stream, commit_id + 1, 0, queue, list(batch)))
         committed: m.Committed = await self.next(m.Committed)
         return committed
 
     async def bodies(self, queue: str) -> list[bytes]:
-        """Return the bodies of what lies on a queue."""
+        """Returns the bodies of the messages on a queue."""
         value = await self.ask(m.Browse, queue)
         heads = m.DELIVERY_BYTES + 24
         return [item[heads : -8 - item[m.DELIVERY_BYTES + 4]] for item in value["items"]]

@@ -1,4 +1,4 @@
-"""The limit of open files: raised at start as far as it may be."""
+"""The limit of open files: raised at start as far as allowed."""
 
 import resource
 import subprocess
@@ -19,7 +19,7 @@ print(*resource.getrlimit(resource.RLIMIT_NOFILE))
 
 
 def raised(soft: int, hard: int) -> tuple[list[int], str]:
-    """Return both limits as a process sets them, and what it logs."""
+    """Returns both limits as a process sets them, and its log."""
     done = subprocess.run(
         [sys.executable, "-c", RAISE],
         text=True,

@@ -1,4 +1,4 @@
-"""Logs: lines for people on a terminal, JSON for machines."""
+"""Logs: text for people on a terminal, JSON for machines."""
 
 import io
 import json
@@ -28,7 +28,7 @@ def restored() -> Iterator[None]:
 
 
 def written(log: Log, stream: io.StringIO) -> str:
-    """What a warning, an error with its cause, and a debug entry leave in the stream."""
+    """Returns the log of a warning, an error with its cause, and a debug entry."""
     configure(log, stream)
     logger = structlog.get_logger()
     logger.debug("detail")
@@ -87,7 +87,7 @@ def test_level_is_as_configured(
 
 
 def test_log_that_cannot_be_written_raises_nothing() -> None:
-    """Its reader may be gone, or its disk full."""
+    """The reader may have left, or the disk may be full."""
 
     class Full(io.StringIO):
         def write(self, text: str) -> int:
@@ -101,7 +101,7 @@ def test_log_that_cannot_be_written_raises_nothing() -> None:
 
 @pytest.mark.parametrize("stream", [io.StringIO, Terminal])
 def test_peer_cannot_write_lines_of_its_own(stream: type[io.StringIO]) -> None:
-    """A name with a line's end or an escape sequence is shown as such."""
+    """A newline or an escape sequence in a name is shown quoted."""
     text = written(Log(format="console"), stream())
     assert not any(line.startswith("\x1b[31mfake") for line in text.splitlines())
     assert "app\\n" in text
@@ -109,7 +109,7 @@ def test_peer_cannot_write_lines_of_its_own(stream: type[io.StringIO]) -> None:
 
 @pytest.mark.parametrize("name", ["app\x1b[2J", "\x9b2J", "a\rb", "\u202eevil"])
 def test_peer_has_no_say_over_the_terminal(name: str) -> None:
-    """Not even with an escape sequence in a name that has no blank."""
+    """Not even with an escape sequence in a name without a blank."""
     stream = io.StringIO()
     configure(Log(format="console"), stream)
     structlog.get_logger().warning("connection closed", peer=name, why=f"{name} left")

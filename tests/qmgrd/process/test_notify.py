@@ -1,4 +1,4 @@
-"""What the service manager hears: of a notifier alone, and of the real process."""
+"""Notifications of the service manager: by a notifier alone, and by the real process."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ Make: TypeAlias = Callable[[dict[str, str]], Notifier]
 
 
 class ServiceManager:
-    """The other end of the socket. ``address`` is as NOTIFY_SOCKET has it."""
+    """The other end of the socket. ``address`` has the format of NOTIFY_SOCKET."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -27,7 +27,7 @@ class ServiceManager:
         self.socket.settimeout(PATIENCE_S)
 
     def heard(self) -> list[str]:
-        """Wait for the next message; return its lines."""
+        """Waits for the next message; returns its lines."""
         return self.socket.recv(4096).decode().splitlines()
 
     def hears_nothing(self) -> bool:
@@ -50,7 +50,7 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServiceM
 
 @pytest.fixture
 def make() -> Iterator[Make]:
-    """Makes notifiers that end with the test."""
+    """Creates notifiers that are closed after the test."""
     with ExitStack() as made:
         yield lambda environ: made.enter_context(closing(Notifier(environ)))
 
@@ -60,7 +60,7 @@ def environ(manager: ServiceManager, **more: str) -> dict[str, str]:
 
 
 def test_states_and_status_are_one_message(make: Make, manager: ServiceManager) -> None:
-    make(environ(manager)).tell("STOPPING=1", status="failed:\n  disk")
+    make(environ(manager)).send("STOPPING=1", status="failed:\n  disk")
     assert manager.heard() == ["STOPPING=1", "STATUS=failed: disk"]
 
 
@@ -69,17 +69,17 @@ def test_nobody_there_is_no_failure(make: Make, address: str) -> None:
     make({"NOTIFY_SOCKET": address}).ready("serves", 1)
 
 
-async def test_nothing_is_told_unasked(make: Make) -> None:
+async def test_nothing_is_reported_unasked(make: Make) -> None:
     notifier = make({"WATCHDOG_USEC": "1000"})
-    notifier.live(asyncio.get_running_loop())
+    notifier.signal_alive(asyncio.get_running_loop())
     assert notifier.watchdog_ms == 0
 
 
 def test_who_has_no_descriptor_left_still_tells(make: Make, manager: ServiceManager) -> None:
-    """Else the service manager would kill a daemon that only has many connections."""
+    """Otherwise the service manager would kill a daemon that only has many connections."""
     notifier = make(environ(manager))
     with none_left():
-        notifier.tell("WATCHDOG=1")
+        notifier.send("WATCHDOG=1")
     assert manager.heard() == ["WATCHDOG=1"]
 
 
@@ -92,10 +92,10 @@ def test_start_without_a_descriptor_is_no_failure(make: Make, manager: ServiceMa
 def test_sign_of_life_does_not_wait_for_a_manager_that_is_stuck(
     make: Make, manager: ServiceManager
 ) -> None:
-    """It reads nothing: at some point its queue is full."""
+    """The manager reads nothing, so at some point its queue is full."""
     notifier = make(environ(manager))
     for _ in range(10_000):
-        notifier.tell("WATCHDOG=1", wait_s=0)
+        notifier.send("WATCHDOG=1", wait_s=0)
     assert manager.heard() == ["WATCHDOG=1"]
 
 
@@ -125,9 +125,9 @@ def test_watchdog_outlasts_what_may_stand_still(make: Make, manager: ServiceMana
 
 
 async def test_signs_of_life_come_from_the_loop(make: Make, manager: ServiceManager) -> None:
-    make(environ(manager, WATCHDOG_USEC="2000")).live(asyncio.get_running_loop())
+    make(environ(manager, WATCHDOG_USEC="2000")).signal_alive(asyncio.get_running_loop())
     assert manager.heard() == ["WATCHDOG=1"]
-    assert manager.hears_nothing()  # The loop has not come round.
+    assert manager.hears_nothing()  # The loop has not run.
     loop = asyncio.get_running_loop()
     manager.socket.setblocking(False)
     assert await asyncio.wait_for(loop.sock_recv(manager.socket, 99), PATIENCE_S) == b"WATCHDOG=1"
@@ -145,12 +145,12 @@ def test_daemon_tells_of_its_start_its_life_and_its_end(
         ready = manager.heard()
         assert ready[:2] == ["READY=1", "WATCHDOG_USEC=60000"]
         assert ready[2].startswith("STATUS=QM1 serves at unix:")
-        daemon.connect().close()  # It serves, as it said.
+        daemon.connect().close()  # The daemon serves, as reported.
         assert [manager.heard() for _ in range(3)] == [["WATCHDOG=1"]] * 3
         assert daemon.stop() == 0
         while (last := manager.heard()) == ["WATCHDOG=1"]:
             pass
-        assert last == ["STOPPING=1", "STATUS=finishing what has arrived"]
+        assert last == ["STOPPING=1", "STATUS=finishing received requests"]
     finally:
         daemon.close()
 

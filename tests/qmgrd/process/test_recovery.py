@@ -1,4 +1,4 @@
-"""What becomes of a turn that failed: counted, and set aside where it failed twice."""
+"""Recovery after a failed turn: failures are counted, and work that failed twice is set aside."""
 
 from qmgr_protocol import messages as m
 from qmgrd.core.limits.work import Work

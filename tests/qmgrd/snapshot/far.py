@@ -1,4 +1,4 @@
-"""A file system far away, in memory, that fails on the way: far:///place."""
+"""A remote file system in memory that can fail: far:///place."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,13 +9,15 @@ from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 
 
 class Far(MemoryFileSystem):  # type: ignore[misc]
-    """Holds files in memory. Invariant: ``left_bytes`` may still be written, None is any number."""
+    """Holds files in memory. Invariant: ``left_bytes`` may still be written; None means no
+    limit.
+    """
 
     protocol = "far"
     store: dict[str, Any] = {}  # noqa: RUF012 - as fsspec has it: of the class
     pseudo_dirs = [""]  # noqa: RUF012
     left_bytes: int | None = None
-    cuts_short = False  # what does not fit is dropped, and nobody told
+    cuts_short = False  # whether bytes beyond the limit are dropped silently
     reads = 0
 
     @classmethod
@@ -32,7 +34,7 @@ class Far(MemoryFileSystem):  # type: ignore[misc]
 
 
 class _Failing:
-    """A file that is written until the network fails."""
+    """A file that can be written until the network fails."""
 
     def __init__(self, fs: Far, path: str, file: MemoryFile) -> None:
         self._file = file
@@ -55,7 +57,7 @@ class _Failing:
 
 @contextmanager
 def far() -> Iterator[type[Far]]:
-    """Have the file system, empty."""
+    """Yields the file system, empty."""
     fsspec.register_implementation("far", Far, clobber=True)
     Far.store, Far.pseudo_dirs = {}, [""]
     Far.left_bytes, Far.cuts_short, Far.reads = None, False, 0

@@ -1,4 +1,4 @@
-"""Snapshots of a manager under test, waited for."""
+"""Snapshots of a manager under test, awaited."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ WRITER = b"qmgrd.snapshot.writer"
 
 
 class Camera:
-    """Takes snapshots of a manager, and is the loop that they answer to."""
+    """Takes snapshots of a manager, and is the loop for their answers."""
 
     def __init__(self, manager: Manager, **limits: Any) -> None:
         self.manager = manager
@@ -27,24 +27,24 @@ class Camera:
         self.snapshotter = Snapshotter(manager.store, self.calls.put, **limits)
 
     def start(self, directory: Path | str) -> None:
-        """Begin a snapshot of the last turn."""
+        """Begins a snapshot of the last turn."""
         turn = self.manager.turns.broker.context.turn_number
         self.snapshotter.start(str(directory), turn, self.results.append)
 
     def wait(self) -> dict[str, Any] | SnapshotFailed:
-        """Return what became of it."""
+        """Returns the result of the snapshot."""
         self.calls.get(timeout=WAIT_S)()
         return self.results.pop()
 
     def take(self, directory: Path | str) -> dict[str, Any]:
-        """Take a snapshot and return its manifest."""
+        """Takes a snapshot and returns its manifest."""
         self.start(directory)
         result = self.wait()
         assert isinstance(result, dict), result
         return result
 
     def fail(self, directory: Path | str) -> str:
-        """Take a snapshot that fails and return why."""
+        """Takes a snapshot that fails, and returns the reason."""
         self.start(directory)
         result = self.wait()
         assert isinstance(result, SnapshotFailed), result
@@ -54,14 +54,14 @@ class Camera:
 
 @contextmanager
 def managed(directory: Path, name: str = "QM1") -> Iterator[Manager]:
-    """A manager on a store on disk."""
+    """Yields a manager on a store on disk."""
     manager = Manager(LmdbStore(directory, MAP_BYTES), name=name)
     yield manager
     manager.store.close()
 
 
 def rows_of(data: Path) -> dict[bytes, bytes]:
-    """All rows of a data file that nobody has open."""
+    """Returns all rows of a data file that no process has open."""
     image = open_image(data)
     with image.transaction() as tx:
         found = dict(tx.scan(b"", b"\xff" * 200))
@@ -70,10 +70,10 @@ def rows_of(data: Path) -> dict[bytes, bytes]:
 
 
 def writers() -> list[int]:
-    """The processes that write a snapshot for this one."""
+    """Returns the processes that write a snapshot for this one."""
     found = []
     for status in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(FileNotFoundError, ProcessLookupError):  # One that has just ended.
+        with suppress(FileNotFoundError, ProcessLookupError):  # The process has just ended.
             parent = int(status.read_text().rpartition(") ")[2].split()[1])
             if parent == os.getpid() and WRITER in (status.parent / "cmdline").read_bytes():
                 found.append(int(status.parent.name))

@@ -1,4 +1,4 @@
-"""A store with all kinds of things in it, and ways to damage one at rest."""
+"""A store with all kinds of content, and ways to damage a store at rest."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +23,7 @@ Change = Callable[[lmdb.Transaction], object]
 
 
 def fill(manager: Manager) -> Client:
-    """Define queues and links, put, get, ack, lose and release messages, in all ways there are."""
+    """Defines queues and links, and puts, gets, acks, loses and releases messages in all ways."""
     client = manager.connect()
     client.ask(m.QueueCreate, "Q", {"depth_max": 1_000})
     client.ask(m.QueueCreate, "EMPTY")
@@ -47,7 +47,7 @@ def fill(manager: Manager) -> Client:
 
 
 def fill_late(client: Client) -> None:
-    """Put what more than its UID leads to: a correlation id, a group, a time, a failure."""
+    """Puts messages with further index rows: a correlation id, a group, a time, a failure."""
     client.ask(m.QueueCreate, "LATE", {"dedup_retention_ms": 60_000})
     client.put("LATE", b"consumed", uid=("GONE", 7), correlation_id=b"gone")
     client.ack(*client.get("LATE"))
@@ -60,7 +60,7 @@ def fill_late(client: Client) -> None:
 
 
 def fill_groups(client: Client) -> None:
-    """Put groups: one that goes on, one with a gap, one that is away, one that is stopped."""
+    """Puts groups: one that continues, one with a gap, one that is leased, one that is stopped."""
     client.ask(m.QueueCreate, "GROUPS")
     client.put("GROUPS", b"away", group=(AWAY, 1, False))
     client.ack(*client.get("GROUPS"))
@@ -74,7 +74,7 @@ def fill_groups(client: Client) -> None:
 
 
 def filled(directory: Path) -> Path:
-    """Return a data directory on which nobody works, with such a store."""
+    """Returns the data directory of such a store, at rest."""
     with managed(directory) as manager:
         fill(manager)
         manager.restart()
@@ -85,7 +85,7 @@ def filled(directory: Path) -> Path:
 
 
 def change(directory: Path, *changes: Change) -> None:
-    """Change the rows of a store at rest, as nobody should."""
+    """Changes the rows of a store at rest directly."""
     env = lmdb.open(str(directory / "store"), map_size=1 << 30, max_dbs=0, lib_version=0)
     with env.begin(write=True) as txn:
         for one in changes:
@@ -94,18 +94,18 @@ def change(directory: Path, *changes: Change) -> None:
 
 
 def rows_in(txn: lmdb.Transaction, prefix: bytes) -> list[tuple[bytes, bytes]]:
-    """Return all rows whose keys start with *prefix*."""
+    """Returns all rows whose keys start with *prefix*."""
     pairs = [(bytes(key), bytes(value)) for key, value in txn.cursor()]
     return [(key, value) for key, value in pairs if key.startswith(prefix)]
 
 
 def delete(prefix: bytes) -> Change:
-    """Remove the first row that starts so."""
+    """Removes the first row whose key starts with *prefix*."""
     return lambda txn: txn.delete(rows_in(txn, prefix)[0][0])
 
 
 def flip(prefix: bytes, at: int = -1) -> Change:
-    """Turn a bit of the first value that starts so."""
+    """Flips a bit of the first value whose key starts with *prefix*."""
 
     def do(txn: lmdb.Transaction) -> None:
         key, value = rows_in(txn, prefix)[0]
@@ -117,17 +117,17 @@ def flip(prefix: bytes, at: int = -1) -> Change:
 
 
 def put(key: bytes, value: bytes) -> Change:
-    """Write a row."""
+    """Writes a row."""
     return lambda txn: txn.put(key, value)
 
 
 def put_sealed(key: bytes, row: bytes) -> Change:
-    """Write a row under its seal."""
+    """Writes a row with its seal."""
     return put(key, rows.seal(key, row))
 
 
 def edit(prefix: bytes, new: Callable[[bytes], bytes]) -> Change:
-    """Change the first sealed row that starts so, and seal it again."""
+    """Changes the first sealed row whose key starts with *prefix*, and seals it again."""
 
     def do(txn: lmdb.Transaction) -> None:
         key, value = rows_in(txn, prefix)[0]
@@ -137,7 +137,7 @@ def edit(prefix: bytes, new: Callable[[bytes], bytes]) -> Change:
 
 
 def ready(queue_id: int = 1) -> bytes:
-    """Return what the keys of a queue's messages start with."""
+    """Returns the key prefix of a queue's messages."""
     return keys.lane(queue_id, keys.LANE_READY)
 
 
@@ -145,7 +145,7 @@ UID, ORIGIN = keys.SPACE_UID, keys.SPACE_ORIGIN
 LONG_KEY = keys.message(1, keys.LANE_READY, 4, 7)  # of a long message on Q
 INBOX = keys.SPACE_LINK_INBOX + b"S" * 24
 OUTBOX = keys.of_queue(keys.SPACE_LINK_OUTBOX, 3)
-MORE = (  # what only a peer makes, and a job
+MORE = (  # created only by a peer; and a job
     put_sealed(INBOX, pack(["NYC", 5, [[7, 2]], b"EWR" + bytes(8)])),
     put_sealed(OUTBOX, pack([0, None])),
     put_sealed(keys.SPACE_PEER + b"NYC", b"N" * 16),
@@ -155,12 +155,12 @@ MORE = (  # what only a peer makes, and a job
 
 
 def faults(verdict: Verdict) -> list[tuple[str, bytes]]:
-    """Return what was found: fault and key."""
+    """Returns the fault and key of each finding."""
     return [(one.fault, one.key) for one in verdict.findings.kept]
 
 
 def check_found(store: Path, fault: str, key: bytes, damage: Change) -> None:
-    """Do *damage*, and see it found as itself, and once."""
+    """Checks that *damage* is found as itself, and once."""
     change(store, damage)
     (found,) = verify(store).findings.kept
     assert found.fault == fault

@@ -1,4 +1,4 @@
-"""A daemon that takes snapshots by itself, and tells of it."""
+"""A daemon that takes scheduled snapshots, and reports them."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ EVERY = {"every_ms": 1_000}
 
 
 async def until(is_so: Callable[[], object]) -> None:
-    """Wait until something is so, for as long as a test may take."""
+    """Waits until *is_so*, for as long as a test may take."""
     while not is_so():
         await asyncio.sleep(0.01)
 
@@ -42,7 +42,7 @@ async def test_snapshots_are_taken_and_thinned(tmp_path: Path) -> None:
             wire = await Wire.connect(here.address)
             facts = (await wire.ask(m.Status))["snapshots"]
             await wire.close()
-    assert len(taken(backup)) <= 3  # One more may have come after the last look.
+    assert len(taken(backup)) <= 3  # Another one may have been taken after the last check.
     assert sum(entry["removed"] for entry in told(logs)) >= 2
     assert (facts["directory"], facts["failures"], facts["why"]) == (str(backup), 0, "")
     assert facts["last"]["directory"].startswith(f"{backup}/QM1-")
@@ -64,7 +64,7 @@ async def test_failure_is_an_event_and_in_the_status(tmp_path: Path) -> None:
     event = json.loads(records.decode(first[: records.size_of(first)]).body)
     assert event["event"] == "snapshot failed"
     assert event["directory"].startswith(f"{tmp_path}/missing/QM1-")
-    assert "create the directory that is to hold it" in event["why"]
+    assert "create its parent directory" in event["why"]
 
 
 async def test_missed_one_is_made_up_for_at_the_start_and_no_other(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ async def test_none_is_taken_unless_it_is_wanted(tmp_path: Path) -> None:
     assert not (tmp_path / "data" / "snapshots.json").exists()
 
 
-async def test_progress_is_told_while_one_is_made(tmp_path: Path) -> None:
+async def test_progress_is_reported_while_one_is_made(tmp_path: Path) -> None:
     async with running(tmp_path / "data") as here:
         wire, asker = await Wire.connect(here.address), await Wire.connect(here.address, "asker")
         asker.send(m.Snapshot(50, str(tmp_path / "snap"), 4_096))

@@ -1,4 +1,4 @@
-"""What a manifest tells of links; the rest is in test_snapshot_writer.py."""
+"""The facts of links in a manifest; test_writer.py has the rest."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ def manager(tmp_path: Path) -> Iterator[Manager]:
         yield manager
 
 
-def test_link_is_told_with_its_ids(manager: Manager, tmp_path: Path) -> None:
+def test_link_is_reported_with_its_ids(manager: Manager, tmp_path: Path) -> None:
     app = manager.connect()
     app.ask(m.LinkCreate, "NYC", {"addresses": ["127.0.0.1:1"], "stopped": True})
     app.ask(m.QueueCreate, "F@NYC")
@@ -30,7 +30,7 @@ def test_link_is_told_with_its_ids(manager: Manager, tmp_path: Path) -> None:
     assert manifest["bytes"] == manager.queue("@NYC").counters.bytes
 
 
-def test_open_store_is_told_as_the_file_is(manager: Manager, tmp_path: Path) -> None:
+def test_open_store_is_reported_as_the_file_is(manager: Manager, tmp_path: Path) -> None:
     manager.connect().ask(m.QueueCreate, "Q")
     Camera(manager).take(tmp_path / "snap")
     tx = manager.store.begin()

@@ -1,4 +1,4 @@
-"""Snapshots are found by path, list and pattern; what cannot be read is named."""
+"""Snapshots are found by path, list and pattern; unreadable ones are named."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def refusal(*paths: Path | str) -> str:
 
 
 def change(directory: Path, **facts: Any) -> None:
-    """Have the manifest of a snapshot say something else, and vouch for it."""
+    """Changes the manifest of a snapshot, with a valid checksum."""
     path = directory / "manifest.json"
     manifest = {**json.loads(path.read_text()), **facts}
     path.write_text(json.dumps({**manifest, CHECKSUM: checksum(manifest)}))
@@ -31,7 +31,7 @@ def change(directory: Path, **facts: Any) -> None:
 
 @pytest.fixture
 def copy(snapshot: Path, tmp_path: Path) -> Path:
-    """A snapshot that a test may spoil."""
+    """Returns a snapshot that a test may damage."""
     return Path(shutil.copytree(snapshot, tmp_path / "copy"))
 
 
@@ -90,17 +90,17 @@ def test_names_may_hold_commas_colons_and_brackets(snapshot: Path, tmp_path: Pat
         assert names(tmp_path / name) == [name]
 
 
-def test_path_that_leads_nowhere_is_named(tmp_path: Path, snapshot: Path) -> None:
+def test_path_that_does_not_exist_is_named(tmp_path: Path, snapshot: Path) -> None:
     assert refusal(tmp_path / "none") == (
-        f"{tmp_path}/none: there is nothing; check the path, "
+        f"{tmp_path}/none: not found; check the path, "
         "or make a snapshot: qmctl snapshot create DIRECTORY"
     )
-    assert f"{tmp_path}/x*: there is nothing" in refusal(f"{snapshot},{tmp_path}/x*")
+    assert f"{tmp_path}/x*: not found" in refusal(f"{snapshot},{tmp_path}/x*")
 
 
 def test_directory_without_a_snapshot_is_named(tmp_path: Path) -> None:
     assert refusal(tmp_path) == (
-        f"{tmp_path}: no snapshot, as there is no manifest.json; "
+        f"{tmp_path}: not a snapshot, because it has no manifest.json; "
         "make a snapshot: qmctl snapshot create DIRECTORY"
     )
 
@@ -148,7 +148,7 @@ def test_damaged_manifest_is_named(copy: Path, spoil: Callable[[Path], None]) ->
     spoil(copy / "manifest.json")
     text = refusal(copy)
     assert text.startswith(f"{copy}/manifest.json: damaged (")
-    assert text.endswith("; take the snapshot anew")
+    assert text.endswith("; take the snapshot again")
 
 
 @pytest.mark.parametrize(
@@ -161,13 +161,13 @@ def test_damaged_manifest_is_named(copy: Path, spoil: Callable[[Path], None]) ->
     ],
 )
 def test_manifest_that_was_changed_is_refused(copy: Path, said: str, changed: str) -> None:
-    """Spark would leave out what it does not name."""
+    """Otherwise Spark would silently leave out messages."""
     path = copy / "manifest.json"
     text = path.read_text()
     assert said in text
     path.write_text(text.replace(said, changed))
     assert refusal(copy) == (
-        f"{path}: damaged: its own checksum does not match it; copy or take the snapshot anew"
+        f"{path}: damaged: its own checksum does not match it; copy or take the snapshot again"
     )
 
 
@@ -196,7 +196,7 @@ def test_range_of_more_messages_than_places_is_refused(copy: Path) -> None:
     queues = json.loads((copy / "manifest.json").read_text())["queues"]
     for queue in queues:
         for found in queue["ranges"]:
-            found["messages"] = 1 << 60  # A plan would make a share of each 250,000.
+            found["messages"] = 1 << 60  # A plan would make a share of each 250,000 messages.
     change(copy, queues=queues)
     assert "1152921504606846976 messages from arrival" in refusal(copy)
 
@@ -210,7 +210,7 @@ def test_manifest_that_is_a_pipe_or_endless_is_not_waited_for(copy: Path) -> Non
     path = copy / "manifest.json"
     path.unlink()
     os.mkfifo(path)
-    assert "it is no file" in refusal(copy)
+    assert "it is not a regular file" in refusal(copy)
     path.unlink()
     path.touch()
     os.truncate(path, 1 << 40)
@@ -225,7 +225,7 @@ def test_manifest_without_a_checksum_is_refused(copy: Path) -> None:
     assert "damaged (KeyError: 'manifest_sha256')" in refusal(copy)
 
 
-def test_manifest_may_be_laid_out_anew(copy: Path) -> None:
+def test_manifest_may_be_laid_out_again(copy: Path) -> None:
     path = copy / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()), sort_keys=True))
     assert names(copy) == ["copy"]
@@ -242,7 +242,7 @@ def test_data_that_is_missing_or_short_is_named(copy: Path) -> None:
     os.truncate(copy / "data.mdb", size - 1)
     assert refusal(copy) == (
         f"{copy}/data.mdb: damaged: {size - 1} bytes, the manifest says {size}; "
-        "copy or take the snapshot anew"
+        "copy or take the snapshot again"
     )
     (copy / "data.mdb").unlink()
     assert "data.mdb: No such file or directory" in refusal(copy)
@@ -267,5 +267,5 @@ def test_any_changed_byte_fails_the_checksum(copy: Path) -> None:
         verify(found)
     assert str(refused.value) == (
         f"{copy}/data.mdb: damaged: its checksum is not that of the manifest; "
-        "copy or take the snapshot anew"
+        "copy or take the snapshot again"
     )

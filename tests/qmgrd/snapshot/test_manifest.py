@@ -1,4 +1,4 @@
-"""The checksum of a manifest covers all that it says, and nothing of how it is laid out."""
+"""The checksum of a manifest covers all its content, but not its layout."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a child tells of how far it is."""
+"""Progress reports of a child process."""
 
 import os
 from collections.abc import Iterator
@@ -15,22 +15,22 @@ def fd() -> Iterator[int]:
     os.close(made)
 
 
-def test_nothing_is_told_at_first(fd: int) -> None:
+def test_nothing_is_reported_at_first(fd: int) -> None:
     assert read(fd) == State(Phase.STARTING, 0, 0)
 
 
 def test_last_word_counts(fd: int) -> None:
-    told = Progress(fd, 100)
-    told.tell(Phase.WRITING, 7)
+    progress = Progress(fd, 100)
+    progress.report(Phase.WRITING, 7)
     assert read(fd) == State(Phase.WRITING, 7, 100)
-    told.tell(Phase.UPLOADING, 3)
+    progress.report(Phase.UPLOADING, 3)
     assert read(fd) == State(Phase.UPLOADING, 3, 100)
 
 
 def test_more_than_was_expected_is_the_whole(fd: int) -> None:
-    Progress(fd, 100).tell(Phase.WRITING, 130)
+    Progress(fd, 100).report(Phase.WRITING, 130)
     assert read(fd) == State(Phase.WRITING, 130, 130)
 
 
 def test_nobody_need_listen() -> None:
-    Progress(-1, 100).tell(Phase.WRITING, 7)
+    Progress(-1, 100).report(Phase.WRITING, 7)

@@ -1,4 +1,4 @@
-"""What may go: never the newest sound snapshot, nor what cannot be read."""
+"""Pruning never removes the newest valid snapshot, nor unreadable ones."""
 
 import fcntl
 import json
@@ -21,7 +21,7 @@ Add = Callable[..., Path]
 
 @pytest.fixture
 def add(snapshot: Path, tmp_path: Path) -> Add:
-    """Makes a snapshot of that hour."""
+    """Makes a snapshot of the given hour."""
 
     def add(hour: int, store: str = "a", *, damaged: bool = False) -> Path:
         made = Path(shutil.copytree(snapshot, tmp_path / f"{store}{hour}"))
@@ -97,7 +97,7 @@ def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(tmp_path: Path, a
 def test_directory_of_leftovers_alone_is_pruned(tmp_path: Path) -> None:
     (tmp_path / "x.partial-1").mkdir()
     assert plan([str(tmp_path)], 1, None).leftovers == [f"{tmp_path}/x.partial-1"]
-    with pytest.raises(SnapshotUnreadable, match="there is nothing"):
+    with pytest.raises(SnapshotUnreadable, match="not found"):
         plan([f"{tmp_path}/none"], 1, None)
 
 
@@ -119,7 +119,7 @@ def test_removal_that_is_killed_leaves_a_leftover(
 
 
 def test_what_is_more_than_a_snapshot_stays_whole(add: Add, tmp_path: Path) -> None:
-    """A store that was made of a snapshot has its manifest still."""
+    """A store that was made from a snapshot still has its manifest."""
     (add(1) / "lock.mdb").touch()
     (add(2) / "notes").mkdir()
     add(4)
@@ -132,9 +132,9 @@ def test_what_is_more_than_a_snapshot_stays_whole(add: Add, tmp_path: Path) -> N
         f"{tmp_path}/a2",
         f"{tmp_path}/a1",
     ]
-    with pytest.raises(OSError, match="more in it than a snapshot"):
+    with pytest.raises(OSError, match="contains more than a snapshot"):
         remove(str(tmp_path / "a1"))
-    with pytest.raises(OSError, match="it is a link"):
+    with pytest.raises(OSError, match="is a link"):
         remove(str(tmp_path / "a3"))
     assert thin(str(tmp_path), "a", 1, f"{tmp_path}/a4") == ([], "")
     assert sorted(os.listdir(tmp_path)) == ["a1", "a2", "a3", "a4"]
@@ -154,7 +154,7 @@ def test_thin_touches_one_store_alone(add: Add, tmp_path: Path) -> None:
     removed, trouble = thin(str(tmp_path), "a", 1, f"{tmp_path}/a3")
     assert (sorted(removed), trouble) == ([f"{tmp_path}/a1", f"{tmp_path}/a2"], "")
     assert sorted(os.listdir(tmp_path)) == ["a3", "b1", "b2", "b3"]
-    assert thin(f"{tmp_path}/none", "a", 1, "")[1].startswith(f"{tmp_path}/none: there is nothing")
+    assert thin(f"{tmp_path}/none", "a", 1, "")[1].startswith(f"{tmp_path}/none: not found")
 
 
 def test_thin_removes_what_dead_writers_of_that_queue_manager_left(

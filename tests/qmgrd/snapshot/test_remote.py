@@ -1,4 +1,4 @@
-"""Snapshots on other file systems: there once their manifest is, and gone with it."""
+"""Snapshots on other file systems exist as long as their manifest does."""
 
 import os
 import sys
@@ -65,7 +65,7 @@ def test_upload_is_read_back(snapshot: Path) -> None:
     pieces: list[bytes] = []
     assert remote.fetch(URL, pieces.append) == found.data_bytes
     assert b"".join(pieces) == (snapshot / "data.mdb").read_bytes()
-    verify(found)  # It is held against its checksum once it is here.
+    verify(found)  # The copy here is checked against its checksum.
 
 
 def test_many_are_found_by_pattern(snapshot: Path) -> None:
@@ -85,13 +85,13 @@ def test_snapshot_is_not_replaced(snapshot: Path) -> None:
 
 @pytest.mark.parametrize("left", [0, 100, -1])
 def test_upload_that_fails_leaves_nothing(snapshot: Path, fs: type[Far], left: int) -> None:
-    """At once, in the data, in the manifest."""
+    """It fails at once, in the data, or in the manifest."""
     size = (snapshot / "data.mdb").stat().st_size
     fs.left_bytes = left if left >= 0 else size + 10
     with pytest.raises(RemoteFailed) as failed:
         remote.upload(snapshot, URL)
     assert str(failed.value) == (
-        f"{URL}: ConnectionResetError: the line is dead: check the URL and the rights there"
+        f"{URL}: ConnectionResetError: the line is dead: check the URL and the permissions"
     )
     assert there() == []
 
@@ -99,7 +99,9 @@ def test_upload_that_fails_leaves_nothing(snapshot: Path, fs: type[Far], left: i
 def test_upload_that_is_cut_short_is_noticed(snapshot: Path, fs: type[Far]) -> None:
     fs.left_bytes, fs.cuts_short = 1_000, True
     size = (snapshot / "data.mdb").stat().st_size
-    with pytest.raises(RemoteFailed, match=f"data.mdb: 1000 of {size} bytes came: ask again"):
+    with pytest.raises(
+        RemoteFailed, match=f"data.mdb: only 1000 of {size} bytes arrived: try again"
+    ):
         remote.upload(snapshot, URL)
     assert there() == []
 
@@ -124,10 +126,10 @@ def test_discard_removes_it(snapshot: Path) -> None:
 
 
 def test_what_is_missing_is_named() -> None:
-    with pytest.raises(SnapshotUnreadable, match="far:///bucket: there is no snapshot; check the"):
+    with pytest.raises(SnapshotUnreadable, match="far:///bucket: no snapshot found; check the"):
         find(["far:///bucket"])
     for ask in (remote.manifest, remote.data_bytes, lambda url: remote.fetch(url, print)):
-        with pytest.raises(RemoteFailed, match="there is nothing; check the URL"):
+        with pytest.raises(RemoteFailed, match="not found; check the URL"):
             ask(URL)
 
 

@@ -1,4 +1,4 @@
-"""When the daemon takes a snapshot by itself."""
+"""Scheduled snapshots: when one is taken."""
 
 import json
 from pathlib import Path
@@ -61,7 +61,7 @@ def test_what_was_missed_is_made_up_for_once(tmp_path: Path) -> None:
     assert schedule.due(now + HOUR_US - 1) == ""
 
 
-def test_failure_is_told_and_tried_again_ever_later(tmp_path: Path) -> None:
+def test_failure_is_reported_and_tried_again_ever_later(tmp_path: Path) -> None:
     schedule, now = made(tmp_path), NOON_US
     waits = []
     for _ in range(8):
@@ -100,7 +100,7 @@ def test_clock_that_is_set_back_puts_it_off_by_a_period_at_most(tmp_path: Path) 
     assert schedule.due(back + HOUR_US)
 
 
-def test_trouble_beside_is_told(tmp_path: Path) -> None:
+def test_trouble_beside_is_reported(tmp_path: Path) -> None:
     schedule = Schedule(Snapshots(directory="/backup"), "QM1", tmp_path / "none")
     notes = schedule.answered(NOON_US, FIRST, manifest(NOON_US), {"trouble": "no rights"})
     assert [(note.level, note.event) for note in notes] == [

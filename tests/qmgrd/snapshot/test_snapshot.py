@@ -1,4 +1,4 @@
-"""Snapshots of a store that works on, and all that may go wrong with them."""
+"""Snapshots of a store in use, and everything that can fail."""
 
 import hashlib
 import json
@@ -23,12 +23,12 @@ from qmgrd.store.lmdb_store import LmdbStore
 from tests.qmgrd.core.harness import Client, Manager, record
 from tests.qmgrd.snapshot.shot import MAP_BYTES, Camera, managed, rows_of, writers
 
-SLOW = 64 << 10  # bytes a second: a copy that does not end while a test looks at it
+SLOW = 64 << 10  # bytes per second: the copy does not end while a test looks at it
 
 
 @pytest.fixture
 def manager(tmp_path: Path) -> Iterator[Manager]:
-    """A manager with 200 messages of 5,000 bytes on queue Q."""
+    """Yields a manager with 200 messages of 5,000 bytes on queue Q."""
     with managed(tmp_path / "qm") as manager:
         client = manager.connect()
         client.ask(m.QueueCreate, "Q")
@@ -46,7 +46,7 @@ def camera(manager: Manager) -> Camera:
 
 @pytest.fixture
 def slow(manager: Manager) -> Iterator[Camera]:
-    """A camera whose snapshots take long; what is still being taken at the end is given up."""
+    """Yields a camera whose snapshots take long; an unfinished one is cancelled at the end."""
     camera = Camera(manager, rate_bytes=SLOW)
     yield camera
     camera.snapshotter.close()
@@ -57,7 +57,7 @@ def client_of(manager: Manager) -> Client:
 
 
 def wait_until(true: Callable[[], Any]) -> Any:
-    """Wait for another process; pytest's own limit ends it."""
+    """Waits for another process; pytest's own limit ends the wait."""
     while not (found := true()):
         os.sched_yield()
     return found
@@ -116,7 +116,7 @@ def test_one_snapshot_at_a_time(slow: Camera, tmp_path: Path) -> None:
     assert refusal.value.code == ErrorCode.SNAPSHOT_RUNNING
     assert refusal.value.error_class == ErrorClass.RETRY_LATER
     assert refusal.value.text == (
-        f"a snapshot is being written to {tmp_path}/first: ask again when it is done"
+        f"a snapshot is being written to {tmp_path}/first: try again when it is finished"
     )
 
 
@@ -152,11 +152,11 @@ def test_directory_that_exists_is_left_alone(
 @pytest.mark.parametrize(
     ("below", "why"),
     [
-        ("none/snap", "none/snap: No such file or directory: create the directory that is to"),
+        ("none/snap", "none/snap: No such file or directory: create its parent"),
         ("file/snap", "file/snap: Not a directory: choose a path below a directory"),
         ("x" * 250, "File name too long: choose another place"),
-        ("a\0b", "is no path: it holds a NUL"),
-        ("a\udc80b", "is no path"),
+        ("a\0b", "is not a valid path: it contains a NUL"),
+        ("a\udc80b", "is not a valid path"),
     ],
 )
 def test_place_that_cannot_be_written_is_named(
@@ -175,7 +175,7 @@ def test_disk_without_room_is_refused_before_it_is_full(manager: Manager, tmp_pa
     camera = Camera(manager, reserve_bytes=1 << 60)
     text = camera.fail(tmp_path / "snap")
     assert f"{tmp_path}: the disk has " in text
-    assert f"{1 << 60} must stay: free some space, or choose another disk" in text
+    assert f"{1 << 60} must remain: free some space, or choose another disk" in text
     assert sorted(os.listdir(tmp_path)) == ["qm"]
 
 
@@ -203,7 +203,7 @@ def test_killed_writer_leaves_nothing(
     result = slow.wait()
     assert isinstance(result, SnapshotFailed)
     assert result.text == (
-        f"{tmp_path}/snap: the process that wrote it was killed by signal {kill.value}: ask again"
+        f"{tmp_path}/snap: the process that wrote it was killed by signal {kill.value}: try again"
     )
     assert result.error_class == ErrorClass.RETRY_LATER
     assert sorted(os.listdir(tmp_path)) == ["qm"]
@@ -226,7 +226,7 @@ def test_closing_gives_up_what_is_being_taken(slow: Camera, tmp_path: Path) -> N
     assert sorted(os.listdir(tmp_path)) == ["qm"]
     result = slow.wait()
     assert isinstance(result, SnapshotFailed)
-    assert result.text.endswith("the queue manager stops: ask again when it is up")
+    assert result.text.endswith("the queue manager stops: try again when it has restarted")
 
 
 def test_closing_at_once_gives_up_as_well(slow: Camera, tmp_path: Path) -> None:
@@ -254,8 +254,7 @@ def test_snapshot_gives_way_where_what_it_holds_keeps_puts_out(
     assert isinstance(result, SnapshotFailed)
     assert result.text.startswith(f"{tmp_path}/snap: it held ")
     assert result.text.endswith(
-        " bytes that the store needed for puts: ask again when fewer messages come and go, "
-        "or raise store.map_bytes"
+        " bytes that the store needed for puts: try again under less load, or raise store.map_bytes"
     )
     assert sorted(os.listdir(tmp_path)) == ["qm"]
     assert store.space().held_bytes == 0
@@ -265,7 +264,7 @@ def test_snapshot_gives_way_where_what_it_holds_keeps_puts_out(
 def test_snapshot_of_a_store_that_is_full_anyway_does_not_give_way_at_once(
     manager: Manager, tmp_path: Path
 ) -> None:
-    """What keeps puts out is not the snapshot, and whoever looks into a full store wants one."""
+    """The snapshot does not block the puts, and an operator may want one of a full store."""
     used_bytes = manager.store.space().used_bytes
     manager.store.map_bytes = used_bytes + (4 << 20)
     camera = Camera(manager, rate_bytes=4 << 20, puts_stop_bytes=used_bytes // 2)
@@ -282,14 +281,16 @@ def test_snapshot_of_a_store_that_is_full_anyway_does_not_give_way_at_once(
 def test_turn_that_is_undone_does_not_wait_for_the_snapshot(
     manager: Manager, slow: Camera, tmp_path: Path
 ) -> None:
-    """LMDB's abort waits for a copy to end: a bug would stop the daemon for as long as it takes."""
+    """LMDB's abort waits for the end of a copy: a bug would stop the daemon for that long."""
     slow.start(tmp_path / "snap")
     wait_until(lambda: list(tmp_path.glob("*.partial-*/data.mdb")))
     manager.store.begin()
     manager.store.abort()
     result = slow.wait()
     assert isinstance(result, SnapshotFailed)
-    assert result.text == (f"{tmp_path}/snap: a turn failed meanwhile: ask again, and see the log")
+    assert result.text == (
+        f"{tmp_path}/snap: a turn failed in the meantime: try again, and see the log"
+    )
     assert sorted(os.listdir(tmp_path)) == ["qm"]
     client_of(manager).put("Q", b"goes on")
 
@@ -298,7 +299,7 @@ def test_turn_that_is_undone_does_not_wait_for_the_snapshot(
 def test_pages_freed_after_a_snapshot_are_used_again(
     manager: Manager, tmp_path: Path, ends: str
 ) -> None:
-    """The read transaction is closed: else the store would grow for ever."""
+    """The read transaction is closed: otherwise the store would grow forever."""
     data = tmp_path / "qm" / "store" / "data.mdb"
     client = client_of(manager)
     client.ask(m.QueueCreate, "C")

@@ -1,4 +1,6 @@
-"""The writer of a snapshot, fed by hand: whole or not at all, and what it counts."""
+"""The writer of a snapshot, fed directly: the snapshot is complete or absent, and its counts are
+right.
+"""
 
 import errno
 import json
@@ -30,7 +32,7 @@ def manager(tmp_path: Path) -> Iterator[Manager]:
 
 
 def image(manager: Manager) -> bytes:
-    """A copy of the last turn, as it comes through the pipe."""
+    """Returns a copy of the last turn, in the form of the pipe's data."""
     with TemporaryFile() as file:
         pin = manager.store.pin()
         pin.copy_to(file.fileno())
@@ -45,7 +47,7 @@ def order(target: Path, turn: int = 0, **changes: Any) -> Order:
 
 
 def feed(what: Order, *pieces: bytes) -> dict[str, Any]:
-    """Have *pieces* written, as they come out of a pipe one by one."""
+    """Writes *pieces* as if they came through a pipe one by one."""
     source, pipe = os.pipe()
 
     def pump() -> None:
@@ -211,7 +213,7 @@ def test_what_a_deleted_queue_left_behind_is_not_counted(manager: Manager, tmp_p
 
 
 def test_end_that_comes_early_leaves_nothing(manager: Manager, tmp_path: Path) -> None:
-    """As when the daemon is killed, at whatever byte."""
+    """As when the daemon is killed, after any number of bytes."""
     data = image(manager) + TRAILER
     for size in (0, 1, len(TRAILER), 4096, len(data) - len(TRAILER), len(data) - 1):
         with pytest.raises(WriteFailed, match="the daemon stopped the copy after"):
@@ -246,7 +248,7 @@ def test_reserve_is_held_while_it_writes(manager: Manager, tmp_path: Path) -> No
         app.put("Q", *[bytes(100_000)] * 10)
     disk = os.statvfs(tmp_path)
     reserve = disk.f_bavail * disk.f_frsize - (5 << 20)
-    with pytest.raises(WriteFailed, match=f"{reserve} must stay: free some space"):
+    with pytest.raises(WriteFailed, match=f"{reserve} must remain: free some space"):
         feed(order(tmp_path / "snap", reserve_bytes=reserve), image(manager), TRAILER)
     assert only_the_store_is_left(tmp_path)
 

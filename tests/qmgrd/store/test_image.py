@@ -1,4 +1,4 @@
-"""Data files that nobody writes."""
+"""Data files that no process writes."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Files that LMDB 0.9 wrote, whole and spoilt in every way, as py-lmdb makes them."""
+"""Files that LMDB 0.9 wrote, intact and damaged in every way, made by py-lmdb."""
 
 import os
 import random
@@ -20,7 +20,7 @@ Commit = Callable[[lmdb.Transaction], object]
 
 
 def write(path: Path, *commits: Commit, lib_version: int = 0) -> Path:
-    """Make a data file by these transactions, one after the other."""
+    """Makes a data file with the given transactions, in order."""
     env = lmdb.open(
         str(path), subdir=False, map_size=1 << 30, max_dbs=0, lib_version=lib_version, sync=False
     )
@@ -53,7 +53,9 @@ def drop(count: int) -> Commit:
 
 
 def come_and_go(txn: lmdb.Transaction) -> None:
-    """Take pages at the end of the file and free them in one transaction: they are not written."""
+    """Allocates pages at the end of the file and frees them in one transaction: they are not
+    written.
+    """
     txn.put(b"long", bytes(400_000))
     txn.delete(b"long")
     txn.put(b"999999", b"")
@@ -75,21 +77,21 @@ def last_page(path: Path, meta: int) -> int:
 
 
 def reason(path: Path) -> str:
-    """Why *path* is refused. It must be left as it is, and the text must say so."""
+    """Returns why *path* is refused; checks that it is unchanged, and that the text says so."""
     before = sha256(path.read_bytes()).digest()
     with pytest.raises(StoreUnreadable) as refusal:
         check_data_file(path)
     assert sha256(path.read_bytes()).digest() == before
     text = str(refusal.value)
     assert text.startswith(f"{path}: ")
-    assert text.endswith("; it was not touched")
+    assert text.endswith("; it was not changed")
     assert "\n" not in text
     return text
 
 
 @pytest.fixture
 def sound(tmp_path: Path) -> Path:
-    """A file of which every page is in use."""
+    """Returns a file in which every page is in use."""
     path = write(tmp_path / "data.mdb", fill(200), fill(300))
     compact = tmp_path / "compact.mdb"
     env = lmdb.open(str(path), subdir=False, readonly=True, lock=False, lib_version=0)
@@ -173,7 +175,9 @@ def test_damaged_meta_page_is_refused(
         patch(sound, meta * PAGE + LAST_PAGE_AT + 8, b"\x09")  # Make it the newer one.
     patch(sound, meta * PAGE + offset, data)
     text = reason(sound)
-    assert why in text or "meta page 1 is none" in text  # A wrong page size hides meta page 1.
+    assert (
+        why in text or "meta page 1 is not a meta page" in text
+    )  # A wrong page size hides meta page 1.
 
 
 def test_file_may_end_before_pages_that_are_free(tmp_path: Path) -> None:
@@ -202,7 +206,7 @@ def test_store_with_free_pages_at_its_end_starts_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_file_passes_if_and_only_if_nothing_in_use_is_cut_off(tmp_path: Path, seed: int) -> None:
-    """A cut that passes costs no row. A wrong pass kills this test by SIGBUS."""
+    """A correct pass loses no row. A wrong pass kills this test by SIGBUS."""
     chance = random.Random(seed)
     kept: dict[bytes, bytes] = {}
 
@@ -232,11 +236,11 @@ def test_file_passes_if_and_only_if_nothing_in_use_is_cut_off(tmp_path: Path, se
 
 
 def large_free_list(path: Path) -> Path:
-    """Make a file whose free database has branch pages, and values on pages of their own."""
+    """Makes a file whose free database has branch pages, and values on separate pages."""
     env = lmdb.open(str(path), subdir=False, map_size=1 << 30, lib_version=0, sync=False)
     with env.begin(write=True) as txn:
         fill(3000, 3000)(txn)
-    with env.begin():  # An old reader: nothing that is freed meanwhile can be used again.
+    with env.begin():  # An old reader: pages freed in the meantime cannot be used again.
         for number in range(400):
             with env.begin(write=True) as txn:
                 txn.put(b"%06d" % number, b"new" * 1000)
@@ -251,7 +255,7 @@ def large_free_list(path: Path) -> Path:
 
 
 def cut_to_what_is_written(path: Path) -> None:
-    """Let the file end before its free pages: what LMDB does where they lie at the end."""
+    """Truncates the file before its free pages, as LMDB does if they are at its end."""
     while True:
         size = path.stat().st_size
         os.truncate(path, size - PAGE)
@@ -277,7 +281,7 @@ def test_free_list_of_many_pages_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_damaged_free_list_is_refused_or_still_accounts_for_all(tmp_path: Path, seed: int) -> None:
-    """Whatever stands in it: a verdict, not another exception, and in good time."""
+    """Any content gives a verdict soon, not another exception."""
     path = write(tmp_path / "data.mdb", *SHORT)
     metas = [path.read_bytes()[at : at + PAGE] for at in (0, PAGE)]
     newer = max(metas, key=lambda meta: struct.unpack_from("<Q", meta, LAST_PAGE_AT + 8))

@@ -1,4 +1,4 @@
-"""The store on disk: durable, alone on its directory, whole or not there at all."""
+"""The store on disk: durable, exclusive, and complete or absent."""
 
 import os
 import resource
@@ -64,7 +64,7 @@ def last_transaction(store: LmdbStore) -> int:
 
 
 def written_calls() -> int:
-    """How many write system calls this process has made."""
+    """Returns how many write system calls this process has made."""
     fields = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
     return int(fields["syscw"])
 
@@ -123,12 +123,12 @@ def test_second_daemon_is_refused_and_told_who_has_the_directory(tmp_path: Path)
             LmdbStore(tmp_path, MAP_BYTES)
         assert str(refusal.value) == (
             f"{tmp_path} is in use by another qmgrd (process {holder.pid}): "
-            "stop it, or give this one a data_dir of its own"
+            "stop it, or give this one a different data_dir"
         )
         assert sha256((tmp_path / "store" / "data.mdb").read_bytes()).digest() == before
         holder.send_signal(signal.SIGKILL)
         holder.wait()
-    LmdbStore(tmp_path, MAP_BYTES).close()  # The lock died with its holder.
+    LmdbStore(tmp_path, MAP_BYTES).close()  # The lock ended with its holder.
 
 
 def test_second_store_in_one_process_is_refused(store: LmdbStore) -> None:
@@ -172,23 +172,24 @@ def test_start_that_was_killed_early_is_made_up_for(tmp_path: Path) -> None:
     assert not (tmp_path / "store.new").exists()
 
 
-def test_store_whose_data_is_gone_is_not_made_anew(tmp_path: Path) -> None:
+def test_store_whose_data_is_gone_is_not_created_again(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
-    with pytest.raises(StoreMissing, match=r"data\.mdb is gone"):
+    with pytest.raises(StoreMissing, match=r"data\.mdb is missing"):
         LmdbStore(tmp_path, MAP_BYTES)
     assert list((tmp_path / "store").iterdir()) == []
     (tmp_path / "store").rmdir()
-    LmdbStore(tmp_path, MAP_BYTES).close()  # The refusal held no lock.
+    LmdbStore(tmp_path, MAP_BYTES).close()  # The refusal kept no lock.
 
 
-def test_store_that_is_gone_is_not_made_anew(tmp_path: Path) -> None:
+def test_store_that_is_gone_is_not_created_again(tmp_path: Path) -> None:
     LmdbStore(tmp_path, MAP_BYTES).close()
     shutil.rmtree(tmp_path / "store")
     with pytest.raises(StoreMissing) as refusal:
         LmdbStore(tmp_path, MAP_BYTES)
     assert str(refusal.value) == (
-        f"{tmp_path}/store/data.mdb is gone, and a queue manager has been here: restore the file "
-        f"from a snapshot, or, to begin with an empty store, remove {tmp_path}/qmgrd.lock"
+        f"{tmp_path}/store/data.mdb is missing, but a queue manager has used this "
+        f"directory: restore the file from a snapshot, or, to begin with an empty store, "
+        f"remove {tmp_path}/qmgrd.lock"
     )
     (tmp_path / "qmgrd.lock").unlink()
     LmdbStore(tmp_path, MAP_BYTES).close()
@@ -210,7 +211,7 @@ def test_store_that_is_replaced_is_noticed(store: LmdbStore) -> None:
     data = store.directory / "store" / "data.mdb"
     shutil.copy(data, data.with_name("copy"))
     data.with_name("copy").rename(data)
-    with pytest.raises(StoreReplaced, match=r"another file is there"):
+    with pytest.raises(StoreReplaced, match=r"another file has its name"):
         store.space()
 
 
@@ -268,13 +269,14 @@ def test_what_is_free_in_the_file_is_what_was_written_once(store: LmdbStore) -> 
     store.commit()
     assert store.space().file_free_bytes >= 500 * 3000
     data = store.directory / "store" / "data.mdb"
-    os.truncate(data, data.stat().st_size + (1 << 30))  # A hole: it would need disk when used.
+    # A hole: it would need disk space when used.
+    os.truncate(data, data.stat().st_size + (1 << 30))
     assert store.space().file_free_bytes < 3 << 20
 
 
 @pytest.fixture
 def files_end_at_once(store: LmdbStore) -> Iterator[None]:
-    """No file may grow beyond what the store has: as a full disk."""
+    """Lets no file grow beyond the store's size, like a full disk."""
     size = (store.directory / "store" / "data.mdb").stat().st_size
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
@@ -338,7 +340,9 @@ def test_released_pin_lets_freed_pages_be_used_again(store: LmdbStore) -> None:
 
 
 def test_pages_that_a_pin_holds_count_as_used(store: LmdbStore) -> None:
-    """Else the map would be full with next to nothing used: LMDB cannot take these pages again."""
+    """Otherwise the map would be full with almost nothing used: LMDB cannot use these pages
+    again.
+    """
     put(store, a=bytes(100_000))
     put(store, a=bytes(100_000))
     before = store.space()
@@ -359,7 +363,9 @@ def test_pages_that_a_pin_holds_count_as_used(store: LmdbStore) -> None:
 
 
 def test_pages_that_a_pin_holds_are_counted_without_another_descriptor(store: LmdbStore) -> None:
-    """Each turn counts them: with no descriptor left a running snapshot would end the daemon."""
+    """They are counted after each turn: without a free descriptor a snapshot would end the
+    daemon.
+    """
     put(store, a=b"1")
     pin = store.pin()
     with none_left():
@@ -369,7 +375,9 @@ def test_pages_that_a_pin_holds_are_counted_without_another_descriptor(store: Lm
 
 
 def test_turns_go_on_until_what_is_used_fills_the_map(tmp_path: Path) -> None:
-    """Whatever was free when the turn was pinned: what counts as used is what LMDB can use."""
+    """The count of used pages matches what LMDB can use, whatever was free when the turn was
+    pinned.
+    """
     store = LmdbStore(tmp_path / "small", 4 << 20)
     for _ in range(3):
         pin = store.pin()
@@ -398,19 +406,21 @@ def test_full_map_is_the_failure_of_the_store(store: LmdbStore) -> None:
 
 
 @pytest.mark.parametrize("begun", [False, True])
-def test_snapshot_is_not_begun_anew_nor_gone_on_with(tmp_path: Path, begun: bool) -> None:
+def test_snapshot_is_not_started_again_nor_gone_on_with(tmp_path: Path, begun: bool) -> None:
     if begun:
         LmdbStore(tmp_path, MAP_BYTES).close()
     (tmp_path / "manifest.json").touch()
     (tmp_path / "data.mdb").touch()
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(StoreIsSnapshot, match="is a snapshot, no data directory: restore it into"):
+    with pytest.raises(
+        StoreIsSnapshot, match="is a snapshot, not a data directory: restore it into"
+    ):
         LmdbStore(tmp_path, MAP_BYTES)
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_copy_in_the_wrong_place_is_not_passed_over(tmp_path: Path) -> None:
-    """Beside a store it is in nobody's way."""
+def test_copy_in_the_wrong_place_is_not_skipped(tmp_path: Path) -> None:
+    """Next to a store it does no harm."""
     (tmp_path / "data.mdb").touch()
     with pytest.raises(StoreIsSnapshot):
         LmdbStore(tmp_path, MAP_BYTES)

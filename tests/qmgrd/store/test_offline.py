@@ -19,7 +19,7 @@ def test_data_file_is_found_from_either_directory(tmp_path: Path) -> None:
 
 def test_no_daemon_starts_meanwhile_but_others_may_look(tmp_path: Path) -> None:
     LmdbStore(tmp_path, MAP_BYTES).close()
-    reading = "read by qmctl store: start again when that is done"
+    reading = "read by qmctl store: start again when that has finished"
     with at_rest(tmp_path), at_rest(tmp_path), pytest.raises(StoreLocked, match=reading):
         LmdbStore(tmp_path, MAP_BYTES)
     LmdbStore(tmp_path, MAP_BYTES).close()
@@ -41,7 +41,7 @@ def test_snapshot_needs_no_lock(tmp_path: Path) -> None:
 
 
 def test_snapshot_is_one_whatever_came_into_it(tmp_path: Path) -> None:
-    """As Spark has it. Once a store was begun in it, that is found in its own directory."""
+    """Spark sees it the same way. A store that was started in it is found in its own directory."""
     LmdbStore(tmp_path, MAP_BYTES).close()
     (tmp_path / "data.mdb").touch()
     (tmp_path / "manifest.json").touch()
@@ -52,7 +52,7 @@ def test_snapshot_is_one_whatever_came_into_it(tmp_path: Path) -> None:
 
 def test_directory_without_a_store_is_refused(tmp_path: Path) -> None:
     for nothing in (tmp_path, tmp_path / "none"):
-        with pytest.raises(StoreUnreadable, match="no store is there"), at_rest(nothing):
+        with pytest.raises(StoreUnreadable, match="no store found"), at_rest(nothing):
             pass
 
 

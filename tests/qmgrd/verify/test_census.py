@@ -17,7 +17,7 @@ from tests.qmgrd.snapshot import stores
 from tests.qmgrd.snapshot.shot import rows_of
 
 PAGE = 4_096
-SYSTEM = {"SYSTEM.EVENTS"}  # which knows of the group that is stopped
+SYSTEM = {"SYSTEM.EVENTS"}  # which records that the group is stopped
 
 
 def test_rows_and_bytes_are_those_of_the_store(sound: Path) -> None:
@@ -28,7 +28,7 @@ def test_rows_and_bytes_are_those_of_the_store(sound: Path) -> None:
     assert sum(kind["bytes"] for kind in found["kinds"]) == size
     of_topics = (keys.SPACE_TOPIC, keys.SPACE_HOLDERS, keys.SPACE_PARKED, keys.SPACE_RETAINED)
     of_history = (keys.SPACE_HISTORY, keys.SPACE_CURSOR)
-    # test_verify_publications.py, test_verify_history.py, and the next test
+    # test_publications.py, test_history.py, and the next test
     others = {SPACES[space] for space in (*of_topics, *of_history, keys.SPACE_ASIDE)}
     assert {kind["kind"] for kind in found["kinds"]} == set(SPACES.values()) - others
 
@@ -49,10 +49,10 @@ def test_all_pages_are_accounted_for(sound: Path) -> None:
     parts = found["used_bytes"] + found["free_bytes"] + found["overhead_bytes"]
     assert found["overhead_bytes"] >= 2 * found["page_bytes"]
     assert parts % found["page_bytes"] == 0
-    assert parts >= found["file_bytes"]  # It may end before free pages.
+    assert parts >= found["file_bytes"]  # The file may end before free pages.
     assert found["map_bytes"] == 1 << 30
     assert (found["tree_depth"], found["leaf_pages"], found["branch_pages"]) == (2, 4, 1)
-    assert found["overflow_pages"] == 16  # four whole pieces for each of four long messages
+    assert found["overflow_pages"] == 16  # four full pieces for each of four long messages
 
 
 def test_queues_tell_what_lies_on_them(sound: Path) -> None:
@@ -134,7 +134,7 @@ def test_pages_that_are_nonsense_are_refused_not_mapped(store: Path, seed: int) 
         census(store)
 
 
-def test_list_of_free_pages_that_is_nonsense_is_told(store: Path) -> None:
+def test_list_of_free_pages_that_is_nonsense_is_reported(store: Path) -> None:
     data = store / "store/data.mdb"
     pages = bytearray(data.read_bytes())
     for meta in (0, 4096):

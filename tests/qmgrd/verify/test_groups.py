@@ -1,4 +1,4 @@
-"""Each damage to what is known of a group, or to its turn, is found, and nothing that is sound."""
+"""All damage to the row or the turn of a group is found, and no valid group is reported."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +33,7 @@ def key_of(group_id: bytes) -> bytes:
 
 
 def changed(group_id: bytes, change: Callable[[GroupRow], None]) -> Change:
-    """Change what is known of a group, under its seal."""
+    """Changes the row of a group, with a valid seal."""
 
     def new(data: bytes) -> bytes:
         row = GroupRow.decode(data)
@@ -44,7 +44,7 @@ def changed(group_id: bytes, change: Callable[[GroupRow], None]) -> Change:
 
 
 def having(group_id: bytes, **fields: object) -> Change:
-    """Have the row of a group say something else."""
+    """Changes fields of the row of a group."""
 
     def do(row: GroupRow) -> None:
         for name, value in fields.items():
@@ -71,7 +71,7 @@ DAMAGES: list[tuple[str, bytes, Change]] = [
     ("group-row", key_of(ON), having(ON, last=2)),
     ("group-row", key_of(ON), having(ON, last=4, highest=4)),
     ("group-row", key_of(ON), having(ON, done=2)),
-    ("group-row", key_of(ON), having(ON, done=0)),  # so it could not be its turn
+    ("group-row", key_of(ON), having(ON, done=0)),  # then it would not be next
     ("group-row", key_of(ON), having(ON, is_paused=True)),
     ("group-row", key_of(STOPPED), having(STOPPED, is_paused=False)),
     ("group-row", key_of(GAP), having(GAP, done=1)),
@@ -111,14 +111,14 @@ def test_damage_is_found_as_itself_and_once(
     stores.check_found(store, fault, key, damage)
 
 
-def test_message_that_rotted_counts_as_one_of_its_group(store: Path) -> None:
+def test_message_that_is_damaged_counts_as_one_of_its_group(store: Path) -> None:
     key = keys.lane(GROUPS, keys.LANE_GROUPED)
     stores.change(store, stores.flip(key, -20))
     assert [fault for fault, _ in faults(verify(store))] == ["record"]
 
 
 def test_what_is_delayed_and_of_no_group_here_is_sound(tmp_path: Path) -> None:
-    """What comes to a queue where its number is taken is a message like any other."""
+    """A message whose number is taken on its queue is a normal message."""
     with managed(tmp_path) as manager:
         app = manager.connect()
         for queue in ("A", "B"):

@@ -1,4 +1,4 @@
-"""Each damage to history is found, and nothing that is sound."""
+"""All damage to history is found, and no valid row is reported."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ DAMAGES: list[tuple[Change, str]] = [
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Path:
-    """A store with history and a cursor."""
+    """Returns a store with history and a cursor."""
     with managed(tmp_path / "qm") as manager:
         app = manager.connect()
         app.ask(m.QueueCreate, "Q", {"accounting": "on"})

@@ -1,4 +1,4 @@
-"""Each damage to the rows that lead to a message is found, and what only looks like one is not."""
+"""All damage to index rows is found, and no valid row is reported."""
 
 from pathlib import Path
 

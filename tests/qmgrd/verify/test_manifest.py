@@ -1,4 +1,4 @@
-"""A snapshot that is not what its manifest says."""
+"""Snapshots that contradict their manifest."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ from tests.qmgrd.snapshot.shot import Camera, managed
 
 @pytest.fixture(scope="module")
 def taken(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A sound snapshot."""
+    """Returns a valid snapshot."""
     directory = tmp_path_factory.mktemp("taken")
     with managed(directory / "qm") as manager:
         from qmgr_protocol import messages as m
@@ -31,7 +31,7 @@ def found(directory: Path) -> list[str]:
 
 
 def changed(taken: Path, tmp_path: Path, **facts: Any) -> Path:
-    """A copy whose manifest says something else, and vouches for it."""
+    """Returns a copy whose manifest is changed, with a valid checksum."""
     copy = Path(shutil.copytree(taken, tmp_path / "copy"))
     manifest = {**json.loads((copy / "manifest.json").read_text()), **facts}
     manifest[CHECKSUM] = checksum(manifest)
@@ -46,10 +46,10 @@ def test_sound_snapshot_is_what_its_manifest_says(taken: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
-        ("messages", 3, "messages: there is 2, its manifest says 3"),
-        ("turn", 99, "turn: there is "),
-        ("queues", [], "queues: there is [{'queue': 'Q', "),
-        ("links", [{"link": "X"}], "links: there is [], its manifest says [{'link': 'X'}]"),
+        ("messages", 3, "messages: the store has 2, the manifest 3"),
+        ("turn", 99, "turn: the store has "),
+        ("queues", [], "queues: the store has [{'queue': 'Q', "),
+        ("links", [{"link": "X"}], "links: the store has [], the manifest [{'link': 'X'}]"),
     ],
 )
 def test_count_that_is_wrong_is_found(
@@ -63,7 +63,7 @@ def test_position_that_is_wrong_is_found(taken: Path, tmp_path: Path) -> None:
     queues = json.loads((taken / "manifest.json").read_text())["queues"]
     queues[0]["last_arrival"] += 1
     (fault,) = found(changed(taken, tmp_path, queues=queues))
-    assert fault.startswith("manifest: queues: there is {'queue': 'Q', ")
+    assert fault.startswith("manifest: queues: the store has {'queue': 'Q', ")
 
 
 def test_facts_of_a_later_version_and_missing_ones_are_no_fault(

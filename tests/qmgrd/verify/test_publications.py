@@ -1,4 +1,4 @@
-"""Each damage to what is known of publications is found, and nothing that is sound."""
+"""All damage to the rows of publications is found, and no valid row is reported."""
 
 import shutil
 from pathlib import Path
@@ -16,12 +16,13 @@ from tests.qmgrd.core.pubsub import Hub
 from tests.qmgrd.snapshot import stores
 from tests.qmgrd.snapshot.stores import Change, delete, edit, faults, flip, put, put_sealed
 
-HELD, PARKED, KEPT, ENDED = 1, 2, 3, 4  # arrivals: ready, parked, retained, of one that ended
+# arrivals: ready, parked, retained, and of an ended subscription
+HELD, PARKED, KEPT, ENDED = 1, 2, 3, 4
 A, B = 1, 2  # queue ids
 
 
 def filled(hub: Hub) -> None:
-    """Have publications in all ways there are, one of them not out yet."""
+    """Creates publications in all states, one of them not fanned out yet."""
     for name in ("A:a", "B:b"):
         hub.subscribe("t/#", name, redelivery_limit=0)
     hub.publish("t/held", b"held" * 4_000, correlation_id=b"c")
@@ -48,7 +49,7 @@ def filled(hub: Hub) -> None:
 
 @pytest.fixture(scope="module")
 def sound_topics(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory with publications that must not be changed."""
+    """Returns a data directory with publications that must not be changed."""
     directory = tmp_path_factory.mktemp("topics") / "sound"
     store = LmdbStore(directory, 1 << 30)
     filled(Hub(store, limits={"turn_rows": 15}))
@@ -58,7 +59,7 @@ def sound_topics(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(sound_topics: Path, tmp_path: Path) -> Path:
-    """A data directory to be damaged."""
+    """Returns a data directory that a test may damage."""
     return Path(shutil.copytree(sound_topics, tmp_path / "store"))
 
 
@@ -90,7 +91,7 @@ def test_damage_is_found_as_itself(store: Path, fault: str, key: bytes, damage: 
 
 
 def test_topic_that_retained_what_is_not_there_is_found(store: Path) -> None:
-    """And the holders of what it did retain do not add up."""
+    """The holders of the publication that it did retain are then wrong, too."""
     stores.change(store, edit(RETAINED, lambda row: (99).to_bytes(8, "big")))
     found = faults(verify(store))
     assert ("retained", RETAINED + b"t/kept") in found
@@ -104,7 +105,7 @@ def test_publication_that_is_gone_is_found_by_who_holds_it(store: Path) -> None:
 
 
 def test_sound_store_is_sound_and_counted(sound_topics: Path) -> None:
-    """With fan-out that is pending, what is parked, retained, and of one that ended."""
+    """With publications that are pending, parked, retained, or of an ended subscription."""
     verdict = verify(sound_topics)
     assert faults(verdict) == []
     found = census(sound_topics)

@@ -1,4 +1,4 @@
-"""Each damage to a message, its place, its body or its index is found."""
+"""All damage to a message, its place, its body or its index rows is found."""
 
 from pathlib import Path
 
@@ -87,7 +87,8 @@ def test_what_is_not_persistent_is_counted_until_a_restart_and_then_no_more(tmp_
     assert (verify(tmp_path).findings.kept, verify(tmp_path).messages) == ([], 3_003)
     with managed(tmp_path) as manager:
         pass
-    assert verify(tmp_path).findings.kept == []  # It knows, and has counted nothing yet.
+    # The job is known, but has not counted anything yet.
+    assert verify(tmp_path).findings.kept == []
     with managed(tmp_path) as manager:
         manager.turn()
         assert len(manager.scan(keys.of_queue(keys.SPACE_MESSAGE, 1))) > 2_000

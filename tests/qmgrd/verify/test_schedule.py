@@ -1,4 +1,4 @@
-"""Each damage to the schedule is found; what a deleted queue left in it is none."""
+"""All damage to the schedule is found; rows of a deleted queue are not a fault."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ DELAYED = keys.message(LATE, keys.LANE_DELAYED, 7, 5)
 DAMAGES: list[tuple[str, bytes, Change]] = [
     ("key", DUE + b"x", put(DUE + b"x", b"")),
     ("due-missing", DUE, lambda txn: txn.delete(stores.rows_in(txn, DUE)[-1][0])),
-    ("due-missing", DUE, flip(DELAYED, 31)),  # its entry says another time
+    ("due-missing", DUE, flip(DELAYED, 31)),  # its entry has another time
     ("due-orphan", SOON, put(SOON, b"")),
     ("due-orphan", NOBODY, put(NOBODY, b"")),
     ("due-orphan", DUE, delete(GONE)),
@@ -35,7 +35,7 @@ def test_damage_is_found_as_itself_and_once(
     stores.check_found(store, fault, key, damage)
 
 
-def test_time_that_an_entry_does_not_have_is_told_of_once(store: Path) -> None:
+def test_time_that_an_entry_does_not_have_is_reported_once(store: Path) -> None:
     def forget(txn: lmdb.Transaction) -> None:
         value = bytes(txn.get(DELAYED) or b"")
         txn.put(DELAYED, value[:24] + bytes(8) + value[32:])

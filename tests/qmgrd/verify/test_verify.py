@@ -1,4 +1,4 @@
-"""Each damage to a store at rest is found, as itself and once; a sound one has none."""
+"""All damage to a store at rest is found, as itself and once; a valid store has no findings."""
 
 import json
 import os
@@ -36,7 +36,8 @@ def test_message_that_was_set_aside_before_is_counted_and_no_finding(store: Path
         manager.restart()
     verdict = verify(store)
     assert verdict.findings.kept == []
-    # Beside the damaged one, one that was not persistent is gone, and an event tells of the damage.
+    # The damaged one, one that was not persistent and is lost, and an event that reports the
+    # damage.
     assert (verdict.messages, verdict.set_aside) == (20 - 2 + 1, 1)
 
 
@@ -86,7 +87,7 @@ def test_store_in_use_is_refused(store: Path) -> None:
 
 
 def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreUnreadable, match="no store is there"):
+    with pytest.raises(StoreUnreadable, match="no store found"):
         verify(tmp_path)
     (tmp_path / "data.mdb").write_bytes(b"x" * 10_000)
     with pytest.raises(StoreUnreadable, match="not a qmgrd store"):
@@ -105,7 +106,7 @@ def test_store_of_another_format_is_refused(store: Path) -> None:
         verify(store)
 
 
-def test_progress_is_told_up_to_the_end(sound: Path) -> None:
+def test_progress_is_reported_up_to_the_end(sound: Path) -> None:
     stages: list[tuple[str, int]] = []
     seen: list[int] = []
 

@@ -1,1 +1,1 @@
-"""The rows that no peer is asked for: each measures beside its own reference, in turns."""
+"""The rows without peers: each measures next to its own reference, in turns."""

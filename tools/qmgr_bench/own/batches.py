@@ -1,4 +1,4 @@
-"""A producer of messages that are not all alike, in large frames: what a queue is filled with."""
+"""A producer of different messages in large frames, to fill a queue."""
 
 import os
 from collections.abc import Callable
@@ -11,10 +11,10 @@ FRAME_RECORDS = 500
 
 
 class BatchSender:
-    """Puts the records of the numbers 0, 1, 2 ..., each made when it is put."""
+    """Puts the records of the numbers 0, 1, 2 ..., each created when it is put."""
 
     def __init__(self, wire: Wire, queue: str, record_of: Callable[[int], bytes]) -> None:
-        """Open the producer's stream."""
+        """Opens the producer's stream."""
         self.sock = wire.sock
         self._wire = wire
         self._queue = queue
@@ -23,7 +23,7 @@ class BatchSender:
         self._sent = self._answered = 0
 
     def put(self, count: int) -> bytes:
-        """Return the next *count* puts."""
+        """Returns the next *count* puts."""
         frames = []
         while count:
             size = min(count, FRAME_RECORDS)
@@ -35,7 +35,7 @@ class BatchSender:
         return b"".join(frames)
 
     def take(self, data: bytes) -> int:
-        """Return how many puts *data* answers.
+        """Returns how many puts *data* answers.
 
         Raises:
             LoadFailed: one was refused.

@@ -1,12 +1,13 @@
-"""BIG: what large messages of one connection cost everybody else.
+"""BIG: the effect of one connection's large messages on all others.
 
-Twenty connections put small messages at an even pace, answered or not; another one puts a large
-message for each ninety-nine small ones, from a thread of its own. The pace is kept, so a daemon
-that is held up finds what came meanwhile, as in life, and does not slow its own load down.
+Twenty connections put small messages at an even pace, answered or not. Another one puts a large
+message for each ninety-nine small ones, from a separate thread. The pace is fixed, so a delayed
+daemon finds a backlog, as in reality, and does not slow its own load down.
 
-p99 of a thousand puts a second is made by a few stalls, and the disk has its own. So the sizes take
-turns every half second, there and back: what a round saw of each is pooled and compared within the
-round, and "none" never comes right behind the largest.
+A few stalls determine the p99 of a thousand puts a second, and the disk has stalls of its own. So
+the sizes take turns every half second, back and forth. The results of a round are pooled by size
+and
+compared within the round, and "none" never directly follows the largest size.
 
     none  64 KiB  1 MiB  4 MiB  4 MiB  1 MiB  64 KiB  none  none  64 KiB ...
 """
@@ -29,12 +30,12 @@ from qmgr_bench.target import Bars, Target, at_most
 from qmgr_protocol import messages as m
 
 KIB = 1024
-RECORD_HEAD_BYTES = 512  # kept free, so that a record of 4 MiB is not above the daemon's limit
+RECORD_HEAD_BYTES = 512  # reserved, so that a record of 4 MiB is not above the daemon's limit
 SIZES = (64 * KIB, 1024 * KIB, 4096 * KIB)
 CONNECTIONS = 20
 RATE_PER_S = 1_000  # small messages, of all connections together
 SMALL_TO_A_BIG = 99
-SMALL_INFLIGHT = 1_000  # of a connection: more than come in any wait that is bearable
+SMALL_INFLIGHT = 1_000  # of a connection: more than arrive in any acceptable wait
 SLICE_S = 0.5
 TURN_MAX_MS = 50
 QUEUE = "MIXED"
@@ -47,14 +48,14 @@ class BigOf:
     size_bytes: int
     bigs: int  # put in all rounds
     turn_longest_ms: float  # of all rounds
-    p50_ms: float  # of everybody else
+    p50_ms: float  # of all others
     p99_ms: float
-    p99_ratio: float  # to that without large messages
-    turns_below_us: list[list[int]]  # [below so many us, turns] of all rounds
+    p99_ratio: float  # to the p99 without large messages
+    turns_below_us: list[list[int]]  # [upper bound in us, turns] of all rounds
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
         return f"{self.size_bytes // KIB:,} KiB" if self.size_bytes else "none"
 
 
@@ -65,7 +66,7 @@ class Bigs:
     series: list[BigOf]
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """The targets of the row."""
         found = []
         for big in self.series:
             if big.size_bytes:
@@ -77,19 +78,19 @@ class Bigs:
         return found
 
     def bars(self) -> tuple[str, Bars]:
-        """Return what everybody else saw as bars."""
+        """Returns what the other connections measured, as bars."""
         unit = "ms until a small put is answered, p99, beside large ones of that size"
         return unit, [(big.name, big.p99_ms, bool(big.size_bytes)) for big in self.series]
 
 
 def big(setting: Setting) -> Bigs:
-    """Measure with large messages of each size, and without, in turns."""
+    """Measures with large messages of each size, and without, in turns."""
     rounds = []
     with Host(setting.directory / "big") as host:
         host.ask(m.QueueCreate, QUEUE)
         for number in range(setting.rounds):
             setting.say(f"BIG: round {number + 1} of {setting.rounds}")
-            os.sync()  # What was written before is not to be flushed in the round.
+            os.sync()  # Earlier writes must not be flushed during the round.
             rounds.append(mixed(host, setting.seconds))
             host.ask(m.QueuePurge, QUEUE)
             host.wait_for_jobs()
@@ -99,7 +100,7 @@ def big(setting: Setting) -> Bigs:
 
 @dataclass(slots=True)
 class Mixed:
-    """What one round saw with large messages of one size."""
+    """The results of one round with large messages of one size."""
 
     smalls: Latency = field(default_factory=Latency)
     bigs: int = 0
@@ -107,12 +108,14 @@ class Mixed:
     turns_below_us: Counter[int] = field(default_factory=Counter)
 
     def percentile_ms(self, percent: float) -> float:
-        """Return the time that *percent* of the small messages stayed within."""
+        """Returns the time that *percent* of the small messages did not exceed."""
         return self.smalls.percentile_ms(percent) or 0.0
 
 
 def _pooled(found: Sequence[Mixed], size_bytes: int, without: Sequence[float]) -> BigOf:
-    """Return one size's figures of all rounds; *without* large ones p99 was so many ms."""
+    """Returns one size's figures of all rounds; *without* is the p99 in ms without large
+    messages.
+    """
     p99 = [mixed.percentile_ms(99) for mixed in found]
     turns = sum((mixed.turns_below_us for mixed in found), Counter())
     return BigOf(
@@ -127,7 +130,7 @@ def _pooled(found: Sequence[Mixed], size_bytes: int, without: Sequence[float]) -
 
 
 def mixed(host: Host, seconds: float) -> dict[int, Mixed]:
-    """Return what was seen with each size, measured for so many *seconds* in slices."""
+    """Returns the results for each size, measured for *seconds* in slices."""
     slices = max(round(seconds / SLICE_S), 1)
     found = {size_bytes: Mixed() for size_bytes in (0, *SIZES)}
     with ExitStack() as stack:
@@ -150,7 +153,7 @@ def _record(size_bytes: int) -> bytes:
 def _slice(
     host: Host, seconds: float, smalls: Sequence[QmgrSender], large: LeanSender | None, seen: Mixed
 ) -> None:
-    """Put small messages for so many *seconds*, with *large* ones beside them; add to *seen*."""
+    """Puts small messages for *seconds*, and *large* ones at the same time; adds to *seen*."""
     count = max(int(seconds * RATE_PER_S), 1)
     loads = [Load(Plan(SMALL_INFLIGHT, FOREVER_S, count, RATE_PER_S), smalls)]
     if large is not None and (bigs := count // SMALL_TO_A_BIG):
@@ -168,7 +171,7 @@ def _slice(
 def turns_between(
     before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]
 ) -> dict[int, int]:
-    """Return the turns of each class that came between two answers of a daemon."""
+    """Returns the turns of each class between two answers of a daemon."""
     known = {pair[0]: pair[1] for pair in before}
     found = {below_us: turns - known.get(below_us, 0) for below_us, turns in after}
     return {below_us: turns for below_us, turns in found.items() if turns}

@@ -1,9 +1,9 @@
 """CORR: get by correlation id on queues of 100 to 1,000,000.
 
-Each depth has a store of its own, filled once; they take turns, burst by burst, so that a drift is
-in all of them. A burst asks for twenty ids at random places, then for twenty that are not there.
-What is got is given back unread, out of the time: so each burst finds the queue as it was.
-Of two bursts in a row the second is timed: the first finds another daemon's work in the caches.
+Each depth has its own store, filled once. The depths take turns, burst by burst, so a drift affects
+all of them. A burst requests twenty ids at random places, then twenty missing ones. The received
+messages are returned unread, which is not timed, so each burst finds the queue unchanged. Only the
+second of two consecutive bursts is timed: the first finds another daemon's data in the caches.
 """
 
 import os
@@ -26,7 +26,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.record import Fields, encode
 
 DEPTHS = (100, 10_000, 1_000_000)
-BURST = 20  # gets that leave in one write, and so are one turn
+BURST = 20  # gets that are sent in one write, and so are one turn
 BURSTS_MIN = 5  # in a round
 FLAT = 1.2
 QUEUE = "REPLIES"
@@ -34,7 +34,7 @@ BODIES = bodies(SIZE_BYTES, vary=True)[:100]
 
 
 class Burst(NamedTuple):
-    """What one burst took, a get."""
+    """The times of one burst, per get."""
 
     hit_us: float  # until it is delivered
     hit_cpu_us: float  # the daemon's part of it
@@ -51,7 +51,7 @@ class AtDepth:
     get_cpu_us: float
     miss_us: float
     miss_cpu_us: float
-    gets: int  # timed; as many were not there
+    gets: int  # timed; as many were missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,12 @@ class Correlations:
     """CORR."""
 
     series: list[AtDepth]
-    growth: float  # processor time of a get at the greatest depth, to one at the least beside it
+    # processor time of a get at the greatest depth, to one at the least in the same turn
+    growth: float
     growth_of_miss: float
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """The targets of the row."""
         low, high = self.series[0].depth, self.series[-1].depth
         what = f"at depth {high:,}, to one at {low:,}, CPU"
         return [
@@ -72,7 +73,7 @@ class Correlations:
         ]
 
     def bars(self) -> tuple[str, Bars]:
-        """Return processor times as bars."""
+        """Returns processor times as bars."""
         return "us of processor of a get by correlation id, medians", [
             bar
             for point in self.series
@@ -84,7 +85,7 @@ class Correlations:
 
 
 def correlation(setting: Setting) -> Correlations:
-    """Time gets at each depth, in turns."""
+    """Times gets at each depth, in turns."""
     depths = sorted({max(setting.scaled(depth), BURST) for depth in DEPTHS})
     setting.check_disk(sum(depths))
     times: dict[int, list[Burst]] = {depth: [] for depth in depths}
@@ -100,7 +101,7 @@ def correlation(setting: Setting) -> Correlations:
                 pour(sender, depth, f"CORR: filling depth {depth:,}", setting.say)
         for number in range(setting.rounds):
             setting.say(f"CORR: round {number + 1} of {setting.rounds}")
-            os.sync()  # What was written before is not to be flushed in the round.
+            os.sync()  # Earlier writes must not be flushed during the round.
             _bursts(hosts, times, setting.seconds)
     series = [_point(depth, times[depth]) for depth in depths]
     growths = [growth(times, name) for name in ("hit_cpu_us", "miss_cpu_us")]
@@ -108,7 +109,7 @@ def correlation(setting: Setting) -> Correlations:
 
 
 def growth(times: Mapping[int, Sequence[Burst]], name: str) -> float:
-    """Return that figure at the greatest depth, to the one at the least in the same turn."""
+    """Returns that figure at the greatest depth, to the one at the least in the same turn."""
     low, high = ([getattr(burst, name) for burst in times[end(times)]] for end in (min, max))
     return median_ratio(high, low)
 
@@ -122,7 +123,7 @@ def _point(depth: int, bursts: Sequence[Burst]) -> AtDepth:
 
 
 def _bursts(hosts: Sequence[Host], times: dict[int, list[Burst]], seconds: float) -> None:
-    """Add the bursts of a round to each depth: as many as so many *seconds* allow."""
+    """Adds the bursts of a round to each depth, as many as *seconds* allow."""
     with ExitStack() as stack:
         askers = [
             Asker(host, stack.enter_context(Wire(host.address, "bench.corr")), depth)
@@ -131,24 +132,24 @@ def _bursts(hosts: Sequence[Host], times: dict[int, list[Burst]], seconds: float
         stop_s, number = time.monotonic() + seconds, 0
         while number < BURSTS_MIN or time.monotonic() < stop_s:
             for asker in askers if number % 2 else reversed(askers):
-                asker.burst()  # Another daemon has had the processor's caches meanwhile.
+                asker.burst()  # Another daemon has used the processor's caches.
                 times[asker.depth].append(asker.burst())
             number += 1
 
 
 def id_of(number: int) -> bytes:
-    """Return the correlation id of the message of that number; ids come in no order."""
+    """Returns the correlation id of the message of that number; ids are not in order."""
     return (number * 0x9E37_79B9_7F4A_7C15 % (1 << 64)).to_bytes(8, "big")
 
 
 def record_of(number: int) -> bytes:
-    """Return what is put as the message of that number."""
+    """Returns the record of the message of that number."""
     body = BODIES[number % len(BODIES)]
     return encode(Fields(body, correlation_id=id_of(number)))
 
 
 class Asker:
-    """Who gets by correlation id from the queue of one depth."""
+    """A client that gets by correlation id from the queue of one depth."""
 
     def __init__(self, host: Host, wire: Wire, depth: int) -> None:
         self.depth = depth
@@ -159,7 +160,7 @@ class Asker:
         self._missed = depth  # a number that no message has
 
     def burst(self) -> Burst:
-        """Get what is there, give it back, and get what is not there."""
+        """Gets existing messages, returns them, and gets missing ones."""
         numbers = self._die.sample(range(self.depth), BURST)
         hit_us, hit_cpu_us, answers = self._asked(numbers)
         self._give_back(answers)
@@ -167,11 +168,13 @@ class Asker:
         missing = range(self._missed - BURST, self._missed)
         miss_us, miss_cpu_us, answers = self._asked(missing)
         if any(type(answer) is not m.Ok for answer in answers):
-            raise LoadFailed("something came for a correlation id that no message has")
+            raise LoadFailed("a message was delivered for a missing correlation id")
         return Burst(hit_us, hit_cpu_us, miss_us, miss_cpu_us)
 
     def _asked(self, numbers: Sequence[int]) -> tuple[float, float, list[m.Message]]:
-        """Ask for the messages of *numbers*; return us, us of the daemon, a get, and answers."""
+        """Gets the messages of *numbers*; returns us and us of the daemon per get, and the
+        answers.
+        """
         wire = self._wire
         frames = b"".join(
             [
@@ -189,18 +192,18 @@ class Asker:
         return took_us / len(numbers), cpu_us / len(numbers), answers
 
     def _give_back(self, answers: Sequence[m.Message]) -> None:
-        """Have the messages be there again as if nobody had got them.
+        """Returns the messages to the queue as if they had not been delivered.
 
         Raises:
             LoadFailed: one was not delivered.
         """
         for answer in answers:
             if type(answer) is not m.Deliver or len(answer.items) != 1:
-                raise LoadFailed(f"not the message that was asked for: {str(answer)[:200]}")
+                raise LoadFailed(f"not the requested message: {str(answer)[:200]}")
         handles = b"".join([answer.items[0][: m.HANDLE.size] for answer in answers])
         self._settles += 1
         settle = m.Settle(self._settles, m.UNREAD, answers[0].queue_id, handles)
         self._wire.send(settle)
         settled = self._wire.next()
         if type(settled) is not m.Settled or settled.exceptions:
-            raise LoadFailed(f"the messages did not come back: {str(settled)[:200]}")
+            raise LoadFailed(f"the messages were not returned: {str(settled)[:200]}")

@@ -1,4 +1,4 @@
-"""Many subscribers to one topic: as many connections, or all over one; and a topic tells them."""
+"""Many subscribers to one topic: each with a connection, or all over one."""
 
 from collections.abc import Sequence
 
@@ -13,12 +13,12 @@ DESTINATION = MARK + TOPIC
 
 
 def name_of(number: int) -> str:
-    """Return the name of a subscription."""
+    """Returns the name of a subscription."""
     return f"BENCH:s{number}"
 
 
 def subscribe(host: Host, count: int) -> list[str]:
-    """Make so many durable subscriptions and return their names."""
+    """Creates *count* durable subscriptions and returns their names."""
     names = [name_of(number) for number in range(count)]
     with Wire(host.address, "bench.control") as wire:
         for name in names:
@@ -39,7 +39,7 @@ class CrowdReceiver:
         self._settled_id = 0
 
     def start(self) -> bytes:
-        """Return what opens the consumers."""
+        """Returns the requests that open the consumers."""
         send, wire = self._wire.connection.send, self._wire
         return b"".join(
             send(m.Consume(wire.next_request(), name, self._prefetch, CREDIT_BYTES))
@@ -47,7 +47,7 @@ class CrowdReceiver:
         )
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
-        """Return the acks, how many messages *data* held and how many acks it answers.
+        """Returns the acks, the messages in *data*, and the acks that it answers.
 
         Raises:
             LoadFailed: a consumer ended, or an ack found its lease lost.

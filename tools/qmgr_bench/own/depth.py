@@ -1,6 +1,6 @@
-"""Rows about backlogs: what a deep queue costs, in puts and gets, at the start and in memory.
+"""Rows about backlogs: the cost of a deep queue, in puts and gets, at the start and in memory.
 
-10M     ten million queued: start, memory, puts and gets beside those of an empty queue
+10M     ten million queued: start, memory, puts and gets compared with an empty queue
 START   start and memory at depth 0 to a million
 """
 
@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from qmgr_bench.figures import Figures
 from qmgr_bench.host import Host, Memory
 from qmgr_bench.median import median, median_ratio
 from qmgr_bench.own.traffic import fill, get, put, rates
-from qmgr_bench.pulse import Pulse
 from qmgr_bench.setting import Setting
 from qmgr_bench.target import Bars, Target, at_least, at_most
 from qmgr_protocol import messages as m
@@ -32,17 +32,17 @@ class Millions:
     fill_per_s: float
     data_bytes: int
     start_ms: float  # after a stop, the store not in memory
-    start_warm_ms: float  # after a stop, the store as far in memory as it was
+    start_warm_ms: float  # after a stop, the store in memory as far as it was
     start_killed_ms: float  # after a kill, the store not in memory
-    anonymous_bytes: int  # RssAnon after all that was measured
+    anonymous_bytes: int  # RssAnon after all measurements
     anonymous_bytes_at_start: int
-    file_bytes: int  # RssFile, beside it
+    file_bytes: int  # RssFile at that time
     put_per_s: float
     put_per_s_empty: float
     put_ratio: float
     put_p50_ratio: float
     put_p99_ratio: float
-    get_per_s_cold: float  # right after a start, the store not in memory; the rest has it there
+    get_per_s_cold: float  # directly after a start, the store not in memory; otherwise it is
     get_per_s: float
     get_per_s_empty: float
     get_ratio: float
@@ -50,7 +50,7 @@ class Millions:
     ack_p99_ratio: float
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """The targets of the row."""
         return [
             at_most(
                 "start to the first answer, store not in memory", self.start_ms, START_MAX_MS, "ms"
@@ -69,7 +69,7 @@ class Millions:
         ]
 
     def bars(self) -> tuple[str, Bars]:
-        """Return puts and gets as bars."""
+        """Returns puts and gets as bars."""
         return "messages a second, medians", [
             (f"puts at {self.depth:,}", self.put_per_s, True),
             ("puts at 0", self.put_per_s_empty, False),
@@ -79,7 +79,7 @@ class Millions:
 
 
 def ten_million(setting: Setting) -> Millions:
-    """Fill a queue, start on it, measure on it and, in turns, on an empty one beside it."""
+    """Fills a queue, starts on it, measures it and, in turns, an empty one."""
     depth = setting.scaled(TEN_MILLION)
     setting.check_disk(depth)
     with ExitStack() as stack:
@@ -101,7 +101,8 @@ def ten_million(setting: Setting) -> Millions:
             host.stop()
         host.start_cold(DEEP)
         cold_gets = get(host, DEEP, min(setting.scaled(COLD_GETS), depth // 2))
-        host.read_store()  # An empty queue gives what was just put: from memory.
+        # An empty queue delivers recent puts, from memory; so load the deep one, too.
+        host.read_store()
         pulses = [_round(host, setting, number) for number in range(setting.rounds)]
         memory = host.memory()
     deep_puts, empty_puts, deep_gets, empty_gets = zip(*pulses, strict=True)
@@ -125,8 +126,8 @@ def ten_million(setting: Setting) -> Millions:
     )
 
 
-def _round(host: Host, setting: Setting, number: int) -> tuple[Pulse, Pulse, Pulse, Pulse]:
-    """Return puts on the deep and the empty queue, and gets of as many from each."""
+def _round(host: Host, setting: Setting, number: int) -> tuple[Figures, Figures, Figures, Figures]:
+    """Returns puts on the deep and the empty queue, and gets of as many from each."""
     setting.say(f"10M: round {number + 1} of {setting.rounds}")
     order = (DEEP, EMPTY) if number % 2 else (EMPTY, DEEP)
     puts = {queue: put(host, queue, setting.seconds) for queue in order}
@@ -137,8 +138,8 @@ def _round(host: Host, setting: Setting, number: int) -> tuple[Pulse, Pulse, Pul
     return puts[DEEP], puts[EMPTY], gets[DEEP], gets[EMPTY]
 
 
-def _ratios(deep: Sequence[Pulse], empty: Sequence[Pulse]) -> tuple[float, float, float]:
-    """Return those of the rates, of the medians and of p99."""
+def _ratios(deep: Sequence[Figures], empty: Sequence[Figures]) -> tuple[float, float, float]:
+    """Returns the ratios of the rates, of the medians and of p99."""
     return (
         median_ratio(rates(deep), rates(empty)),
         median_ratio([p.p50_ms for p in deep], [p.p50_ms for p in empty]),
@@ -164,7 +165,7 @@ class Starts:
     growth: float  # start at the greatest depth to that at depth 0
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """The targets of the row."""
         deepest = self.series[-1]
         memory_mb = round(deepest.anonymous_bytes / MB, 1)
         return [
@@ -174,13 +175,13 @@ class Starts:
         ]
 
     def bars(self) -> tuple[str, Bars]:
-        """Return the times as bars."""
+        """Returns the times as bars."""
         unit = "ms from the start to the first message browsed, medians"
         return unit, [(f"depth {point.depth:,}", point.start_ms, True) for point in self.series]
 
 
 def start(setting: Setting) -> Starts:
-    """Start a daemon at each depth in turns, the store not in memory."""
+    """Starts a daemon at each depth in turns, the store not in memory."""
     depths = [depth and setting.scaled(depth) for depth in START_DEPTHS]
     setting.check_disk(sum(depths))
     hosts = [Host(setting.directory / f"start{number}") for number in range(len(depths))]

@@ -1,10 +1,10 @@
-"""DUP: the check for duplicates beside the search that it replaces (IPCOM000015189D).
+"""DUP: the check for duplicates, compared with the search that it replaces (IPCOM000015189D).
 
-The producer brings the UIDs. A queue of each depth takes a burst, which is timed, and gives as many
-messages back; the queues take turns, burst by burst, so that a drift is in all of them.
+The producer supplies the UIDs. A queue of each depth accepts a burst, which is timed, and then
+delivers as many messages. The queues take turns, burst by burst, so a drift affects all of them.
 
-The search walks the UIDs of the queue in memory. That is kind to it: the queue of the document
-is searched in its store.
+The search walks the UIDs of the queue in memory. That favours it: the queue of the document is
+searched in its store.
 """
 
 import itertools
@@ -27,7 +27,7 @@ from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.record import Uid, encode_uid, stamp_encoded
 
 DEPTHS = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
-BURST = 20  # puts in a frame; short, so that a queue of 10 stays one
+BURST = 20  # puts in a frame; few, so that a queue of 10 stays small
 BURSTS_MIN, SEARCHES = 5, 5  # in a round
 FLAT = 1.1
 ORIGIN = "BENCH-ORIGIN"
@@ -39,8 +39,8 @@ class AtDepth:
     """One point of the series."""
 
     depth: int
-    put_us: float  # a put of a burst, until it is on the disk
-    cpu_us: float  # the daemon's part of it, without the waiting for the disk
+    put_us: float  # a put of a burst, until it is on disk
+    cpu_us: float  # the daemon's part of it, without waits for the disk
     search_us: float  # the walk alone, for one put
     put_with_search_us: float
     comparisons: int  # of the walk; the daemon makes none
@@ -52,14 +52,14 @@ class Duplicates:
     """DUP."""
 
     series: list[AtDepth]
-    fast: int  # puts that the table of origins alone decided
-    lookups: int  # puts for which the index was asked
+    fast: int  # puts decided by the table of origins alone
+    lookups: int  # puts that needed a lookup in the index
     duplicates_refused: int
     duplicates_put: int
-    growth: float  # a put at the greatest depth, to one at the least right before or after
+    growth: float  # a put at the greatest depth, to one at the least directly before or after
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """The targets of the row."""
         low, high = self.series[0].depth, self.series[-1].depth
         missed = self.duplicates_put - self.duplicates_refused
         return [
@@ -69,14 +69,14 @@ class Duplicates:
         ]
 
     def bars(self) -> tuple[str, Bars]:
-        """Return puts and searches as bars."""
+        """Returns puts and searches as bars."""
         puts = [(f"put at {point.depth:,}", point.put_us, True) for point in self.series]
         walks = [(f"search at {point.depth:,}", point.search_us, False) for point in self.series]
         return "us for a put, and for a search that it does not need, medians", puts + walks
 
 
 def dup(setting: Setting) -> Duplicates:
-    """Time puts with UIDs at each depth, in turns, and the search at the same depths."""
+    """Times puts with UIDs at each depth, in turns, and the search at the same depths."""
     depths = sorted({setting.scaled(depth) for depth in DEPTHS})
     setting.check_disk(sum(depths))
     times: dict[int, list[Burst]] = {depth: [] for depth in depths}
@@ -100,7 +100,7 @@ def dup(setting: Setting) -> Duplicates:
 
 
 def growth(times: Mapping[int, Sequence["Burst"]]) -> float:
-    """Return what a put at the greatest depth takes, to one at the least in the same turn."""
+    """Returns the time of a put at the greatest depth, to one at the least in the same turn."""
     low, high = ([burst.put_us for burst in times[depth]] for depth in (min(times), max(times)))
     return median_ratio(high, low)
 
@@ -123,13 +123,13 @@ def _fill(host: Host, depth: int, setting: Setting) -> None:
 
 
 def _counted(host: Host, depths: Sequence[int]) -> tuple[int, int]:
-    """Return the puts that the table decided, and those for which the index was asked."""
+    """Returns the puts that the table decided, and those that needed the index."""
     rows = [host.ask(m.QueueShow, _queue(depth)) for depth in depths]
     return sum(row["fast"] for row in rows), sum(row["slow"] + row["duplicates"] for row in rows)
 
 
 def _bursts(host: Host, times: dict[int, list["Burst"]], seconds: float) -> None:
-    """Add the bursts of a round to each depth: as many as so many *seconds* allow."""
+    """Adds the bursts of a round to each depth, as many as *seconds* allow."""
     with ExitStack() as stack:
         lines = {
             depth: Line(stack.enter_context(Wire(host.address, f"bench.dup.{depth}")), depth)
@@ -152,17 +152,17 @@ def _put_again(host: Host, depth: int) -> int:
 
 
 class Burst(NamedTuple):
-    """What one burst took, a put."""
+    """The times of one burst, per put."""
 
     put_us: float
     cpu_us: float
 
 
 class UidSender:
-    """A producer that brings the UIDs, each above all before it, of one origin."""
+    """A producer that supplies ascending UIDs of one origin."""
 
     def __init__(self, wire: Wire, queue: str) -> None:
-        """Open the producer's stream."""
+        """Opens the producer's stream."""
         self.sock = wire.sock
         self.last: list[bytes] = []
         self._wire = wire
@@ -174,7 +174,7 @@ class UidSender:
         self.refused = 0
 
     def put(self, count: int) -> bytes:
-        """Return *count* puts of new messages, in frames."""
+        """Returns *count* puts of new messages, in frames."""
         frames = []
         while count:
             size = min(count, 500)
@@ -185,16 +185,16 @@ class UidSender:
         return b"".join(frames)
 
     def again(self) -> bytes:
-        """Return a put of the last frame's messages under new ids, as duplicates."""
+        """Returns a put of the last frame's messages under new ids, as duplicates."""
         first_id, self._next_id = self._next_id, self._next_id + len(self.last)
         put = m.Put(self._stream, first_id, first_id - 1, self._queue, self.last)
         return self._wire.connection.send(put)
 
     def take(self, data: bytes) -> int:
-        """Return how many puts *data* answers.
+        """Returns how many puts *data* answers.
 
         Raises:
-            LoadFailed: one was refused for something else than a duplicate.
+            LoadFailed: one was refused for another reason than a duplicate.
         """
         answered = 0
         for message in self._wire.take(data):
@@ -210,12 +210,12 @@ class UidSender:
 
 
 def trailer_of(timestamp: int) -> bytes:
-    """Return the UID of *timestamp*, encoded as in a record."""
+    """Returns the UID of *timestamp*, encoded as in a record."""
     return encode_uid(Uid(ORIGIN, timestamp))
 
 
 class Line:
-    """A producer and a getter of one queue."""
+    """A producer and a consumer of one queue."""
 
     def __init__(self, wire: Wire, depth: int) -> None:
         self._wire = wire
@@ -224,7 +224,7 @@ class Line:
         self._settles = 0
 
     def burst(self) -> float:
-        """Put BURST messages; return the us that each took until it was on the disk."""
+        """Puts BURST messages; returns the us per message until it was on disk."""
         frame = self._sender.put(BURST)
         start_ns = time.monotonic_ns()
         self._answered(frame)
@@ -237,7 +237,7 @@ class Line:
             answered += self._sender.take(sock.recv(READ_BYTES))
 
     def give_back(self) -> None:
-        """Get as many messages, the oldest, and acknowledge them."""
+        """Gets as many messages, the oldest, and acknowledges them."""
         wire, got = self._wire, 0
         while got < BURST:
             wire.send(m.Get(wire.next_request(), self._queue, BURST - got))
@@ -251,7 +251,7 @@ class Line:
             got += len(deliver.items)
 
     def put_again(self) -> int:
-        """Put a burst, and the same messages again; return how many of these were refused."""
+        """Puts a burst, and the same messages again; returns how many of these were refused."""
         self.burst()
         before = self._sender.refused
         self._answered(self._sender.again())
@@ -259,29 +259,29 @@ class Line:
 
 
 class SearchedQueue:
-    """The queue of the prior art: every put looks at the messages one by one for an equal UID."""
+    """The queue of the prior art: every put searches all messages for an equal UID."""
 
     def __init__(self) -> None:
         self._uids: list[bytes] = []
 
     def put(self, uid: bytes) -> bool:
-        """Append *uid*; return False, and leave the queue as it is, where it is there."""
+        """Appends *uid*; returns False, without a change, if it exists."""
         if self.holds(uid):
             return False
         self._uids.append(uid)
         return True
 
     def fill(self, uids: Sequence[bytes]) -> None:
-        """Append *uids*, which are known to differ, with no search."""
+        """Appends *uids*, known to be different, without a search."""
         self._uids.extend(uids)
 
     def holds(self, uid: bytes) -> bool:
-        """Return whether *uid* is there: the walk, as fast as Python has one."""
+        """Returns whether *uid* exists: the fastest walk in Python."""
         return uid in self._uids
 
 
 def search_us(depth: int) -> float:
-    """Return the us that a search for a UID that is not there takes at *depth*, the median."""
+    """Returns the median us of a search for a missing UID at *depth*."""
     queue = SearchedQueue()
     queue.fill([trailer_of(timestamp) for timestamp in range(depth)])
     times = []

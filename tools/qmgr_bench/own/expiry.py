@@ -1,10 +1,10 @@
-"""EXPIRY: a million messages whose time is over at the same moment, and what others see of it.
+"""EXPIRY: a million messages expire at the same moment; measures the effect on other clients.
 
-Each round fills a queue with messages that all end at one moment. Somebody else puts and gets at an
-even pace on another queue: before that moment, while they are swept, and after; before and after is
-what the time between is held against, so that a drift is in both.
+Each round fills a queue with messages that all expire at one moment. Another client puts and gets
+at an even pace on another queue: before that moment, while they are swept, and after. The time
+between is compared with before and after, so a drift affects both.
 
-    fill ─────▶ others: before ── moment ── others: while they go ── all gone ── others: after
+    fill ─────▶ others: before ── moment ── others: during the sweep ── done ── others: after
 """
 
 import math
@@ -26,12 +26,12 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.record import Fields, encode
 
 MESSAGES = 1_000_000
-SAMPLE = 20_000  # messages that tell how fast it fills
-SAMPLE_EXPIRY_MS = 3_600_000  # in no round
-SLOWER, SPARE_S = 1.5, 2.0  # than the sample, at worst; and what the rest of it takes
+SAMPLE = 20_000  # messages that show how fast the queue fills
+SAMPLE_EXPIRY_MS = 3_600_000  # not within a round
+SLOWER, SPARE_S = 1.5, 2.0  # than the sample, at worst; and the time of the other work
 RATE_PER_S = 500
 INFLIGHT = 1_000
-SLICE_S = 0.25  # of load, between two looks whether all are gone
+SLICE_S = 0.25  # of load, between two checks whether all are gone
 GONE_MAX_S = 600.0
 TURN_MAX_MS = 50
 QUEUE, OTHER, SAMPLES = "ENDING", "OTHER", "SAMPLES"
@@ -40,7 +40,7 @@ BODY = bodies(SIZE_BYTES, vary=False)[0]
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """EXPIRY. What others see: of a put until its answer, and until it is got."""
+    """EXPIRY. Times of others: of a put until its answer, and until it is got."""
 
     messages: int
     swept_per_s: float
@@ -55,12 +55,12 @@ class Expired:
     fill_per_s: float
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """The targets of the row."""
         what = f"longest turn while {self.messages:,} expire"
         return [at_most(what, self.turn_longest_ms, TURN_MAX_MS, "ms")]
 
     def bars(self) -> tuple[str, Bars]:
-        """Return what others saw as bars."""
+        """Returns what others saw as bars."""
         return "ms of others, p99, medians", [
             ("put, while they expire", self.put_p99_ms, True),
             ("put, before and after", self.put_p99_ms_else, False),
@@ -71,23 +71,23 @@ class Expired:
 
 @dataclass(slots=True)
 class Others:
-    """What others saw in some time."""
+    """The measurements of others in a period."""
 
     put: Latency = field(default_factory=Latency)
     got: Latency = field(default_factory=Latency)
 
     def put_ms(self, percent: float) -> float:
-        """Return the time that *percent* of the puts stayed within."""
+        """Returns the time that *percent* of the puts did not exceed."""
         return self.put.percentile_ms(percent) or 0.0
 
     def got_ms(self, percent: float) -> float:
-        """Return the same of puts until they are got."""
+        """Returns the same for puts until they are got."""
         return self.got.percentile_ms(percent) or 0.0
 
 
 @dataclass(slots=True)
 class Round:
-    """What one round saw."""
+    """The results of one round."""
 
     fill_per_s: float = 0.0
     swept_per_s: float = 0.0
@@ -97,7 +97,7 @@ class Round:
 
 
 def expiry(setting: Setting) -> Expired:
-    """Have a million messages expire in each round."""
+    """Lets a million messages expire in each round."""
     messages = setting.scaled(MESSAGES)
     setting.check_disk(messages)
     rounds = []
@@ -137,11 +137,12 @@ def _round(host: Host, messages: int, setting: Setting) -> Round:
     host.wait_for_jobs()
     moment_s = time.monotonic() + messages / per_s * SLOWER + beside_s + SPARE_S
     found.fill_per_s = _fill(host, QUEUE, messages, moment_s, setting)
-    os.sync()  # What was written before is not to be flushed in the round.
+    os.sync()  # Earlier writes must not be flushed during the round.
     work(host, beside_s, found.beside)
     if time.monotonic() > moment_s:
         raise LoadFailed(
-            f"{messages:,} messages expired before all was ready: filling slowed down to "
+            f"{messages:,} messages expired before the start of the measurement: "
+            f"filling slowed down to "
             f"{found.fill_per_s:,.0f} a second; run it again on an idle machine"
         )
     time.sleep(max(moment_s - time.monotonic(), 0))
@@ -153,10 +154,10 @@ def _round(host: Host, messages: int, setting: Setting) -> Round:
 
 
 def _sweep(host: Host, others: Others) -> float:
-    """Return when all messages were gone; others work until then.
+    """Returns when all messages were gone; others work until then.
 
     Raises:
-        LoadFailed: they do not go.
+        LoadFailed: they are not removed.
     """
     start_s = time.monotonic()
     work(host, SLICE_S, others)
@@ -168,7 +169,7 @@ def _sweep(host: Host, others: Others) -> float:
 
 
 def _fill(host: Host, queue: str, messages: int, moment_s: float, setting: Setting) -> float:
-    """Put *messages* that all end at *moment_s*; return how many went a second."""
+    """Puts *messages* that all expire at *moment_s*; returns the rate per second."""
 
     def record_of(number: int) -> bytes:
         del number
@@ -181,7 +182,7 @@ def _fill(host: Host, queue: str, messages: int, moment_s: float, setting: Setti
 
 
 def work(host: Host, seconds: float, others: Others) -> None:
-    """Have somebody put and get at an even pace for so many *seconds*; add it to *others*."""
+    """Puts and gets at an even pace for *seconds*; adds the times to *others*."""
     with ExitStack() as stack:
         to, back = (
             stack.enter_context(Wire(host.address, f"bench.{role}")) for role in ("other", "getter")

@@ -2,8 +2,8 @@
 
     publisher, 256 in flight ──▶ flights/JFK/UA ──▶ n subscriptions ──▶ consumers, each acked
 
-Each subscriber has its own connection, here and at peers; and once more all share one. A delivery
-is counted when its ack is answered: publishing, storing, delivering and acknowledging are in it.
+Each subscriber has its own connection, here and at peers; in another run all share one. A delivery
+counts when its ack is answered: it includes publishing, storing, delivering and acknowledging.
 """
 
 import os
@@ -14,27 +14,29 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from qmgr_bench.fan import FANS, Fan
+from qmgr_bench.figures import Figures
 from qmgr_bench.host import Host
 from qmgr_bench.load import Load, LoadFailed, Plan, Receiver, Sender
 from qmgr_bench.median import median, median_ratio
 from qmgr_bench.own.crowd import DESTINATION, CrowdReceiver, subscribe
 from qmgr_bench.own.traffic import INFLIGHT, SIZE_BYTES, pool_of
 from qmgr_bench.own.wide import FILES_SPARE, allow_files
-from qmgr_bench.pulse import Pulse
 from qmgr_bench.qmgr import QmgrReceiver, QmgrSender, Wire, bodies
 from qmgr_bench.rows import OURS, PREFETCH
 from qmgr_bench.setting import Setting
 
 SUBSCRIPTIONS = (1, 10, 100, 1_000)
-DELIVERIES_A_SECOND = 40_000  # of a run: it is to last about as long as it should
+DELIVERIES_A_SECOND = 40_000  # of a run, for about the intended duration
 PUBLICATIONS_MIN = 20
-CUT_AFTER = 4.0  # times as long: a peer that is slower leaves the rest undone
+CUT_AFTER = 4.0  # times as long: a slower peer is stopped
 EACH, SHARED = "one each", "one for all"
 
 
 @dataclass(frozen=True, slots=True)
 class FanOut:
-    """A publication to so many; medians. Ratios are within the rounds, of ours to it."""
+    """A publication to a number of subscribers; medians. Ratios are within the rounds, ours to
+    the peer's.
+    """
 
     server: str
     subscriptions: int
@@ -44,9 +46,9 @@ class FanOut:
     server_cpu_us: float  # a delivery
     generator_cpu_us: float
     generator_share: float  # of one core
-    cut: bool  # It was too slow to do all.
-    ratio: float  # our deliveries a second to its
-    cpu_ratio: float  # its processor time to ours
+    cut: bool  # It was too slow and was stopped.
+    ratio: float  # our deliveries per second to the peer's
+    cpu_ratio: float  # the peer's processor time to ours
     about: str
 
 
@@ -54,15 +56,15 @@ Key = tuple[str, int, str]  # server, subscriptions, connections
 
 
 def fan_out(setting: Setting) -> list[FanOut]:
-    """Measure ours and the peers that are there, in turns."""
+    """Measures ours and the installed peers, in turns."""
     counts = sorted({setting.scaled(count) for count in SUBSCRIPTIONS})
     allow_files(counts[-1] + FILES_SPARE)
     fans = [fan for fan in FANS if fan.name in setting.peers and fan.version() is not None]
-    found: dict[Key, list[Pulse]] = {}
+    found: dict[Key, list[Figures]] = {}
     for number in range(setting.rounds):
         for count in counts:
             words = f"TOPIC: round {number + 1} of {setting.rounds}, {count:,} subscriptions"
-            runs: list[tuple[Key, Callable[[Path, int, Setting], Pulse]]] = [
+            runs: list[tuple[Key, Callable[[Path, int, Setting], Figures]]] = [
                 ((OURS, count, EACH), our_run),
                 ((OURS, count, SHARED), our_shared_run),
             ]
@@ -87,21 +89,21 @@ def fan_out(setting: Setting) -> list[FanOut]:
 
 
 def publications_of(count: int, setting: Setting) -> int:
-    """Return how many are published to *count* subscriptions."""
+    """Returns the number of publications to *count* subscriptions."""
     return max(round(DELIVERIES_A_SECOND * setting.seconds / count), PUBLICATIONS_MIN)
 
 
-def our_run(directory: Path, count: int, setting: Setting) -> Pulse:
-    """Publish to *count* subscribers of ours, each with its connection."""
+def our_run(directory: Path, count: int, setting: Setting) -> Figures:
+    """Publishes to *count* subscribers of ours, each with its connection."""
     return _ours(directory, count, setting, is_shared=False)
 
 
-def our_shared_run(directory: Path, count: int, setting: Setting) -> Pulse:
-    """Publish to *count* subscribers of ours over one connection."""
+def our_shared_run(directory: Path, count: int, setting: Setting) -> Figures:
+    """Publishes to *count* subscribers of ours over one connection."""
     return _ours(directory, count, setting, is_shared=True)
 
 
-def _ours(directory: Path, count: int, setting: Setting, *, is_shared: bool) -> Pulse:
+def _ours(directory: Path, count: int, setting: Setting, *, is_shared: bool) -> Figures:
     with Host(directory / "host") as host, ExitStack() as stack:
         names = subscribe(host, count)
 
@@ -125,7 +127,7 @@ class _PeerRun:
     def __init__(self, fan: Fan) -> None:
         self._fan = fan
 
-    def __call__(self, directory: Path, count: int, setting: Setting) -> Pulse:
+    def __call__(self, directory: Path, count: int, setting: Setting) -> Figures:
         fan = self._fan
         try:
             fan.start(directory, count)
@@ -147,19 +149,19 @@ def _run(
     sender: Sender,
     receivers: Sequence[Receiver],
     cpu_s: Callable[[], float],
-) -> Pulse:
-    os.sync()  # What was written before is not to be flushed in the run.
+) -> Figures:
+    os.sync()  # Earlier writes must not be flushed during the run.
     publications = publications_of(count, setting)
     plan = Plan(
         INFLIGHT, float("inf"), publications, seconds_max=CUT_AFTER * setting.seconds, copies=count
     )
     before_s = cpu_s()
     outcome = Load(plan, [sender], *receivers).run()
-    return Pulse.of(outcome, cpu_s() - before_s)
+    return Figures.of(outcome, cpu_s() - before_s)
 
 
-def _beside(found: dict[Key, list[Pulse]], setting: Setting) -> list[FanOut]:
-    """Return what was found, each held against ours of the same rounds."""
+def _beside(found: dict[Key, list[Figures]], setting: Setting) -> list[FanOut]:
+    """Returns the results, each compared with ours of the same rounds."""
     abouts = {fan.name: fan.about for fan in FANS} | {OURS: "one transaction before any reply"}
     return [
         _fan_out(key, pulses, found[OURS, key[1], EACH], setting, abouts[key[0]])
@@ -169,7 +171,7 @@ def _beside(found: dict[Key, list[Pulse]], setting: Setting) -> list[FanOut]:
 
 
 def _fan_out(
-    key: Key, pulses: Sequence[Pulse], ours: Sequence[Pulse], setting: Setting, about: str
+    key: Key, pulses: Sequence[Figures], ours: Sequence[Figures], setting: Setting, about: str
 ) -> FanOut:
     rates = [pulse.messages_per_second for pulse in pulses]
     cpus = [max(pulse.server_cpu_us, 0.01) for pulse in pulses]

@@ -1,4 +1,4 @@
-"""GROUP: what groups cost, by what else lies on the queue, and beside messages of no group."""
+"""GROUP: the cost of groups at different depths, and compared with ungrouped messages."""
 
 from dataclasses import dataclass
 
@@ -13,17 +13,17 @@ RATE_LEAST = 0.7
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """GROUP. Growth is of processor time, at the greatest depth to the least beside it."""
+    """GROUP. Growth is of processor time, at the greatest depth to the least in the same turn."""
 
     series: list[AtDepth]
     next_growth: float
     pinned_growth: float
     whole_growth: float
-    search_growth: float  # of what groups are not found with
+    search_growth: float  # of the selector search that groups avoid
     rates: list[RateOf]
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """The targets of the row."""
         low, high = self.series[0].depth, self.series[-1].depth
         what = f"beside {high:,} messages, to that beside {low:,}, CPU"
         growths = [
@@ -40,7 +40,7 @@ class Groups:
         ]
 
     def bars(self) -> tuple[str, Bars]:
-        """Return processor times as bars."""
+        """Returns processor times as bars."""
         return "us of processor of a step, medians", [
             bar
             for point in self.series
@@ -53,6 +53,6 @@ class Groups:
 
 
 def group(setting: Setting) -> Groups:
-    """Time steps at each depth, then put and consume grouped and not."""
+    """Times steps at each depth, then puts and consumes, grouped and not."""
     found = steps(setting)
     return Groups(*found, group_rates(setting))

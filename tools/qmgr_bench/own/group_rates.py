@@ -1,6 +1,7 @@
-"""Grouped messages beside such of no group: put, and consumed by a pinned consumer, each acked.
+"""Grouped and ungrouped messages: put, and consumed by a pinned consumer, each acked.
 
-Both ways in each round, each queue made anew; what is put is made beforehand, as each group is new.
+Each round measures both, with new queues. The records are made beforehand, because each group is
+new.
 """
 
 import os
@@ -8,12 +9,12 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from qmgr_bench.figures import Figures
 from qmgr_bench.host import Host
 from qmgr_bench.load import Load, Plan
 from qmgr_bench.median import median, median_ratio
 from qmgr_bench.own.batches import BatchSender
 from qmgr_bench.own.traffic import FOREVER_S, SIZE_BYTES, rates
-from qmgr_bench.pulse import Pulse
 from qmgr_bench.qmgr import QmgrReceiver, Wire, bodies
 from qmgr_bench.rows import PREFETCH, ROWS
 from qmgr_bench.setting import Setting
@@ -21,15 +22,15 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.record import GROUP_ID_BYTES, Fields, encode
 
 MEMBERS = 100  # of a group
-MESSAGES_A_SECOND = 40_000  # of a measurement: it lasts less than that
-LIKE = ("W1b", "W1c")  # the rows of which the puts have producers and windows
+MESSAGES_A_SECOND = 40_000  # of a measurement: it is shorter than that
+LIKE = ("W1b", "W1c")  # the rows whose producers and windows the puts have
 QUEUE = "RATES"
 BODIES = bodies(SIZE_BYTES, vary=True)[:MEMBERS]
 
 
 @dataclass(frozen=True, slots=True)
 class RateOf:
-    """One kind of work. What begins with ``plain`` is with messages of no group."""
+    """One kind of work. Fields with ``plain`` are for ungrouped messages."""
 
     work: str
     messages_per_s: float
@@ -41,10 +42,10 @@ class RateOf:
 
 
 def group_rates(setting: Setting) -> list[RateOf]:
-    """Put and consume both ways, in turns."""
+    """Puts and consumes both ways, in turns."""
     count = max(round(MESSAGES_A_SECOND * setting.seconds * setting.scale), 2 * MEMBERS)
     setting.check_disk(2 * count)
-    found: dict[str, tuple[list[Pulse], list[Pulse]]] = {}
+    found: dict[str, tuple[list[Figures], list[Figures]]] = {}
     with Host(setting.directory / "rates") as host:
         for number in range(setting.rounds):
             setting.say(f"GROUP: rates, round {number + 1} of {setting.rounds}")
@@ -57,27 +58,27 @@ def group_rates(setting: Setting) -> list[RateOf]:
 
 
 def put_name(row: str) -> str:
-    """Return what the puts as those of *row* are called."""
+    """Returns the name of puts like those of *row*."""
     return f"put as {row}"
 
 
 def get_name(row: str) -> str:
-    """Return what consuming after such puts is called."""
+    """Returns the name of consuming after such puts."""
     return f"get and ack, put as {row}"
 
 
-def run_of(host: Host, row: str, count: int, *, grouped: bool) -> tuple[Pulse, Pulse]:
-    """Put *count* messages with the producers of *row*, and consume them."""
+def run_of(host: Host, row: str, count: int, *, grouped: bool) -> tuple[Figures, Figures]:
+    """Puts *count* messages with the producers of *row*, and consumes them."""
     like = ROWS[row]
     host.ask(m.QueueCreate, QUEUE)
     with ExitStack() as stack:
         senders = []
         for number in range(like.producers):
             wire = stack.enter_context(Wire(host.address, "bench.producer"))
-            # One of many may put more than its share.
+            # One of many producers may put more than its share.
             made = records_of(number, 2 * count // like.producers, grouped=grouped)
             senders.append(BatchSender(wire, QUEUE, made))
-        os.sync()  # What was written before is not to be flushed in the run.
+        os.sync()  # Earlier writes must not be flushed during the run.
         put = _ran(host, Load(Plan(like.inflight, FOREVER_S, count), senders))
     with Wire(host.address, "bench.consumer") as wire:
         order = m.PINNED if grouped else m.PHYSICAL
@@ -89,7 +90,9 @@ def run_of(host: Host, row: str, count: int, *, grouped: bool) -> tuple[Pulse, P
 
 
 def records_of(producer: int, count: int, *, grouped: bool) -> Callable[[int], bytes]:
-    """Return what says the records of a producer, by number; the first *count* are made now."""
+    """Returns the function for the records of a producer, by number; the first *count* are made
+    now.
+    """
 
     def made(number: int) -> bytes:
         body, (group, at) = BODIES[number % len(BODIES)], divmod(number, MEMBERS)
@@ -102,13 +105,13 @@ def records_of(producer: int, count: int, *, grouped: bool) -> Callable[[int], b
     return lambda number: pool[number] if number < count else made(number)
 
 
-def _ran(host: Host, load: Load) -> Pulse:
+def _ran(host: Host, load: Load) -> Figures:
     before_ns = host.cpu_ns()
     outcome = load.run()
-    return Pulse.of(outcome, (host.cpu_ns() - before_ns) / 1e9)
+    return Figures.of(outcome, (host.cpu_ns() - before_ns) / 1e9)
 
 
-def _rate_of(work: str, grouped: Sequence[Pulse], plain: Sequence[Pulse]) -> RateOf:
+def _rate_of(work: str, grouped: Sequence[Figures], plain: Sequence[Figures]) -> RateOf:
     cpus = [[pulse.server_cpu_us for pulse in pulses] for pulses in (grouped, plain)]
     return RateOf(
         work,

@@ -1,9 +1,9 @@
-"""Steps in groups on queues of 100 to 1,000,000 other messages, beside a search for the same.
+"""Steps in groups on queues of 100 to 1,000,000 other messages, compared with a search.
 
-Each depth has a store of its own, filled once; they take turns, burst by burst, so that a drift is
-in all of them. Of the other messages half are of no group, and half members of groups of which the
-last has not come; these have their turn before the groups of which all is there. A burst is twenty
-steps of each kind in one write, and gives back unread, out of the time, what it got.
+Each depth has its own store, filled once. The depths take turns, burst by burst, so a drift affects
+all of them. Half of the other messages are ungrouped; half are members of groups whose last one is
+missing, which come before the complete groups. A burst is twenty steps of each kind in one write,
+and returns the messages unread, which is not timed.
 """
 
 import os
@@ -24,21 +24,21 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.record import GROUP_ID_BYTES, PRIORITY_DEFAULT, PRIORITY_MAX, Fields, encode
 
 DEPTHS = (100, 10_000, 1_000_000)
-BURST = 20  # steps that leave in one write, and so are one turn
+BURST = 20  # steps that are sent in one write, and so are one turn
 BURSTS_MIN = 5  # in a round
-PART = 5  # members that are there of a group of which the last is not
-WHOLE = 3  # members of a group of which all is there
+PART = 5  # present members of a group without its last one
+WHOLE = 3  # members of a complete group
 QUEUE = "GROUPS"
-READER = 1  # and those behind it for groups that are begun
+READER = 1  # and the lower priority of groups that a reader starts
 BODIES = bodies(SIZE_BYTES, vary=True)[:100]
 
 
 class Burst(NamedTuple):
-    """What one burst took the daemon's processor, us a step."""
+    """The daemon's processor time of one burst, in us per step."""
 
     next_cpu_us: float  # the next member, by a reader
     pinned_cpu_us: float  # the next member, by a pinned consumer
-    whole_cpu_us: float  # the first of a group of which all is there
+    whole_cpu_us: float  # the first member of a complete group
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class AtDepth:
     pinned_cpu_us: float
     whole_cpu_us: float
     search_cpu_us: float  # one member, found with a selector
-    steps: int  # timed, of each kind; searches are one a round
+    steps: int  # timed, of each kind; one search per round
 
 
 class Steps(NamedTuple):
@@ -64,7 +64,7 @@ class Steps(NamedTuple):
 
 
 def steps(setting: Setting) -> Steps:
-    """Time steps at each depth, in turns."""
+    """Times steps at each depth, in turns."""
     depths = sorted({max(setting.scaled(depth), BURST) for depth in DEPTHS})
     setting.check_disk(sum(depths))
     bursts: dict[int, list[Burst]] = {depth: [] for depth in depths}
@@ -78,7 +78,7 @@ def steps(setting: Setting) -> Steps:
             fill(host, depth, setting)
         for number in range(setting.rounds):
             setting.say(f"GROUP: steps, round {number + 1} of {setting.rounds}")
-            os.sync()  # What was written before is not to be flushed in the round.
+            os.sync()  # Earlier writes must not be flushed during the round.
             _round(hosts, bursts, searches, setting.seconds)
     series = [_point(depth, bursts[depth], searches[depth]) for depth in depths]
     next_, pinned, whole = (growth(bursts, name) for name in Burst._fields)
@@ -87,7 +87,7 @@ def steps(setting: Setting) -> Steps:
 
 
 def growth(times: Mapping[int, Sequence[Burst]], name: str) -> float:
-    """Return that figure at the greatest depth, to the one at the least in the same turn."""
+    """Returns that figure at the greatest depth, to the one at the least in the same turn."""
     low, high = ([getattr(burst, name) for burst in times[end(times)]] for end in (min, max))
     return median_ratio(high, low)
 
@@ -106,7 +106,7 @@ def _round(
     searches: dict[int, list[float]],
     seconds: float,
 ) -> None:
-    """Add the bursts of a round to each depth, as many as so many *seconds* allow; and a search."""
+    """Adds the bursts of a round to each depth, as many as *seconds* allow; and a search."""
     with ExitStack() as stack:
         steppers = {
             depth: Stepper(host, stack.enter_context(Wire(host.address, "bench.group")))
@@ -116,7 +116,7 @@ def _round(
         while number < BURSTS_MIN or time.monotonic() < stop_s:
             in_turn = list(steppers.items())
             for depth, stepper in in_turn if number % 2 else reversed(in_turn):
-                stepper.burst()  # Another daemon has had the processor's caches meanwhile.
+                stepper.burst()  # Another daemon has used the processor's caches.
                 bursts[depth].append(stepper.burst())
             number += 1
         for depth, stepper in steppers.items():
@@ -124,7 +124,7 @@ def _round(
 
 
 def fill(host: Host, depth: int, setting: Setting) -> None:
-    """Put *depth* other messages, then the groups that are stepped through."""
+    """Puts *depth* other messages, then the groups for the steps."""
     host.ask(m.QueueCreate, QUEUE)
     with Wire(host.address, "bench.fill") as wire:
         words = f"GROUP: filling depth {depth:,}"
@@ -134,7 +134,7 @@ def fill(host: Host, depth: int, setting: Setting) -> None:
 
 
 def other_of(number: int) -> bytes:
-    """Return what is put as the other message of that number."""
+    """Returns the record of the other message of that number."""
     body = BODIES[number % len(BODIES)]
     if number % 2 == 0:
         return encode(Fields(body, PRIORITY_DEFAULT))
@@ -143,7 +143,7 @@ def other_of(number: int) -> bytes:
 
 
 def long_group() -> list[bytes]:
-    """Return the members of a group that has no end, one more than a burst has steps."""
+    """Returns the members of an endless group, one more than a burst has steps."""
     long = group_id("long", 0)
     return [
         encode(Fields(BODIES[at], PRIORITY_MAX, group=(long, at + 1, False)))
@@ -152,7 +152,7 @@ def long_group() -> list[bytes]:
 
 
 def whole_groups() -> list[bytes]:
-    """Return the members of as many whole groups as a burst has steps."""
+    """Returns the members of complete groups, one group per step of a burst."""
     return [
         encode(Fields(BODIES[at], PRIORITY_MAX, group=(group_id("whole", number), at, at == WHOLE)))
         for number in range(BURST)
@@ -161,12 +161,12 @@ def whole_groups() -> list[bytes]:
 
 
 def group_id(kind: str, number: int) -> bytes:
-    """Return the id of a group."""
+    """Returns the id of a group."""
     return f"{kind} {number}".encode().ljust(GROUP_ID_BYTES, b"\0")
 
 
 class Stepper:
-    """Who steps through groups on the queue of one depth, over one connection."""
+    """A client that steps through groups on the queue of one depth, over one connection."""
 
     def __init__(self, host: Host, wire: Wire) -> None:
         self._host = host
@@ -174,18 +174,18 @@ class Stepper:
         self._settles = 0
 
     def burst(self) -> Burst:
-        """Do twenty steps of each kind; leave all as it was."""
+        """Does twenty steps of each kind; leaves everything unchanged."""
         return Burst(self._next(), self._pinned(), self._whole())
 
     def search(self) -> float:
-        """Return what finding a member with a selector takes the daemon, us of its processor."""
+        """Returns the daemon's processor time, in us, for finding a member with a selector."""
         where = f"group_id = '{group_id('long', 0).hex()}' AND group_number = {BURST}"
         items, cpu_us = self._timed(self._get(where=where), 1)
         self._give_back(items)
         return cpu_us
 
     def _next(self) -> float:
-        """Have a reader step from member to member."""
+        """Steps a reader from member to member."""
         begin = self._get(group_id=group_id("long", 0), order=m.LOGICAL, reader=READER)
         first, _ = self._timed(begin, 1)
         frames = [self._get(order=m.LOGICAL, reader=READER) for _ in range(BURST)]
@@ -195,7 +195,7 @@ class Stepper:
         return cpu_us / BURST
 
     def _pinned(self) -> float:
-        """Have a pinned consumer step from member to member, a credit at a time."""
+        """Steps a pinned consumer from member to member, one credit at a time."""
         send, consumer = self._wire.connection.send, self._wire.next_request()
         consume = m.Consume(
             consumer, QUEUE, 1, CREDIT_BYTES, group_id=group_id("long", 0), order=m.PINNED
@@ -210,7 +210,7 @@ class Stepper:
         return cpu_us / BURST
 
     def _whole(self) -> float:
-        """Have readers begin groups of which all is there."""
+        """Starts complete groups with readers."""
         readers = range(READER + 1, READER + 1 + BURST)
         frames = [self._get(order=m.LOGICAL, all_available=True, reader=one) for one in readers]
         items, cpu_us = self._timed(b"".join(frames), BURST)
@@ -223,10 +223,10 @@ class Stepper:
         return wire.connection.send(m.Get(wire.next_request(), QUEUE, **wanted))  # type: ignore[arg-type]
 
     def _timed(self, frames: bytes, count: int) -> tuple[list[bytes], float]:
-        """Send *frames*; return the *count* messages that come, and us of the daemon.
+        """Sends *frames*; returns the next *count* messages, and us of the daemon.
 
         Raises:
-            LoadFailed: one does not come.
+            LoadFailed: one does not arrive.
         """
         before_ns, items = self._host.idle_cpu_ns(), list[bytes]()
         self._wire.sock.sendall(frames)
@@ -236,17 +236,17 @@ class Stepper:
                 self._queue_id = answer.queue_id
                 items += answer.items
             elif type(answer) is not m.Ok or answer.value is None:
-                raise LoadFailed(f"not the message that was asked for: {str(answer)[:200]}")
+                raise LoadFailed(f"not the requested message: {str(answer)[:200]}")
         return items, (self._host.idle_cpu_ns() - before_ns) / 1000
 
     def _give_back(self, items: Sequence[bytes]) -> None:
-        """Have messages be there again as if nobody had got them."""
+        """Returns messages to the queue as if they had not been delivered."""
         handles = b"".join([item[: m.HANDLE.size] for item in items])
         self._settles += 1
         self._wire.send(m.Settle(self._settles, m.UNREAD, self._queue_id, handles))
         settled = self._wire.next()
         if type(settled) is not m.Settled or settled.exceptions:
-            raise LoadFailed(f"the messages did not come back: {str(settled)[:200]}")
+            raise LoadFailed(f"the messages were not returned: {str(settled)[:200]}")
 
     def _close(self, readers: Sequence[int]) -> None:
         wire = self._wire

@@ -1,7 +1,7 @@
-"""A producer that costs the generator next to nothing, one put in flight.
+"""A producer with minimal cost for the generator, one put in flight.
 
-Its put is bytes made beforehand, of which only the id is exchanged, and an answer is read with one
-look at its array. So a large put, too, is never copied while another thread would measure.
+The put's bytes are made beforehand, and only the id is replaced. An answer is checked by its array
+alone. So even a large put is never copied while another thread measures.
 """
 
 import os
@@ -18,14 +18,14 @@ from qmgr_protocol.layout import to_array
 
 COMMITTED = to_array(m.Committed(1, 1))[0]
 ID = struct.Struct(">Q")
-ID_MARK = 0x5A5A_5A5A_5A5A_5A5A  # takes the nine bytes of any id that is written in full
+ID_MARK = 0x5A5A_5A5A_5A5A_5A5A  # reserves nine bytes, enough for any id in full encoding
 
 
 class LeanSender:
     """A producer that always puts the same record, one at a time."""
 
     def __init__(self, wire: Wire, queue: str, record: bytes) -> None:
-        """Open the producer's stream."""
+        """Opens the producer's stream."""
         self.sock: socket.socket = wire.sock
         self._wire = wire
         stream: int = wire.ask(m.ProducerOpen, os.urandom(16))[0]
@@ -33,14 +33,14 @@ class LeanSender:
         self._id = 0
 
     def put(self, count: int) -> bytearray:
-        """Return the next put, until the one after it; *count* is 1."""
+        """Returns the next put, valid until the one after it; *count* is 1."""
         assert count == 1
         self._id += 1
         ID.pack_into(self._frame, self._id_at, self._id)
         return self._frame
 
     def take(self, data: bytes) -> int:
-        """Return how many puts *data* acknowledges.
+        """Returns how many puts *data* acknowledges.
 
         Raises:
             LoadFailed: the put was refused.
@@ -54,13 +54,13 @@ class LeanSender:
         return sum(self._answered(list(message)) for message in self._wire.take(data))
 
     def _answered(self, fields: Sequence[object]) -> int:
-        """Take the fields of a Committed."""
+        """Reads the fields of a Committed."""
         if len(fields) < 3 or fields[1] != self._id or fields[2]:
             raise LoadFailed(f"not the answer to put {self._id}: {fields}")
         return 1
 
 
 def template(wire: Wire, stream: int, queue: str, batch: list[bytes]) -> tuple[bytearray, int]:
-    """Return a put of *batch* and where in it the id stands, in eight bytes."""
+    """Returns a put of *batch* and the position of its eight-byte id."""
     frame = wire.connection.send(m.Put(stream, ID_MARK, 0, queue, batch))
     return bytearray(frame), frame.index(ID.pack(ID_MARK))

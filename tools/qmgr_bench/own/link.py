@@ -1,4 +1,4 @@
-"""LINK: what one link between two daemons on this machine carries, beside W1b and W3.
+"""LINK: the capacity of one link between two daemons on this machine, compared with W1b and W3.
 
 preloaded   FROM: Q@TO holds a backlog, the link starts ──▶ TO: Q holds it all
 live        a producer at FROM ──▶ link ──▶ a consumer at TO that acknowledges each
@@ -27,10 +27,10 @@ REMOTE = f"{QUEUE}@{TO}"
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """One way over the link."""
+    """One use of the link."""
 
     messages_per_second: float
-    from_cpu_us: float  # of the sending daemon, a message
+    from_cpu_us: float  # of the sending daemon, per message
     to_cpu_us: float
     end_to_end_p50_ms: float = 0.0  # of a live stream: from put to got
     end_to_end_p99_ms: float = 0.0
@@ -54,11 +54,11 @@ class Linked:
     live_p99_ms: float
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """The targets of the row."""
         return [at_least("transferred a second, of a quarter of W1b + W3", self.ratio, 1.0)]
 
     def bars(self) -> tuple[str, Bars]:
-        """Return the rates as bars."""
+        """Returns the rates as bars."""
         return "messages a second, medians", [
             ("the link", self.per_s, True),
             ("a live stream", self.live_per_s, True),
@@ -67,7 +67,7 @@ class Linked:
 
 
 def link(setting: Setting) -> Linked:
-    """Measure W1b and W3 at one daemon, then the link, in turns."""
+    """Measures W1b and W3 at one daemon, then the link, in turns."""
     messages = setting.scaled(MESSAGES)
     puts, gets, preloaded, live = [], [], [], []
     with Host(setting.directory / "from", FROM) as source, Host(setting.directory / "to", TO) as to:
@@ -103,15 +103,17 @@ def link(setting: Setting) -> Linked:
 
 
 def share(transferred_per_s: float, put_per_s: float, get_per_s: float) -> float:
-    """Return how much of a quarter of puts and gets is transferred.
+    """Returns the transfer rate as a fraction of a quarter of puts and gets.
 
-    A message that is transferred is put and got at both ends.
+    A transferred message is put and got at both ends.
     """
     return transferred_per_s / ((put_per_s + get_per_s) / 4)
 
 
 def transfer(source: Host, to: Host, messages: int, say: Callable[[str], None]) -> Transfer:
-    """Preload the transmission queue, start the link; time it until all is stored at *to*."""
+    """Preloads the transmission queue, starts the link, and times it until all is stored at
+    *to*.
+    """
     fill(source, REMOTE, messages, say)
     before_s = source.cpu_s(), to.cpu_s()
     with (
@@ -129,10 +131,10 @@ def transfer(source: Host, to: Host, messages: int, say: Callable[[str], None]) 
 
 
 def await_all(missing: Callable[[], int], at_source: Wire) -> None:
-    """Return once nothing is *missing* any more.
+    """Returns once nothing is *missing*.
 
     Raises:
-        LoadFailed: it did not become less for SILENCE_MAX_S.
+        LoadFailed: the number did not fall for SILENCE_MAX_S.
     """
     least, moved_s = missing(), time.monotonic()
     while least > 0:
@@ -143,11 +145,11 @@ def await_all(missing: Callable[[], int], at_source: Wire) -> None:
         elif time.monotonic() > moved_s + SILENCE_MAX_S:
             row = at_source.ask(m.LinkShow, TO)
             why = f"it is {row['state']}; {row['error'] or 'no error'}"
-            raise LoadFailed(f"{least:,} messages did not come over the link: {why}")
+            raise LoadFailed(f"{least:,} messages did not arrive over the link: {why}")
 
 
 def stream(source: Host, to: Host, seconds: float) -> Transfer:
-    """Put at *source* and get at *to*, at once, over the link, which is up."""
+    """Puts at *source* and gets at *to*, at the same time, over the running link."""
     with Wire(source.address, "bench.producer") as one, Wire(to.address, "bench.consumer") as other:
         sender = sender_on(one, REMOTE)
         receiver = QmgrReceiver(other, QUEUE, PREFETCH)

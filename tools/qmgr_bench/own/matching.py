@@ -1,7 +1,7 @@
-"""Which of 10,000 subscriptions with wildcards a topic fits: the daemon's tree, in this process.
+"""Matching of topics with 10,000 wildcard subscriptions: the daemon's tree, in this process.
 
-No topic comes twice, so that none is answered from what was asked before; each is checked and cut
-into its levels, too.
+No topic is repeated, so no result is cached. Checking a topic and splitting it into levels are
+included.
 """
 
 import random
@@ -17,7 +17,7 @@ SUBSCRIPTIONS = 10_000
 TOPICS_A_ROUND = 5_000
 AIRPORTS, CARRIERS, NUMBERS = 200, 50, 400  # flights/A17/C3/241/late
 TOPICS_MAX = AIRPORTS * CARRIERS * NUMBERS
-SHAPES = (  # as often as they stand here
+SHAPES = (  # in the proportions listed here
     "flights/{a}/{c}/{n}/late",
     "flights/{a}/+/{n}/late",
     "flights/+/{c}/{n}/late",
@@ -29,16 +29,16 @@ SHAPES = (  # as often as they stand here
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """What finding the subscriptions of a topic takes."""
+    """The cost of finding the subscriptions of a topic."""
 
     subscriptions: int
     topics: int  # timed, each a new one
-    us: float  # a topic, of the processor
-    matches: float  # a topic, on average
+    us: float  # per topic, of the processor
+    matches: float  # per topic, on average
 
 
 def matching(setting: Setting) -> Matching:
-    """Time the tree with new topics in each round."""
+    """Times the tree with new topics in each round."""
     die = random.Random(7)
     tree, count = tree_of(setting.scaled(SUBSCRIPTIONS), die), setting.scaled(TOPICS_A_ROUND)
     topics = topics_of(count * setting.rounds, die)
@@ -54,7 +54,7 @@ def matching(setting: Setting) -> Matching:
 
 
 def tree_of(count: int, die: random.Random) -> TopicTree[str]:
-    """Return a tree of *count* subscriptions, their filters by the dice."""
+    """Returns a tree of *count* subscriptions with random filters."""
     tree: TopicTree[str] = TopicTree()
     for number in range(count):
         filter_ = SHAPES[number % len(SHAPES)].format(
@@ -67,13 +67,13 @@ def tree_of(count: int, die: random.Random) -> TopicTree[str]:
 
 
 def topics_of(count: int, die: random.Random) -> list[str]:
-    """Return *count* different topics, or all there are."""
+    """Returns *count* different topics, or all there are."""
     chosen = die.sample(range(TOPICS_MAX), min(count, TOPICS_MAX))
     return [topic_of(number) for number in chosen]
 
 
 def topic_of(number: int) -> str:
-    """Return one of TOPICS_MAX topics."""
+    """Returns one of TOPICS_MAX topics."""
     rest, flight = divmod(number, NUMBERS)
     airport, carrier = divmod(rest, CARRIERS)
     return f"flights/A{airport}/C{carrier}/{flight}/late"

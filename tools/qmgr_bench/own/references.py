@@ -1,8 +1,7 @@
-"""What another subscription costs the store, a publication: from n subscriptions to twice as many.
+"""The size of another subscription in the store, per publication: from n subscriptions to 2 n.
 
-Each store has the same publications, of which nobody consumes any. It is looked at as it lies on
-the disk when its daemon has stopped: keys and values alone, with what LMDB needs for each entry,
-and by its pages.
+Each store has the same publications, none of them consumed. The store is examined on disk after its
+daemon has stopped: its keys and values with LMDB's overhead per entry, and its pages.
 """
 
 import time
@@ -20,33 +19,33 @@ from qmgrd.store.lmdb_store import LmdbStore
 
 SUBSCRIPTIONS = 50
 PUBLICATIONS = 2_000
-NODE_BYTES = 10  # of LMDB for an entry: 8 before its key, 2 for its place in the page
+NODE_BYTES = 10  # LMDB's overhead per entry: 8 before its key, 2 for its place in the page
 _MAP_BYTES = 1 << 36
 
 
 class Held(NamedTuple):
-    """What a store holds."""
+    """The content of a store."""
 
     entries: int
     content_bytes: int  # keys and values
-    page_bytes: int  # pages that are used
+    page_bytes: int  # used pages
 
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """What a further subscription took of the store for each publication."""
+    """The size of a further subscription in the store, for each publication."""
 
     subscriptions: int  # and twice as many
     publications: int
     entries: float
     content_bytes: float
-    bytes: float  # with what LMDB needs for each entry
+    bytes: float  # with LMDB's overhead per entry
     page_bytes: float
-    publication_bytes: float  # what each publication itself took, by keys and values
+    publication_bytes: float  # of each publication itself, by keys and values
 
 
 def references(setting: Setting) -> References:
-    """Publish the same to n and to 2 n subscriptions, and look at both stores."""
+    """Publishes the same to n and to 2 n subscriptions, and examines both stores."""
     publications, count = setting.scaled(PUBLICATIONS), SUBSCRIPTIONS
     none, once, twice = (
         filled(setting, publications, subscriptions) for subscriptions in (1, count, 2 * count)
@@ -66,7 +65,7 @@ def references(setting: Setting) -> References:
 
 
 def filled(setting: Setting, publications: int, subscriptions: int) -> Held:
-    """Return what a new store holds with so many *publications* for so many *subscriptions*."""
+    """Returns the content of a new store with *publications* for *subscriptions*."""
     directory = setting.directory / f"references{subscriptions}"
     with Host(directory) as host:
         names = subscribe(host, subscriptions)
@@ -79,7 +78,7 @@ def filled(setting: Setting, publications: int, subscriptions: int) -> Held:
 
 
 def held(directory: Path) -> Held:
-    """Return what the store of *directory*, on which no daemon works, holds."""
+    """Returns the content of the store of *directory*, on which no daemon works."""
     store = LmdbStore(directory, _MAP_BYTES)
     try:
         sizes = [len(key) + len(value) for key, value in store.begin().scan(b"", b"\xff")]

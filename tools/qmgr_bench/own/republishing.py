@@ -1,12 +1,12 @@
-"""C21: three of a thousand fail; then what they failed on is republished, and published again.
+"""C21: three of a thousand fail; their publications are republished, or published again.
 
     publication ──▶ 1,000 subscribers ──▶ 997 acknowledge
-                                      ──▶   3 give it back, limit times and once more: parked
+                                      ──▶   3 return it, limit times and once more: parked
     republish   ──▶ 3 copies, to these alone           publish again ──▶ 1,000, of which 997
                                                                           had it before
 
-Both are really done, each with subscribers and a publication of its own, and counted by what comes
-to the subscribers: a copy of what one had acknowledged before is a duplicate.
+Both are measured, each with its own subscribers and publication, by counting deliveries: a copy of
+an acknowledged publication is a duplicate.
 """
 
 import os
@@ -33,7 +33,7 @@ PUBLICATIONS = "SYSTEM.PUBLICATIONS"
 
 @dataclass(frozen=True, slots=True)
 class Resent:
-    """What one way of sending again did; times are medians."""
+    """The results of one way to send again; times are medians."""
 
     way: str
     subscribers: int
@@ -41,18 +41,18 @@ class Resent:
     redeliveries: int  # to those that failed, before it was sent again
     listed: int  # subscribers that it was parked for
     copies: int  # sent again
-    duplicates: int  # of these, at subscribers that had it
-    lacking: int  # subscribers that in the end had it never
-    left: int  # publications that the queue manager holds in the end
-    ms: float  # from asking for it until the last copy is acknowledged
+    duplicates: int  # of these, to subscribers that had it
+    lacking: int  # subscribers that never received it
+    left: int  # publications that the queue manager holds at the end
+    ms: float  # from the request until the last copy is acknowledged
     cpu_ms: float  # of the daemon
 
 
 @dataclass(slots=True)
 class _Crowd:
-    """Consumers of all subscriptions over one connection; those that fail give everything back.
+    """Consumers of all subscriptions over one connection; the failing ones return everything.
 
-    Invariant: ``had`` counts what each acknowledged, by the numbers of the subscriptions.
+    Invariant: ``had`` counts the acknowledged deliveries, by the numbers of the subscriptions.
     """
 
     wire: Wire
@@ -63,12 +63,12 @@ class _Crowd:
     failures: int = 0
     is_mended: bool = False
     _numbers: dict[int, int] = field(default_factory=dict)  # of subscriptions, by consumer
-    _fence: int = 0  # a request that is not answered
+    _fence: int = 0  # an unanswered request
     _settle_id: int = 0
     _settled_id: int = 0
 
     def open(self) -> None:
-        """Begin to consume."""
+        """Starts the consumers."""
         self.wire.sock.settimeout(SILENCE_MAX_S)
         for number in range(self.count):
             consumer = self.wire.next_request()
@@ -76,21 +76,21 @@ class _Crowd:
             self.wire.send(m.Consume(consumer, name_of(number), PREFETCH, CREDIT_BYTES))
 
     def until(self, is_so: Callable[[], bool]) -> None:
-        """Work until it *is_so* and all that was settled is answered.
+        """Works until *is_so* is true and all settles are answered.
 
         Raises:
-            LoadFailed: nothing came for long, or what was settled was not.
+            LoadFailed: nothing arrived for long, or a settle failed.
         """
         while not (is_so() and self._settled_id == self._settle_id):
             try:
                 data = self.wire.sock.recv(READ_BYTES)
             except TimeoutError:
-                raise LoadFailed(f"nothing came for {SILENCE_MAX_S:.0f} s") from None
+                raise LoadFailed(f"nothing arrived for {SILENCE_MAX_S:.0f} s") from None
             for message in self.wire.take(data):
                 self._hear(message)
 
     def fence(self) -> None:
-        """Hear all that was delivered until now: ask something and wait for its answer."""
+        """Reads all deliveries up to now: sends a request and waits for its answer."""
         self._fence = self.wire.next_request()
         self.wire.send(m.Status(self._fence))
         self.until(lambda: not self._fence)
@@ -124,7 +124,7 @@ class _Crowd:
 
 
 def republishing(setting: Setting) -> list[Resent]:
-    """Do it both ways, in turns."""
+    """Measures both ways, in turns."""
     count = max(setting.scaled(SUBSCRIBERS), 2 * FAILING)
     found: dict[str, list[Resent]] = {"republish": [], "publish again": []}
     for number in range(setting.rounds):
@@ -148,7 +148,7 @@ def _resent(host: Host, way: str, count: int) -> Resent:
             lambda: len(crowd.had) == count - FAILING and crowd.failures == FAILING * (LIMIT + 1)
         )
         listed = len(control.ask(m.RepublishList)["parked"])
-        os.sync()  # What was written before is not to be flushed in the run.
+        os.sync()  # Earlier writes must not be flushed during the run.
         before, failures = crowd.deliveries, crowd.failures
         crowd.is_mended = True
         start_ns, start_cpu_ns = time.monotonic_ns(), host.idle_cpu_ns()
@@ -161,7 +161,7 @@ def _resent(host: Host, way: str, count: int) -> Resent:
         ms = (time.monotonic_ns() - start_ns) / 1e6
         cpu_ms = (host.idle_cpu_ns() - start_cpu_ns) / 1e6
         if way != "republish":
-            control.ask(m.Republish, True)  # What was parked is of no use any more.
+            control.ask(m.Republish, True)  # Its parked copies are not needed any more.
         host.wait_for_jobs()
         crowd.fence()
         copies = crowd.deliveries - before
@@ -181,7 +181,7 @@ def _resent(host: Host, way: str, count: int) -> Resent:
 
 
 class _Publisher:
-    """Publishes the same body again and again, each as a publication of its own."""
+    """Publishes the same body repeatedly, each time as a new publication."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -190,7 +190,7 @@ class _Publisher:
         self._id = 0
 
     def publish(self) -> None:
-        """Publish it and wait until it is on the disk."""
+        """Publishes it and waits until it is on disk."""
         self._id += 1
         self._wire.send(m.Put(self._stream, self._id, self._id - 1, DESTINATION, [self._record]))
         answer = self._wire.next()
@@ -199,9 +199,9 @@ class _Publisher:
 
 
 def _summary(rounds: Sequence[Resent]) -> Resent:
-    """Return the counts of the round that was worst, with medians of the times.
+    """Returns the counts of the worst round, with medians of the times.
 
-    Counts are to be the same in all rounds.
+    Counts should be equal in all rounds.
     """
     worst = max(rounds, key=lambda one: (one.duplicates, one.lacking, one.copies, one.left))
     return Resent(

@@ -1,6 +1,6 @@
-"""The rows that no peer is asked for. Each measures beside its own reference, in turns.
+"""The rows without peers. Each measures next to its own reference, in turns.
 
-Disk and machine drift: what counts are medians of ratios within the rounds.
+Disk and machine drift, so the results are medians of ratios within the rounds.
 """
 
 import time
@@ -42,9 +42,9 @@ class OwnRow:
 
     about: str
     run: Callable[[Setting], Result]
-    runs: int  # in a round, of so many seconds each
-    beside_s: float  # what filling, starting and the rest take, at full scale: a first guess
-    peers: tuple[str, ...] = ()  # that are measured beside it
+    runs: int  # in a round, each with the setting's seconds
+    beside_s: float  # for filling, starting and the rest, at full scale: a first estimate
+    peers: tuple[str, ...] = ()  # that are measured as well
 
 
 OWN_ROWS = {
@@ -66,7 +66,7 @@ OWN_ROWS = {
 
 
 def guess_s(name: str, setting: Setting) -> float:
-    """Return about how long the row *name* takes."""
+    """Returns the estimated time of the row *name*."""
     row = OWN_ROWS[name]
     runs_s = row.runs * setting.rounds * (setting.seconds + SECONDS_BESIDE)
     peers = len({*row.peers} & {*setting.peers})
@@ -74,11 +74,11 @@ def guess_s(name: str, setting: Setting) -> float:
 
 
 def run_own(name: str, setting: Setting) -> dict[str, Any]:
-    """Run the row *name* and return what it found, for JSON.
+    """Runs the row *name* and returns its results, for JSON.
 
     Raises:
-        LoadFailed: a daemon did not do what it was asked.
-        RequestError: it refused that.
+        LoadFailed: a daemon did not do its work.
+        RequestError: a daemon refused a request.
     """
     sync_ms = disk_sync_ms(setting.directory)
     start_s = time.monotonic()

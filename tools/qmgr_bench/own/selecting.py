@@ -1,18 +1,18 @@
-"""SELECT: a consumer whose selector matches one message of a hundred, beside one that takes all.
+"""SELECT: a consumer whose selector matches one message of a hundred, compared with one without.
 
-Each round fills a queue. The last message matches, so the consumer has everything when all of it
-was looked at; what it left is then got without a selector.
+Each round fills a queue. The last message matches, so the consumer gets it only after all were
+examined. The other messages are then got without a selector.
 """
 
 import os
 from dataclasses import dataclass
 
+from qmgr_bench.figures import Figures
 from qmgr_bench.host import Host
 from qmgr_bench.load import Load, Plan
 from qmgr_bench.median import median, median_ratio
 from qmgr_bench.own.batches import BatchSender
 from qmgr_bench.own.traffic import FOREVER_S, SIZE_BYTES, get, pour
-from qmgr_bench.pulse import Pulse
 from qmgr_bench.qmgr import QmgrReceiver, Wire, bodies
 from qmgr_bench.rows import PREFETCH
 from qmgr_bench.setting import Setting
@@ -40,18 +40,18 @@ class Selected:
     depth: int
     matching: int
     looked_at_per_s: float
-    cpu_us: float  # of the daemon, for a message that is looked at
+    cpu_us: float  # of the daemon, per examined message
     turn_longest_ms: float  # of all rounds
     get_per_s: float  # without a selector
     get_cpu_us: float
-    ratio: float  # of looked at to got
+    ratio: float  # of examined to got
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """The targets of the row."""
         return [at_most("longest turn", self.turn_longest_ms, TURN_MAX_MS, "ms")]
 
     def bars(self) -> tuple[str, Bars]:
-        """Return the rates as bars."""
+        """Returns the rates as bars."""
         return "messages a second, medians", [
             ("looked at", self.looked_at_per_s, True),
             ("got without a selector", self.get_per_s, False),
@@ -60,16 +60,16 @@ class Selected:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What one round saw."""
+    """The results of one round."""
 
     looked_at_per_s: float
     cpu_us: float
     turn_longest_ms: float
-    rest: Pulse
+    rest: Figures
 
 
 def select(setting: Setting) -> Selected:
-    """Fill, select and get the rest, in each round."""
+    """Fills, selects and gets the rest, in each round."""
     matching = max(setting.scaled(DEPTH) // ONE_OF, 1)
     depth = matching * ONE_OF
     setting.check_disk(depth)
@@ -93,12 +93,12 @@ def select(setting: Setting) -> Selected:
 
 
 def round_of(host: Host, depth: int, setting: Setting) -> Seen:
-    """Fill the queue, have all of it looked at, and get what is left."""
+    """Fills the queue, selects from all of it, and gets what is left."""
     host.ask(m.QueueCreate, QUEUE)
     with Wire(host.address, "bench.fill") as wire:
         sender = BatchSender(wire, QUEUE, lambda number: RECORDS[number % ONE_OF])
         pour(sender, depth, f"SELECT: filling {QUEUE}", setting.say)
-    os.sync()  # What was written before is not to be flushed in the run.
+    os.sync()  # Earlier writes must not be flushed during the run.
     host.ask(m.Status)  # The longest turn counts from here.
     with Wire(host.address, "bench.consumer") as wire:
         receiver = QmgrReceiver(wire, QUEUE, PREFETCH, WHERE)

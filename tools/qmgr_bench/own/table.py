@@ -1,12 +1,12 @@
 """TABLE: the messages of a snapshot as a table, read by Spark and without it.
 
 All ways take turns in each round. Spark reads each column of each row and drops it (its format
-"noop"). Rows a core are rows by the processor time of all processes that took part.
+"noop"). Rows per core are rows by the processor time of all involved processes.
 
-    decoder     the batches that Spark is given, made in one process, without Spark
+    decoder     the batches for Spark, made in one process, without Spark
     loop        each record decoded in Python, for comparison
     spark       the table, on one core and on two; long partitions have 1,000,000 rows
-    ready       one batch again and again, by Spark: what Spark takes itself
+    ready       one batch repeatedly, by Spark: Spark's own cost
     Parquet     the same rows in a file: read by pyarrow on one thread, and by Spark
     PostgreSQL  some of the same rows, read by Spark over JDBC
 """
@@ -33,7 +33,7 @@ from qmgr_bench.setting import Setting
 from qmgr_bench.target import Bars, Target, at_least, at_most
 
 MESSAGES = 5_000_000
-FEWER = 1_000_000  # in PostgreSQL, and where time is told against something else
+FEWER = 1_000_000  # in PostgreSQL, and for the comparison with snapshots and partitions
 COUNTS = (1, 10, 100)
 DISK_FACTOR = 4  # store, snapshots, Parquet, PostgreSQL
 RATE_LEAST, RATIO_MOST = 250_000, 1.3
@@ -45,17 +45,17 @@ class WayOf:
 
     way: str
     rows: int
-    rows_per_s: float  # by the clock
+    rows_per_s: float  # elapsed time
     rows_per_core_s: float
-    cpu_us: float  # a row, of all processes
-    worker_cpu_us: float  # of it, Spark's Python workers
-    ratio: float  # of the time by the clock to that of the decoder, with payload or without
+    cpu_us: float  # per row, of all processes
+    worker_cpu_us: float  # the part of Spark's Python workers
+    ratio: float  # of the elapsed time to that of the decoder, with payload or without
     cpu_ratio: float
 
 
 @dataclass(frozen=True, slots=True)
 class TimeOf:
-    """How long as many rows take on two cores, read from so many snapshots or partitions."""
+    """The time for the same rows on two cores, from a number of snapshots or partitions."""
 
     of: str
     count: int
@@ -71,7 +71,7 @@ class Tables:
     times: list[TimeOf]
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """The targets of the row."""
         spark, long = (
             next(one for one in self.ways if one.way == way) for way in (SPARK, LONG_SPARK)
         )
@@ -86,14 +86,14 @@ class Tables:
         ]
 
     def bars(self) -> tuple[str, Bars]:
-        """Return the rates as bars."""
+        """Returns the rates as bars."""
         ours = (DECODER, LEAN_DECODER, SPARK, LONG_SPARK, LEAN_SPARK)
         bars = [(one.way, one.rows_per_core_s, one.way in ours) for one in self.ways]
         return "rows a second and core, medians", bars
 
 
 def table(setting: Setting) -> Tables:
-    """Measure all ways in turns, then time against snapshots and partitions."""
+    """Measures all ways in turns, then times by snapshots and partitions."""
     rows, fewer = setting.scaled(MESSAGES), setting.scaled(FEWER)
     setting.check_disk(DISK_FACTOR * rows)
     made = snapshots(setting, sorted({max(fewer // count, 1) for count in COUNTS} | {rows}))
@@ -108,7 +108,7 @@ def table(setting: Setting) -> Tables:
 
 
 def _rounds(setting: Setting, ways: Ways) -> dict[str, list[Reading]]:
-    """Return what each of *ways* took in each round."""
+    """Returns the readings of each of *ways* in each round."""
     found: dict[str, list[Reading]] = {way: [] for way in ways}
     for number in range(setting.rounds):
         for way in reversed(ways) if number % 2 else ways:
@@ -138,7 +138,7 @@ def _summary(found: dict[str, list[Reading]]) -> list[WayOf]:
 
 
 def _times(setting: Setting, two: Session, made: dict[int, Path], rows: int) -> list[TimeOf]:
-    """Read as many *rows* from more and more snapshots, and in more and more partitions."""
+    """Reads the same *rows* from more and more snapshots, and in more and more partitions."""
     tables = {}
     for count in COUNTS:
         setting.say(f"TABLE: {count} snapshots")

@@ -1,7 +1,7 @@
-"""A table of batches that are ready: what Spark itself takes for rows that nobody had to decode.
+"""A table of ready batches: Spark's own cost for rows that need no decoding.
 
-Format "ready" yields the first batch of a snapshot's messages again and again, in as many tasks as
-the table itself has. So its time bounds from below what any source in Python can reach.
+Format "ready" yields the first batch of a snapshot's messages repeatedly, in as many tasks as the
+table itself has. So its time is a lower bound for any source in Python.
 """
 
 import gc
@@ -14,26 +14,26 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pyspark_qmgr.prompt import be_prompt
 from pyspark_qmgr.schema import schema_of
+from pyspark_qmgr.tcp_nodelay import disable_tcp_delays
 from qmgr_bench.own.table_source import MESSAGES, batches
 from qmgr_tables.options import ROWS_PER_PARTITION
 
 
 class Ready(DataSource):
-    """Options: path, a snapshot, and rows, how many it is to have."""
+    """Options: path, a snapshot; and rows, their number."""
 
     @classmethod
     def name(cls) -> str:
-        """Return what follows `spark.read.format`."""
+        """Returns the name for `spark.read.format`."""
         return "ready"
 
     def schema(self) -> StructType:
-        """Return the columns of messages."""
+        """Returns the columns of messages."""
         return schema_of(MESSAGES)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads them."""
+        """Returns their reader."""
         return _Reader(self.options["path"], int(self.options["rows"]))
 
 
@@ -44,16 +44,16 @@ class _Reader(DataSourceReader):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        be_prompt()
+        disable_tcp_delays()
 
     def partitions(self) -> list[InputPartition]:
-        """Return a partition for each part of the rows, as the table has them."""
+        """Returns a partition for each part of the rows, as the table has them."""
         count = -(-self._rows // ROWS_PER_PARTITION)
         ends = [self._rows * number // count for number in range(count + 1)]
         return [InputPartition(end - start) for start, end in pairwise(ends)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield so many rows."""
+        """Yields the number of rows."""
         ready = _first(self._path)
         full, rest = divmod(partition.value, ready.num_rows)
         yield from repeat(ready, full)
@@ -63,7 +63,7 @@ class _Reader(DataSourceReader):
 
 @cache
 def _first(path: str) -> pa.RecordBatch:
-    """Return the first batch, once made in a process."""
+    """Returns the first batch, made once per process."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     gc.freeze()  # As for the table itself.

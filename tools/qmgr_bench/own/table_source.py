@@ -1,4 +1,4 @@
-"""What the row TABLE reads: snapshots of a queue, the same rows in Parquet and in PostgreSQL."""
+"""The data of the row TABLE: snapshots of a queue, the same rows in Parquet and in PostgreSQL."""
 
 import shutil
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ JAR = Path("/usr/share/java/postgresql.jar")  # Debian's libpostgresql-jdbc-java
 
 
 def snapshots(setting: Setting, depths: list[int]) -> dict[int, Path]:
-    """Put messages on a queue, and take a snapshot at each of *depths*, which rise."""
+    """Puts messages on a queue, and takes a snapshot at each of *depths*, which ascend."""
     found = {}
     with Host(setting.directory / "manager") as host:
         host.ask(m.QueueCreate, QUEUE)
@@ -42,7 +42,7 @@ def snapshots(setting: Setting, depths: list[int]) -> dict[int, Path]:
 
 
 def copies(snapshot: Path, count: int) -> str:
-    """Copy *snapshot* so often; return what names all the copies."""
+    """Copies *snapshot* *count* times; returns a path for all the copies."""
     directory = snapshot.with_name(f"{snapshot.name}-{count}")
     for number in range(count):
         shutil.copytree(snapshot, directory / str(number))
@@ -50,14 +50,14 @@ def copies(snapshot: Path, count: int) -> str:
 
 
 def batches(path: str, **options: str) -> Iterator[pa.RecordBatch]:
-    """Yield the messages of a snapshot, without Spark."""
+    """Yields the messages of a snapshot, without Spark."""
     asked = parse({"path": path, "queues": QUEUE, **options})
     for share in chain.from_iterable(plan(MESSAGES, asked)):
         yield from MESSAGES.read(share, asked, MESSAGES.schema)
 
 
 def write_parquet(path: str, file: Path) -> None:
-    """Write all messages of a snapshot to *file*; the bodies, which repeat here, as they are."""
+    """Writes all messages of a snapshot to *file*, without encoding the repeated bodies."""
     plain = [name for name in MESSAGES.schema.names if name not in ("body", "headers")]
     with pq.ParquetWriter(file, MESSAGES.schema, use_dictionary=plain) as writer:
         held: list[pa.RecordBatch] = []
@@ -72,9 +72,9 @@ def write_parquet(path: str, file: Path) -> None:
 
 @contextmanager
 def postgres(setting: Setting) -> Iterator[tuple[PostgresServer, dict[str, str]] | None]:
-    """Have a server, and what Spark must know to use a table of it; None without server or driver.
+    """Yields a server, and Spark's options for a table of it; None without server or driver.
 
-    As root it runs as another user, who has to get to its directory.
+    As root it runs as another user, who must be able to reach its directory.
     """
     server = PostgresServer("postgres-batch", batch=True)
     if server.name not in setting.peers or not JAR.exists():

@@ -1,8 +1,8 @@
-"""A process with a Spark session, and what it takes to read tables there.
+"""A process with a Spark session, and its cost to read tables.
 
     python -m qmgr_bench.own.table_spark CORES JAR
 
-It is told what to do in a line of JSON, and answers with one. The processor time is taken from
+It receives a request as a line of JSON, and answers with one. The processor time is measured from
 outside: that of Java and of its Python workers.
 """
 
@@ -28,32 +28,32 @@ NOT_SUMMED = ("headers", "persistent")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What it took to read a table once."""
+    """The cost of reading a table once."""
 
     rows: int
     wall_s: float
-    cpu_s: float  # of all processes that took part
-    worker_cpu_s: float = 0.0  # of it, Spark's Python workers
+    cpu_s: float  # of all involved processes
+    worker_cpu_s: float = 0.0  # the part of Spark's Python workers
 
     @property
     def wall_us(self) -> float:
-        """Of a row."""
+        """Elapsed time per row."""
         return self.wall_s / self.rows * 1e6
 
     @property
     def cpu_us(self) -> float:
-        """Of a row."""
+        """Processor time per row."""
         return self.cpu_s / self.rows * 1e6
 
 
 class Session:
-    """A Spark session in a process of its own. Invariant: it runs until it is closed."""
+    """A Spark session in a separate process. Invariant: it runs until it is closed."""
 
     def __init__(self, directory: Path, cores: int, jar: str = "") -> None:
-        """Start it; it says what it has to say to a file in *directory*.
+        """Starts it; it logs to a file in *directory*.
 
         Args:
-            jar: a driver for JDBC, if it is to have one.
+            jar: a driver for JDBC, if needed.
         """
         self._log = directory / f"spark-{cores}.log"
         words = [sys.executable, "-m", "qmgr_bench.own.table_spark", str(cores), jar]
@@ -80,19 +80,20 @@ class Session:
         self._process.stdout.close()  # type: ignore[union-attr]
 
     def read(self, rows: int, table: Table) -> Reading:
-        """Read each column of each row of *table*, which has so many *rows*, and drop it.
+        """Reads each column of each row of *table*, which has *rows* rows, and drops it.
 
         Raises:
-            LoadFailed: it could not.
+            LoadFailed: the read failed.
         """
         java_s, worker_s = self._cpu_s()
         wall_s: float = self.ask("read", table)
         java_after_s, worker_after_s = self._cpu_s()
-        workers_s = max(worker_after_s - worker_s, 0.0)  # One that has ended takes its time along.
+        # The time of an ended worker is no longer included.
+        workers_s = max(worker_after_s - worker_s, 0.0)
         return Reading(rows, wall_s, java_after_s - java_s + workers_s, workers_s)
 
     def ask(self, what: str, table: Table, to: Table | None = None) -> Any:
-        """Have it do *what* is in DOING, and return its answer.
+        """Runs *what*, a key of DOING, and returns its answer.
 
         Raises:
             LoadFailed: it ended.
@@ -109,14 +110,14 @@ class Session:
         return json.loads(line)
 
     def _cpu_s(self) -> tuple[float, float]:
-        """Return the processor time of Java, and that of the workers."""
+        """Returns the processor time of Java, and that of the workers."""
         used = used_s(self._process.pid)
         java_s = used.pop("java", 0.0)
         return java_s, sum(used.values())
 
 
 def read(frame: Any, to: Any) -> float:
-    """Return in how many seconds all of *frame* was read."""
+    """Returns the seconds for reading all of *frame*."""
     del to
     start_s = time.monotonic()
     frame.write.format("noop").mode("overwrite").save()
@@ -124,7 +125,7 @@ def read(frame: Any, to: Any) -> float:
 
 
 def sums(frame: Any, to: Any) -> list[int]:
-    """Return for each column but the headers one number of all rows, to compare tables."""
+    """Returns for each column but the headers one number of all rows, to compare tables."""
     from pyspark.sql import functions as F
 
     del to
@@ -139,7 +140,7 @@ def sums(frame: Any, to: Any) -> list[int]:
 
 
 def copy(frame: Any, to: tuple[str, dict[str, str]]) -> None:
-    """Write *frame* to where the options of *to* say, without what no database takes."""
+    """Writes *frame* to the place in the options *to*, without columns that databases reject."""
     format_, options = to
     frame.drop("headers").write.format(format_).options(**options).mode("overwrite").save()
 
@@ -148,12 +149,12 @@ DOING = {"read": read, "sums": sums, "copy": copy}
 
 
 def main(cores: str, jar: str = "") -> None:
-    """Do what is asked for until nothing more can come."""
+    """Handles requests until the input ends."""
     from pyspark_qmgr.session import local_session
     from qmgr_bench.own.table_ready import Ready
 
-    said = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # What Spark prints is no answer.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # Spark's output must not be read as an answer.
     settings = {"spark.driver.extraClassPath": jar} if jar else {}
     session = local_session("bench", int(cores), settings=settings)
     session.dataSource.register(Ready)
@@ -162,9 +163,9 @@ def main(cores: str, jar: str = "") -> None:
         try:
             frame = session.read.format(format_).options(**options).load()
             answer = DOING[what](frame, to)
-        except Exception as error:  # Py4J has many, each with pages of Java in it.
+        except Exception as error:  # Py4J has many exceptions, each with pages of Java in it.
             sys.exit(" ".join(str(error).split())[:ERROR_MAX])
-        print(json.dumps(answer), file=said, flush=True)
+        print(json.dumps(answer), file=answers, flush=True)
     session.stop()
 
 

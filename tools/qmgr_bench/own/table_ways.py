@@ -23,21 +23,21 @@ DECODER, LEAN_DECODER = "decoder", "decoder, no payload"
 SPARK, LEAN_SPARK = "spark, 1 core", "spark, 1 core, no payload"
 LONG_SPARK = "spark, 1 core, long partitions"
 LEAN = {"includePayload": "false"}
-LONG = {"rowsPerPartition": "1000000"}  # as docs/spark.md says of many rows for each core
-LOOP_SHARE = 10  # The loop reads one message of so many: it is slow.
+LONG = {"rowsPerPartition": "1000000"}  # as docs/spark.md recommends for many rows per core
+LOOP_SHARE = 10  # The loop is slow, so it reads only this share of the messages.
 Ways = dict[str, Callable[[], Reading]]
 
 
 def snapshot_table(path: Path | str, **options: str) -> Table:
-    """Return the messages of a snapshot as a table of Spark's."""
+    """Returns the messages of a snapshot as a table of Spark."""
     return "qmgr", {"path": str(path), "queues": QUEUE, "verify": "false", **options}
 
 
 def ways_of(setting: Setting, one: Session, two: Session, path: Path, rows: int) -> Ways:
-    """Return the ways that need no database; after this the sessions are warm.
+    """Returns the ways that need no database; afterwards the sessions are warm.
 
     Raises:
-        LoadFailed: they do not read the same.
+        LoadFailed: their results differ.
     """
     file, whole, lean, long = (
         setting.directory / "messages.parquet",
@@ -72,10 +72,11 @@ def ways_of(setting: Setting, one: Session, two: Session, path: Path, rows: int)
 
 @contextmanager
 def way_over_jdbc(setting: Setting, one: Session, path: Path, rows: int) -> Iterator[Ways]:
-    """Have the messages of a snapshot in PostgreSQL, if it is here, and return the way to there.
+    """Copies the messages of a snapshot to PostgreSQL, if installed, and yields the way to read
+    them.
 
     Raises:
-        LoadFailed: it does not read the same.
+        LoadFailed: the results differ.
     """
     with postgres(setting) as found:
         if found is None:
@@ -96,7 +97,7 @@ def way_over_jdbc(setting: Setting, one: Session, path: Path, rows: int) -> Iter
 
 
 def check_same(session: Session, these: Table, those: Table) -> None:
-    """Compare two tables by the sums of their columns.
+    """Compares two tables by the sums of their columns.
 
     Raises:
         LoadFailed: they differ.
@@ -107,14 +108,14 @@ def check_same(session: Session, these: Table, those: Table) -> None:
 
 
 def measured(found: Iterable[Any]) -> Reading:
-    """Return what it took to make all batches of *found*."""
+    """Returns the cost of making all batches of *found*."""
     start_s, start_cpu_s = time.monotonic(), time.process_time()
     rows = sum(batch.num_rows for batch in found)
     return Reading(rows, time.monotonic() - start_s, time.process_time() - start_cpu_s)
 
 
 def loop(path: str, most: int) -> Reading:
-    """Return what it took to decode *most* records, one after the other."""
+    """Returns the cost of decoding *most* records, one after the other."""
     snapshot = read(path)
     (queue,) = (one for one in snapshot.queues if one.name == QUEUE)
     lane = keys.lane(queue.id, keys.LANE_READY)

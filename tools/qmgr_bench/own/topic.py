@@ -1,4 +1,4 @@
-"""TOPIC: publications to many subscribers: rates, room on the disk, matching, sending again."""
+"""TOPIC: publications to many subscribers: rates, size on disk, matching, sending again."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ class Topic:
     resent: list[Resent]  # republished, and published again
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """The targets of the row."""
         once, again = self.resent
         healthy = once.subscribers - once.failing
         what = f"{once.failing} of {once.subscribers:,} failed"
@@ -52,7 +52,7 @@ class Topic:
         ]
 
     def bars(self) -> tuple[str, Bars]:
-        """Return deliveries a second as bars."""
+        """Returns deliveries a second as bars."""
         return "deliveries a second, each acknowledged, medians", [
             (
                 f"{one.server}, {one.subscriptions:,} subscriptions",
@@ -65,7 +65,7 @@ class Topic:
 
 
 def topic(setting: Setting) -> Topic:
-    """Measure all four."""
+    """Measures all four."""
     return Topic(
         fan_out(setting), [references(setting)], [matching(setting)], republishing(setting)
     )

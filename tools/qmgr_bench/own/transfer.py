@@ -1,13 +1,13 @@
-"""TRANSFER: links on this machine, over a far network, and over several slow connections.
+"""TRANSFER: links on this machine, over a distant network, and over several slow connections.
 
     direct   FROM ──────────────────────────▶ TO
-    proxy    FROM ──▶ proxy ────────────────▶ TO   what the proxy itself costs
+    proxy    FROM ──▶ proxy ────────────────▶ TO   the cost of the proxy itself
     far      FROM ──▶ proxy, 10 ms each way ▶ TO
     narrow   FROM ──▶ proxy, 10 MB/s a connection, one connection or four ──▶ TO
 
-They take turns, in each round there and back, so that a machine that becomes slower is no ratio.
-Peers that are installed have a turn in each round, too (transfer_peers.py).
-The proxies run in the bench's process, which takes of the processor what the daemons could use.
+They take turns, back and forth in each round, so that a machine that becomes slower does not affect
+ratios. Installed peers have a turn in each round, too (transfer_peers.py).
+The proxies run in the bench's process, and use processor time that the daemons could use.
 """
 
 from collections.abc import Sequence
@@ -38,13 +38,13 @@ FAR_LEAST, CONNECTIONS_LEAST = 0.8, 3.5
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """A way over which the link leads."""
+    """A route of the link."""
 
     name: str
     size_bytes: int
     messages: int
     connections: int = 1
-    shape: Shape | None = None  # of a proxy; None: there is none
+    shape: Shape | None = None  # of a proxy; None: no proxy
 
 
 DIRECT = Leg("direct", SIZE_BYTES, 50_000)
@@ -53,8 +53,8 @@ PROXY = Leg("proxy", SIZE_BYTES, 50_000, shape=Shape())
 PROXY_KIB = Leg("proxy, 1 KiB", KIB, 25_000, shape=Shape())
 FAR_OFF = Leg("far", SIZE_BYTES, 50_000, shape=FAR)
 FAR_OFF_KIB = Leg("far, 1 KiB", KIB, 25_000, shape=FAR)
-# So large that the rate is what limits, and no daemon. Both take as long: what a proxy lets pass at
-# once, for the time in which nothing came, is then the same part of both.
+# So large that the rate is the limit, not a daemon. Both take equally long: the data that a proxy
+# passes at once, for its idle time, is then the same fraction of both.
 ONE_NARROW = Leg("narrow, 1 connection", 16 * KIB, 1_200, shape=NARROW)
 FOUR_NARROW = Leg(f"narrow, {CONNECTIONS} connections", 16 * KIB, 4_800, CONNECTIONS, NARROW)
 LEGS = (DIRECT, DIRECT_KIB, PROXY, PROXY_KIB, FAR_OFF, FAR_OFF_KIB, ONE_NARROW, FOUR_NARROW)
@@ -70,7 +70,7 @@ class TransferOver:
     messages: int
     messages_per_s: float
     mb_per_s: float  # of bodies
-    from_cpu_us: float  # of a daemon, a message
+    from_cpu_us: float  # of a daemon, per message
     to_cpu_us: float
     cpu_us: float  # of both
 
@@ -79,19 +79,19 @@ class TransferOver:
 class Transfers:
     """TRANSFER. Ratios are medians of those within the rounds."""
 
-    put_and_get_per_s: float  # on one daemon, at once: as W2
-    share: float  # of a half of that, direct
+    put_and_get_per_s: float  # on one daemon, at the same time, as in W2
+    share: float  # of half of that, direct
     proxy_ratio: float  # to direct
     proxy_ratio_kib: float
     far_ratio: float
     far_ratio_kib: float
-    far_ratio_to_proxy: float  # what the delay alone does
+    far_ratio_to_proxy: float  # the effect of the delay alone
     connections_ratio: float  # four narrow ones, to one
     series: list[TransferOver]
     peers: list[PeerOver]
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """The targets of the row."""
         four = f"{CONNECTIONS} connections of 10 MB/s each, to 1"
         return [
             at_least("transferred a second, of a half of put and get", self.share, 1.0),
@@ -102,7 +102,7 @@ class Transfers:
         ]
 
     def bars(self) -> tuple[str, Bars]:
-        """Return the rates as bars."""
+        """Returns the rates as bars."""
         bars: Bars = [(one.way, one.messages_per_s, one.connections == 1) for one in self.series]
         return "messages a second, medians", [
             *bars,
@@ -112,7 +112,7 @@ class Transfers:
 
 
 def transfer(setting: Setting) -> Transfers:
-    """Measure all legs, and puts and gets at one daemon, in turns."""
+    """Measures all legs, and puts and gets at one daemon, in turns."""
     pulls: dict[Leg, list[Pull]] = {leg: [] for leg in LEGS}
     both: list[float] = []
     peers = Peers(setting, (SIZE_BYTES, KIB))
@@ -141,12 +141,12 @@ def transfer(setting: Setting) -> Transfers:
 
 
 def pull(ends: Pair, leg: Leg, setting: Setting) -> Pull:
-    """Have what there is for *leg* go over it."""
+    """Transfers the messages for *leg* over it."""
     return ends.pull(setting.scaled(leg.messages), leg.size_bytes, setting.say)
 
 
 def joined(pulls: Sequence[Pull]) -> Pull:
-    """Return what *pulls* of as many messages each were together."""
+    """Returns the sum of *pulls*, each of as many messages."""
     return Pull(
         round(harmonic_mean([one.messages_per_second for one in pulls])),
         round(mean([one.from_cpu_us for one in pulls]), 2),
@@ -155,7 +155,7 @@ def joined(pulls: Sequence[Pull]) -> Pull:
 
 
 def put_and_get(host: Host, seconds: float) -> float:
-    """Put, and get what was put, at once, as W2 does; return how many a second."""
+    """Puts and gets at the same time, as W2 does; returns the rate per second."""
     with Wire(host.address, "bench.producer") as one, Wire(host.address, "bench.consumer") as other:
         receiver = QmgrReceiver(other, LOCAL, PREFETCH)
         outcome = Load(Plan(INFLIGHT, seconds), [sender_on(one, LOCAL)], receiver).run()
@@ -165,7 +165,7 @@ def put_and_get(host: Host, seconds: float) -> float:
 def of_pulls(
     pulls: dict[Leg, list[Pull]], both: Sequence[float], setting: Setting, peers: list[PeerOver]
 ) -> Transfers:
-    """Return the medians of what was measured in each round."""
+    """Returns the medians of the measurements in each round."""
     rates = {leg: [one.messages_per_second for one in found] for leg, found in pulls.items()}
     return Transfers(
         median(both),

@@ -1,4 +1,4 @@
-"""TRANSFER beside what peers have for it: RabbitMQ's shovel, a source of NATS."""
+"""TRANSFER with peers: RabbitMQ's shovel, a source of NATS."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ MESSAGES = 20_000  # They are slower, and need no more for a rate.
 
 @dataclass(frozen=True, slots=True)
 class PeerOver:
-    """A peer: medians. Ratios are those within the rounds, of ours to its."""
+    """A peer: medians. Ratios are those within the rounds, ours to the peer's."""
 
     peer: str
     version: str
@@ -25,14 +25,14 @@ class PeerOver:
     size_bytes: int
     messages: int
     messages_per_s: float
-    from_cpu_us: float  # of a server, a message
+    from_cpu_us: float  # of a server, per message
     to_cpu_us: float
     cpu_us: float  # of both
-    ratio: float  # our messages a second to its
-    cpu_ratio: float  # its processor time to ours
+    ratio: float  # our messages per second to the peer's
+    cpu_ratio: float  # the peer's processor time to ours
 
     def targets(self) -> list[Target]:
-        """Return what is to be reached beside it."""
+        """The targets for the comparison."""
         size = "256 B" if self.size_bytes == 256 else "1 KiB"
         return [
             at_least(f"transferred a second, {size}, of {self.peer}'s", self.ratio, 1.0),
@@ -41,7 +41,7 @@ class PeerOver:
 
 
 class Peers:
-    """Those that are installed; who fails is told of, and left out from there on."""
+    """The installed peers; one that fails is reported, and left out from then on."""
 
     def __init__(self, setting: Setting, sizes: Sequence[int]) -> None:
         self._setting = setting
@@ -54,7 +54,7 @@ class Peers:
                 self._movers[mover.name] = mover, version
 
     def round(self, number: int) -> None:
-        """Have each move a backlog of each size."""
+        """Moves a backlog of each size with each peer."""
         setting = self._setting
         for name, (mover, _) in list(self._movers.items()):
             for size in self._sizes:
@@ -69,7 +69,7 @@ class Peers:
                 self._pulls.setdefault((name, size), []).append(pull)
 
     def beside(self, ours: dict[int, Sequence[Pull]]) -> list[PeerOver]:
-        """Return what was found, held against *ours*, by size, of the same rounds."""
+        """Returns the results, compared with *ours*, by size, of the same rounds."""
         return [
             _over(*self._movers[name], size, found, ours[size], self._setting.scaled(MESSAGES))
             for (name, size), found in self._pulls.items()

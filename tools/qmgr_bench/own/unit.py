@@ -1,7 +1,7 @@
-"""UNIT: units of work of 1, 10 and 100 messages, beside the same work without a unit.
+"""UNIT: units of work of 1, 10 and 100 messages, compared with the same work without a unit.
 
-Messages go to and fro between two queues, so that a run never wants for any: got from the fuller
-one, put to the other, and committed; or only put. With and without a unit take turns.
+Messages move back and forth between two queues, so that a run never lacks any: got from the fuller
+one, put to the other, and committed; or only put. Runs with and without units take turns.
 """
 
 import os
@@ -22,14 +22,14 @@ from qmgr_protocol import messages as m
 SIZES = (1, 10, 100)
 INFLIGHTS = (1, 16)
 BACKLOG = 100_000  # more than is got in a run
-SLICES = 4  # of a round's seconds: there are 24 runs in it
+SLICES = 4  # of a round's seconds, because a round has 24 runs
 LEFT, RIGHT, PUTS = "LEFT", "RIGHT", "PUTS"
 MOVE, PUT = "get and put", "put"
 TURN_MOST = 1.1  # flushes of others are counted, too
 
 
 class Kind(NamedTuple):
-    """What is measured."""
+    """A kind of work."""
 
     messages: int  # of a unit
     inflight: int
@@ -37,7 +37,7 @@ class Kind(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
         units = "1 at a time" if self.inflight == 1 else f"{self.inflight} at once"
         return f"{self.work} {self.messages:,}, {units}"
 
@@ -50,24 +50,24 @@ class Run:
     pieces: int
     seconds: float
     commit: Latency
-    server_cpu_us: float  # a message
+    server_cpu_us: float  # per message
     generator_cpu_us: float
     flushes: int | None
 
     @property
     def messages_per_s(self) -> float:
-        """How many messages a second."""
+        """The messages per second."""
         return self.messages / self.seconds
 
     @property
     def flushes_per_piece(self) -> float | None:
-        """Flushes of the disk for a unit, or for the same work without one."""
+        """Flushes of the disk per unit, or per equal work without one."""
         return None if self.flushes is None else self.flushes / self.pieces
 
 
 @dataclass(frozen=True, slots=True)
 class UnitOf:
-    """One kind. What begins with ``plain`` is the same work without a unit."""
+    """One kind. Fields with ``plain`` are for the same work without a unit."""
 
     work: str
     messages: int  # of a unit
@@ -76,7 +76,7 @@ class UnitOf:
     units_per_s: float
     p50_ms: float  # of a unit, from its first frame to the answer to its commit
     p99_ms: float
-    server_cpu_us: float  # a message
+    server_cpu_us: float  # per message
     generator_cpu_us: float
     flushes_per_unit: float | None
     plain_messages_per_s: float
@@ -84,11 +84,11 @@ class UnitOf:
     plain_p99_ms: float
     plain_cpu_us: float
     plain_flushes: float | None
-    ratio: float  # of the messages a second
+    ratio: float  # of the messages per second
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
         return Kind(self.messages, self.inflight, self.work).name
 
 
@@ -99,7 +99,7 @@ class Units:
     series: list[UnitOf]
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """The targets of the row."""
         found = []
         for one in self.series:
             if one.inflight == 1 and one.flushes_per_unit and one.plain_flushes:
@@ -109,7 +109,7 @@ class Units:
         return found
 
     def bars(self) -> tuple[str, Bars]:
-        """Return the rates as bars."""
+        """Returns the rates as bars."""
         bars = []
         for one in self.series:
             bars.append((one.name, one.messages_per_s, True))
@@ -118,7 +118,7 @@ class Units:
 
 
 def unit(setting: Setting) -> Units:
-    """Measure each kind with and without units, in turns."""
+    """Measures each kind with and without units, in turns."""
     kinds = [
         Kind(messages, inflight, work)
         for work in (MOVE, PUT)
@@ -133,7 +133,7 @@ def unit(setting: Setting) -> Units:
         fill(host, LEFT, backlog, setting.say)
         for number in range(setting.rounds):
             setting.say(f"UNIT: round {number + 1} of {setting.rounds}")
-            os.sync()  # What was written before is not to be flushed in the round.
+            os.sync()  # Earlier writes must not be flushed during the round.
             for kind in kinds:
                 for in_units in (True, False) if number % 2 else (False, True):
                     runs = found[kind][not in_units]
@@ -144,7 +144,7 @@ def unit(setting: Setting) -> Units:
 
 
 def run_of(host: Host, kind: Kind, seconds: float, *, in_units: bool) -> Run:
-    """Do one run.
+    """Does one run.
 
     Raises:
         LoadFailed: nothing was done in it.
@@ -198,7 +198,7 @@ def _unit_of(kind: Kind, units: list[Run], plain: list[Run]) -> UnitOf:
 
 
 def _times(runs: list[Run]) -> tuple[float, float, float]:
-    """Return p50 and p99 of a piece of work, and the daemon's processor time a message."""
+    """Returns p50 and p99 of a piece of work, and the daemon's processor time per message."""
     p50_ms, p99_ms = (
         median([run.commit.percentile_ms(percent) or 0.0 for run in runs]) for percent in (50, 99)
     )

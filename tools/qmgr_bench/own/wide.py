@@ -1,18 +1,18 @@
-"""C1000: a thousand connections with one message in flight each, beside W1b and W1b-1.
+"""C1000: a thousand connections with one message in flight each, compared with W1b and W1b-1.
 
-The generator must not be what is measured: each connection has a lean sender.
+The generator must not be the bottleneck: each connection has a lean sender.
 """
 
 import resource
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from qmgr_bench.figures import Figures
 from qmgr_bench.host import Host
 from qmgr_bench.load import Load, LoadFailed, Plan
 from qmgr_bench.median import median, median_ratio
 from qmgr_bench.own.lean import LeanSender
 from qmgr_bench.own.traffic import SIZE_BYTES, pool_of, put, rates
-from qmgr_bench.pulse import Pulse
 from qmgr_bench.qmgr import Wire
 from qmgr_bench.setting import Setting
 from qmgr_bench.target import Bars, Target, at_least, at_most
@@ -30,7 +30,7 @@ class Wide:
     connections: int
     put_per_s: float
     put_per_s_w1b: float
-    put_per_s_w1b_1: float  # one a frame, as here
+    put_per_s_w1b_1: float  # one per frame, as here
     ratio: float  # to W1b
     ratio_1: float  # to W1b-1
     p50_ms: float
@@ -38,11 +38,11 @@ class Wide:
     p999_ms: float
     server_cpu_us: float
     generator_cpu_us: float
-    server_share: float  # of one core; what is missing to 1 are waits, mostly for the disk
+    server_share: float  # of one core; the rest is waits, mostly for the disk
     generator_share: float
 
     def targets(self) -> list[Target]:
-        """Return what it was to reach."""
+        """The targets of the row."""
         generator = round(self.generator_cpu_us / max(self.server_cpu_us, 0.01), 2)
         return [
             at_least(f"puts of {self.connections:,} connections, of those of W1b", self.ratio, 1.0),
@@ -50,7 +50,7 @@ class Wide:
         ]
 
     def bars(self) -> tuple[str, Bars]:
-        """Return the rates as bars."""
+        """Returns the rates as bars."""
         return "messages a second, medians", [
             (f"{self.connections:,} with 1 put", self.put_per_s, True),
             ("W1b-1", self.put_per_s_w1b_1, False),
@@ -59,10 +59,10 @@ class Wide:
 
 
 def c1000(setting: Setting) -> Wide:
-    """Measure the connections, W1b and W1b-1 in turns, on one daemon."""
+    """Measures the connections, W1b and W1b-1 in turns, on one daemon."""
     connections = setting.scaled(CONNECTIONS)
     allow_files(connections + FILES_SPARE)
-    found: dict[str, list[Pulse]] = {kind: [] for kind in ("wide", "W1b", "W1b-1")}
+    found: dict[str, list[Figures]] = {kind: [] for kind in ("wide", "W1b", "W1b-1")}
     with Host(setting.directory / "wide") as host:
         for number in range(setting.rounds):
             setting.say(f"C1000: round {number + 1} of {setting.rounds}")
@@ -104,8 +104,8 @@ def c1000(setting: Setting) -> Wide:
     )
 
 
-def put_wide(host: Host, connections: int, seconds: float) -> Pulse:
-    """Have so many *connections* put, each its next message when the last one is answered."""
+def put_wide(host: Host, connections: int, seconds: float) -> Figures:
+    """Puts over *connections* connections, each the next message when the last one is answered."""
     pool = pool_of(SIZE_BYTES)
     with ExitStack() as stack:
         senders = []
@@ -114,14 +114,14 @@ def put_wide(host: Host, connections: int, seconds: float) -> Pulse:
             senders.append(LeanSender(wire, QUEUE, pool[number % len(pool)]))
         before_s = host.cpu_s()
         outcome = Load(Plan(1, seconds), senders).run()
-        return Pulse.of(outcome, host.cpu_s() - before_s)
+        return Figures.of(outcome, host.cpu_s() - before_s)
 
 
 def allow_files(files: int) -> None:
-    """Allow this process, and the daemons that it starts, so many open *files*.
+    """Allows this process, and the daemons that it starts, *files* open files.
 
     Raises:
-        LoadFailed: the system does not.
+        LoadFailed: the system does not allow it.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < files:

@@ -1,7 +1,7 @@
-"""A worker: gets so many messages, puts as many elsewhere, and has both happen together.
+"""A worker: gets messages and puts as many elsewhere, both in one transaction.
 
-As a unit of work, or plainly: a put and an ack that leave in the same write. All frames of a piece
-of work leave at once, whatever is answered in between, so that it is one turn of the daemon.
+It uses a unit of work, or plain requests: a put and an ack in the same write. All frames of a piece
+of work are sent in one write, so that it is one turn of the daemon.
 
     unit    UnitBegin UnitPut Settle(unit) UnitCommit ──▶   plain    Put Settle ──▶
 """
@@ -22,17 +22,17 @@ PREFETCH_MIN = 256
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a worker does."""
+    """The work of a worker."""
 
-    target: str  # the queue that is put to
+    target: str  # the destination queue
     messages: int  # put in a piece of work, and got if there is a source
-    inflight: int  # pieces of work without an answer
+    inflight: int  # unanswered pieces of work
     in_units: bool
-    source: str = ""  # the queue that is got from; without one nothing is got
+    source: str = ""  # the source queue; "": nothing is got
 
 
 class Piece(NamedTuple):
-    """One piece of work that was sent, and what answers it."""
+    """One sent piece of work, and its expected answers."""
 
     seq_id: int
     settle_id: int
@@ -41,7 +41,7 @@ class Piece(NamedTuple):
 
 @dataclass(slots=True)
 class Done:
-    """What a worker did."""
+    """The results of a worker."""
 
     pieces: int = 0
     seconds: float = 0.0
@@ -53,10 +53,10 @@ class Worker:
     """One connection. Invariant: at most ``job.inflight`` pieces of work wait for their answer."""
 
     def __init__(self, wire: Wire, job: Job, pool: Sequence[bytes]) -> None:
-        """Open the producer's stream and, where something is got, the consumer.
+        """Opens the producer's stream and, with a source, the consumer.
 
         Args:
-            pool: the records that are put, more than a piece of work has.
+            pool: the records to put, more than a piece of work has.
         """
         wire.sock.settimeout(SILENCE_MAX_S)
         self._wire, self._job, self._pool = wire, job, pool
@@ -71,10 +71,10 @@ class Worker:
             wire.send(m.Consume(self._consumer, job.source, prefetch, CREDIT_BYTES))
 
     def run(self, seconds: float, pieces_max: int) -> Done:
-        """Work for so many *seconds*, but on *pieces_max* at most; then hold nothing any more.
+        """Works for *seconds*, but on at most *pieces_max*; then releases everything.
 
         Raises:
-            LoadFailed: something was refused.
+            LoadFailed: a request was refused.
         """
         done, cpu_s = Done(), time.process_time()
         start_ns = last_ns = time.monotonic_ns()
@@ -98,13 +98,13 @@ class Worker:
         try:
             data = self._wire.sock.recv(READ_BYTES)
         except TimeoutError:
-            raise LoadFailed(f"the daemon said nothing for {SILENCE_MAX_S:.0f} s") from None
+            raise LoadFailed(f"the daemon sent nothing for {SILENCE_MAX_S:.0f} s") from None
         if not data:
             raise LoadFailed("the daemon closed the connection")
         return data
 
     def _count(self, done: Done, now_ns: int) -> None:
-        """Take note of what is answered in full."""
+        """Records the fully answered pieces."""
         while self._open:
             piece = self._open[0]
             if piece.seq_id > self._commit_id or piece.settle_id > self._settled_id:
@@ -114,7 +114,7 @@ class Worker:
             done.commit.add(now_ns - piece.sent_ns)
 
     def _fill(self, left: int) -> int:
-        """Send as much as the window and what was delivered allow; return how many pieces."""
+        """Sends as much as the window and the deliveries allow; returns the number of pieces."""
         count = min(self._job.inflight - len(self._open), left)
         if self._consumer:
             count = min(count, len(self._ready) // self._job.messages)
@@ -124,7 +124,7 @@ class Worker:
         return count
 
     def _piece(self) -> bytes:
-        """Return the frames of the next piece of work."""
+        """Returns the frames of the next piece of work."""
         job, send, seen = self._job, self._wire.connection.send, self._commit_id
         at = self._seq_id % (len(self._pool) - job.messages + 1)
         records = list(self._pool[at : at + job.messages])
@@ -150,7 +150,7 @@ class Worker:
         return b"".join((put, settle, end, credit))
 
     def _handles(self) -> tuple[bytes, bytes]:
-        """Return the handles of the messages of the next piece of work, and credit for as many."""
+        """Returns the handles of the messages of the next piece of work, and credit for as many."""
         if not self._consumer:
             return b"", b""
         items = [self._ready.popleft() for _ in range(self._job.messages)]
@@ -170,7 +170,7 @@ class Worker:
             raise LoadFailed(f"a piece of work was not done: {str(message)[:200]}")
 
     def _leave(self) -> None:
-        """End the consumer and give back what was not worked on."""
+        """Ends the consumer and returns unprocessed messages."""
         wire = self._wire
         wire.send(m.Cancel(self._consumer))
         while type(message := wire.next()) is not m.Ended:
@@ -190,7 +190,7 @@ def _handles_of(items: Sequence[bytes] | deque[bytes]) -> bytes:
 
 
 def _is_refusal(value: object) -> bool:
-    """Return whether the value of an OK is that of a put in a unit which refused something."""
+    """Returns whether an OK's value is that of a put in a unit with a refused record."""
     match value:
         case [[_, *_], _]:
             return True

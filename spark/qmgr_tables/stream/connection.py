@@ -1,7 +1,7 @@
-"""A connection to a queue manager that runs, for what streams and exports read.
+"""A connection to a running queue manager, for streams and exports.
 
-A queue manager that is away is waited for, as it may be started anew; what was under way is asked
-again, which is safe where it is asked to read.
+If the queue manager is unavailable, the connection waits for it, for example during a restart.
+Interrupted requests are sent again, which is safe for reads.
 """
 
 import time
@@ -20,25 +20,25 @@ Value = TypeVar("Value")
 
 
 class DataLost(Exception):
-    """What was to be read is not there any more, or never was: where, what, what to do."""
+    """Data to read is lost or never existed: the text says where, what, and what to do."""
 
 
 class ManagerAway(Exception):
-    """A queue manager that did not answer for as long as is waited for."""
+    """A queue manager did not answer within the wait."""
 
 
-class Line:
+class Connection:
     """A connection to one queue manager.
 
-    Invariant: ``_client`` is connected, or was when it last answered, or is None.
+    Invariant: ``_client`` is connected, or was at its last answer, or is None.
     """
 
     def __init__(self, address: str, wait_ms: int, name: str) -> None:
-        """Connect to the queue manager at *address* once it is asked something.
+        """Prepares a connection to the queue manager at *address*, made at the first request.
 
         Args:
-            wait_ms: how long a queue manager is waited for that is away.
-            name: what the client is called there.
+            wait_ms: how long to wait for an unavailable queue manager.
+            name: the client's name.
         """
         self.address = address
         self._wait_ms = wait_ms
@@ -57,20 +57,20 @@ class Line:
         self.close()
 
     def close(self) -> None:
-        """End the connection. Any number of times."""
+        """Closes the connection. Further calls do nothing."""
         client, self._client = self._client, None
         if client is not None:
             client.close(0)
 
     def ask(self, ask: Callable[[Client], Value], wait_ms: int | None = None) -> Value:
-        """Return the answer.
+        """Returns the answer.
 
         Args:
-            wait_ms: None waits as long as the line does.
+            wait_ms: None waits as long as the connection does.
 
         Raises:
-            ManagerAway: nobody answers.
-            RequestError: it is refused.
+            ManagerAway: the queue manager does not answer.
+            RequestError: the request is refused.
         """
         wait_ms = self._wait_ms if wait_ms is None else wait_ms
         until_s = time.monotonic() + wait_ms / 1_000
@@ -80,16 +80,16 @@ class Line:
             try:
                 return ask(self._connected(left_ms))
             except ConnectFailed as error:
-                raise ManagerAway(f"{error}; it was waited for {ms_text(wait_ms)}") from error
+                raise ManagerAway(f"{error}; waited for {ms_text(wait_ms)}") from error
             except RequestError as error:
                 if not _is_passing(error):
                     raise
                 self.close()
-                if was_connected:  # It may be there again, as another process.
+                if was_connected:  # It may have restarted.
                     continue
                 if time.monotonic() >= until_s:
                     raise ManagerAway(
-                        f"{self.address}: {error}; it was waited for {ms_text(wait_ms)}"
+                        f"{self.address}: {error}; waited for {ms_text(wait_ms)}"
                     ) from error
             time.sleep(min(RETRY_MS, left_ms) / 1_000)
 
@@ -102,7 +102,7 @@ class Line:
 
 
 def _is_passing(error: RequestError) -> bool:
-    """Return whether the same may be answered later, on a new connection."""
+    """Returns whether a retry on a new connection may succeed."""
     if isinstance(error, ConnectionEnded | UnknownOutcome):
         return True
     return error.error_class is ErrorClass.RETRY_LATER

@@ -8,10 +8,10 @@ from contextlib import ExitStack
 
 import pytest
 
-from pyspark_qmgr import prompt
-from pyspark_qmgr.prompt import be_prompt
+from pyspark_qmgr import tcp_nodelay
 from pyspark_qmgr.reader import TableReader
 from pyspark_qmgr.schema import schema_of
+from pyspark_qmgr.tcp_nodelay import disable_tcp_delays
 from qmgr_tables.options import parse
 from qmgr_tables.tables.registry import TABLES
 
@@ -23,7 +23,7 @@ Ends = tuple[socket.socket, socket.socket]
 
 @pytest.fixture
 def ends() -> Iterator[Ends]:
-    """Return both ends of a connection, which acknowledge late."""
+    """Returns both ends of a connection, which acknowledge late."""
     with ExitStack() as stack:
         server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         near = stack.enter_context(socket.create_connection(server.getsockname()))
@@ -40,15 +40,15 @@ def is_prompt(one: socket.socket) -> list[bool]:
 
 def test_all_connections_send_and_acknowledge_at_once(ends: Ends) -> None:
     assert [is_prompt(one) for one in ends] == [[False, False]] * 2
-    be_prompt()
+    disable_tcp_delays()
     assert [is_prompt(one) for one in ends] == [[True, True]] * 2
 
 
 def test_connections_stay_open_and_blocking_and_no_descriptor_is_left(ends: Ends) -> None:
-    before = set(os.listdir(prompt.DESCRIPTORS))
+    before = set(os.listdir(tcp_nodelay.DESCRIPTORS))
     for _ in range(3):
-        be_prompt()
-    assert set(os.listdir(prompt.DESCRIPTORS)) == before
+        disable_tcp_delays()
+    assert set(os.listdir(tcp_nodelay.DESCRIPTORS)) == before
     near, far = ends
     assert os.get_blocking(near.fileno())
     near.sendall(b"heard")
@@ -59,7 +59,7 @@ def test_what_is_no_connection_of_tcp_does_not_matter(ends: Ends) -> None:
     with ExitStack() as stack:
         for one in (*socket.socketpair(), socket.socket(type=socket.SOCK_DGRAM)):
             stack.enter_context(one)
-        be_prompt()
+        disable_tcp_delays()
     assert is_prompt(ends[0]) == [True, True]
 
 
@@ -69,15 +69,15 @@ def test_nothing_is_touched_where_looking_would_set_a_timeout(
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(5)
     try:
-        be_prompt()
+        disable_tcp_delays()
     finally:
         socket.setdefaulttimeout(before)
     assert os.get_blocking(ends[0].fileno())
     monkeypatch.delattr(socket, "TCP_QUICKACK")
-    be_prompt()
+    disable_tcp_delays()
     monkeypatch.undo()
-    monkeypatch.setattr(prompt, "DESCRIPTORS", "/nowhere")
-    be_prompt()
+    monkeypatch.setattr(tcp_nodelay, "DESCRIPTORS", "/nowhere")
+    disable_tcp_delays()
     assert is_prompt(ends[0]) == [False, False]
 
 

@@ -9,8 +9,8 @@ from qmgrd.snapshot.finder import DATA, FILE
 from qmgrd.snapshot.manifest import CHECKSUM, checksum
 
 
-def rotten(snapshot: Path, *keys: bytes) -> Path:
-    """Change the last byte under each of *keys*, in place; its data is to be read unverified."""
+def damaged_copy(snapshot: Path, *keys: bytes) -> Path:
+    """Changes the last byte under each of *keys*, in place; its data is to be read unverified."""
     data = snapshot / DATA
     size = data.stat().st_size
     with (
@@ -26,7 +26,7 @@ def rotten(snapshot: Path, *keys: bytes) -> Path:
 
 
 def _resize(manifest: Path, before: int, after: int) -> None:
-    """Have a manifest tell of the size that its data has now."""
+    """Changes the size in a manifest to that of the changed data."""
     told = json.loads(manifest.read_text())
     assert told["data_bytes"] == before
     told["data_bytes"] = after

@@ -10,7 +10,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_tables import options
 from qmgr_tables.stream.queue_feed import Page
-from qmgr_tables.tables.browsed import rows_of
+from qmgr_tables.tables.browsed_rows import rows_of
 from qmgr_tables.tables.messages import batch_of
 from qmgr_tables.tables.registry import TABLES
 from qmgrd.core.layout import keys
@@ -54,7 +54,7 @@ def photographed(manager: Manager, directory: Path, **asked: str) -> dict[str, R
 
 
 def fill(manager: Manager) -> Client:
-    """Put messages of all kinds on ALL, TIMES, FAILS and the queue of dead letters."""
+    """Puts messages of all kinds on ALL, TIMES, FAILS and the queue of dead letters."""
     app = manager.connect()
     app.ask(m.QueueCreate, "ALL")
     app.put("ALL", b"plain")
@@ -128,7 +128,7 @@ def test_row_is_that_of_a_snapshot_of_the_same_moment(
         assert any(row["expires_at"] and row["deliver_at"] for row in rows)
 
 
-def test_damaged_record_has_what_lies_beside_it(manager: Manager, tmp_path: Path) -> None:
+def test_damaged_record_has_what_lies_next_to_it(manager: Manager, tmp_path: Path) -> None:
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
     app.put("Q", b"harmed", priority=3, expiry_ms=60_000)

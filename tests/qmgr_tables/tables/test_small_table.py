@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from qmgr_tables.options import Options
-from qmgr_tables.tables import whole
+from qmgr_tables.tables import small_table
 from qmgr_tables.tables.registry import TABLES
-from qmgr_tables.tables.whole import batches, plan, time_us, unpacked, unsealed
+from qmgr_tables.tables.small_table import batches, plan, time_us, unpacked, unsealed
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows_
 from qmgrd.snapshot.finder import DATA, QueueInfo, Snapshot, SnapshotUnreadable
@@ -27,7 +27,7 @@ def test_each_snapshot_is_a_part_with_the_queues_that_are_wanted() -> None:
 
 
 def test_batches_are_capped_and_lack_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whole, "BATCH_ROWS", 3)
+    monkeypatch.setattr(small_table, "BATCH_ROWS", 3)
     schema = pa.schema([("b", pa.string()), ("a", pa.int64())])
     found = list(batches(iter([{"a": number, "z": 1} for number in range(7)]), schema))
     assert [batch.num_rows for batch in found] == [3, 3, 1]
@@ -40,7 +40,7 @@ def test_row_that_cannot_be_read_says_why() -> None:
     assert unsealed(key, None) == (b"", "it is missing")
     assert unsealed(key, b"xxxxx") == (b"", "the definition of queue Q: its checksum is wrong")
     found, why = unpacked(key, rows_.seal(key, b"\xc1"))
-    assert (found, why.partition(":")[0]) == (None, "no map or list")
+    assert (found, why.partition(":")[0]) == (None, "not a map or list")
 
 
 def test_time_that_no_datetime_holds_is_none() -> None:
@@ -49,7 +49,7 @@ def test_time_that_no_datetime_holds_is_none() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(TABLES) - {"snapshots"}))
-def test_page_that_rotted_is_an_error_with_its_file(
+def test_page_that_is_damaged_is_an_error_with_its_file(
     office: Path, tmp_path: Path, name: str
 ) -> None:
     copy = shutil.copytree(office, tmp_path / "copy")

@@ -1,4 +1,4 @@
-"""Tables of which a task reads all that a snapshot has: few rows, made one by one."""
+"""Tables with few rows, made one by one: a task reads a snapshot's whole table."""
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
@@ -18,18 +18,18 @@ from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 
 BATCH_ROWS = 5_000
 Row = dict[str, Any]  # by column; what is absent is null
-# Yields the rows of a snapshot, whose queues are those that are wanted.
+# Yields the rows of a snapshot, whose queues are the selected ones.
 RowsOf = Callable[[LmdbTransaction, Snapshot, Options], Iterator[Row]]
 
 
 class Part(NamedTuple):
-    """The part of a table that one snapshot has."""
+    """The part of a table in one snapshot."""
 
-    snapshot: Snapshot  # with the queues that are wanted
+    snapshot: Snapshot  # with the selected queues
 
 
 def plan(snapshots: list[Snapshot], options: Options) -> list[Part]:
-    """Return a part for each snapshot."""
+    """Returns a part for each snapshot."""
     return [
         Part(snapshot._replace(queues=tuple(q for q in snapshot.queues if options.wants(q.name))))
         for snapshot in snapshots
@@ -46,7 +46,7 @@ def table(
     takes: tuple[str, ...] = (),
     pushed: Mapping[str, str] = OF_SNAPSHOT,
 ) -> Table:
-    """Return a table, of version 1, whose rows come from *rows_of*."""
+    """Returns a table, of version 1, whose rows come from *rows_of*."""
 
     def read(part: Part, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         return batches(_rows(part.snapshot, options, rows_of, time), schema)
@@ -70,18 +70,18 @@ def _rows(snapshot: Snapshot, options: Options, rows_of: RowsOf, time: str) -> I
 
 
 def batches(found: Iterator[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield *found* in batches of that very *schema*."""
+    """Yields *found* in batches of exactly that *schema*."""
     while held := list(islice(found, BATCH_ROWS)):
         yield pa.RecordBatch.from_pylist(held, schema=schema)
 
 
 def queues_by_id(snapshot: Snapshot) -> dict[int, QueueInfo]:
-    """Return the queues of *snapshot* that are wanted."""
+    """Returns the selected queues of *snapshot*."""
     return {queue.id: queue for queue in snapshot.queues}
 
 
 def unsealed(key: bytes, value: bytes | None) -> tuple[bytes, str]:
-    """Return the row that *value* keeps under *key*, and what is wrong with it."""
+    """Returns the content of *value*, the row of *key*, and its damage."""
     if value is None:
         return b"", "it is missing"
     try:
@@ -91,21 +91,21 @@ def unsealed(key: bytes, value: bytes | None) -> tuple[bytes, str]:
 
 
 def unpacked(key: bytes, value: bytes | None) -> tuple[Any, str]:
-    """Return what is packed in the row of *key*, and what is wrong with that; None if anything."""
+    """Returns the unpacked row of *key*, and its damage; None if it is damaged."""
     row, damage = unsealed(key, value)
     if damage:
         return None, damage
     try:
         return unpack(row), ""
     except FrameMalformed as error:
-        return None, f"no map or list: {error}"
+        return None, f"not a map or list: {error}"
 
 
 def wall_us(clock_ms: int, snapshot: Snapshot) -> int | None:
-    """Return the wall clock at *clock_ms* of the store's own, if a datetime holds it."""
+    """Returns the wall clock at *clock_ms* of the store's clock, if a datetime can represent it."""
     return time_us(max(snapshot.wall_us + (clock_ms - snapshot.clock_ms) * 1_000, 0))
 
 
 def time_us(us: object) -> int | None:
-    """Return *us* if it is a time that a datetime holds."""
+    """Returns *us* if it is a time that a datetime can represent."""
     return us if type(us) is int and 0 <= us < TIME_END_US else None

@@ -1,4 +1,4 @@
-"""A queue manager on whose queues all happens that can, by chance: for streams of what is there."""
+"""A queue manager whose queues get random operations, to test streams of messages."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -17,7 +17,7 @@ DAY_MS = 86_400_000
 UNITS_MAX = 3
 
 
-class Bustle:
+class RandomTraffic:
     """A daemon and an application that puts, gets, fails, commits late, and restarts it."""
 
     def __init__(self, directory: Path, seed: int) -> None:
@@ -51,27 +51,27 @@ class Bustle:
         self._units: list[tuple[ExitStack, UnitOfWork]] = []
 
     def close(self) -> None:
-        """End as an application does that was killed: units are backed out."""
+        """Ends as an application does that was killed: units are backed out."""
         self.client.close(0)
         self._open.close()
 
     def restart(self) -> None:
-        """Start anew, in good order; what is open is backed out."""
+        """Restarts cleanly; open units are backed out."""
         self.close()
         self._start()
 
     def go_on(self, count: int) -> None:
-        """Have *count* things happen."""
+        """Does *count* random operations."""
         for _ in range(count):
             self._random.choice(self._ways)()
 
     def come_to_rest(self) -> None:
-        """Commit what is open."""
+        """Commits what is open."""
         while self._units:
             self._units.pop()[1].commit()
 
     def there(self) -> set[tuple[str, int]]:
-        """Queue and arrival of each message that is there now, delayed ones too."""
+        """Returns queues and arrival of each present message, including delayed ones."""
         found = set()
         for row in self.client.admin.queue_list():
             after: int | None = 0
@@ -114,7 +114,7 @@ class Bustle:
         self._held += self.client.get_many(self._queue(), self._random.randrange(1, 8))
 
     def _settle(self) -> None:
-        """Settle about half of what is held."""
+        """Settles about half of what is held."""
         chance = self._random
         held, self._held = self._held, []
         for message in held:

@@ -1,4 +1,4 @@
-"""The figures of one run, whoever was driven and whatever with."""
+"""The figures of one run, of any server and any driver."""
 
 from dataclasses import dataclass
 
@@ -6,29 +6,29 @@ from qmgr_bench.load import LoadFailed, Outcome
 
 
 @dataclass(frozen=True, slots=True)
-class Pulse:
-    """What one run found. Times are those of puts, or of acks where nothing was put."""
+class Figures:
+    """The figures of one run. Times are those of puts, or of acks without puts."""
 
     messages: int
     messages_per_second: float
     p50_ms: float
     p99_ms: float
     p999_ms: float
-    server_cpu_us: float  # a message
+    server_cpu_us: float  # per message
     generator_cpu_us: float
-    generator_share: float  # of one core: near 1 it is the generator that was measured
+    generator_share: float  # of one core: near 1 the generator is the bottleneck
     is_cut: bool
 
     @classmethod
-    def of(cls, outcome: Outcome, cpu_s: float) -> "Pulse":
-        """Return the figures of *outcome*, for which the server needed *cpu_s*.
+    def of(cls, outcome: Outcome, cpu_s: float) -> "Figures":
+        """Returns the figures of *outcome*, for which the server used *cpu_s*.
 
         Raises:
             LoadFailed: nothing was done.
         """
         messages = outcome.messages
         if not messages:
-            raise LoadFailed("nothing was done in the time there was: give more SECONDS")
+            raise LoadFailed("nothing was done in the available time: use more SECONDS")
         latency = outcome.put if outcome.put.count else outcome.ack
         p50_ms, p99_ms, p999_ms = (latency.percentile_ms(x) or 0.0 for x in (50, 99, 99.9))
         return cls(

@@ -1,4 +1,4 @@
-"""How far a long run is: one line that changes on a terminal, elsewhere a line now and then."""
+"""The progress of a long run: one changing line on a terminal, elsewhere a line now and then."""
 
 import shutil
 import sys
@@ -6,17 +6,17 @@ import time
 
 from qmgr_tools.cli import output
 
-LINE_EVERY_S = 5.0  # where no terminal shows how far it is
+LINE_EVERY_S = 5.0  # without a terminal
 
 
-class Telling:
-    """What is said on stderr."""
+class ProgressLine:
+    """The output on stderr."""
 
     def __init__(self) -> None:
         self._told_s = -LINE_EVERY_S
 
     def say(self, words: str) -> None:
-        """Tell *words*, until there are others."""
+        """Shows *words*, until the next call."""
         if sys.stderr.isatty():
             room = shutil.get_terminal_size().columns - 1
             print(f"\r\x1b[K{words[:room]}", end="", file=sys.stderr, flush=True)
@@ -25,11 +25,11 @@ class Telling:
             output.note(words)
 
     def note(self, words: str) -> None:
-        """Tell *words*, which stay."""
+        """Prints *words* permanently."""
         self.end()
         output.note(words)
 
     def end(self) -> None:
-        """Take the line away that changes."""
+        """Removes the changing line."""
         if sys.stderr.isatty():
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)

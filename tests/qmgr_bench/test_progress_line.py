@@ -2,15 +2,15 @@ import sys
 
 import pytest
 
-from qmgr_bench import telling
-from qmgr_bench.telling import Telling
+from qmgr_bench import progress_line
+from qmgr_bench.progress_line import ProgressLine
 
 
-def test_how_far_it_is_is_told_now_and_then(
+def test_progress_is_reported_now_and_then(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(telling, "LINE_EVERY_S", 3_600.0)
-    shown = Telling()
+    monkeypatch.setattr(progress_line, "LINE_EVERY_S", 3_600.0)
+    shown = ProgressLine()
     shown.say("one")
     shown.say("two")
     shown.note("three")
@@ -23,7 +23,7 @@ def test_terminal_has_one_line_that_changes(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "20")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    shown = Telling()
+    shown = ProgressLine()
     shown.say("x" * 40)
     shown.say("two")
     shown.end()

@@ -1,4 +1,4 @@
-"""A connection to a queue manager that may be away: waited for, asked again, told of."""
+"""A connection to a queue manager that may be unavailable: waits, retries, errors."""
 
 import time
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from qmgr_client.blocking import Client, connect
 from qmgr_client.errors import ConnectionEnded, UnknownOutcome
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_tables.stream.line import Line, ManagerAway
+from qmgr_tables.stream.connection import Connection, ManagerAway
 from tests.qmgr_client.served import Server, address_of
 
 NAME = "lake"
@@ -21,7 +21,7 @@ def name_of(client: Client) -> str:
 
 def test_line_is_open_once_it_is_asked_and_closed_any_number_of_times(tmp_path: Path) -> None:
     with Server(tmp_path) as server, connect(server.address) as app:
-        with Line(server.address, 0, NAME) as line:
+        with Connection(server.address, 0, NAME) as line:
             assert NAME not in names(app)
             assert line.ask(name_of) == "QM1"
             assert NAME in names(app)
@@ -35,19 +35,19 @@ def names(app: Client) -> list[str]:
     return [row["name"] for row in app.admin.connection_list()]
 
 
-def test_queue_manager_that_starts_anew_is_waited_for(tmp_path: Path) -> None:
-    with Line(address_of(tmp_path), 60_000, NAME) as line:
+def test_queue_manager_that_restarts_is_waited_for(tmp_path: Path) -> None:
+    with Connection(address_of(tmp_path), 60_000, NAME) as line:
         for _ in range(2):
             with Server(tmp_path):
                 assert line.ask(name_of) == "QM1"
-            with pytest.raises(ManagerAway, match="it was waited for 0 ms"):
+            with pytest.raises(ManagerAway, match="waited for 0 ms"):
                 line.ask(name_of, 0)
 
 
-def test_nobody_there_is_told_after_the_wait(tmp_path: Path) -> None:
+def test_nobody_there_is_reported_after_the_wait(tmp_path: Path) -> None:
     began_s = time.monotonic()
-    with Line(address_of(tmp_path), 300, NAME) as line:
-        with pytest.raises(ManagerAway, match=r"is qmgrd running there.*it was waited for 300 ms"):
+    with Connection(address_of(tmp_path), 300, NAME) as line:
+        with pytest.raises(ManagerAway, match=r"is qmgrd running there.*waited for 300 ms"):
             line.ask(name_of)
         assert time.monotonic() - began_s > 0.25  # 300 ms; timers are coarse
 
@@ -72,7 +72,7 @@ def test_what_may_pass_is_asked_again_on_a_new_connection(
             raise error
         return len(asked)
 
-    with Server(tmp_path) as server, Line(server.address, 60_000, NAME) as line:
+    with Server(tmp_path) as server, Connection(server.address, 60_000, NAME) as line:
         assert line.ask(name_of) == "QM1"
         assert line.ask(fail_twice) == 3
         assert len({id(client) for client in asked}) == 3
@@ -80,12 +80,12 @@ def test_what_may_pass_is_asked_again_on_a_new_connection(
         def fail(_: Client) -> None:
             raise error
 
-        with pytest.raises(ManagerAway, match=rf"{server.address}: .*; it was waited for 0 ms"):
+        with pytest.raises(ManagerAway, match=rf"{server.address}: .*; waited for 0 ms"):
             line.ask(fail, 0)
 
 
 def test_refusal_is_handed_on_at_once(tmp_path: Path) -> None:
-    with Server(tmp_path) as server, Line(server.address, 60_000, NAME) as line:
+    with Server(tmp_path) as server, Connection(server.address, 60_000, NAME) as line:
         with pytest.raises(RequestError) as refused:
             line.ask(lambda client: client.admin.queue_show("NONE"))
         assert refused.value.code == ErrorCode.QUEUE_UNKNOWN
