@@ -10,7 +10,10 @@ from tests.qmgr_tools.conftest import Qmctl
     [
         (["7480", "127.0.0.1:1"], "LISTEN is not an address"),
         (["127.0.0.1:0", "unix:/x"], "TARGET is not an address"),
-        (["127.0.0.1:0", "h:1", "--lose", "60", "--double", "60"], "cannot damage so many chunks"),
+        (
+            ["127.0.0.1:0", "h:1", "--lose", "60", "--double", "60"],
+            ("invalid --lose, --double or --reorder"),
+        ),
     ],
 )
 def test_wrong_use_is_told(words: list[str], why: str, qmctl: Qmctl) -> None:

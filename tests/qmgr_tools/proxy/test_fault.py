@@ -89,5 +89,5 @@ async def test_held_chunk_that_nothing_follows_passes_in_time(
 
 @pytest.mark.parametrize("percents", [(-1, 0, 0), (50, 40, 11)])
 def test_shares_that_cannot_be_are_refused(percents: tuple[int, int, int]) -> None:
-    with pytest.raises(ValueError, match="are not three shares of 100 percent"):
+    with pytest.raises(ValueError, match="more than 100 percent"):
         Faults(*percents)

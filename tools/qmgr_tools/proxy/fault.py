@@ -1,10 +1,10 @@
-"""What a bad network does to the bytes of one direction: it loses, doubles and reorders chunks.
+"""Simulates damage to the bytes of one direction: loses, doubles and reorders chunks.
 
     source ──chunk──▶ lost | passed | passed twice | held until the next one passed ──▶ pipe
 
-A chunk is what one read brought. One draw of chance decides each, in their order: the same seed
-gives the same fates to the first, second, ... chunk of the same direction of the same connection.
-TCP does none of this; a peer must see it and close, and nothing may be lost or doubled for good.
+A chunk is the result of one read. One random number decides each chunk, in order: with the same
+seed, the n-th chunk of the same direction of the same connection has the same fate. TCP never does
+this; a peer must detect it and close the connection, without losing or duplicating a message.
 """
 
 import asyncio
@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
-HOLD_S = 0.1  # A chunk that nothing follows is passed in its place.
+HOLD_S = 0.1  # then a held chunk is passed, even if no other follows
 ALL_PERCENT = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """In how many of a hundred chunks each happens; together at most all of them.
+    """The percentage of chunks for each fault; their sum is at most 100.
 
     Raises:
-        ValueError: one is negative, or they are more.
+        ValueError: one is negative, or the sum is more.
     """
 
     lose_percent: float = 0
@@ -33,42 +33,42 @@ class Faults:
         all_percent = self.lose_percent + self.double_percent + self.reorder_percent
         parts = (self.lose_percent, self.double_percent, self.reorder_percent)
         if min(parts) < 0 or all_percent > ALL_PERCENT:
-            raise ValueError(f"{parts} are not three shares of {ALL_PERCENT} percent")
+            raise ValueError(f"{parts} are negative, or more than {ALL_PERCENT} percent in total")
 
 
 class Inlet(Protocol):
-    """Takes what is read: the pipe itself, or what damages bytes in front of it."""
+    """Receives the bytes read: the pipe itself, or a FaultyInlet in front of it."""
 
     def take(self, data: bytes) -> None:
-        """Take *data*."""
+        """Receive *data*."""
 
     def end(self) -> None:
-        """Take note that no more comes."""
+        """Receive the end of the data."""
 
 
 class FaultyInlet:
     """Damages one direction. Invariant: at most one chunk is held, for HOLD_S at most."""
 
     def __init__(
-        self, faults: Faults, chance: Random, pipe: Inlet, tell: Callable[[str, int], None]
+        self, faults: Faults, chance: Random, pipe: Inlet, report: Callable[[str, int], None]
     ) -> None:
-        """Damage what goes into *pipe*; *tell* hears what was done, to how many bytes."""
+        """Damage the input of *pipe*; *report* receives each action and the number of bytes."""
         self._faults = faults
         self._chance = chance
         self._pipe = pipe
-        self._tell = tell
+        self._report = report
         self._held = b""
         self._timer: asyncio.TimerHandle | None = None
 
     def take(self, data: bytes) -> None:
-        """Decide what becomes of a chunk."""
+        """Lose, pass, double or hold a chunk."""
         draw = self._chance.random() * ALL_PERCENT
         faults = self._faults
         doubled = faults.lose_percent + faults.double_percent
         if draw < faults.lose_percent:
-            self._tell("lost", len(data))
+            self._report("lost", len(data))
         elif draw < doubled:
-            self._tell("doubled", len(data))
+            self._report("doubled", len(data))
             self._pipe.take(data + data)
         elif draw < doubled + faults.reorder_percent and not self._held:
             self._held = data
@@ -76,12 +76,12 @@ class FaultyInlet:
             return
         else:
             if self._held:
-                self._tell("reordered", len(self._held))
+                self._report("reordered", len(self._held))
             self._pipe.take(data)
         self._release()
 
     def end(self) -> None:
-        """Pass what is held, then the end."""
+        """Pass the held chunk, then the end."""
         self._release()
         self._pipe.end()
 

@@ -1,9 +1,9 @@
-"""One direction of a connection that a proxy passes on: what is read waits here to be written.
+"""One direction of a proxied connection: bytes that were read wait here to be written.
 
-    source ──read──▶ held: (when it came, bytes), ... ──when due, as the rate allows──▶ sink
+    source ──read──▶ held: (arrival, bytes), ... ──when due, as the rate allows──▶ sink
 
-Each chunk has its own due time, so a delay costs no throughput. Where there is nothing to wait for
-a chunk is written as it comes, and nothing is held. The source is read as long as there is room.
+Each chunk has its own due time, so a delay costs no throughput. Without a delay, chunks are written
+at once and nothing is held. The source is read as long as there is room.
 """
 
 import asyncio
@@ -11,19 +11,19 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-HELD_MAX_BYTES = 16 * 1024 * 1024  # over a delay d not more than this passes in d
+HELD_MAX_BYTES = 16 * 1024 * 1024  # With a delay d, at most this much passes in d.
 HELD_MIN_BYTES = 64 * 1024
 WRITE_HIGH_BYTES = 1024 * 1024
 WRITE_LOW_BYTES = 256 * 1024
-TICK_S = 0.01  # A limited rate is passed in slices of so long.
-BURST_S = 0.05  # What a late timer has missed is made up for, to this extent.
+TICK_S = 0.01  # the slice of a limited rate
+BURST_S = 0.05  # the most that a late timer may catch up
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a direction passes bytes: each *delay_ms* late, at most *bytes_per_s* (0: any).
+    """How a direction passes bytes: *delay_ms* late, at most *bytes_per_s* (0: no limit).
 
-    The delay is right to a millisecond, as the clocks of event loops are.
+    The delay is accurate to a millisecond, like the clocks of event loops.
     """
 
     delay_ms: int = 0
@@ -35,18 +35,18 @@ class Shape:
 
 
 class Pipe:
-    """One direction. It is given its source and its sink as these are connected.
+    """One direction. Its source and sink are set when they are connected.
 
-    Invariant: the source is read only while nothing is stalled, the sink takes more, and less is
-    held than there is room for; so at most one read more than that is held.
+    Invariant: the source is read only while the pipe is not stalled, the sink accepts bytes, and
+    there is room; so the pipe holds at most one read more than its room.
     """
 
     def __init__(self, shape: Shape, on_end: Callable[[], None]) -> None:
-        """Pass nothing yet.
+        """Create a pipe that passes nothing yet.
 
         Args:
-            on_end: called once, when all that will ever pass has been written: the source said
-                that it ends, or is gone, or the cut was reached.
+            on_end: called once, after the last byte was written: the source ended or closed, or
+                the cut was reached.
         """
         self.passed_bytes = 0
         self.held_bytes = 0
@@ -66,10 +66,10 @@ class Pipe:
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
 
-    # What is told from outside
+    # Commands
 
     def shape(self, shape: Shape) -> None:
-        """Pass bytes so from now on, those that are held already as well."""
+        """Change the shape, also for bytes that are already held."""
         self._shape = shape
         self._free_at = 0.0
         self._pump()
@@ -80,30 +80,30 @@ class Pipe:
         self._pump()
 
     def resume(self) -> None:
-        """Pass what is held, and read again."""
+        """Pass held bytes, and read again."""
         self.is_stalled = False
         self._pump()
 
     def cut_after(self, count: int) -> None:
-        """End once *count* bytes more have passed; what is behind them never does."""
+        """End after *count* more bytes; later bytes are discarded."""
         self._left_bytes = count
         self._pump()
 
-    # What the ends tell
+    # Events of the sockets
 
     def read_from(self, source: asyncio.Transport) -> None:
-        """Have *source* read as there is room."""
+        """Read from *source* as long as there is room."""
         self._source = source
-        # A transport that is being made would be read all the same.
+        # asyncio starts reading after connection_made, so pause later.
         self._loop.call_soon(self._look)
 
     def write_to(self, sink: asyncio.Transport) -> None:
-        """Begin to pass what is held, to *sink*."""
+        """Begin to pass held bytes to *sink*."""
         self._sink = sink
         self._pump()
 
     def take(self, data: bytes) -> None:
-        """Pass *data*, now or in its time."""
+        """Pass *data*, now or when it is due."""
         if self._is_sink_gone or self.is_cut:
             return
         if self._sink is not None and self._is_clear and not self._held:
@@ -115,22 +115,22 @@ class Pipe:
         self._pump()
 
     def end(self) -> None:
-        """Take note that the source sends no more: the pipe ends once what is held has passed."""
+        """Receive the end of the source: the pipe ends once all held bytes have passed."""
         self._is_ending = True
         self._pump()
 
     def sink_full(self, is_full: bool) -> None:
-        """Take note of whether the sink has enough to write for now."""
+        """Set whether the sink's buffer is full."""
         self._is_sink_full = is_full
         self._pump()
 
     def sink_gone(self) -> None:
-        """Throw away what is held, and what is still to come."""
+        """Discard all held and later bytes."""
         self._is_sink_gone = True
         self._drop()
         self._pump()
 
-    # The work
+    # Work
 
     @property
     def _is_clear(self) -> bool:
@@ -141,7 +141,7 @@ class Pipe:
         )
 
     def _room(self) -> int:
-        """Return how much may be held; little, where a rate makes it wait for long."""
+        """Return how many bytes may be held; few, if a low rate makes them wait long."""
         if not self._shape.bytes_per_s:
             return HELD_MAX_BYTES
         in_transit = self._shape.bytes_per_s * (self._shape.delay_ms / 1000 + BURST_S)
@@ -152,7 +152,7 @@ class Pipe:
         self.held_bytes = 0
 
     def _pump(self) -> None:
-        """Write what is due, set the timer for what is not, and see whether to read on."""
+        """Write due bytes, set the timer for the next ones, and read or pause."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -173,7 +173,7 @@ class Pipe:
         self._look()
 
     def _pass(self, now: float) -> None:
-        """Write the first of what is held, as much of it as the rate and the cut allow."""
+        """Write the first held chunk, as far as the rate and the cut allow."""
         assert self._sink is not None
         came, piece = self._held.popleft()
         size, rate = len(piece), self._shape.bytes_per_s
@@ -193,7 +193,7 @@ class Pipe:
         self._sink.write(piece[:size])  # This may call sink_full.
 
     def _look(self) -> None:
-        """Read or pause, as there is room."""
+        """Read or pause, depending on the room."""
         if self._source is None or self._source.is_closing():
             return
         has_room = self.held_bytes < self._room() and not self._is_sink_full and bool(self._sink)

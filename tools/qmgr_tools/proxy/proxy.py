@@ -1,12 +1,12 @@
-"""A TCP proxy between two queue managers that makes the network between them a bad one.
+"""A TCP proxy between two queue managers that simulates a bad network.
 
     dialler ──forth──▶ proxy ──forth──▶ target
             ◀──back───       ◀──back───
 
-It delays, limits the rate, stalls, cuts at any byte, and refuses: one connection or all, one way or
-both. Its inlets may lose, double and reorder bytes (proxy_fault.py). With none of this asked for it
-only passes bytes, hundreds of MB/s. What it holds is bounded: it reads no more than it can pass, so
-a dialler meets a slow target as it would without a proxy.
+It delays, limits the rate, stalls, cuts at any byte, and refuses connections: one or all, in one
+direction or both. Its inlets may lose, double and reorder bytes (fault.py). Without any of this it
+only forwards bytes, at hundreds of MB/s. Its buffers are bounded: it reads no more than it can
+pass, so a slow target slows the dialler as it would without a proxy.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ from qmgr_config.address import Address
 from qmgr_tools.proxy.fault import Inlet
 from qmgr_tools.proxy.pipe import WRITE_HIGH_BYTES, WRITE_LOW_BYTES, Pipe, Shape
 
-SOCKET_BYTES = 256 * 1024  # The kernel would take several MB by itself, whatever the rate.
+SOCKET_BYTES = 256 * 1024  # The kernel would buffer several MB, whatever the rate.
 HOST = "127.0.0.1"
 DIAL_MAX_S = 10
 RESET_AT_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER, for no time
 
 
 class Way(Enum):
-    """A direction: what the dialler sends goes forth."""
+    """A direction: the dialler's bytes go forth."""
 
     FORTH = "forth"
     BACK = "back"
@@ -39,13 +39,13 @@ BOTH = tuple(Way)
 
 Ear = Callable[["ProxyConnection", Way, bytes], None]
 News = Callable[[str, "ProxyConnection"], None]  # "opened", "closed" or "target not reached"
-MakeInlet = Callable[["ProxyConnection", Way, Pipe], Inlet]  # what stands in front of a pipe
+MakeInlet = Callable[["ProxyConnection", Way, Pipe], Inlet]  # returns the inlet of a pipe
 
 
 class _End(asyncio.Protocol):
-    """One of the two sockets of a connection: what is read goes out, what comes in is written.
+    """One of the two sockets of a connection: reads to the outgoing pipe, writes the incoming.
 
-    Invariant: ``transport`` is there as long as the socket is open.
+    Invariant: ``transport`` is set as long as the socket is open.
     """
 
     def __init__(
@@ -65,32 +65,32 @@ class _End(asyncio.Protocol):
         self._connection.made(self)
 
     def data_received(self, data: bytes) -> None:
-        """Pass it on."""
+        """Forward the data."""
         self._connection.heard(self, data)
         self._inlet.take(data)
 
     def eof_received(self) -> bool:
-        """Pass the end on, in its turn."""
+        """Forward the end after all data."""
         self._inlet.end()
-        return True  # The other direction goes on.
+        return True  # The other direction stays open.
 
     def pause_writing(self) -> None:
-        """Take no more for now."""
+        """Stop writing for now."""
         self.incoming.sink_full(True)
 
     def resume_writing(self) -> None:
-        """Take more."""
+        """Write again."""
         self.incoming.sink_full(False)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Tell both directions."""
+        """End both directions."""
         self.transport = None
         self.incoming.sink_gone()
         self._inlet.end()
         self._connection.lost(self)
 
     def close(self) -> None:
-        """Close once all is written."""
+        """Close after all data is written."""
         if self.transport is not None:
             self.transport.close()
 
@@ -107,19 +107,19 @@ class _End(asyncio.Protocol):
 
     def _set(self, option: int, value: int | bytes) -> None:
         assert self.transport is not None
-        with suppress(OSError):  # It is closed already.
+        with suppress(OSError):  # The socket is already closed.
             raw = self.transport.get_extra_info("socket")
             raw.setsockopt(socket.SOL_SOCKET, option, value)
 
 
 class ProxyConnection:
-    """A connection that is passed on, or will be once the target is reached.
+    """A proxied connection; it forwards bytes once the target is connected.
 
-    ``pipes`` are its two directions. It is over when both of its sockets are closed.
+    ``pipes`` are its two directions. It ends when both of its sockets are closed.
     """
 
     def __init__(self, proxy: "Proxy", number: int) -> None:
-        self.number = number  # of those that the proxy took, from 0
+        self.number = number  # in order of acceptance, from 0
         forth = Pipe(proxy.shapes[Way.FORTH], lambda: self._ended(self._near, self._far))
         back = Pipe(proxy.shapes[Way.BACK], lambda: self._ended(self._far, self._near))
         self.pipes = {Way.FORTH: forth, Way.BACK: back}
@@ -130,32 +130,32 @@ class ProxyConnection:
         self.stall(proxy.stalled)
 
     def shape(self, shape: Shape, ways: Iterable[Way] = BOTH) -> None:
-        """Delay bytes and limit their rate so from now on."""
+        """Change delay and rate."""
         for way in ways:
             self.pipes[way].shape(shape)
 
     def stall(self, ways: Iterable[Way] = BOTH) -> None:
-        """Pass nothing until resumed, not even an end of a socket; they stay open."""
+        """Pass nothing until resumed, not even the end of a socket; both stay open."""
         for way in ways:
             self.pipes[way].stall()
 
     def resume(self, ways: Iterable[Way] = BOTH) -> None:
-        """Pass bytes again, first those that wait."""
+        """Pass bytes again, the waiting ones first."""
         for way in ways:
             self.pipes[way].resume()
 
     def cut(self) -> None:
-        """Reset both sockets; what is on its way is lost."""
+        """Reset both sockets; bytes in transit are lost."""
         self._near.reset()
         self._far.reset()
 
     def cut_after(self, count: int, way: Way) -> None:
-        """Pass *count* bytes more that way, then cut; the reader sees the end behind the last."""
+        """Pass *count* more bytes that way, then cut; the reader sees the end after the last."""
         self.pipes[way].cut_after(count)
 
     @property
     def is_up(self) -> bool:
-        """Whether both sockets are open, and none of them is being closed."""
+        """Whether both sockets are open and not closing."""
         ends = (self._near.transport, self._far.transport)
         return not any(transport is None or transport.is_closing() for transport in ends)
 
@@ -170,19 +170,19 @@ class ProxyConnection:
             self._near.reset()
 
     def dialled(self, _: object) -> None:
-        """Take note that no more is to be waited for, whatever came of it."""
+        """Handle the end of dialling, successful or not."""
         self._is_dialling = False
-        self._see_whether_over()
+        self._check_end()
 
     def near_end(self) -> asyncio.Protocol:
-        """Return what is to be connected with the dialler."""
+        """Return the protocol of the dialler's socket."""
         return self._near
 
     def made(self, end: asyncio.Protocol) -> None:
-        """Take note that *end* is connected; with the target's, bytes flow."""
+        """Handle the connection of *end*; once the target is connected, bytes flow."""
         if end is self._near:
             self._proxy.took(self)
-        elif self._near.transport is None:  # Who dialled did not wait.
+        elif self._near.transport is None:  # The dialler has disconnected.
             self._far.reset()
         else:
             assert self._far.transport is not None
@@ -190,18 +190,18 @@ class ProxyConnection:
             self.pipes[Way.BACK].write_to(self._near.transport)
 
     def heard(self, end: _End, data: bytes) -> None:
-        """Let the proxy's ear, if it has one, hear what *end* has read, before it passes."""
+        """Call the proxy's ear, if set, with bytes that *end* has read."""
         if self._proxy.ear is not None:
             self._proxy.ear(self, Way.FORTH if end is self._near else Way.BACK, data)
 
     def lost(self, end: _End) -> None:
-        """Take note that *end* is closed."""
-        if end.outgoing.has_ended:  # Otherwise the other end is told when all has passed.
+        """Handle the closing of *end*."""
+        if end.outgoing.has_ended:  # Otherwise the other end closes after the last byte.
             (self._far if end is self._near else self._near).close()
-        self._see_whether_over()
+        self._check_end()
 
     def _ended(self, source: _End, sink: _End) -> None:
-        """Tell *sink* that all has passed that it will ever get."""
+        """Close *sink*, or its writing side, after the last byte."""
         if source.outgoing.is_cut:
             source.reset()
         if source.transport is None or source.outgoing.is_cut:
@@ -212,17 +212,17 @@ class ProxyConnection:
         else:
             sink.write_eof()
 
-    def _see_whether_over(self) -> None:
+    def _check_end(self) -> None:
         is_closed = self._near.transport is None and self._far.transport is None
         if is_closed and not self._is_dialling:
             self._proxy.over(self)
 
 
 class Proxy:
-    """Listens on one port and passes each connection on to one target.
+    """Listens on one port and forwards each connection to one target.
 
-    What is said to the proxy holds for its connections and for those to come; what is said to one
-    of ``connections`` for that one only. Invariant: the port is its own until it is closed.
+    Calls on the proxy apply to all present and later connections, calls on one of ``connections``
+    to that one only. Invariant: the proxy keeps its port until it is closed.
     """
 
     def __init__(
@@ -235,13 +235,13 @@ class Proxy:
         inlet: MakeInlet = lambda connection, way, pipe: pipe,
         news: News = lambda what, connection: None,
     ) -> None:
-        """Pass on to *host*:*port*, once started; *ear* hears all that is read, as it is read.
+        """Create a proxy for *host*:*port*; *ear* is called with all bytes when they are read.
 
         Args:
-            listen: on which address; port 0 is any that is free.
-            inlet: returns what each direction of a new connection is fed by; the pipe itself
-                passes everything.
-            news: hears what becomes of connections.
+            listen: the address to listen at; port 0 is any free port.
+            inlet: returns the inlet for each direction of a new connection; the pipe itself passes
+                everything.
+            news: called when connections open, fail and close.
         """
         self.ear = ear
         self.news = news
@@ -249,11 +249,11 @@ class Proxy:
         self._listen = listen
         self.shapes = dict.fromkeys(Way, shape or Shape())
         self.stalled: set[Way] = set()
-        self.taken = 0  # connections, so far
+        self.taken = 0  # connections accepted so far
         self._target = (host, port)
         self._connections: dict[ProxyConnection, asyncio.Task[None]] = {}
         family = socket.AF_INET6 if ":" in listen[0] else socket.AF_INET
-        self._place = socket.socket(family)  # It keeps the port while nobody listens.
+        self._place = socket.socket(family)  # It keeps the port while the proxy refuses.
         self._server: asyncio.Server | None = None
         self._idle = asyncio.Event()
         self._idle.set()
@@ -276,14 +276,14 @@ class Proxy:
         return self
 
     def _check_free(self) -> None:
-        """Raise OSError where somebody listens: SO_REUSEPORT would share the port with another."""
+        """Raise OSError if the port is in use: SO_REUSEPORT would share it."""
         with socket.socket(self._place.family) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(self._listen)
             probe.listen()
 
     async def close(self) -> None:
-        """Cut all connections, and listen no more; returns when all sockets are closed."""
+        """Cut all connections and stop listening; returns when all sockets are closed."""
         self.refuse()
         self._place.close()
         for connection, dialling in self._connections.items():
@@ -299,7 +299,7 @@ class Proxy:
 
     @property
     def address(self) -> str:
-        """Where it listens, as host:port."""
+        """The address at which it listens, as host:port."""
         return str(Address(self._listen[0], self.port))
 
     @property
@@ -310,48 +310,48 @@ class Proxy:
 
     @property
     def connections(self) -> list[ProxyConnection]:
-        """Those that are up, oldest first."""
+        """The connections that are up, oldest first."""
         return [connection for connection in self._connections if connection.is_up]
 
     @property
     def is_accepting(self) -> bool:
-        """Whether new connections are taken."""
+        """Whether new connections are accepted."""
         return self._server is not None
 
     def shape(self, shape: Shape, ways: Iterable[Way] = BOTH) -> None:
-        """Delay bytes and limit their rate so, on each connection by itself."""
+        """Change delay and rate of each connection."""
         ways = tuple(ways)
         self.shapes |= dict.fromkeys(ways, shape)
         for connection in self._connections:
             connection.shape(shape, ways)
 
     def stall(self, ways: Iterable[Way] = BOTH) -> None:
-        """Pass nothing until resumed; connections are taken, and stay open."""
+        """Pass nothing until resumed; connections are accepted, and stay open."""
         ways = tuple(ways)
         self.stalled.update(ways)
         for connection in self._connections:
             connection.stall(ways)
 
     def resume(self, ways: Iterable[Way] = BOTH) -> None:
-        """Pass bytes again, also those of a connection that was stalled by itself."""
+        """Pass bytes again, also on connections that were stalled individually."""
         ways = tuple(ways)
         self.stalled.difference_update(ways)
         for connection in self._connections:
             connection.resume(ways)
 
     def cut(self) -> None:
-        """Cut all connections; new ones are taken."""
+        """Cut all connections; new ones are accepted."""
         for connection in list(self._connections):
             connection.cut()
 
     def refuse(self) -> None:
-        """Have the system refuse new connections; those there are go on."""
+        """Refuse new connections; existing ones continue."""
         if self._server is not None:
             self._server.close()
             self._server = None
 
     async def accept(self) -> None:
-        """Take new connections, on the same port as ever."""
+        """Accept new connections, on the same port."""
         if self._server is None:
             loop = asyncio.get_running_loop()
             self._server = await loop.create_server(
@@ -359,14 +359,14 @@ class Proxy:
             )
 
     async def heal(self) -> None:
-        """Undo all that was said to the proxy and to its connections; what is cut stays so."""
+        """Undo all shapes, stalls and refusals; cut connections stay cut."""
         self.shape(Shape())
         self.resume()
         await self.accept()
 
     def took(self, connection: ProxyConnection) -> None:
-        """Dial the target for a connection that was taken."""
-        if self._place.fileno() < 0:  # It was on its way as all was closed.
+        """Dial the target for an accepted connection."""
+        if self._place.fileno() < 0:  # The proxy was closed meanwhile.
             connection.cut()
             return
         self._idle.clear()

@@ -1,4 +1,4 @@
-"""Runs a bad network until it is ended, and prints what it does."""
+"""Runs a proxy until it is ended, and prints its actions."""
 
 import asyncio
 import signal
@@ -10,32 +10,31 @@ from random import Random
 from typing import Any, NamedTuple
 
 from qmgr_config.address import Address
-from qmgr_tools.cli import humanize as humane
-from qmgr_tools.cli import output
+from qmgr_tools.cli import humanize, output
 from qmgr_tools.cli.failure import Exit, Failure
-from qmgr_tools.proxy import weather as proxy_weather
+from qmgr_tools.proxy import outages as proxy_outages
 from qmgr_tools.proxy.fault import Faults, FaultyInlet, Inlet
+from qmgr_tools.proxy.outages import Outages
 from qmgr_tools.proxy.pipe import Pipe, Shape
 from qmgr_tools.proxy.proxy import Proxy, ProxyConnection, Way
-from qmgr_tools.proxy.weather import Weather
 
 NOTHING: Mapping[str, Any] = {}
 
 
 class Plan(NamedTuple):
-    """What a bad network is to do."""
+    """The configuration of a simulated network."""
 
     listen: Address
     target: Address
     shape: Shape
     faults: Faults
-    weather: Weather
+    outages: Outages
     seed: int
     duration_ms: int  # 0: until SIGINT or SIGTERM
 
 
 class _Log:
-    """Prints what is done, as it is done, and counts it."""
+    """Prints actions when they happen, and counts them."""
 
     def __init__(self, *, is_json: bool) -> None:
         self._is_json = is_json
@@ -51,7 +50,7 @@ class _Log:
         of: str = "",
         facts: Mapping[str, Any] = NOTHING,
     ) -> None:
-        """Print one thing; *of* says what is counted."""
+        """Print one action; *of* is the unit of *count*."""
         self._totals[what] += 1
         ms = round((time.monotonic() - self._started_s) * 1_000)
         if self._is_json:
@@ -60,13 +59,13 @@ class _Log:
         else:
             whose = "" if connection is None else f" connection {connection}"
             where = f" {way.value}" if way else ""
-            size = "" if count is None else f": {humane.counted(count, of)}"
-            told = "".join(f"  {key} {value}" for key, value in facts.items())
-            output.say(f"{ms / 1000:9.3f} s  {what}{whose}{where}{size}{told}")
+            size = "" if count is None else f": {humanize.counted(count, of)}"
+            details = "".join(f"  {key} {value}" for key, value in facts.items())
+            output.say(f"{ms / 1000:9.3f} s  {what}{whose}{where}{size}{details}")
         output.flush()
 
     def end(self) -> None:
-        """Print how often what was done."""
+        """Print the number of each action."""
         totals = {what: count for what, count in self._totals.items() if what != "listening"}
         if self._is_json:
             self.write("ended", facts={"totals": totals})
@@ -75,7 +74,7 @@ class _Log:
 
 
 def run(plan: Plan, *, is_json: bool) -> None:
-    """Pass connections on as *plan* says.
+    """Run the proxy described by *plan*.
 
     Raises:
         Failure: FAILED, the port is not free.
@@ -84,15 +83,15 @@ def run(plan: Plan, *, is_json: bool) -> None:
 
 
 def _inlet(log: _Log, plan: Plan, connection: ProxyConnection, way: Way, pipe: Pipe) -> Inlet:
-    """Return what a direction of a new connection is fed by."""
+    """Return the inlet for a direction of a new connection."""
     if plan.faults == Faults():
         return pipe
 
-    def tell(what: str, size: int) -> None:
+    def report(what: str, size: int) -> None:
         log.write(what, connection.number, way, size, "byte")
 
     chance = Random(f"{plan.seed}/{connection.number}/{way.value}")
-    return FaultyInlet(plan.faults, chance, pipe, tell)
+    return FaultyInlet(plan.faults, chance, pipe, report)
 
 
 async def _run(log: _Log, plan: Plan) -> None:
@@ -108,7 +107,8 @@ async def _run(log: _Log, plan: Plan) -> None:
         await made.start()
     except OSError as error:
         what, why = f"cannot listen at {plan.listen}", error.strerror or str(error)
-        raise Failure(Exit.FAILED, what, why, "name another port, or end who has it") from None
+        remedy = "choose another port, or stop the program that uses it"
+        raise Failure(Exit.FAILED, what, why, remedy) from None
     facts = {"address": made.address, "target": str(plan.target), "seed": plan.seed}
     log.write("listening", facts=facts)
     ended, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -117,9 +117,9 @@ async def _run(log: _Log, plan: Plan) -> None:
     try:
         async with asyncio.TaskGroup() as tasks:
             making = tasks.create_task(
-                proxy_weather.run(
+                proxy_outages.run(
                     made,
-                    plan.weather,
+                    plan.outages,
                     plan.seed,
                     lambda what, count: log.write(what, count=count, of="connection"),
                 )
