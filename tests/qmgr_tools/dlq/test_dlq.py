@@ -99,7 +99,7 @@ def test_those_whose_queue_is_gone_stay_and_are_told_of_before_and_after(
     qm: Qmctl, queue: str, bad: str
 ) -> None:
     words = ["dlq", "retry", "--queue", bad, "--all"]
-    qm("put", bad, "not dead letters")
+    qm("put", bad, "no dead letters")
     assert qm("queue", "delete", queue).code == 0
     gone = f"queue {queue} does not exist here"
     tried = qm(*words, "--dry-run")
@@ -119,11 +119,11 @@ def test_those_whose_queue_is_gone_stay_and_are_told_of_before_and_after(
 
 
 def test_only_dead_letters_go_to_another_queue(qm: Qmctl, queue: str, bad: str) -> None:
-    qm("put", bad, "not dead letters")
+    qm("put", bad, "no dead letters")
     words = ["dlq", "retry", "--queue", bad, "--all", "--to", queue]
     assert qm(*words, "--dry-run").out.startswith("would send 3 messages ")
     assert qm(*words).out == f"sent back 3 messages from {bad} to {queue}\n"
-    assert [row["body"] for row in rows(qm, bad)] == ["not dead letters"]
+    assert [row["body"] for row in rows(qm, bad)] == ["no dead letters"]
 
 
 @pytest.mark.parametrize("verb", ["retry", "drop"])
@@ -141,7 +141,7 @@ def test_drop_leaves_what_is_no_dead_letter(qm: Qmctl, bad: str) -> None:
     for where, count in ((["--where", "size > 1"], 1), (["--all"], 3)):
         tried = qm("dlq", "delete", "--queue", bad, *where, "--dry-run")
         assert tried.out.startswith(f"would delete {count} message")
-        assert tried.err == "note: 1 message would stay: they are not dead letters\n"
+        assert tried.err == "note: 1 message would stay: no dead letters\n"
     for verb in ("drop", "retry"):
         ended = qm("dlq", verb, ordinary, "--queue", bad)
         assert (ended.code, ended.out) == (3, "")

@@ -25,12 +25,12 @@ GET = ("--order", "logical", "--body-only")
             Skipped(4, 9, 3, 8),
             "numbers 4 to 8",
             "3 messages become dead letters, 2 numbers never arrived, the group ends, "
-            "because 8 is its last number, and is forgotten",
+            "because 8 is its last, and is forgotten",
         ),
         (
             Skipped(8, 9, 1, 8, is_kept=True),
             "number 8",
-            "1 message becomes a dead letter, the group ends, because 8 is its last number",
+            "1 message becomes a dead letter, the group ends, because 8 is its last",
         ),
     ],
 )

@@ -126,7 +126,7 @@ def test_connections_and_order_are_given_and_altered(at: Qmctl) -> None:
     dry = at("link", "alter", "NYC", "--connections", "2", "--dry-run")
     assert dry.out == "would alter link NYC: connections 3 -> 2; nothing changed\n"
     altered = at("link", "alter", "NYC", "--connections", "2", "--unordered").out
-    assert altered == ("altered link NYC: connections 3 -> 2; ordered yes -> no; it is stopped\n")
+    assert altered == ("altered link NYC: connections 3 -> 2; ordered yes -> no; state: stopped\n")
     assert at("link", "alter", "NYC", "--unordered").out.startswith("link NYC is so already; ")
 
 
@@ -139,7 +139,7 @@ def test_connections_and_order_are_given_and_altered(at: Qmctl) -> None:
         (["create", "NYC", "h:1", "--passive"], 2, "addresses and --passive exclude each other"),
         (["create", "OWN", "h:1"], 6, "give the link the name of the other one"),
         (["alter", "NYC", "nowhere"], 2, "ADDRESS is not a valid address"),
-        (["alter", "NYC"], 2, "no addresses and none of its options"),
+        (["alter", "NYC"], 2, "no address and no option"),
         (["alter", "NYC", "--connections", "17"], 2, "at most 16"),
         (["alter", "NYC", "h:1"], 3, "LINK_UNKNOWN"),
         (["alter", "NYC", "h:1", "--dry-run"], 3, "LINK_UNKNOWN"),
@@ -167,8 +167,8 @@ def test_link_with_messages_is_deleted_with_purge_only(at: Qmctl, own_daemon: Da
     ended = at("link", "delete", "NYC", "--yes")
     assert (ended.code, ended.err) == (
         6,
-        "error: cannot delete link NYC -- it holds 1 message -- let them go, or delete it "
-        "with --purge, which loses them\n",
+        "error: cannot delete link NYC -- it holds 1 message -- wait until they are "
+        "sent, or delete it with --purge, which loses them\n",
     )
     assert "QUEUE_IN_USE" in at("link", "delete", "NYC", "--yes", "--purge").err
     assert at("queue", "delete", "Q@NYC", "-y").code == 0
