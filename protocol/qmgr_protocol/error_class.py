@@ -24,7 +24,7 @@ class ErrorClass(IntEnum):
     UNKNOWN_OUTCOME = (
         3,
         "unknown",
-        "It may have been done: ask, or send it again if it is idempotent.",
+        "The request may have taken effect: check, or send it again if it is idempotent.",
     )
 
 

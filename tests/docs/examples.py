@@ -33,7 +33,7 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 from qmgr_bench.server import free_port
-from qmgr_tools.cli import starting
+from qmgr_tools.cli import connect_retry
 
 KINDS = ("console", "python", "output", "toml", "text")
 PORT = re.compile(r"(?<=127\.0\.0\.1:)74\d\d\b")
@@ -216,7 +216,7 @@ def played(session: list[Step], here: Path, ports: dict[str, str]) -> tuple[list
             "TERM": "dumb",
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "QMCTL_CONNECT": f"127.0.0.1:{ports['7470']}",
-            starting.ENVIRONMENT: "60s",
+            connect_retry.ENVIRONMENT: "60s",
         },
     )
     for name, port in ports.items():

@@ -17,7 +17,7 @@ import pytest
 from qmgr_bench.host import QMGRD
 from qmgr_bench.server import Program, wait_for
 from qmgr_client.blocking import connect
-from qmgr_tools.cli import starting
+from qmgr_tools.cli import connect_retry
 from qmgr_tools.main import run
 
 QMCTL = (sys.executable, "-c", "from qmgr_tools.main import main; main()")
@@ -103,7 +103,7 @@ def qmctl(
     monkeypatch.delenv("QMCTL_CONNECT", raising=False)
     monkeypatch.delenv("QMCTL_CONTEXT", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv(starting.ENVIRONMENT, "0")  # test_starting.py has what it is for
+    monkeypatch.setenv(connect_retry.ENVIRONMENT, "0")  # test_starting.py has what it is for
 
     def call(*words: str, stdin: bytes = b"") -> Ended:
         with monkeypatch.context() as patch:
@@ -152,7 +152,7 @@ def topic(qm: Qmctl, queue: str) -> Iterator[str]:
         assert made.code == 0
     yield f"{queue}/JFK"
     for name in ("a", "b"):
-        qm("sub", "rm", f"{queue}:{name}", "--yes")
+        qm("sub", "delete", f"{queue}:{name}", "--yes")
 
 
 @pytest.fixture
@@ -192,7 +192,7 @@ def on_terminal(daemon: Daemon) -> OnTerminal:
     def call(*words: str, typed: str = "", **environment: str) -> Ended:
         ours, theirs = pty.openpty()
         known = {"QMCTL_CONNECT": daemon.unix, "COLUMNS": "100", "TERM": "xterm"}
-        known[starting.ENVIRONMENT] = "0"
+        known[connect_retry.ENVIRONMENT] = "0"
         with os.fdopen(ours, "r+b", buffering=0) as screen:
             screen.write(typed.encode())
             with os.fdopen(theirs, "r+b", buffering=0) as keyboard:

@@ -19,7 +19,7 @@ def test_alias_is_created_shown_led_elsewhere_and_deleted(qm: Qmctl, queue: str)
     assert refused.code == 3
     assert f"{alias} is an alias of queue {queue}.other, which does not exist here" in refused.err
     dry = qm("queue", "delete", alias, "--dry-run")
-    assert dry.out.startswith(f"would delete the alias {alias}; queue {queue}.other stays")
+    assert dry.out.startswith(f"would delete alias {alias}; queue {queue}.other stays")
     assert qm("queue", "purge", alias, "--yes").code == 6
     assert qm("queue", "delete", alias).code == 0
 

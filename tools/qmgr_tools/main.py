@@ -1,4 +1,4 @@
-"""The command ``qmctl``: puts and gets messages, and looks after a queue manager."""
+"""The command ``qmctl``: puts and gets messages, and manages a queue manager."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from qmgr_tools.cli import completion, ending, help_text, notice, streams
+from qmgr_tools.cli import completion, exit_code, help_text, standard_streams, stderr
 from qmgr_tools.cli.command import Command, group, shared_options
 from qmgr_tools.context import context
 from qmgr_tools.dlq import dlq
@@ -26,14 +26,13 @@ from qmgr_tools.queue import alter as queue_alter
 from qmgr_tools.queue import move, queue, template
 from qmgr_tools.republish import republish
 from qmgr_tools.republish import send as republish_send
-from qmgr_tools.store import export, history, report, snapshot, snapshot_prune, store
-from qmgr_tools.store import snapshot_list as snapshot_look
+from qmgr_tools.store import export, history, report, snapshot, snapshot_list, snapshot_prune, store
 from qmgr_tools.subscription import alter as subscription_alter
 from qmgr_tools.subscription import consume as subscription_consume
 from qmgr_tools.subscription import subscription
 from qmgr_tools.top import top
-from qmgr_tools.topic import lacks as topic_lacks
 from qmgr_tools.topic import publish, topic
+from qmgr_tools.topic import unconsumed as topic_unconsumed
 
 
 def extra_commands() -> dict[str, Command | typer.Typer]:
@@ -44,7 +43,7 @@ def extra_commands() -> dict[str, Command | typer.Typer]:
         from qmgr_bench import transfer
 
         found["bench"] = group(
-            "Measure how fast a queue manager is",
+            "Benchmarks of a queue manager",
             put=bench.put,
             get=bench.get,
             putget=bench.putget,
@@ -66,11 +65,12 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
         "move": move.move,
         "copy": move.copy,
         "dlq": group(
-            "Dead letters: what could not be consumed",
+            "Dead letters: messages that could not be consumed",
+            aliases={"drop": "delete"},
             ls=dlq.ls,
             show=dlq.show,
             retry=dlq.retry,
-            drop=dlq.drop,
+            delete=dlq.delete,
             export=dlq_export.export,
         ),
     },
@@ -78,6 +78,7 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
         "pub": publish.pub,
         "sub": group(
             "Subscriptions",
+            aliases={"rm": "delete"},
             create=subscription_alter.create,
             alter=subscription_alter.alter,
             ls=subscription.ls,
@@ -85,23 +86,25 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
             lag=subscription.lag,
             consume=subscription_consume.consume,
             healthy=subscription_alter.healthy,
-            rm=subscription_alter.rm,
+            delete=subscription_alter.delete,
         ),
         "topic": group(
             "Topics",
             "",
+            aliases={"rm": "delete"},
             ls=topic.ls,
             show=topic.show,
             set=topic.set_,
-            rm=topic.rm,
-            **{"who-lacks": topic_lacks.who_lacks, "what-lacks": topic_lacks.what_lacks},
+            delete=topic.delete,
+            **{"who-lacks": topic_unconsumed.who_lacks, "what-lacks": topic_unconsumed.what_lacks},
         ),
         "republish": group(
-            "What subscribers gave back too often",
+            "Parked publications: subscribers failed on them too often",
+            aliases={"drop": "delete"},
             ls=republish.ls,
             show=republish.show,
             send=republish_send.send,
-            drop=republish_send.drop,
+            delete=republish_send.delete,
         ),
     },
     "Queues and links": {
@@ -125,7 +128,7 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
             close=group_alter.close,
         ),
         "template": group(
-            "Templates: what queues have by their names",
+            "Templates: attributes for all queues whose names match a pattern",
             ls=template.ls,
             show=template.show,
             set=template.set_,
@@ -156,28 +159,36 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
         "top": top.top,
         "events": events.events,
         "history": group(
-            "What happened to messages", ls=history.ls, show=history.show, forget=history.forget
+            "The history of messages, and its export cursors",
+            aliases={"forget": "delete"},
+            ls=history.ls,
+            show=history.show,
+            delete=history.delete,
         ),
         "job": group(
-            "Jobs: long work of the queue manager", ls=job.ls, show=job.show, cancel=job.cancel
+            "Jobs: long tasks of the queue manager", ls=job.ls, show=job.show, cancel=job.cancel
         ),
         "aside": group(
-            "Work and rows that are set aside", ls=aside.ls, retry=aside.retry, drop=aside.drop
+            "Items set aside: failed work and damaged rows",
+            aliases={"drop": "delete"},
+            ls=aside.ls,
+            retry=aside.retry,
+            delete=aside.delete,
         ),
         "snapshot": group(
             "Snapshots of a store",
             create=snapshot.create,
-            ls=snapshot_look.ls,
-            verify=snapshot_look.verify,
+            ls=snapshot_list.ls,
+            verify=snapshot_list.verify,
             prune=snapshot_prune.prune,
         ),
         "export": export.export,
         "report": report.report,
-        "store": group("A store at rest, or a snapshot", verify=store.verify, stat=store.stat),
+        "store": group("Stopped stores, and snapshots", verify=store.verify, stat=store.stat),
     },
     "This program": {
         "context": group(
-            "Names for the addresses of queue managers",
+            "Contexts: named addresses of queue managers",
             context.MORE_HELP,
             create=context.create,
             ls=context.ls,
@@ -195,7 +206,7 @@ class Root(help_text.Group):
     """All commands."""
 
     def list_commands(self, ctx: object) -> list[str]:
-        """Return their names in the order of the tree; Typer has groups last."""
+        """Return their names in the order of the tree; Typer lists groups last."""
         return [name for commands in TREE.values() for name in commands]
 
 
@@ -219,7 +230,7 @@ for section, commands in TREE.items():
 
 def main() -> None:
     """Run the command and exit with its code."""
-    streams.complete()
+    standard_streams.complete()
     completion.install()
     if completion.is_wanted():
         sys.exit(completion.answer(lambda: run([])))
@@ -228,13 +239,13 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command that *arguments* name; return its exit code."""
-    with notice.in_json(wanted=notice.asks_for_json(arguments)):
-        return ending.code_of(
+    with stderr.in_json(wanted=stderr.asks_for_json(arguments)):
+        return exit_code.code_of(
             lambda: _command()(list(arguments), prog_name="qmctl", standalone_mode=False)
         )
 
 
 @cache
 def _command() -> Callable[..., Any]:
-    """Return what runs a command: to make all of them takes a tenth of a second."""
+    """Return the function that runs a command; building all commands takes 100 ms."""
     return typer.main.get_command(app)

@@ -27,10 +27,10 @@ def test_held_call_keeps_its_address(
 ) -> None:
     monkeypatch.setenv("QMCTL_CONTEXT", "nyc")
     qmctl("context", "create", "nyc", "h:1")
-    held = [Call().held(), Call(context="nyc").held(), Call("h:1").held()]
+    held = [Call().pinned(), Call(context="nyc").pinned(), Call("h:1").pinned()]
     qmctl("context", "create", "nyc", "h:2", "--replace")
     assert [call.address() for call in held] == ["h:1", "h:1", "h:1"]
-    assert Call(data_dir=tmp_path).held() == Call(data_dir=tmp_path)
+    assert Call(data_dir=tmp_path).pinned() == Call(data_dir=tmp_path)
 
 
 def test_only_who_is_watched_or_connects_takes_the_options_for_it() -> None:
@@ -92,10 +92,10 @@ def test_yes_is_enough() -> None:
 
 def test_without_a_terminal_yes_must_be_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    with pytest.raises(Failure, match="say --yes") as refusal:
+    with pytest.raises(Failure, match="to confirm, add --yes") as refusal:
         confirm("Q", "purge queue Q", "5 messages will be lost", yes=False)
     assert refusal.value.exit_code is Exit.USAGE
-    assert str(refusal.value).startswith("will not purge queue Q unasked -- 5 messages will")
+    assert str(refusal.value).startswith("did not purge queue Q -- 5 messages will")
 
 
 @pytest.mark.process
@@ -104,7 +104,7 @@ def test_name_is_to_be_typed_on_a_terminal(qm: Qmctl, queue: str, on_terminal: O
     shown = on_terminal("queue", "purge", queue, typed=f"{queue}\n")
     assert shown.code == 0
     assert f"This will purge queue {queue}: 1 message will be lost." in shown.out
-    assert f"Type {queue} to go on (--yes does not ask)" in shown.out
+    assert f"Type {queue} to confirm (--yes skips this question)" in shown.out
     assert f"purged 1 message from queue {queue}" in shown.out
 
 
@@ -134,7 +134,7 @@ def test_end_of_input_at_the_question_changes_nothing(
 def test_no_daemon_is_told_with_the_address(address: str, qmctl: Qmctl) -> None:
     ended = qmctl("-c", address, "status")
     assert (ended.code, ended.out) == (5, "")
-    assert ended.err.startswith(f"error: cannot ask for the status -- cannot connect to {address}")
+    assert ended.err.startswith(f"error: cannot show the status -- cannot connect to {address}")
     assert ended.err.count("\n") == 1
     assert " -- is qmgrd running" in ended.err
 
@@ -155,7 +155,7 @@ def test_who_is_no_queue_manager_is_told(qmctl: Qmctl) -> None:
         thread.join()
     assert (ended.code, ended.out) == (5, "")
     assert f"cannot connect to {address}: no queue manager answers: frame of " in ended.err
-    assert " -- is it a qmgrd of this version?" in ended.err
+    assert " is a qmgrd of this version" in ended.err
 
 
 @pytest.mark.process

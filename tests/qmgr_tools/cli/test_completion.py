@@ -104,7 +104,7 @@ def test_subscriptions_are_offered_where_they_may_stand(
         ["queue", "show"],
         ["sub", "show"],
         ["sub", "alter"],
-        ["sub", "rm"],
+        ["sub", "delete"],
         ["sub", "healthy"],
         ["topic", "what-lacks"],
         ["republish", "send", "--to"],
@@ -116,14 +116,14 @@ def test_subscriptions_are_offered_where_they_may_stand(
     assert topic in tab("topic", "show", "")
     assert "missed" in tab("sub", "ls", "--columns", "")
     assert {"a", "b"} <= set(tab("sub", "show", queue, ":", COMP_CWORD="4"))
-    qm("topic", "rm", topic)
+    qm("topic", "delete", topic)
 
 
 @pytest.mark.process
 def test_subscription_of_no_client_is_completed(tab: Tab, qm: Qmctl, queue: str) -> None:
     qm("sub", "create", queue, f":{queue}")
     assert queue in tab("sub", "show", ":", queue[:1])
-    qm("sub", "rm", f":{queue}")
+    qm("sub", "delete", f":{queue}")
 
 
 @pytest.mark.process

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from qmgr_tools.cli.command import Call
-from qmgr_tools.cli.dry_run import delete_queue, purge_queue, tell
+from qmgr_tools.cli.dry_run import delete_queue, purge_queue, show
 from qmgr_tools.cli.output import Format
 from tests.qmgr_tools.conftest import Daemon, Qmctl
 
@@ -11,9 +11,9 @@ from tests.qmgr_tools.conftest import Daemon, Qmctl
 def test_people_and_scripts_are_told_that_nothing_was_done(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    tell(Call(), {"queue": "Q"}, "delete queue Q")
-    tell(Call(output=Format.JSON), {"queue": "Q"}, "delete queue Q")
-    said = 'would delete queue Q; nothing is changed\n{\n  "dry_run": true,\n  "queue": "Q"\n}\n'
+    show(Call(), {"queue": "Q"}, "delete queue Q")
+    show(Call(output=Format.JSON), {"queue": "Q"}, "delete queue Q")
+    said = 'would delete queue Q; nothing changed\n{\n  "dry_run": true,\n  "queue": "Q"\n}\n'
     assert capsys.readouterr().out == said
 
 
@@ -26,14 +26,14 @@ def row(**more: Any) -> dict[str, Any]:
     [
         ({}, "delete queue Q and 3 messages, 2 KiB"),
         ({"leased": 1}, "delete queue Q and 3 messages, 2 KiB, 1 of them leased"),
-        ({"consumers": 2}, "delete queue Q and 3 messages, 2 KiB; 2 consumers would lose it"),
+        ({"consumers": 2}, "delete queue Q and 3 messages, 2 KiB; 2 consumers would be closed"),
     ],
 )
 def test_deletion_tells_what_goes(
     more: dict[str, Any], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     delete_queue(Call(), row(**more))
-    assert capsys.readouterr().out == f"would {words}; nothing is changed\n"
+    assert capsys.readouterr().out == f"would {words}; nothing changed\n"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_what_would_be_refused_is_refused(qm: Qmctl, queue: str, way: str) -> No
 def test_link_is_left_as_it_is(qm: Qmctl, queue: str, way: str) -> None:
     qm("put", f"{queue}@{way}", "x")
     remote = qm("queue", "delete", f"{queue}@{way}", "--dry-run")
-    assert remote.out.endswith(f"; what waits on @{way} stays; nothing is changed\n")
+    assert remote.out.endswith(f"pending messages on @{way} stays; nothing changed\n")
     assert qm("queue", "delete", f"{queue}@{way}").code == 0
     before = qm("link", "show", way, "-o", "json").json
     found = qm("link", "delete", way, "--purge", "--dry-run", "-o", "json").json

@@ -6,13 +6,13 @@ from qmgr_tools.cli.failure import (
     MEANINGS,
     Exit,
     Failure,
+    connection_refused,
     exit_codes_text,
     exit_of,
-    look_for,
+    general_remedy,
     one_line,
     refused,
-    sent_away,
-    try_of,
+    similar_queue,
     usage,
 )
 
@@ -46,7 +46,7 @@ def test_failure_on_a_terminal_has_paragraphs_that_fit() -> None:
     [("order", "did you mean ORDERS? see: qmctl queue ls"), ("elsewhere", "see: qmctl queue ls")],
 )
 def test_queue_is_looked_for_among_those_that_are(queue: str, remedy: str) -> None:
-    assert look_for(queue, ["ORDERS", "FLIGHTS@NYC"]) == remedy
+    assert similar_queue(queue, ["ORDERS", "FLIGHTS@NYC"]) == remedy
 
 
 def test_remedy_of_the_daemon_stands_behind_the_semicolon() -> None:
@@ -63,8 +63,8 @@ def test_remedy_of_the_daemon_stands_behind_the_semicolon() -> None:
 def test_remedy_is_ours_where_the_daemon_has_none() -> None:
     failure = refused("put on Q", RequestError(ErrorCode.QUEUE_FULL, "queue Q holds 5, at most 5"))
     assert str(failure) == (
-        "cannot put on Q -- queue Q holds 5, at most 5 (QUEUE_FULL) -- "
-        "get or purge messages, or wait and put again"
+        "cannot put on Q -- queue Q holds 5, at most 5 (QUEUE_FULL) -- get or purge "
+        "messages, or wait and put again"
     )
     assert failure.exit_code is Exit.REFUSED
 
@@ -72,15 +72,19 @@ def test_remedy_is_ours_where_the_daemon_has_none() -> None:
 @pytest.mark.parametrize(
     ("code", "exit_code", "remedy"),
     [
-        (ErrorCode.FRAME_TOO_LARGE, Exit.UNAVAILABLE, "is it a qmgrd of this version?"),
-        (ErrorCode.VERSION_UNSUPPORTED, Exit.UNAVAILABLE, "is it a qmgrd of this version?"),
+        (ErrorCode.FRAME_TOO_LARGE, Exit.UNAVAILABLE, "check that it is a qmgrd of this version"),
+        (
+            ErrorCode.VERSION_UNSUPPORTED,
+            Exit.UNAVAILABLE,
+            "check that it is a qmgrd of this version",
+        ),
         (ErrorCode.NOT_AUTHORIZED, Exit.NOT_ALLOWED, "ask the operator"),
     ],
 )
 def test_client_that_is_not_wanted_is_told_where(
     code: ErrorCode, exit_code: Exit, remedy: str
 ) -> None:
-    failure = sent_away("browse Q", "h:1", RequestError(code, "no"))
+    failure = connection_refused("browse Q", "h:1", RequestError(code, "no"))
     assert failure.exit_code is exit_code
     assert str(failure).startswith(
         f"cannot browse Q -- cannot connect to h:1: no ({code.name}) -- {remedy}"
@@ -97,8 +101,8 @@ def test_unknown_outcome_is_said_to_be_one() -> None:
     failure = refused("put on Q", UnknownOutcome(ErrorCode.PRODUCER_UNKNOWN, "another store"))
     assert failure.exit_code is Exit.UNAVAILABLE
     assert str(failure) == (
-        "do not know whether this was done: put on Q -- another store (PRODUCER_UNKNOWN) -- "
-        "it may have been done all the same: look, before you do it again"
+        "unknown whether this was done: put on Q -- another store (PRODUCER_UNKNOWN) "
+        "-- check whether it took effect before you repeat it"
     )
 
 
@@ -131,8 +135,10 @@ def test_no_error_code_looks_like_success(code: ErrorCode) -> None:
 
 
 def test_remedy_may_name_a_dot() -> None:
-    assert try_of(ErrorCode.NAME_INVALID).startswith("say 1 to 64 of A-Z a-z 0-9 . _ -, or ")
-    assert try_of(ErrorCode.QUEUE_FULL) == "get or purge messages, or wait and put again"
+    assert general_remedy(ErrorCode.NAME_INVALID).startswith(
+        "use 1 to 64 of A-Z a-z 0-9 . _ -, or "
+    )
+    assert general_remedy(ErrorCode.QUEUE_FULL) == "get or purge messages, or wait and put again"
 
 
 def test_each_exit_code_is_explained() -> None:

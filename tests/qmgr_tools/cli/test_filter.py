@@ -64,16 +64,19 @@ def test_limit_comes_after_order() -> None:
     [
         ("ready", "not COLUMN OPERATOR VALUE"),
         (">0", "not COLUMN OPERATOR VALUE"),
-        ("redy>0", "there is no column 'redy' -- .* -- did you mean ready\\?"),
+        ("redy>0", r"keys -- did you mean ready\?"),
         ("ready>much", '"much" is not a whole number'),
         ("bytes>much", '"much" is not bytes'),
-        ("ready=>0", "=> is no operator -- did you mean >=\\? "),
+        ("ready=>0", "=> is not an operator -- did you mean >=\\? "),
         ("ready=!0", "did you mean !=\\? "),
-        ("ready==0", "== is no operator -- The operators are = != "),
+        ("ready==0", "== is not an operator -- the operators are = != "),
         ("Lease-ms>0", "not COLUMN OPERATOR VALUE"),
         ("lease_ms>5 GiB", "unknown unit"),
         ("queue>a", "queue is text"),
-        ("ready >= 0 AND depth > 3", "it is one condition -- repeat --where for another"),
+        (
+            "ready >= 0 AND depth > 3",
+            ("--where takes one condition -- repeat --where for each condition"),
+        ),
     ],
 )
 def test_condition_that_cannot_be_is_explained(where: str, why: str) -> None:
@@ -89,7 +92,7 @@ def test_columns_are_those_named_in_that_order() -> None:
 
 
 def test_unknown_column_names_the_known_ones() -> None:
-    with pytest.raises(Failure, match=r"take queue, ready, bytes, lease_ms$"):
+    with pytest.raises(Failure, match="queue, ready, bytes, lease_ms"):
         filters.columns("queue,x", COLUMNS, [])
 
 

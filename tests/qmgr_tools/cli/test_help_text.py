@@ -16,6 +16,8 @@ def leaves(group: Any, *path: str) -> list[tuple[str, ...]]:
     """The words of each command below *group*."""
     found = []
     for name, command in group.commands.items():
+        if command.hidden:  # a former name
+            continue
         if hasattr(command, "commands"):
             found += leaves(command, *path, name)
         else:
@@ -78,7 +80,9 @@ def test_group_has_an_example_of_each_of_its_commands(
     path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = [called(words, monkeypatch) for words in examples(find(*path).epilog)]
-    assert own == [[(*path, name)] for name in find(*path).commands]
+    assert own == [
+        [(*path, name)] for name, command in find(*path).commands.items() if not command.hidden
+    ]
 
 
 @pytest.mark.parametrize("words", examples(ROOT.epilog), ids=" ".join)
@@ -124,7 +128,8 @@ def test_arguments_have_a_name_and_a_meaning(qmctl: Qmctl) -> None:
 def test_group_names_its_commands(qmctl: Qmctl) -> None:
     for path in GROUPS:
         if path:
-            names = ", ".join(find(*path).commands)
+            commands = find(*path).commands
+            names = ", ".join(name for name in commands if not commands[name].hidden)
             assert f": {names}." in " ".join(qmctl(*path, "--help").out.split())
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qmgr_config.units import parse_bytes
-from qmgr_tools.cli import humanize as humane
+from qmgr_tools.cli import humanize
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from qmgr_tools.cli import humanize as humane
     ],
 )
 def test_size_is_short(size_bytes: int, text: str) -> None:
-    assert humane.size(size_bytes) == text
+    assert humanize.size(size_bytes) == text
 
 
 @pytest.mark.parametrize(
@@ -42,26 +42,26 @@ def test_size_is_short(size_bytes: int, text: str) -> None:
     ],
 )
 def test_duration_has_its_two_largest_units(time_ms: int, text: str) -> None:
-    assert humane.duration(time_ms) == text
+    assert humanize.duration(time_ms) == text
 
 
 def test_age_is_told_from_now() -> None:
-    assert humane.age(1_000_000, 6_500_000) == "5 s ago"
+    assert humanize.age(1_000_000, 6_500_000) == "5 s ago"
 
 
 def test_age_of_the_present_and_of_the_future_is_now() -> None:
-    assert humane.age(1_000_000, 1_900_000) == "now"
-    assert humane.age(9_000_000, 1_000_000) == "now"
+    assert humanize.age(1_000_000, 1_900_000) == "now"
+    assert humanize.age(9_000_000, 1_000_000) == "now"
 
 
 def test_time_is_rfc_3339_in_utc() -> None:
-    assert humane.rfc3339(0) == "1970-01-01T00:00:00.000000Z"
-    assert humane.rfc3339(1_795_245_000_123_456) == "2026-11-21T07:10:00.123456Z"
+    assert humanize.rfc3339(0) == "1970-01-01T00:00:00.000000Z"
+    assert humanize.rfc3339(1_795_245_000_123_456) == "2026-11-21T07:10:00.123456Z"
 
 
 @given(st.integers(0, 2**63 - 1))
 def test_every_time_on_the_wire_can_be_said(time_us: int) -> None:
-    text = humane.rfc3339(time_us)
+    text = humanize.rfc3339(time_us)
     said = datetime.fromisoformat(text)
     if said.year < 9999:
         assert round(said.timestamp() * 1_000_000) // 10 == time_us // 10 or said.year > 2100
@@ -71,7 +71,7 @@ def test_every_time_on_the_wire_can_be_said(time_us: int) -> None:
     ("count", "text"), [(0, "0 messages"), (1, "1 message"), (2_000, "2,000 messages")]
 )
 def test_messages_are_counted_in_words(count: int, text: str) -> None:
-    assert humane.messages(count) == text
+    assert humanize.messages(count) == text
 
 
 @pytest.mark.parametrize(
@@ -87,11 +87,11 @@ def test_messages_are_counted_in_words(count: int, text: str) -> None:
     ],
 )
 def test_size_that_was_set_is_shown_as_it_was_set(size_bytes: int, text: str) -> None:
-    assert humane.exact_size(size_bytes) == text
+    assert humanize.exact_size(size_bytes) == text
     assert parse_bytes(text) == size_bytes
 
 
 def test_number_of_messages_that_nobody_knows_is_told_so() -> None:
     """The answer to a deletion was lost with a connection."""
-    assert humane.messages(2) == "2 messages"
-    assert humane.messages(None) == "an unknown number of messages"
+    assert humanize.messages(2) == "2 messages"
+    assert humanize.messages(None) == "an unknown number of messages"

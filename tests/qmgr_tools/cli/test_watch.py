@@ -51,7 +51,7 @@ def test_watch_alone_has_its_time(words: list[str], expected: list[str]) -> None
 
 
 @pytest.mark.parametrize(
-    ("said", "why"), [("0", "0 is no time to work in"), ("2 years", "unit"), ("-1s", "negative")]
+    ("said", "why"), [("0", "0 is too short"), ("2 years", "unit"), ("-1s", "negative")]
 )
 def test_time_that_is_none_is_wrong_usage(said: str, why: str, qmctl: Qmctl) -> None:
     ended = qmctl("queue", "ls", f"--watch={said}")
@@ -122,7 +122,7 @@ def test_terminal_is_drawn_anew(queue: str, daemon: Daemon) -> None:
         os.close(theirs)
         shown = b""
         try:
-            while shown.count(b"every 100 ms; Ctrl-C ends it") < 3:
+            while shown.count(b"every 100 ms; press Ctrl-C to end") < 3:
                 shown += screen.read(65_536)
             process.send_signal(signal.SIGINT)
             assert process.wait(30) == 130
@@ -139,9 +139,9 @@ def test_lost_daemon_is_told_and_found_again(own_daemon: Daemon) -> None:
         assert process.stderr is not None
         assert json.loads(line_of(process))["boot"] == 1
         own_daemon.program.stop()
-        assert json.loads(process.stderr.readline())["note"].startswith("lost the daemon: ")
+        assert json.loads(process.stderr.readline())["note"].startswith("lost the connection: ")
         own_daemon.start()
-        assert json.loads(process.stderr.readline()) == {"note": "the daemon is there again"}
+        assert json.loads(process.stderr.readline()) == {"note": "connected again"}
         while json.loads(line_of(process))["boot"] == 1:
             pass
 

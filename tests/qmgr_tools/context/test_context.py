@@ -29,21 +29,19 @@ def test_environment_that_goes_over_it_is_noted(
     two: Qmctl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("QMCTL_CONTEXT", "ewr")
-    expected = "QMCTL_CONTEXT is set, and goes over the current one: ewr\n"
+    expected = "QMCTL_CONTEXT=ewr overrides the current context\n"
     assert two("context", "ls").err == expected
     assert two("context", "ls", "-o", "json").err == ""
 
 
 def test_context_is_used_from_then_on(two: Qmctl) -> None:
-    assert two("context", "use", "ewr").out == (
-        "context ewr is the current one: unix:/run/ewr.sock\n"
-    )
+    assert two("context", "use", "ewr").out == ("the current context is ewr: unix:/run/ewr.sock\n")
     assert two("context", "show", "-o", "json").json == {
         "context": "ewr",
         "address": "unix:/run/ewr.sock",
         "source": "qmctl context use",
     }
-    assert two("context", "use", "--none").out == "no context is current\n"
+    assert two("context", "use", "--none").out == "there is no current context\n"
     assert two("context", "show", "-o", "json").json["context"] is None
 
 
@@ -74,15 +72,15 @@ def test_option_before_the_command_goes_over_the_current_one(two: Qmctl) -> None
 def test_unknown_one_is_told_with_the_known(words: list[str], two: Qmctl) -> None:
     ended = two(*words)
     assert (ended.code, ended.out) == (3, "")
-    assert ended.err == "error: there is no context jfk -- the known ones are ewr, nyc\n"
+    assert ended.err == "error: context jfk does not exist -- existing contexts: ewr, nyc\n"
 
 
 def test_other_address_is_refused_unless_it_is_to_replace(two: Qmctl) -> None:
     ended = two("context", "create", "nyc", "h:1")
     assert (ended.code, ended.out) == (6, "")
     assert ended.err == (
-        "error: cannot create context nyc -- it exists, as nyc.example:7470 -- "
-        "say --replace, or take another name\n"
+        "error: cannot create context nyc -- it already exists, with address "
+        "nyc.example:7470 -- add --replace, or choose another name\n"
     )
     assert two("context", "create", "nyc", "nyc.example:7470").code == 0
     assert two("context", "create", "nyc", "h:1", "--replace", "-o", "json").json == {
@@ -102,10 +100,10 @@ def test_removed_one_is_gone(two: Qmctl) -> None:
     tried = two("context", "delete", "nyc", "--dry-run")
     assert (tried.code, tried.out) == (
         0,
-        "would delete context nyc, which is nyc.example:7470; nothing is changed\n",
+        "would delete context nyc, with address nyc.example:7470; nothing changed\n",
     )
     assert two("context", "delete", "nyc").out == (
-        "deleted context nyc, which was nyc.example:7470; no context is current now\n"
+        "deleted context nyc, with address nyc.example:7470; there is no current context\n"
     )
     assert [row["context"] for row in two("context", "ls", "-o", "json").json] == ["ewr"]
 
@@ -135,4 +133,7 @@ def test_context_that_leads_nowhere_is_named(qmctl: Qmctl) -> None:
     qmctl("context", "create", "gone", "unix:/nowhere/qmgrd.sock", "--use")
     ended = qmctl("status")
     assert ended.code == 5
-    assert "is qmgrd running there? that is context gone; --connect says where else" in ended.err
+    assert (
+        "is qmgrd running there? the address is from context gone; to use another "
+        "address: --connect" in ended.err
+    )

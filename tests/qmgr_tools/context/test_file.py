@@ -57,7 +57,7 @@ def test_place_is_as_xdg_has_it(environment: dict[str, str], expected: Path | No
 
 def test_without_a_home_there_are_none_and_none_can_be_made() -> None:
     assert load({}) == Contexts()
-    with pytest.raises(Failure, match="no home directory is known -- set HOME"), change({}):
+    with pytest.raises(Failure, match="cannot store contexts -- the"), change({}):
         pass
 
 
@@ -144,7 +144,7 @@ def test_current_one_that_is_gone_is_none(environment: dict[str, str], file: Pat
 
 def test_no_context_at_all_says_how_to_make_one() -> None:
     with pytest.raises(
-        Failure, match="none is defined yet -- make it with: qmctl context create nyc"
+        Failure, match="no context is defined -- create it with: qmctl context create nyc"
     ):
         Contexts().address("nyc")
 
@@ -168,6 +168,6 @@ def test_what_is_no_file_of_ours_is_not_read_for_good(
         file.symlink_to("/dev/zero")
     else:
         file.write_bytes(b" " * ((1 << 20) + 1))
-    with pytest.raises(Failure, match=r"json: it is (no file|over 1048576 bytes long)") as refusal:
+    with pytest.raises(Failure, match="cannot read the contexts --") as refusal:
         load(environment)
     assert refusal.value.exit_code is Exit.FAILED

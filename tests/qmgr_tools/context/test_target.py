@@ -50,20 +50,20 @@ def test_unix_socket_is_an_address() -> None:
         ("nowhere", '"nowhere" is not host:port'),
         ("host:70000", '"host:70000" has the port 70000, at most 65535'),
         ("host:0", '"host:0" has the port 0'),
-        ("unix:relative", "'unix:relative' names no absolute path"),
-        ("unix:/a\0b", "'unix:/a\\x00b' names no absolute path"),
+        ("unix:relative", "'unix:relative' is not an absolute path"),
+        ("unix:/a\0b", "'unix:/a\\x00b' is not an absolute path"),
         ("%s:1", '"%s:1" is not host:port'),
         ("", '"" is not host:port'),
     ],
 )
 def test_what_is_no_address_is_refused(text: str, why: str) -> None:
     found = failure(connect=text)
-    assert str(found) == f"--connect is no address -- {why} -- say HOST:PORT or unix:/PATH"
+    assert str(found) == f"--connect is not a valid address -- {why} -- use HOST:PORT or unix:/PATH"
     assert found.exit_code is Exit.USAGE
 
 
 def test_environment_is_named_where_it_is_wrong() -> None:
-    assert str(failure(said="x")).startswith("QMCTL_CONNECT is no address")
+    assert str(failure(said="x")).startswith("QMCTL_CONNECT is not a valid address")
 
 
 def test_two_places_are_one_too_many(tmp_path: Path) -> None:
@@ -84,8 +84,9 @@ def test_data_dir_of_no_daemon_says_how_to_start_one(tmp_path: Path) -> None:
     found = failure(data_dir=tmp_path)
     assert found.exit_code is Exit.UNAVAILABLE
     assert str(found) == (
-        f"cannot tell where the daemon of {tmp_path} listens -- {tmp_path}"
-        f"/listening.json does not exist -- start it with: qmgrd --name NAME --data-dir {tmp_path}"
+        f"cannot find the address of the daemon of {tmp_path} -- "
+        f"{tmp_path}/listening.json does not exist -- start it with: qmgrd --name NAME "
+        f"--data-dir {tmp_path}"
     )
 
 
@@ -122,9 +123,9 @@ def test_order_is_option_then_address_then_context_of_the_environment(
 @pytest.mark.parametrize(
     ("connect", "environment", "remedy"),
     [
-        ("nyc", {}, "a context? --context nyc"),
-        (None, {ENVIRONMENT: "nyc"}, "a context? --context nyc"),
-        ("jfk", {}, "say HOST:PORT or unix:/PATH"),
+        ("nyc", {}, "if you mean the context: --context nyc"),
+        (None, {ENVIRONMENT: "nyc"}, "if you mean the context: --context nyc"),
+        ("jfk", {}, "use HOST:PORT or unix:/PATH"),
     ],
 )
 def test_context_given_as_an_address_is_known(
@@ -138,12 +139,12 @@ def test_context_given_as_an_address_is_known(
 def test_unknown_context_is_told_with_the_known_ones(known: dict[str, str]) -> None:
     with pytest.raises(Failure) as refusal:
         find(None, None, "jfk", known)
-    assert str(refusal.value) == "there is no context jfk -- the known ones are ewr, nyc, odd"
+    assert str(refusal.value) == "context jfk does not exist -- existing contexts: ewr, nyc, odd"
     assert refusal.value.exit_code is Exit.NOT_FOUND
 
 
 def test_context_without_an_address_is_named(known: dict[str, str]) -> None:
-    with pytest.raises(Failure, match=r"^context odd is no address -- "):
+    with pytest.raises(Failure, match=r"^context odd is not a valid address -- "):
         find(None, None, "odd", known)
 
 
@@ -155,7 +156,7 @@ def test_context_excludes_the_other_options(
     connect: str | None, context: str, what: str, known: dict[str, str], tmp_path: Path
 ) -> None:
     data_dir = None if connect else tmp_path
-    with pytest.raises(Failure, match=rf"^{what} are given together") as refusal:
+    with pytest.raises(Failure, match=rf"^conflicting options {what}") as refusal:
         find(connect, data_dir, context, known)
     assert refusal.value.exit_code is Exit.USAGE
 
@@ -177,4 +178,4 @@ def test_damaged_listening_file_is_told(text: str, why: str, tmp_path: Path) -> 
     with pytest.raises(Failure, match=why) as refusal:
         find(None, tmp_path, None, {})
     assert refusal.value.exit_code is Exit.FAILED
-    assert refusal.value.parts[2] == "say --connect"
+    assert refusal.value.parts[2] == "use --connect"

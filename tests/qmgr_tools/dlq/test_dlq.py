@@ -99,7 +99,7 @@ def test_those_whose_queue_is_gone_stay_and_are_told_of_before_and_after(
     qm: Qmctl, queue: str, bad: str
 ) -> None:
     words = ["dlq", "retry", "--queue", bad, "--all"]
-    qm("put", bad, "no dead letter")
+    qm("put", bad, "no dead letters")
     assert qm("queue", "delete", queue).code == 0
     gone = f"queue {queue} does not exist here"
     tried = qm(*words, "--dry-run")
@@ -119,11 +119,11 @@ def test_those_whose_queue_is_gone_stay_and_are_told_of_before_and_after(
 
 
 def test_only_dead_letters_go_to_another_queue(qm: Qmctl, queue: str, bad: str) -> None:
-    qm("put", bad, "no dead letter")
+    qm("put", bad, "no dead letters")
     words = ["dlq", "retry", "--queue", bad, "--all", "--to", queue]
     assert qm(*words, "--dry-run").out.startswith("would send 3 messages ")
     assert qm(*words).out == f"sent back 3 messages from {bad} to {queue}\n"
-    assert [row["body"] for row in rows(qm, bad)] == ["no dead letter"]
+    assert [row["body"] for row in rows(qm, bad)] == ["no dead letters"]
 
 
 @pytest.mark.parametrize("verb", ["retry", "drop"])
@@ -139,29 +139,30 @@ def test_drop_leaves_what_is_no_dead_letter(qm: Qmctl, bad: str) -> None:
     qm("put", bad, "ordinary")
     ordinary = uids(qm, bad)[-1]
     for where, count in ((["--where", "size > 1"], 1), (["--all"], 3)):
-        tried = qm("dlq", "drop", "--queue", bad, *where, "--dry-run")
-        assert tried.out.startswith(f"would remove {count} message")
+        tried = qm("dlq", "delete", "--queue", bad, *where, "--dry-run")
+        assert tried.out.startswith(f"would delete {count} message")
         assert tried.err == "note: 1 message would stay: no dead letters\n"
     for verb in ("drop", "retry"):
         ended = qm("dlq", verb, ordinary, "--queue", bad)
         assert (ended.code, ended.out) == (3, "")
         assert f"{ordinary} is no dead letter" in ended.err
-    ended = qm("dlq", "drop", "--all", "--queue", bad, "--yes")
-    assert ended.out == f"dropped 3 messages from {bad}\n"
+    ended = qm("dlq", "delete", "--all", "--queue", bad, "--yes")
+    assert ended.out == f"deleted 3 messages from {bad}\n"
     assert ended.err == (
-        f"note: 1 message stayed: no dead letters; remove such with: qmctl queue purge {bad}\n"
+        f"note: 1 message stayed: no dead letters; to delete all messages: qmctl queue "
+        f"purge {bad}\n"
     )
     assert uids(qm, bad) == [ordinary]
 
 
 def test_drop_asks_and_removes_those_named(qm: Qmctl, bad: str) -> None:
-    words = ["dlq", "drop", "--queue", bad, "--where", "n = 2"]
+    words = ["dlq", "delete", "--queue", bad, "--where", "n = 2"]
     assert qm(*words).code == 2
-    assert qm(*words, "--dry-run").out.startswith(f"would remove 1 message from {bad};")
+    assert qm(*words, "--dry-run").out.startswith(f"would delete 1 message from {bad};")
     assert len(uids(qm, bad)) == 3
-    assert qm(*words, "--yes").out == f"dropped 1 message from {bad}\n"
+    assert qm(*words, "--yes").out == f"deleted 1 message from {bad}\n"
     first = uids(qm, bad)[0]
-    assert qm("dlq", "drop", first, "--queue", bad, "-y", "-o", "json").json["messages"] == 1
+    assert qm("dlq", "delete", first, "--queue", bad, "-y", "-o", "json").json["messages"] == 1
     assert len(uids(qm, bad)) == 1
 
 
@@ -186,7 +187,7 @@ def test_dead_letters_of_a_group_are_named_by_text_or_digits(
         assert qm("dlq", "export", str(file), *words, "-o", "json").json["messages"] == 1
         tried = qm("dlq", "retry", *words, "--dry-run", "-o", "json").json
         assert tried["messages"] == 1
-    assert qm("dlq", "drop", "--group", "N2", *there, "--yes").out.startswith("dropped 1 message")
+    assert qm("dlq", "delete", "--group", "N2", *there, "--yes").out.startswith("deleted 1 message")
     assert [row["group"] for row in qm("dlq", "ls", *there, "-o", "json").json] == ["N1"]
     ended = qm("dlq", "retry", "--group", "N1", "--all")
     assert (ended.code, "exactly one way" in ended.err) == (2, True)
@@ -202,7 +203,7 @@ def test_what_an_operator_skipped_says_so(qm: Qmctl, queue: str) -> None:
     shown = qm("dlq", "show", row["uid"]).out
     assert "reason\tskipped by an operator\n" in shown
     assert "\ntext\t" not in shown
-    qm("dlq", "drop", row["uid"], "--yes")
+    qm("dlq", "delete", row["uid"], "--yes")
 
 
 def test_show_has_no_column_without_a_word_and_does_not_contradict_its_counts(

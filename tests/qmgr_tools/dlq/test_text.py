@@ -73,7 +73,9 @@ def test_what_is_no_dead_letter_is_shown_as_that(
     assert (found["dead"], found["attempts"]) == (None, [])
     assert dlq_text.as_row(message(note))["uid"] == "QM1.7"
     dlq_text.show(message(note))
-    assert capsys.readouterr().out.startswith("no dead letter: it was put here\n")
+    assert capsys.readouterr().out.startswith(
+        "this message is not a dead letter: a producer put it on this queue\n"
+    )
 
 
 @pytest.mark.process

@@ -3,7 +3,7 @@
 import pytest
 
 from qmgr_client.blocking import connect
-from qmgr_tools.group.alter import GivenUp
+from qmgr_tools.group.alter import Skipped
 from tests.qmgr_tools.conftest import Daemon, OnTerminal, Qmctl
 from tests.qmgr_tools.group.test_group import put
 
@@ -14,28 +14,28 @@ GET = ("--order", "logical", "--body-only")
 @pytest.mark.parametrize(
     ("given_up", "numbers", "loss"),
     [
-        (GivenUp(4, 5, 1), "number 4", "1 message becomes a dead letter"),
-        (GivenUp(4, 5, 0), "number 4", "1 number never came: refused from then on"),
+        (Skipped(4, 5, 1), "number 4", "1 message becomes a dead letter"),
+        (Skipped(4, 5, 0), "number 4", "1 number never arrived and would be refused"),
         (
-            GivenUp(4, 9, 3),
+            Skipped(4, 9, 3),
             "numbers 4 to 8",
-            "3 messages become dead letters, 2 numbers never came: refused from then on",
+            "3 messages become dead letters, 2 numbers never arrived and would be refused",
         ),
         (
-            GivenUp(4, 9, 3, 8),
+            Skipped(4, 9, 3, 8),
             "numbers 4 to 8",
-            "3 messages become dead letters, 2 numbers never came, "
-            "the group ends, as 8 is its last, and is forgotten",
+            "3 messages become dead letters, 2 numbers never arrived, the group ends, "
+            "because 8 is its last, and is forgotten",
         ),
         (
-            GivenUp(8, 9, 1, 8, is_kept=True),
+            Skipped(8, 9, 1, 8, is_kept=True),
             "number 8",
-            "1 message becomes a dead letter, the group ends, as 8 is its last",
+            "1 message becomes a dead letter, the group ends, because 8 is its last",
         ),
     ],
 )
-def test_what_a_skip_gives_up_is_told(given_up: GivenUp, numbers: str, loss: str) -> None:
-    assert (given_up.numbers, given_up.loss) == (numbers, loss)
+def test_what_a_skip_gives_up_is_told(given_up: Skipped, numbers: str, loss: str) -> None:
+    assert (given_up.numbers, given_up.effect) == (numbers, loss)
 
 
 def test_paused_group_is_not_handed_out_until_it_is_resumed(qm: Qmctl, queue: str) -> None:
@@ -58,10 +58,10 @@ def test_due_message_is_skipped_into_the_dead_letters(qm: Qmctl, queue: str) -> 
     tried = qm("group", "skip", queue, "N1", "--dry-run")
     assert tried.out == (
         f"would skip number 1 of group N1 of {queue}: 1 message becomes a dead letter; "
-        "nothing is changed\n"
+        "nothing changed\n"
     )
     ended = qm("group", "skip", queue, "N1")
-    assert (ended.code, "no terminal is here to confirm it" in ended.err) == (2, True)
+    assert (ended.code, "input or output is not a terminal to confirm it" in ended.err) == (2, True)
     row = qm("group", "skip", queue, "N1", "--yes", "-o", "json").json
     assert (row["next"], row["count"]) == (2, 1)
     (letter,) = qm("dlq", "ls", "--where", f"dead_queue = '{queue}'", "-o", "json").json
@@ -108,7 +108,7 @@ def test_closed_group_ends_with_its_highest_message(qm: Qmctl, queue: str) -> No
         put(qm, queue, "N1", number)
     tried = qm("group", "close", queue, "N1", "--dry-run")
     assert tried.out == (
-        f"would close group N1 of {queue}: number 2 becomes its last; nothing is changed\n"
+        f"would close group N1 of {queue}: number 2 becomes its last; nothing changed\n"
     )
     assert qm("group", "close", queue, "N1").code == 2
     row = qm("group", "close", queue, "N1", "--yes", "-o", "json").json
@@ -149,7 +149,7 @@ def test_group_is_reassigned_once_what_is_out_is_settled(
             assert "see: qmctl connection ls" in ended.err
         consumer = other.consume(queue, groups="pinned")
         ended = qm("group", "reassign", queue, "N1")
-        told = "it is open, number 1 is next, 2 messages here"
+        told = "it is open, number 1 is next, 2 messages"
         assert ended.out == f"reassigned group N1 of {queue}; {told}\n"
         one.ack(message)
         assert next(consumer).body == b"N1-2"
@@ -162,12 +162,13 @@ def test_skip_goes_no_further_than_behind_the_last(qm: Qmctl, queue: str) -> Non
     for word in ("--dry-run", "--yes"):
         ended = qm("group", "skip", queue, "N1", "--to", "99", word)
         assert (ended.code, ended.out) == (2, "")
-        assert "group N1 ends with number 3, " in ended.err
+        assert "group N1 ends with number 3 " in ended.err
         assert "skip to 4 at most, which ends the group" in ended.err
     tried = qm("group", "skip", queue, "N1", "--to", "4", "--dry-run").out
-    assert "the group ends, as 3 is its last, and is forgotten; nothing is changed" in tried
+    assert "the group ends, because 3 is its last, and is forgotten; nothing changed" in tried
     assert qm("group", "skip", queue, "N1", "--to", "4", "--yes").out == (
-        f"skipped in group N1 of {queue}; it is over: number 3 was its last, and nothing of it is "
+        f"skipped in group N1 of {queue}; it has ended: number 3 was its last, and "
+        f"nothing of it is "
         "here\n"
     )
     assert qm("group", "show", queue, "N1").code == 3
@@ -177,8 +178,8 @@ def test_what_is_so_already_is_told_as_that(qm: Qmctl, queue: str) -> None:
     put(qm, queue, "N1", 1)
     ended = qm("group", "resume", queue, "N1")
     assert ended.out == (
-        f"group N1 of {queue} was neither paused nor parked: nothing is changed; it is open, "
-        "number 1 is next, 1 message here\n"
+        f"group N1 of {queue} was neither paused nor parked; it is open, "
+        "number 1 is next, 1 message\n"
     )
     changes = [
         qm("group", *verb, queue, "N1", "-o", "json").json["changed"]
@@ -187,13 +188,13 @@ def test_what_is_so_already_is_told_as_that(qm: Qmctl, queue: str) -> None:
     assert changes == [True, False, True]
     put(qm, queue, "N1", 2, "--last")
     tried = qm("group", "close", queue, "N1", "--dry-run").out
-    assert "it ends with number 2 already, which stays its last;" in tried
+    assert "its last number is already known: 2;" in tried
     assert qm("group", "close", queue, "N1", "--yes").out.startswith("closed group N1")
     assert (
-        "it is closed already, with number 2;" in qm("group", "close", queue, "N1", "--dry-run").out
+        "it is already closed, with number 2;" in qm("group", "close", queue, "N1", "--dry-run").out
     )
     again = qm("group", "close", queue, "N1")  # There is nothing to ask about.
-    assert (again.code, "was closed already: nothing is changed;" in again.out) == (0, True)
+    assert (again.code, "was already closed: nothing changed;" in again.out) == (0, True)
 
 
 @pytest.mark.parametrize("verb", ["skip", "close"])

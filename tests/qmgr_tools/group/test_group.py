@@ -102,7 +102,7 @@ def test_members_are_shown_from_a_number_on(qm: Qmctl, queue: str) -> None:
     text = b"x\n" * 1_001
     qm("put", queue, "--lines", "--group", "N1", stdin=text)
     ended = qm("group", "show", queue, "N1")
-    assert ended.err == "there are more of it: see --from 1001\n"
+    assert ended.err == "for more messages: --from 1001\n"
     found = qm("group", "show", queue, "N1", "--from", "1001", "-o", "json").json
     assert [row["number"] for row in found["members"]] == [1_001]
 

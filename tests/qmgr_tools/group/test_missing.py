@@ -31,21 +31,21 @@ def test_group_is_looked_for_among_those_that_are(
     with connect(daemon.unix) as client:
         for name in ("N12345", "two words"):
             client.put(queue, b"x", group=(padded(name), 1, False))
-        assert group_missing.look_for(client, queue, wanted) == remedy.format(queue)
+        assert group_missing.similar_group(client, queue, wanted) == remedy.format(queue)
 
 
 def test_other_refusals_pass(queue: str, daemon: Daemon) -> None:
     with connect(daemon.unix) as client:
         with (
             pytest.raises(RequestError, match="no room"),
-            group_missing.looking(client, "show it", queue, padded("N1")),
+            group_missing.suggesting(client, "show it", queue, padded("N1")),
         ):
             raise RequestError(ErrorCode.QUEUE_FULL, "no room")
         with (
             pytest.raises(
                 Failure, match=f"cannot show it .* see: qmctl group ls {queue}"
             ) as failed,
-            group_missing.looking(client, "show it", queue, padded("N1")),
+            group_missing.suggesting(client, "show it", queue, padded("N1")),
         ):
             raise RequestError(ErrorCode.GROUP_UNKNOWN, "no group N1")
         assert failed.value.exit_code is Exit.NOT_FOUND

@@ -50,19 +50,19 @@ def test_parked_group_names_the_message_and_the_reason() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({}, "it has a gap, number 4 of 9 is next, 4 messages here, 2 numbers missing"),
+        ({}, "it has a gap, number 4 of 9 is next, 4 messages on the queue, 2 numbers missing"),
         (
             {"last": None, "missing": 0, "delayed": 0, "count": 1, "state": "open"},
-            "it is open, number 4 is next, 1 message here",
+            "it is open, number 4 is next, 1 message on the queue",
         ),
         (
             {"next": 10, "missing": 0, "count": 0, "delayed": 0, "state": "complete"},
-            "it is over: number 9 was its last, and nothing of it is here",
+            "it has ended: number 9 was its last, and none are on the queue",
         ),
     ],
 )
 def test_how_a_group_is_told_in_words(changes: dict[str, object], words: str) -> None:
-    assert group_row.told(group_row.of(ROW | changes)) == words
+    assert group_row.summary(group_row.of(ROW | changes)) == words
 
 
 def test_member_has_its_time_of_put_and_what_is_left_to_it() -> None:

@@ -39,4 +39,4 @@ def test_job_that_is_left_is_told_of(
         row = client.admin.queue_move(queue, f"{queue}.TO")
         job_run.run(Call(), client, row, "moved", detach=True)
     job = row["job"]
-    assert capsys.readouterr().out == f"job {job} has begun; see: qmctl job show {job}\n"
+    assert capsys.readouterr().out == f"job {job}; see: qmctl job show {job}\n"

@@ -20,7 +20,7 @@ ROW = {
 def test_what_is_refused_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     inbound.show([ROW])
     header, row = capsys.readouterr().out.splitlines()
-    assert header.split("\t")[4:7] == ["BLOCKED AT", "BOUND FOR", "TRIES LEFT"]
+    assert header.split("\t")[4:7] == ["BLOCKED AT", "BLOCKED QUEUE", "TRIES LEFT"]
     assert row.split("\t") == [
         "EWR",
         "7",
@@ -35,7 +35,7 @@ def test_what_is_refused_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "words"), [(0, ""), (1, ""), (3, "2 more that lead here are not shown\n")]
+    ("count", "words"), [(0, ""), (1, ""), (3, "2 more inbound links are not shown\n")]
 )
 def test_what_is_left_off_is_counted(
     capsys: pytest.CaptureFixture[str], count: int, words: str
@@ -45,7 +45,7 @@ def test_what_is_left_off_is_counted(
 
 
 def test_line_stays_free_between_two_tables(capsys: pytest.CaptureFixture[str]) -> None:
-    inbound.show([ROW], behind=["a link"])
+    inbound.show([ROW], after=["a link"])
     assert capsys.readouterr().out.startswith("\nFROM\t")
-    inbound.show([], behind=["a link"])
+    inbound.show([], after=["a link"])
     assert capsys.readouterr().out == ""

@@ -112,7 +112,7 @@ def test_receiving_end_shows_what_of_a_link_cannot_be_stored(
     help_text = qm("link", "ls", "--help").out
     assert [key for key in INBOUND_KEYS if key not in help_text] == []
     header, shown = qm("link", "show", "OWN").out.splitlines()[:2]
-    assert "BLOCKED AT\tBOUND FOR\tTRIES LEFT\t" in header
+    assert "BLOCKED AT\tBLOCKED QUEUE\tTRIES LEFT\t" in header
     assert f"\t1\t{queue}.NONE\t\t" in shown
     both = at("link", "show", peer.name, "-o", "json").json
     assert set(both) == KEYS | {"inbound", "allowed", "refused"}
@@ -124,9 +124,9 @@ def test_connections_and_order_are_given_and_altered(at: Qmctl) -> None:
     row = at("link", "create", "NYC", "127.0.0.1:1", *given).json
     assert (row["connections"], row["ordered"], len(row["paths"])) == (3, True, 3)
     dry = at("link", "alter", "NYC", "--connections", "2", "--dry-run")
-    assert dry.out == "would alter link NYC: connections 3 -> 2; nothing is changed\n"
+    assert dry.out == "would alter link NYC: connections 3 -> 2; nothing changed\n"
     altered = at("link", "alter", "NYC", "--connections", "2", "--unordered").out
-    assert altered == ("altered link NYC: connections 3 -> 2; ordered yes -> no; it is stopped\n")
+    assert altered == ("altered link NYC: connections 3 -> 2; ordered yes -> no; state: stopped\n")
     assert at("link", "alter", "NYC", "--unordered").out.startswith("link NYC is so already; ")
 
 
@@ -134,12 +134,12 @@ def test_connections_and_order_are_given_and_altered(at: Qmctl) -> None:
     ("words", "code", "error"),
     [
         (["create", "a/b", "h:1"], 2, "NAME_INVALID"),
-        (["create", "NYC", "nowhere"], 2, "ADDRESS is no address"),
-        (["create", "NYC"], 2, "missing argument 'ADDRESS'"),
-        (["create", "NYC", "h:1", "--passive"], 2, "it has addresses, and --passive"),
+        (["create", "NYC", "nowhere"], 2, "ADDRESS is not a valid address"),
+        (["create", "NYC"], 2, "ADDRESS is missing"),
+        (["create", "NYC", "h:1", "--passive"], 2, "addresses and --passive exclude each other"),
         (["create", "OWN", "h:1"], 6, "give the link the name of the other one"),
-        (["alter", "NYC", "nowhere"], 2, "ADDRESS is no address"),
-        (["alter", "NYC"], 2, "no addresses and none of its options"),
+        (["alter", "NYC", "nowhere"], 2, "ADDRESS is not a valid address"),
+        (["alter", "NYC"], 2, "no address and no option"),
         (["alter", "NYC", "--connections", "17"], 2, "at most 16"),
         (["alter", "NYC", "h:1"], 3, "LINK_UNKNOWN"),
         (["alter", "NYC", "h:1", "--dry-run"], 3, "LINK_UNKNOWN"),
@@ -167,8 +167,8 @@ def test_link_with_messages_is_deleted_with_purge_only(at: Qmctl, own_daemon: Da
     ended = at("link", "delete", "NYC", "--yes")
     assert (ended.code, ended.err) == (
         6,
-        "error: cannot delete link NYC -- it holds 1 message -- "
-        "let them go, or delete it with --purge, which loses them\n",
+        "error: cannot delete link NYC -- it holds 1 message -- wait until they are "
+        "sent, or delete it with --purge, which loses them\n",
     )
     assert "QUEUE_IN_USE" in at("link", "delete", "NYC", "--yes", "--purge").err
     assert at("queue", "delete", "Q@NYC", "-y").code == 0
@@ -260,7 +260,7 @@ def test_wrong_address_is_corrected(at: Qmctl, refused: str, daemon: Daemon) -> 
     was = at("link", "show", refused, "-o", "json").json
     dry = at("link", "alter", refused, "h:1", "h:2", "--dry-run")
     change = f"link NYC: addresses {daemon.tcp} -> h:1, h:2"
-    assert dry.out == f"would alter {change}; nothing is changed\n"
+    assert dry.out == f"would alter {change}; nothing changed\n"
     changed = {"addresses": [[daemon.tcp], ["h:1", "h:2"]]}
     dry = at("link", "alter", refused, "h:1", "h:2", "--dry-run", "-o", "json")
     assert (dry.json["dry_run"], dry.json["changed"], dry.json["addresses"]) == (

@@ -41,13 +41,13 @@ def test_items_are_listed_retried_and_dropped(damaged: Qmctl) -> None:
     assert damaged("aside", "retry", "1").out == (
         "item 1, the definition of topic a: retried read at the next start\n"
     )
-    assert damaged("aside", "drop", "2", "--yes").out == (
+    assert damaged("aside", "delete", "2", "--yes").out == (
         "deleted item 2, the definition of topic b\n"
     )
     assert damaged("aside", "ls", "-o", "json").json == []
 
 
 def test_item_that_is_not_there_is_told(damaged: Qmctl) -> None:
-    ended = damaged("aside", "drop", "9", "--yes")
-    assert (ended.code, "nothing of that number is set aside" in ended.err) == (3, True)
+    ended = damaged("aside", "delete", "9", "--yes")
+    assert (ended.code, "no item with this number is set aside" in ended.err) == (3, True)
     assert "ASIDE_UNKNOWN" in damaged("aside", "retry", "9").err

@@ -57,12 +57,15 @@ def test_closed_connection_gives_back_what_it_leased(qm: Qmctl, queue: str, daem
         )
         tried = qm("connection", "close", str(number), "--dry-run")
         assert tried.out == (
-            f"would close connection {number} of hangs, which holds 1 message; nothing is changed\n"
+            f"would close connection {number} of hangs, which holds 1 message; nothing changed\n"
         )
         row = qm("connection", "close", str(number), "--dry-run", "-o", "json").json
         assert (row["dry_run"], row["name"], row["leased"]) == (True, "hangs", 1)
         ended = qm("connection", "close", str(number))
-        assert (ended.code, "no terminal is here to confirm it" in ended.err) == (2, True)
+        assert (ended.code, "input or output is not a terminal to confirm it" in ended.err) == (
+            2,
+            True,
+        )
         assert client.admin.status()["name"] == "QM"
         said = qm("connection", "close", str(number), "--yes").out
         assert said == f"closed connection {number} of hangs; it held 1 message\n"

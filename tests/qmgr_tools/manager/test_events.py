@@ -76,5 +76,5 @@ def test_event_on_a_terminal_is_a_sentence(
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     row = {"time": "12:00", "event": "queue full", "count": 3, "facts": {"queue": "Q"}}
-    events._say(Call(), row)
+    events._show_one(Call(), row)
     assert capsys.readouterr().out == "12:00  queue full (3 times)  queue=Q\n"

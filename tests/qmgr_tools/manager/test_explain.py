@@ -44,10 +44,10 @@ def test_reason_of_mq_may_stand_for_two() -> None:
             "did you mean DUPLICATE_MESSAGE or DUPLICATE_UNCOMMITTED? see: qmctl explain",
         ),
         ("MQRC_Q_FUL", "did you mean QUEUE_FULL"),
-        ("4711", "there is no such code -- see: qmctl explain"),
-        ("", "there is no such code -- see: qmctl explain"),
-        ("2033", "2033 MQRC_NO_MSG_AVAILABLE is no error here -- a get whose wait is over"),
-        ("MQRC_NO_MSG_AVAILABLE", "is no error here"),
+        ("4711", "the code does not exist -- see: qmctl explain"),
+        ("", "the code does not exist -- see: qmctl explain"),
+        ("2033", "2033 MQRC_NO_MSG_AVAILABLE is not an error of qmgrd -- if"),
+        ("MQRC_NO_MSG_AVAILABLE", "is not an error"),
     ],
 )
 def test_what_is_no_code_is_looked_for(said: str, better: str) -> None:
@@ -78,7 +78,7 @@ def test_people_are_told_all(qmctl: Qmctl) -> None:
         "code": "303",
         "name": "QUEUE_FULL",
         "class": "later: The same request may succeed later.",
-        "means": "The queue holds depth_max messages.",
+        "meaning": "The queue holds depth_max messages.",
         "mq": "2053 MQRC_Q_FULL",
         "exit code": "6",
     }
@@ -86,7 +86,7 @@ def test_people_are_told_all(qmctl: Qmctl) -> None:
 
 def test_without_a_code_all_are_listed(qmctl: Qmctl) -> None:
     head, *lines = qmctl("explain").out.splitlines()
-    assert head.split("\t") == ["CODE", "NAME", "CLASS", "MQ", "MEANS"]
+    assert head.split("\t") == ["CODE", "NAME", "CLASS", "MQ", "MEANING"]
     assert [int(line.split("\t")[0]) for line in lines] == list(ErrorCode)
 
 
@@ -100,7 +100,7 @@ def test_json_has_the_documented_keys(qmctl: Qmctl) -> None:
 def test_what_is_unknown_ends_so(qmctl: Qmctl) -> None:
     ended = qmctl("explain", "NONSENSE")
     assert ended.code == Exit.USAGE
-    assert ended.err.startswith("error: cannot explain NONSENSE -- there is no such code")
+    assert ended.err.startswith("error: cannot explain NONSENSE -- the code does not exist")
 
 
 @pytest.mark.process

@@ -86,11 +86,11 @@ def test_link_of_a_queue_that_is_wanted_stays() -> None:
 def test_conflicts_are_seen_before_anything_is_done() -> None:
     assert list(conflicts(THERE, Definitions())) == []
     assert list(conflicts(Definitions(queues={"F@EWR": {}}), THERE)) == [
-        'queues."F@EWR": there is no link EWR'
+        ('queues."F@EWR": link EWR does not exist')
     ]
-    assert "an alias of that name" in next(conflicts(Definitions(queues={"S": {}}), THERE))
-    assert "a queue of that name" in next(conflicts(Definitions(aliases={"Q": "R"}), THERE))
-    assert "is an alias itself" in next(conflicts(Definitions(aliases={"T": "S"}), THERE))
+    assert "an alias with this name" in next(conflicts(Definitions(queues={"S": {}}), THERE))
+    assert "a queue with this name" in next(conflicts(Definitions(aliases={"Q": "R"}), THERE))
+    assert "is an alias, too" in next(conflicts(Definitions(aliases={"T": "S"}), THERE))
 
 
 def test_inbound_definitions_are_made_given_a_store_and_pruned() -> None:

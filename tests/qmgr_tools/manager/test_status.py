@@ -47,9 +47,9 @@ def test_json_has_the_documented_keys(qm: Qmctl, daemon: Daemon) -> None:
 def test_people_read_units(qm: Qmctl) -> None:
     facts = dict(line.split("\t") for line in qm("status").out.splitlines())
     assert facts["queue manager"] == "QM"
-    assert facts["store at most"] == "64 GiB"
+    assert facts["store limit"] == "64 GiB"
     assert facts["listening"].count(", ") == 1
-    assert facts["longest turn since asked"].endswith(" ms")
+    assert facts["longest turn since last status"].endswith(" ms")
     assert "puts refused" not in facts
 
 
@@ -72,4 +72,4 @@ def test_daemon_that_starts_is_waited_for(qmctl: Qmctl, tmp_path: Path) -> None:
 def test_wait_ends(qmctl: Qmctl) -> None:
     ended = qmctl("-c", "unix:/nowhere/qmgrd.sock", "status", "--wait", "250ms")
     assert (ended.code, ended.out) == (5, "")
-    assert "cannot ask for the status -- cannot connect to unix:/nowhere/qmgrd.sock" in ended.err
+    assert "cannot show the status -- cannot connect to unix:/nowhere/qmgrd.sock" in ended.err

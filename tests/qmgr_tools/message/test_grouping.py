@@ -16,14 +16,14 @@ def test_place_of_a_put_needs_a_group() -> None:
     assert grouping.of_put(TAIL, None, last=False) == (TAIL, 1, False)
     assert grouping.of_put(TAIL, 7, last=True) == (TAIL, 7, True)
     for number, last in ((7, False), (None, True)):
-        with pytest.raises(Failure, match="no group is named"):
+        with pytest.raises(Failure, match="no group is given"):
             grouping.of_put(b"", number, last=last)
 
 
 def test_number_needs_a_group() -> None:
     grouping.checked({"group_id": TAIL}, 4)
     grouping.checked({}, None)
-    with pytest.raises(Failure, match="no group is named"):
+    with pytest.raises(Failure, match="no group is given"):
         grouping.checked({"where": "size > 1"}, 4)
 
 

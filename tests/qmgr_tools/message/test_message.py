@@ -127,7 +127,7 @@ def test_no_lines_are_no_messages(qm: Qmctl, queue: str) -> None:
     ("words", "why"),
     [
         ([], "no message is given -- give a BODY, --file FILE, or --stdin for what comes through"),
-        (["two", "words"], "-- quote a message that has spaces: 'two words'"),
+        (["two", "words"], "-- if the message has spaces, quote it: 'two words'"),
         (["x", "--stdin"], "exactly one of"),
         (["x", "--file", "f"], "exactly one of"),
         (["x", "--lines"], "--lines puts the lines of --file or of standard input"),
@@ -213,8 +213,8 @@ def test_get_from_an_empty_queue_has_its_own_code(qm: Qmctl, queue: str) -> None
     assert (ended.code, ended.out, ended.err) == (
         7,
         "",
-        f"error: got nothing from {queue} -- no message was ready right now -- "
-        f"wait longer with --wait; see: qmctl queue show {queue}\n",
+        f"error: got no message from {queue} -- no message was ready right now -- wait "
+        f"longer with --wait; see: qmctl queue show {queue}\n",
     )
     assert "no message was ready within 50 ms" in qm("get", queue, "--wait", "50 ms").err
     assert qm("get", queue, "--all") == (0, "", "")
@@ -326,7 +326,7 @@ def test_body_that_is_no_text_goes_to_no_terminal(
     ended = on_terminal("get", queue, "--all", "--body-only")
     assert ended.code == 2
     assert "\x1b" not in ended.out
-    assert f"send it elsewhere: qmctl get {queue} --body-only > FILE" in ended.out
+    assert f"write it to a file: qmctl get {queue} --body-only > FILE" in ended.out
     assert depth(qm, queue) == (1, 0)
     assert qm("get", queue, "--body-only").out == "\x1b]0;title\x07"
     qm("put", queue, "plain\ttext\n")

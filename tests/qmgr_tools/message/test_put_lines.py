@@ -27,4 +27,4 @@ def test_interrupted_lines_say_how_far_they_came(
     monkeypatch.setattr(put_source, "batches", batches)
     ended = qm("put", queue, "--lines", stdin=b"a\nb\nc\n")
     assert (ended.code, ended.out) == (130, "")
-    assert ended.err == "interrupted: 2 messages put, maybe some of the next 1000 lines\n"
+    assert ended.err == "interrupted: 2 messages put, and possibly some of the next 1000 lines\n"

@@ -9,8 +9,8 @@ from tests.qmgr_tools.conftest import Daemon, Qmctl
 
 HEADERS = [{"customer": "ann"}, {"customer": "bob", "color": "red"}]
 QUOTED = (
-    '"ann" in double quotes is the name of a header, which none of 2 messages looked at has: '
-    "a text is written 'ann'"
+    '"ann" in double quotes is the name of a header, which none of 2 messages examined has: '
+    "write a text in single quotes, 'ann'"
 )
 
 
@@ -19,16 +19,16 @@ QUOTED = (
     [
         (
             "custmer = 'ann'",
-            "none of 2 messages looked at has a header custmer, did you mean customer?",
+            "none of 2 messages examined has a header custmer, did you mean customer?",
         ),
-        ("zzz IS NOT NULL", "none of 2 messages looked at has a header zzz"),
+        ("zzz IS NOT NULL", "none of 2 messages examined has a header zzz"),
         ('customer = "ann"', QUOTED),
         (
             'customer = "ann" OR custmer = "ann"',
-            QUOTED + "; none of 2 messages looked at has a header custmer, did you mean customer?",
+            QUOTED + "; none of 2 messages examined has a header custmer, did you mean customer?",
         ),
         ("customer = 'eve'", ""),
-        ("customer LIKE 'a*'", "in LIKE 'a*' the * stands for itself; % stands for any characters"),
+        ("customer LIKE 'a*'", "in LIKE 'a*' the wildcard is %, not *"),
         ("customer LIKE 'e%*'", ""),
         ("\"customer\" = 'eve' AND priority > 4 AND JMSPriority < 9", ""),
         ("dead_queue = 'ORDERS' AND topic LIKE 'a/%'", ""),
@@ -48,7 +48,7 @@ def test_empty_queue_tells_nothing() -> None:
 @pytest.mark.process
 def test_each_command_that_selects_nothing_says_why(qm: Qmctl, queue: str, daemon: Daemon) -> None:
     qm("put", queue, "x", "--header", "customer=ann")
-    wrong, told = 'customer = "ann"', "a text is written 'ann'"
+    wrong, told = 'customer = "ann"', "write a text in single quotes, 'ann'"
     for words in (
         ["browse", queue],
         ["move", queue, f"{queue}.B"],
@@ -56,7 +56,7 @@ def test_each_command_that_selects_nothing_says_why(qm: Qmctl, queue: str, daemo
         ["queue", "purge", queue, "--yes"],
         ["queue", "purge", queue, "--dry-run"],
         ["dlq", "ls", "--queue", queue],
-        ["dlq", "drop", "--queue", queue, "--yes"],
+        ["dlq", "delete", "--queue", queue, "--yes"],
     ):
         if words[0] == "move":
             qm("queue", "create", f"{queue}.B")

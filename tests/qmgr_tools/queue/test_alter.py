@@ -16,7 +16,7 @@ def test_alteration_tells_from_what_to_what(qm: Qmctl, queue: str) -> None:
     again = qm("queue", "alter", queue, "--put-inhibit", "--depth-max", "5")
     assert (again.code, again.out) == (
         0,
-        f"nothing to change on queue {queue}: depth max is 5 already, put inhibit is yes already\n",
+        f"queue {queue}: depth max is 5 already, put inhibit is yes already\n",
     )
     back = qm("queue", "alter", queue, "--depth-max", "default", "--no-put-inhibit")
     assert back.out == (f"altered queue {queue}: depth max 5 -> 100000000; put inhibit yes -> no\n")
@@ -38,8 +38,8 @@ def test_inhibited_put_and_get_say_how_to_lift_that(qm: Qmctl, queue: str) -> No
     put, get = qm("put", queue, "x"), qm("get", queue)
     assert (put.code, get.code) == (6, 6)
     assert put.err == (
-        f"error: cannot put on {queue} -- puts are inhibited on queue {queue} (PUT_INHIBITED) -- "
-        f"lift that with: qmctl queue alter {queue} --no-put-inhibit\n"
+        f"error: cannot put on {queue} -- puts are inhibited on queue {queue} "
+        f"(PUT_INHIBITED) -- lift that with: qmctl queue alter {queue} --no-put-inhibit\n"
     )
     assert get.err.endswith(f" -- lift that with: qmctl queue alter {queue} --no-get-inhibit\n")
     assert qm("browse", queue).code == 0
@@ -54,16 +54,16 @@ def test_limit_below_what_is_there_is_said(qm: Qmctl, queue: str, limit: str, sh
     ended = qm("queue", "alter", queue, limit)
     assert ended.code == 0
     assert ended.err.startswith("note: it holds 2 messages of ")
-    assert ended.err.endswith(f", over {shown}: puts are refused until it is drained\n")
+    assert ended.err.endswith(f", over {shown}: puts are refused until it is below the limit\n")
     assert qm("put", queue, "x").code == 6
 
 
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ([], "nothing is to be altered on queue {queue} -- no option says what"),
+        ([], "cannot alter queue {queue} -- no option to change is given"),
         (["--depth-max", "0"], "invalid value for '--depth-max': \"0\" is no number of messages"),
-        (["--depth-max", "many"], '"many" is no number of messages, 1 or more'),
+        (["--depth-max", "many"], '"many" is not a number of messages (1 or more)'),
         (["--lease", "5"], "5 has no unit"),
         (["--lease", "1ms"], "1 ms is too small (100 ms to 1 d)"),
         (["--bytes-max", "-1"], "-1 is negative"),
@@ -109,9 +109,11 @@ def test_dry_run_says_what_would_change_and_changes_nothing(qm: Qmctl, queue: st
     assert (tried.code, tried.out) == (
         0,
         f"would alter queue {queue}: depth max 100000000 -> 1; put inhibit no -> yes; "
-        "nothing is changed\n",
+        "nothing changed\n",
     )
-    assert tried.err.endswith(", over depth max 1: puts would be refused until it is drained\n")
+    assert tried.err.endswith(
+        ", over depth max 1: puts would be refused until it is below the limit\n"
+    )
     found = qm("queue", "alter", queue, *words, "--dry-run", "-o", "json").json
     assert found["dry_run"] is True
     assert found["changed"] == {"depth_max": [100_000_000, 1], "put_inhibit": [False, True]}
@@ -120,7 +122,7 @@ def test_dry_run_says_what_would_change_and_changes_nothing(qm: Qmctl, queue: st
     assert done["changed"] == found["changed"]
     again = qm("queue", "alter", queue, *words, "--dry-run")
     assert again.out == (
-        f"nothing to change on queue {queue}: depth max is 1 already, bytes max is 1 TiB by "
+        f"queue {queue}: depth max is 1 already, bytes max is 1 TiB by "
         "default already, put inhibit is yes already\n"
     )
 
@@ -129,7 +131,7 @@ def test_dry_run_names_a_default_that_it_does_not_know(qm: Qmctl, queue: str) ->
     qm("queue", "alter", queue, "--lease", "2min")
     words = ["queue", "alter", queue, "--lease", "default", "--dry-run"]
     assert qm(*words).out == (
-        f"would alter queue {queue}: lease 2 min -> the default; nothing is changed\n"
+        f"would alter queue {queue}: lease 2 min -> the default; nothing changed\n"
     )
     assert qm(*words, "-o", "json").json["changed"] == {"lease_ms": [120_000, None]}
 

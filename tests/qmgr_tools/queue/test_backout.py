@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from qmgr_tools.queue import backout
+from qmgr_tools.queue import backout, system
 from tests.qmgr_tools.conftest import Qmctl
 
 
 def test_those_missing_are_neither_queues_nor_aliases_of_any() -> None:
     given = [{"backout_queue": name} for name in ("B", "A", "Q", "ALIAS", "LOST", "B", "")]
-    aliases = {"ALIAS": "Q", "LOST": "NONE", "DEAD": backout.DEAD_LETTERS}
+    aliases = {"ALIAS": "Q", "LOST": "NONE", "DEAD": system.DEAD_LETTERS}
     assert list(backout.missing([*given, {}], ["Q"], aliases)) == ["A", "B", "LOST"]
     assert list(backout.missing([{"backout_queue": "DEAD"}], [], aliases)) == []
 

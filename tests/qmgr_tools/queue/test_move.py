@@ -48,7 +48,7 @@ def test_dry_run_counts_and_shows_the_first(qm: Qmctl, queue: str, target: str) 
     ended = qm("move", queue, target, "--where", "size = 3", "--dry-run")
     assert ended.code == 0
     first, _, *rows = ended.out.splitlines()
-    assert first == f"would move 2 messages from {queue} to {target}; nothing is changed"
+    assert first == f"would move 2 messages from {queue} to {target}; nothing changed"
     assert len(rows) == 2
     row = qm("copy", queue, target, "--dry-run", "--limit", "2", "-o", "json").json
     assert (row["dry_run"], row["messages"], row["from"], row["to"]) == (True, 2, queue, target)
@@ -112,7 +112,7 @@ def test_delayed_messages_stay_and_are_told_of(qm: Qmctl, queue: str, target: st
     for verb in ("move", "copy"):
         assert "so do delayed messages" in qm(verb, "--help").out
         tried = qm(verb, queue, target, "--dry-run")
-        assert tried.err == "note: 2 messages would stay: delayed, which are not looked at\n"
+        assert tried.err == "note: 2 messages would stay: they are delayed\n"
     assert qm("move", queue, target, "--dry-run", "-o", "json").json["delayed"] == 2
     ended = qm("move", queue, target)
     assert ended.out == f"moved 3 messages from {queue} to {target}; 2 delayed messages stayed\n"
@@ -137,7 +137,7 @@ def test_copy_leaves_them_and_is_told_of_those_there_already(
 ) -> None:
     assert qm("copy", queue, target).out == f"copied 3 messages from {queue} to {target}\n"
     assert bodies(qm, queue) == bodies(qm, target)
-    assert "; 3 skipped: leased, or there already" in qm("copy", queue, target).out
+    assert "; 3 skipped: leased, or existing at the target" in qm("copy", queue, target).out
 
 
 def test_move_that_is_left_to_itself_is_looked_at_and_cancelled(
@@ -171,8 +171,8 @@ def test_ctrl_c_leaves_it_running_and_says_how_to_go_on(
     (row,) = qm("job", "ls", "-o", "json", "--where", f"queue={queue}").json
     job = row["job"]
     assert said.decode() == (
-        f"job {job} goes on; look at it with: qmctl job show {job}; "
-        f"end it with: qmctl job cancel {job}\n"
+        f"job {job} continues; to see it: qmctl job show {job}; to cancel it: qmctl job "
+        f"cancel {job}\n"
     )
     assert (process.returncode, row["ended"]) == (130, None)
     qm("job", "cancel", str(job))

@@ -21,7 +21,7 @@ def test_creating_it_again_just_so_changes_nothing(qm: Qmctl, queue: str) -> Non
     ended = qm("queue", "create", queue, "-o", "json")
     assert ended.code == 0
     assert ended.json["queue"] == queue
-    assert qm("queue", "create", queue).out == f"queue {queue} is there already\n"
+    assert qm("queue", "create", queue).out == f"queue {queue} already exists\n"
 
 
 def test_creating_it_with_other_attributes_is_refused(qm: Qmctl, queue: str) -> None:
@@ -30,7 +30,7 @@ def test_creating_it_with_other_attributes_is_refused(qm: Qmctl, queue: str) -> 
         6,
         f"error: cannot create queue {queue} -- it exists: depth max is 100000000 by default, "
         "asked 5; lease is 30 s by default, asked 1 min -- "
-        f"give it others with: qmctl queue alter {queue} --depth-max 5 --lease '1 min'\n",
+        f"to change them: qmctl queue alter {queue} --depth-max 5 --lease '1 min'\n",
     )
 
 
@@ -174,7 +174,7 @@ def test_delete_of_a_queue_with_messages_wants_purge(qm: Qmctl, queue: str) -> N
     assert (ended.code, ended.err) == (
         6,
         f"error: cannot delete queue {queue} -- it holds 1 message -- "
-        "get them, or delete it with --purge\n",
+        "get them, or delete the queue with --purge\n",
     )
     ended = qm("queue", "delete", queue, "--yes", "--purge", "-o", "json")
     assert ended.json == {"queue": queue, "messages": 1}
@@ -190,7 +190,7 @@ def test_without_a_terminal_nothing_is_lost_unless_yes_is_said(
     ended = qm("queue", verb, queue, *purge, stdin=queue.encode())
     assert (ended.code, ended.out) == (2, "")
     assert f"error: will not {verb} queue {queue} unasked" in ended.err
-    assert " -- say --yes" in ended.err
+    assert " -- to confirm, add --yes" in ended.err
     assert qm("queue", "show", queue).code == 0
 
 
@@ -235,7 +235,7 @@ def test_purge_of_what_a_selector_says(qm: Qmctl, queue: str) -> None:
     qm("put", queue, "dd", "--delay", "1h")
     words = ["queue", "purge", queue, "--where", "size = 2"]
     tried = qm(*words, "--dry-run")
-    assert tried.out.startswith(f"would purge 3 messages from queue {queue}; nothing is changed\n")
+    assert tried.out.startswith(f"would purge 3 messages from queue {queue}; nothing changed\n")
     row = qm(*words, "--dry-run", "-o", "json").json
     assert (row["dry_run"], row["messages"], len(row["first"])) == (True, 3, 3)
     asked = qm(*words)

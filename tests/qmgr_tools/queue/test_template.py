@@ -51,7 +51,7 @@ def test_template_has_just_what_it_was_given_last(qm: Qmctl, queue: str, pattern
         "exclusive default -> yes\n"
     )
     again = qm("template", "set", pattern, "--retry-initial", "1s", "--exclusive")
-    assert again.out == f"nothing to change in template {pattern}, in force for 1 queue\n"
+    assert again.out == f"template {pattern}, in force for 1 queue\n"
     assert qm("queue", "show", queue, "-o", "json").json["exclusive"] is True
 
 

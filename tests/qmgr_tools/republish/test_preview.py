@@ -40,8 +40,8 @@ def test_dry_run_says_who_would_get_what(
         ]
         first, head, *lines = qm(*words).out.splitlines()
         assert first == (
-            "would send 2 messages; 1 message would wait until its subscriber is back; "
-            "nothing is changed"
+            "would send 2 messages; 1 message would wait until its subscriber returns; nothing "
+            "changed"
         )
         assert head == "SUBSCRIPTION\tMESSAGES\tBYTES\tSENT\tFIRST OF THEM"
         assert [line.split("\t")[3] for line in lines] == ["now", "on return"]
@@ -50,16 +50,16 @@ def test_dry_run_says_who_would_get_what(
 
 
 def test_dry_run_of_a_drop_waits_for_nobody(qm: Qmctl, queue: str, parked: list[str]) -> None:
-    words = ["republish", "drop", parked[0], "--to", f"{queue}:a", "--to", f"{queue}:b"]
+    words = ["republish", "delete", parked[0], "--to", f"{queue}:a", "--to", f"{queue}:b"]
     found = qm(*words, "--dry-run", "-o", "json").json
     assert (found["messages"], [sorted(row) for row in found["subscriptions"]]) == (
         2,
         [["bytes", "first", "messages", "subscription"]] * 2,
     )
-    assert qm(*words, "--dry-run").out.startswith("would drop 2 messages; nothing is changed\n")
-    assert qm("republish", "drop", "QM.1", "--dry-run").code == 3
+    assert qm(*words, "--dry-run").out.startswith("would drop 2 messages; nothing changed\n")
+    assert qm("republish", "delete", "QM.1", "--dry-run").code == 3
 
 
 def test_one_and_several_wait_in_words() -> None:
-    assert wait(1, "waits", "wait") == "1 message waits until its subscriber is back"
-    assert wait(2, "waits", "wait") == "2 messages wait until their subscribers are back"
+    assert wait(1, "waits", "wait") == "1 message waits until its subscriber returns"
+    assert wait(2, "waits", "wait") == "2 messages wait until their subscribers return"

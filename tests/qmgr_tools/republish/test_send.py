@@ -32,7 +32,7 @@ def test_all_that_is_parked_is_sent_to_those_who_are_there(
     """C14, C16: for all; of one who is away it waits for the return."""
     ended = qm("republish", "send", *where(topic))
     assert (ended.code, ended.err) == (0, "")
-    assert ended.out == "sent 2 messages again; 1 message waits until its subscriber is back\n"
+    assert ended.out == "sent 2 messages again; 1 message waits until its subscriber returns\n"
     assert on_list(qm, topic) == {parked[0]: [f"{queue}:b"]}
     (row,) = qm("republish", "ls", *where(topic), "-o", "json").json
     assert row["awaited"] == 1
@@ -42,7 +42,7 @@ def test_all_that_is_parked_is_sent_to_those_who_are_there(
         (parked[1], False),
     }
     again = qm("republish", "send", *where(topic))
-    assert (again.code, again.out) == (0, "nothing that is meant is parked\n")
+    assert (again.code, again.out) == (0, "no selected publication is parked\n")
 
 
 def test_one_publication_is_sent(
@@ -88,16 +88,18 @@ def test_those_without_room_stay_and_are_told(
         assert (ended.code, ended.out) == (6, "")
         assert f"2 stayed: subscription {name} is full" in ended.err
         tried = qm("republish", "send", "--to", name, "--dry-run").out
-        assert tried.startswith("would send 0 messages; 2 messages would stay, for want of room;")
+        assert tried.startswith(
+            "would send 0 messages; 2 messages would stay because there is no room;"
+        )
 
 
 def test_drop_asks_and_forgets(qm: Qmctl, queue: str, topic: str, parked: list[str]) -> None:
-    words = ["republish", "drop", parked[0], "--to", f"{queue}:b"]
+    words = ["republish", "delete", parked[0], "--to", f"{queue}:b"]
     assert qm(*words).code == 2
     assert len(on_list(qm, topic)[parked[0]]) == 2
-    assert qm(*words, "--yes").out == "dropped 1 message that was parked\n"
+    assert qm(*words, "--yes").out == "deleted 1 message that was parked\n"
     assert on_list(qm, topic) == {parked[0]: [f"{queue}:a"], parked[1]: [f"{queue}:a"]}
-    row = qm("republish", "drop", *where(topic), "--yes", "-o", "json").json
+    row = qm("republish", "delete", *where(topic), "--yes", "-o", "json").json
     assert (row["kind"], row["done"]) == ("republish-drop", 2)
     assert on_list(qm, topic) == {}
-    assert qm("republish", "drop", *where(topic)).out == "nothing that is meant is parked\n"
+    assert qm("republish", "delete", *where(topic)).out == "no selected publication is parked\n"

@@ -28,7 +28,7 @@ def test_what_was_added_is_told_by_queue(qmctl: Qmctl, snapshot: Path, tmp_path:
     assert last[0].startswith("added 2,519 rows in 6 files (")
     before = tree(tmp_path / "out")
     ended = qmctl(*words)
-    assert (ended.code, ended.out) == (0, f"nothing is new: {tmp_path}/out has all of it\n")
+    assert (ended.code, ended.out) == (0, f"no new rows: {tmp_path}/out is up to date\n")
     assert tree(tmp_path / "out") == before
 
 
@@ -42,15 +42,13 @@ def test_export_of_nothing_says_that_there_is_nothing_to_read(
     assert qmctl(*where, "snapshot", "create", f"{shots}/1").code == 0
     for _ in range(2):
         ended = qmctl(*words)
-        assert ended.out == f"nothing to export: no file was made in {tmp_path}/lake\n"
-        assert ended.err == (
-            f"there is nothing to read at {tmp_path}/lake/messages yet: no messages were found\n"
-        )
+        assert ended.out == f"nothing to export: no file was written to {tmp_path}/lake\n"
+        assert ended.err == (f"{tmp_path}/lake/messages has no files yet: no messages were found\n")
     qmctl(*where, "queue", "create", "Q")
     qmctl(*where, "put", "Q", "x")
     assert qmctl(*where, "snapshot", "create", f"{shots}/2").code == 0
     assert qmctl(*words).err == ""
-    assert qmctl(*words).out == f"nothing is new: {tmp_path}/lake has all of it\n"
+    assert qmctl(*words).out == f"no new rows: {tmp_path}/lake is up to date\n"
 
 
 @pytest.mark.parametrize("format", ["parquet", "delta"])
@@ -127,7 +125,7 @@ def test_a_damaged_snapshot_is_named(qmctl: Qmctl, snapshot: Path, tmp_path: Pat
     words = ("--path", str(snapshot), "--path", str(tmp_path / "none"), "--on-damaged", "skip")
     ended = qmctl("export", *words, "--to", str(tmp_path / "out"))
     assert ended.code == 0
-    assert ended.err.startswith(f"left out: {tmp_path}/none: there is nothing; check the path")
+    assert ended.err.startswith(f"skipped: {tmp_path}/none: there is nothing; check the path")
     ended = qmctl("export", *words, "--to", str(tmp_path / "out"), "-o", "json")
     assert len(ended.json["tables"][0]["skipped"]) == 1
 
@@ -200,4 +198,4 @@ def test_history_comes_from_a_queue_manager_that_runs(
     assert (ended.code, ended.err) == (0, "")
     assert [row["event"] for row in rows_in(tmp_path / "history", "parquet")] == ["put"]
     assert "lake\t" in qm("history", "show").out
-    assert qm("history", "forget", "lake").code == 0
+    assert qm("history", "delete", "lake").code == 0

@@ -42,7 +42,7 @@ def test_nothing_is_explained(qm: Qmctl, queue: str) -> None:
     assert why("--queue", "NONE").startswith("no history of NONE: queue NONE does not exist")
     assert qm("queue", "alter", queue, "--accounting", "on").code == 0
     assert qm("put", queue, "one").code == 0
-    assert " are kept, see: qmctl history show" in why("--uid", "NYC.1")
+    assert " are kept; see: qmctl history show" in why("--uid", "NYC.1")
     assert qm("history", "ls", "--uid", "one").code == Exit.USAGE
 
 
@@ -72,7 +72,7 @@ def test_state_and_cursors_are_shown_and_forgotten(qm: Qmctl, daemon: Daemon) ->
     found = qm("history", "show", "-o", "json").json
     assert [row["cursor"] for row in found["cursors"]] == ["LAKE"]
     assert "LAKE" in qm("history", "show").out
-    assert qm("history", "forget", "LAKE").out == "forgot export cursor LAKE\n"
-    failed = qm("history", "forget", "LAKE")
+    assert qm("history", "delete", "LAKE").out == "deleted export cursor LAKE\n"
+    failed = qm("history", "delete", "LAKE")
     assert failed.code == Exit.REFUSED
     assert "no export cursor 'LAKE'" in failed.err

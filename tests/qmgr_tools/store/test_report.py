@@ -20,7 +20,7 @@ def test_reports_are_listed_with_and_without_a_word(qmctl: Qmctl) -> None:
     told = qmctl("report")
     assert (told.code, told.err) == (0, "")
     assert told == qmctl("report", "ls")
-    assert told.out.startswith("REPORT\tWHAT IT TELLS\ndepth\tdepth of each queue, ")
+    assert told.out.startswith("REPORT\tDESCRIPTION\ndepth\tdepth of each queue, ")
     rows = qmctl("report", "ls", "-o", "json").json
     assert [row["report"] for row in rows] == [
         line.partition("\t")[0] for line in told.out.splitlines()[1:]
@@ -32,21 +32,24 @@ def test_reports_are_listed_with_and_without_a_word(qmctl: Qmctl) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["dept"], "'dept' is no report; did you mean depth? -- qmctl report ls"),
-        (["depth", "--to", "/x"], "--path is missing -- qmctl report depth --path SNAPSHOTS"),
+        (["dept"], "'dept' is no report; did you mean depth? -- see: qmctl report ls"),
+        (
+            ["depth", "--to", "/x"],
+            "--path is missing -- example: qmctl report depth --path SNAPSHOTS",
+        ),
         (["depth", "--path", "/x"], "--to is missing -- "),
     ],
 )
 def test_what_cannot_be_meant_is_refused(qmctl: Qmctl, words: list[str], said: str) -> None:
     ended = qmctl("report", *words)
     assert (ended.code, ended.out) == (Exit.USAGE, "")
-    assert ended.err.startswith(f"error: cannot make reports -- {said}")
+    assert ended.err.startswith(f"error: cannot create reports -- {said}")
 
 
 def test_path_without_a_snapshot_is_named(qmctl: Qmctl, tmp_path: Path) -> None:
     ended = qmctl("report", "depth", "--path", str(tmp_path / "none"), "--to", str(tmp_path))
     assert ended.code == Exit.FAILED
-    assert f"error: cannot make reports -- {tmp_path}/none: there is nothing" in ended.err
+    assert f"error: cannot create reports -- {tmp_path}/none: there is nothing" in ended.err
 
 
 def test_machine_without_java_is_told_what_to_do(
@@ -57,7 +60,7 @@ def test_machine_without_java_is_told_what_to_do(
     ended = qmctl("report", "depth", "--path", str(snapshot), "--to", str(tmp_path / "out"))
     assert ended.code == Exit.FAILED
     assert "no Java: JAVA_HOME is not set and PATH has no java: install Java 17" in ended.err
-    assert ended.err.endswith(" -- qmctl export needs no Java\n")
+    assert ended.err.endswith(" -- to work without Java, use qmctl export\n")
     assert not (tmp_path / "out").exists()
 
 

@@ -37,7 +37,7 @@ def test_directory_that_cannot_be_is_a_failure(where: str, qm: Qmctl, tmp_path: 
     directory = tmp_path / where
     ended = qm("snapshot", "create", str(directory))
     assert (ended.code, ended.out) == (1, "")
-    assert ended.err.startswith(f"error: cannot take a snapshot to {directory} -- ")
+    assert ended.err.startswith(f"error: cannot write a snapshot to {directory} -- ")
     assert "SNAPSHOT_FAILED" in ended.err
 
 
@@ -63,7 +63,7 @@ def test_rate_bounds_how_fast_it_is_written(
 def test_rate_without_its_unit_is_refused(qm: Qmctl, tmp_path: Path) -> None:
     ended = qm("snapshot", "create", str(tmp_path / "snap"), "--rate", "20")
     assert ended.code == 2
-    assert 'at least 64 KiB, as in "20 MiB"' in ended.err
+    assert 'at least 64 KiB; use a unit, as in "20 MiB"' in ended.err
     assert not (tmp_path / "snap").exists()
 
 
@@ -83,7 +83,7 @@ def test_file_url_is_a_directory(qm: Qmctl, tmp_path: Path) -> None:
 def test_url_that_leads_nowhere_is_a_failure(qm: Qmctl, url: str, why: str) -> None:
     ended = qm("snapshot", "create", url)
     assert (ended.code, ended.out) == (1, "")
-    assert ended.err.startswith(f"error: cannot take a snapshot to {url} -- {url}: {why}")
+    assert ended.err.startswith(f"error: cannot write a snapshot to {url} -- {url}: {why}")
 
 
 def test_bar_shows_how_far_the_daemon_is(

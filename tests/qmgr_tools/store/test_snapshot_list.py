@@ -56,8 +56,8 @@ def test_damaged_manifest_is_listed_and_fails(qmctl: Qmctl, three: Path) -> None
     assert [row["state"] for row in ended.json] == ["sound", "damaged"]
     assert ended.json[1]["why"].startswith("manifest.json: damaged (KeyError")
     error = json.loads(ended.err)["error"]
-    assert (error["what"], error["why"]) == ("1 of 2 snapshots is damaged", f"{three}/b")
-    assert error["remedy"] == "take it anew, or copy it once more"
+    assert (error["what"], error["why"]) == ("1 of 2 snapshots damaged", f"{three}/b")
+    assert error["remedy"] == "create it again, or copy it again"
 
 
 def test_path_that_leads_nowhere_is_not_found(qmctl: Qmctl, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_verify_reads_each(qmctl: Qmctl, three: Path) -> None:
     assert ended.json[2]["counts"]["manifest"] == 1
     assert "has SHA-256" in ended.json[2]["why"]
     error = json.loads(ended.err)["error"]
-    assert (error["what"], error["why"]) == ("1 of 3 snapshots is damaged", f"{three}/rotten")
+    assert (error["what"], error["why"]) == ("1 of 3 snapshots damaged", f"{three}/rotten")
 
 
 def test_sound_ones_verify(qmctl: Qmctl, three: Path) -> None:

@@ -31,7 +31,7 @@ def test_dry_run_tells_and_removes_nothing(qmctl: Qmctl, three: Path) -> None:
     assert (ended.code, ended.err) == (0, "")
     assert f"{three}/s0\tQM0\t1970-01-01T00:00:00Z\t" in ended.out
     assert f"{three}/s3.partial-1\t" in ended.out
-    assert ended.out.endswith("2 snapshots stay; nothing is changed\n")
+    assert ended.out.endswith("kept 2 snapshots; nothing changed\n")
     assert len(os.listdir(three)) == 4
 
 
@@ -50,7 +50,7 @@ def test_old_ones_and_leftovers_go(qmctl: Qmctl, three: Path) -> None:
 def test_without_options_only_leftovers_go(qmctl: Qmctl, three: Path) -> None:
     ended = qmctl("snapshot", "prune", str(three))
     assert ended.code == 0
-    assert ended.err.endswith("for its age: say --keep N, or --older-than TIME\n")
+    assert ended.err.endswith("for snapshots: --keep N, or --older-than TIME\n")
     assert sorted(os.listdir(three)) == ["s0", "s1", "s2"]
 
 
@@ -58,7 +58,10 @@ def test_what_cannot_be_read_is_told(qmctl: Qmctl, three: Path) -> None:
     (three / "s2" / "manifest.json").write_text("{}")
     ended = qmctl("snapshot", "prune", str(three), "--keep", "1")
     assert ended.code == 0
-    assert f"left alone: {three}/s2/manifest.json: damaged" in ended.out + ended.err
+    assert (
+        f"kept, because it is unreadable: {three}/s2/manifest.json: damaged"
+        in ended.out + ended.err
+    )
     assert sorted(os.listdir(three)) == ["s1", "s2"]
 
 

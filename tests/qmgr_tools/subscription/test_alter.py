@@ -13,7 +13,7 @@ def test_create_is_done_once(qm: Qmctl, queue: str) -> None:
     name = f"{queue}:late"
     words = ["sub", "create", f"/{queue}/+", name, "--where", "delay > 20", "--lease", "5min"]
     assert qm(*words).out == f"created subscription {name} to {queue}/+\n"
-    assert qm(*words).out == f"subscription {name} is there already\n"
+    assert qm(*words).out == f"subscription {name} already exists\n"
     row = qm(*words, "-o", "json").json
     assert (row["where"], row["lease_ms"], row["given"]) == ("delay > 20", 300_000, ["lease_ms"])
     other = qm("sub", "create", queue, name)
@@ -43,7 +43,7 @@ def test_alter_says_what_changed(qm: Qmctl, queue: str, topic: str) -> None:
     words = ["sub", "alter", f"{queue}:a", "--redelivery-limit", "7"]
     dry = qm(*words, "--dry-run")
     told = f"subscription {queue}:a: redelivery limit 0 -> 7"
-    assert dry.out == f"would alter {told}; nothing is changed\n"
+    assert dry.out == f"would alter {told}; nothing changed\n"
     assert qm(*words, "--dry-run", "-o", "json").json["changed"] == {"redelivery_limit": [0, 7]}
     assert qm(*words).out == f"altered {told}\n"
     assert qm(*words).out == f"nothing to change on subscription {queue}:a\n"
@@ -79,7 +79,7 @@ def test_healthy_one_gets_what_is_parked_where_its_topic_says_so(
         assert ended.out.endswith("it was not suspended; 2 messages once more, that were parked\n")
         assert ended.err == ""
     assert qm("sub", "healthy", f"{queue}:b", "-o", "json").json["job"]
-    qm("topic", "rm", topic)
+    qm("topic", "delete", topic)
 
 
 def test_rm_asks_where_messages_would_be_lost(
@@ -87,17 +87,17 @@ def test_rm_asks_where_messages_would_be_lost(
 ) -> None:
     """C23: what is parked for a subscription goes with it."""
     name = f"{queue}:b"
-    assert qm("sub", "rm", name).code == 2
-    assert qm("sub", "rm", name, "--dry-run").out == (
-        f"would end subscription {name} with 2 messages, 1 of them parked; nothing is changed\n"
+    assert qm("sub", "delete", name).code == 2
+    assert qm("sub", "delete", name, "--dry-run").out == (
+        f"would end subscription {name} with 2 messages, 1 of them parked; nothing changed\n"
     )
-    row = qm("sub", "rm", name, "--dry-run", "-o", "json").json
+    row = qm("sub", "delete", name, "--dry-run", "-o", "json").json
     assert (row["messages"], row["parked"], row["consumers"]) == (2, 1, 0)
-    assert qm("sub", "rm", name, "--yes").out == f"ended subscription {name} with 2 messages\n"
-    assert qm("sub", "rm", name, "--yes").code == 3
+    assert qm("sub", "delete", name, "--yes").out == f"ended subscription {name} with 2 messages\n"
+    assert qm("sub", "delete", name, "--yes").code == 3
     rows = qm("republish", "ls", "--where", f"topic = '{topic}'", "-o", "json").json
     assert [row["first"] for row in rows] == [[f"{queue}:a"]] * 2
-    assert qm("sub", "rm", f"{queue}:a", "--yes", "-o", "json").json["messages"] == 2
+    assert qm("sub", "delete", f"{queue}:a", "--yes", "-o", "json").json["messages"] == 2
 
 
 def test_queue_commands_say_what_to_do_with_a_subscription(

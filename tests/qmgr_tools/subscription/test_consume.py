@@ -21,7 +21,7 @@ def test_durable_one_is_made_and_goes_on_where_it_was(qm: Qmctl, queue: str) -> 
         ("b", f"{queue}/x", name),
     ]
     assert qm("sub", "show", name, "-o", "json").json["behind"] == 0
-    qm("topic", "rm", f"{queue}/x", "--retained")
+    qm("topic", "delete", f"{queue}/x", "--retained")
 
 
 def test_one_without_a_name_ends_with_the_command(qm: Qmctl, daemon: Daemon, queue: str) -> None:
@@ -34,7 +34,7 @@ def test_one_without_a_name_ends_with_the_command(qm: Qmctl, daemon: Daemon, que
     assert len(set(names)) == 2
     with connect(daemon.unix) as client:
         assert client.admin.subscription_list(queue) == []
-    qm("topic", "rm", queue, "--retained")
+    qm("topic", "delete", queue, "--retained")
 
 
 def test_name_of_another_connection_is_refused(qm: Qmctl) -> None:

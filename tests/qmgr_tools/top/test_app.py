@@ -166,7 +166,7 @@ async def test_filter_works_while_it_is_typed_and_after() -> None:
         await top.press("slash", "l", "a", "r")
         assert top.names == ["large"]
         await top.press("q")  # A letter here, and no end.
-        assert top.lines[6] == "none of them fits 'larq'"
+        assert top.lines[6] == "no row matches 'larq'"
         await top.press("backspace", "enter")
         await top.tell(larger=3, large=9, middle=5)
         assert (top.names, "2 of 3" in top.lines[4]) == (["large", "larger"], True)
@@ -221,10 +221,10 @@ async def test_detail_follows_the_cursor() -> None:
 async def test_lost_queue_manager_is_shown_and_tried_again() -> None:
     async with running() as top:
         await top.give(Lost("cannot connect to h:1: Connection refused"))
-        assert top.lines[3] == "LOST: cannot connect to h:1: Connection refused"
+        assert top.lines[3] == "NOT CONNECTED: cannot connect to h:1: Connection refused"
         assert top.names == ["large", "middle", "small"]
         await top.give(Lost("cannot connect to h:1: Connection refused"))
-        assert top.lines[3].startswith("LOST after 2 tries: ")
+        assert top.lines[3].startswith("NOT CONNECTED, attempt 2: ")
         await top.tell(large=19)
         assert (top.lines[3], top.names) == ("", ["large"])
 

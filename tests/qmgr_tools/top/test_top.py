@@ -76,7 +76,7 @@ def test_batch_prints_one_view_where_one_is_named(qm: Qmctl) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ([], "no terminal is here"),
+        ([], "input or output is not a terminal"),
         (["-n", "1"], "--count is for --batch"),
         (["-o", "json"], "-o json is for --batch"),
     ],
@@ -89,7 +89,7 @@ def test_screen_where_there_is_none_is_refused(words: list[str], why: str, qm: Q
         told = " -- ".join((error["what"], error["why"], error["remedy"]))
     else:
         told = ended.err.removeprefix("error: ").rstrip("\n")
-    assert told == f"cannot show a full screen -- {why} -- say --batch"
+    assert told == f"cannot show a full screen -- {why} -- use --batch"
 
 
 @pytest.mark.parametrize("words", [["-d", "0"], ["-n", "0", "-b"], ["--view", "topics"]])
@@ -103,10 +103,8 @@ def test_daemon_that_is_not_there_is_an_error_at_the_start(qmctl: Qmctl) -> None
 
 def test_help_and_batch_do_not_load_the_screen(daemon: Daemon) -> None:
     program = (
-        "import sys\n"
-        "from qmgr_tools.main import run\n"
-        "run(sys.argv[1:])\n"
-        "sys.exit('textual is loaded' if 'textual' in sys.modules else 0)\n"
+        "import sys\nfrom qmgr_tools.main import run\nrun(sys.argv[1:])\nsys.exit('textual "
+        "is loaded' if 'textual' in sys.modules else 0)\n"
     )
     for words in (["top", "--help"], ["-c", daemon.unix, "top", "-b", "-d", "100ms"]):
         done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True)

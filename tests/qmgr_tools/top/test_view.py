@@ -131,7 +131,7 @@ def test_filter_is_a_part_of_a_text_or_a_condition(said: str, found: list[str]) 
         ("ready>0", ""),
         ("ord", ""),
         ("ready>x", '"x" is not a whole number'),
-        ("colour=red", "columns are"),
+        ("colour=red", "columns have"),
     ],
 )
 def test_fault_of_a_filter_is_told(said: str, why: str) -> None:
@@ -178,7 +178,7 @@ def test_cursor_stays_within_the_rows(place: int) -> None:
 @pytest.mark.parametrize("view", VIEWS.values(), ids=lambda view: view.name)
 def test_wide_room_has_all_columns_that_are_told(view: Any) -> None:
     shown = [column.key for column in fit(view, [], 200).columns]
-    assert shown == [column.key for column in view.columns if column.key not in view.if_told]
+    assert shown == [column.key for column in view.columns if column.key not in view.optional]
 
 
 @pytest.mark.parametrize("room", range(20, 161, 7))
@@ -188,7 +188,7 @@ def test_columns_fill_the_room_and_no_more(view: Any, room: int) -> None:
     fitted = fit(view, rows, room)
     total = sum(fitted.widths) + GAP * (len(fitted.widths) - 1)
     assert total == room if view.grows in {c.key for c in fitted.columns} else True
-    assert total <= room or not set(view.gives_way) & {c.key for c in fitted.columns}
+    assert total <= room or not set(view.removable) & {c.key for c in fitted.columns}
     assert fitted.columns[0] is view.columns[0]
 
 

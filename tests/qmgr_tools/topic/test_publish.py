@@ -34,7 +34,7 @@ def test_topic_retains_one_for_those_to_come(qm: Qmctl, queue: str) -> None:
         assert qm("pub", f"{queue}/x", body, "--retain").out.endswith(", for 0 subscriptions\n")
     came = qm("sub", "consume", f"{queue}/+", "--count", "1", "--body-only")
     assert (came.code, came.out) == (0, "new\n")
-    assert qm("topic", "rm", f"{queue}/x", "--retained").code == 0
+    assert qm("topic", "delete", f"{queue}/x", "--retained").code == 0
 
 
 def test_put_to_a_topic_says_for_how_many(qm: Qmctl, topic: str) -> None:
@@ -64,4 +64,4 @@ def test_lines_that_are_refused_are_told(qm: Qmctl, topic: str) -> None:
     ended = qm("pub", topic, "--lines", stdin=b"a\nb\n")
     assert (ended.code, ended.out) == (6, f"published to {topic}: 0 messages\n")
     assert f"cannot publish 2 of 2 messages to {topic}" in ended.err
-    qm("topic", "rm", topic)
+    qm("topic", "delete", topic)

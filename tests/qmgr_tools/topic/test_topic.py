@@ -35,17 +35,17 @@ def test_what_is_set_holds_for_all_below(qm: Qmctl, queue: str, topic: str) -> N
     listed = qm("topic", "ls", "--where", f"topic={queue}", "--columns", "republish,given").out
     assert listed == "REPUBLISH\tGIVEN\nhealthy\trepublish, republish interval\n"
     assert "republish interval\t2 h\n" in qm("topic", "show", topic).out
-    assert qm("topic", "rm", queue).out == f"forgot what is set for topic {queue}\n"
-    assert qm("topic", "rm", queue).code == 3
+    assert qm("topic", "delete", queue).out == f"deleted what is set for topic {queue}\n"
+    assert qm("topic", "delete", queue).code == 3
 
 
 def test_retained_is_listed_and_forgotten(qm: Qmctl, queue: str) -> None:
     qm("pub", queue, "x", "--retain")
     (row,) = qm("topic", "ls", "--where", f"topic={queue}", "-o", "json").json
     assert row["retained"] is True
-    ended = qm("topic", "rm", queue, "--retained", "-o", "json").json
+    ended = qm("topic", "delete", queue, "--retained", "-o", "json").json
     assert ended == {"topic": queue, "retained": True}
-    assert qm("topic", "rm", queue, "--retained").code == 3
+    assert qm("topic", "delete", queue, "--retained").code == 3
 
 
 def test_publishing_can_be_inhibited(qm: Qmctl, queue: str) -> None:
@@ -54,7 +54,7 @@ def test_publishing_can_be_inhibited(qm: Qmctl, queue: str) -> None:
     assert (ended.code, "PUT_INHIBITED" in ended.err) == (6, True)
     qm("topic", "set", queue, "--no-put-inhibit")
     assert qm("pub", f"{queue}/x", "x").code == 0
-    qm("topic", "rm", queue)
+    qm("topic", "delete", queue)
 
 
 @pytest.mark.parametrize(

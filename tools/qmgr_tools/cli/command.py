@@ -1,4 +1,4 @@
-"""What all commands share: where they connect to, -o and --watch, and how they end."""
+"""Shared by all commands: connection options, -o and --watch, and failures."""
 
 import inspect
 import os
@@ -6,7 +6,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from importlib import metadata
@@ -16,8 +16,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_tools.cli import completion, help_text, same_place, starting, watch
-from qmgr_tools.cli.failure import Exit, Failure, NotListening, look_for, refused, sent_away, usage
+from qmgr_tools.cli import completion, connect_options, connect_retry, help_text, watch
+from qmgr_tools.cli.failure import (
+    Exit,
+    Failure,
+    NotListening,
+    connection_refused,
+    refused,
+    similar_queue,
+    usage,
+)
 from qmgr_tools.cli.output import Format
 from qmgr_tools.context import target
 
@@ -31,7 +39,7 @@ Connect = Annotated[
         "-c",
         metavar="ADDRESS",
         show_default=False,
-        help="Where to: HOST:PORT or unix:/PATH.",
+        help="The address: HOST:PORT or unix:/PATH.",
     ),
 ]
 DataDir = Annotated[
@@ -41,7 +49,7 @@ DataDir = Annotated[
         metavar="DIR",
         show_default=False,
         autocompletion=completion.files,
-        help="Or the data directory of a local daemon.",
+        help="The data directory of a local daemon, instead of an address.",
     ),
 ]
 Context = Annotated[
@@ -51,13 +59,13 @@ Context = Annotated[
         metavar="NAME",
         show_default=False,
         autocompletion=completion.contexts,
-        help="Or a name for it; see: qmctl context --help.",
+        help="The name of a context, instead of an address; see: qmctl context --help.",
     ),
 ]
 Output = Annotated[
     Format | None,
     typer.Option(
-        "--output", "-o", show_default=False, help="For people (the default) or for scripts."
+        "--output", "-o", show_default=False, help="table (the default) or json, for scripts."
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
@@ -77,14 +85,15 @@ Version = Annotated[
 ]
 
 WHERE = {"connect", "data_dir", "context"}
+NO_ALIASES: Mapping[str, str] = {}
 MISSING = re.compile(r"queue (\S+) does not exist here")
-ASK_AGAIN_S = 0.1  # of a daemon that is starting
-GIVE_UP_MS = 5_000  # on a connection that is lost: what is under way is sent again until then
+RETRY_S = 0.1  # while a daemon starts
+GIVE_UP_MS = 5_000  # A lost connection is retried for this long; pending requests are sent again.
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a command is told beside its own arguments."""
+    """The shared options of a command."""
 
     connect: str | None = None
     data_dir: Path | None = None
@@ -99,34 +108,34 @@ class Call:
 
     @property
     def given(self) -> str:
-        """What says where to connect to, as it is typed; nothing where no option does."""
-        said = {"-c": self.connect, "--data-dir": self.data_dir, "--context": self.context}
-        options = (f"{key} {shlex.quote(str(v))}" for key, v in said.items() if v is not None)
+        """The connection option as typed; empty if none is given."""
+        given = {"-c": self.connect, "--data-dir": self.data_dir, "--context": self.context}
+        options = (f"{key} {shlex.quote(str(v))}" for key, v in given.items() if v is not None)
         return " ".join(options)
 
     def address(self) -> str:
-        """Return where to connect to."""
+        """Return the address to connect to."""
         return self.target().address
 
     def target(self) -> target.Target:
-        """Return what to connect to, and what named it."""
+        """Return the address to connect to, and which setting named it."""
         return target.find(self.connect, self.data_dir, self.context, os.environ)
 
     def where(self) -> dict[str, str | None]:
-        """Return the address, and the context that it is of, for scripts."""
+        """Return the address and its context, for scripts."""
         found = self.target()
         return {"context": found.context or None, "address": found.address}
 
-    def held(self) -> "Call":
-        """Return this call, with the address that it has now, whatever becomes of the context."""
-        if self.data_dir is not None:  # It tells where a daemon listens that was started anew.
+    def pinned(self) -> "Call":
+        """Return this call with its current address, even if the context changes later."""
+        if self.data_dir is not None:  # A restarted daemon writes its new address there.
             return self
         return replace(self, connect=self.address(), context=None)
 
     def over(self, other: "Call") -> "Call":
-        """Return this call, completed by what *other* says: the options before the command."""
-        said = (self.connect, self.data_dir, self.context)
-        where = other if all(value is None for value in said) else self
+        """Return this call, completed by *other*: the options before the command."""
+        given = (self.connect, self.data_dir, self.context)
+        where = other if all(value is None for value in given) else self
         return replace(
             self,
             connect=where.connect,
@@ -143,25 +152,27 @@ class Call:
         give_up_ms: int = GIVE_UP_MS,
         patience_ms: int | None = None,
     ) -> Iterator["Client"]:
-        """Connect, and turn what goes wrong while *doing* something into a Failure.
+        """Connect, and turn errors while *doing* something into a Failure.
 
         Args:
-            doing: what is done, as in "get from ORDERS".
-            known: a queue that is taken to be there. Where one is not, ones like it are looked for.
-            give_up_ms: for how long a connection that is lost is tried again.
-            patience_ms: for how long a place where nobody listens is; None: starting.patience_ms.
+            doing: the task, as in "get from ORDERS".
+            known: the queue that the command names. If it does not exist, the failure suggests
+                similar names.
+            give_up_ms: how long to retry a lost connection.
+            patience_ms: how long to retry an address at which no daemon listens; None:
+                connect_retry.patience_ms.
         """
-        wait_ms = starting.patience_ms(os.environ) if patience_ms is None else patience_ms
-        client = starting.waited(lambda: self._dialled(doing, give_up_ms), wait_ms)
+        wait_ms = connect_retry.patience_ms(os.environ) if patience_ms is None else patience_ms
+        client = connect_retry.retried(lambda: self._connected(doing, give_up_ms), wait_ms)
         with closing(client):
             try:
                 yield client
             except RequestError as error:
-                better = _meant(client, known, error) if known else ""
+                better = _suggestion(client, known, error) if known else ""
                 raise refused(doing, error, better) from error
 
-    def _dialled(self, doing: str, give_up_ms: int) -> "Client":
-        """Return a client that is connected, or raise a Failure."""
+    def _connected(self, doing: str, give_up_ms: int) -> "Client":
+        """Return a connected client, or raise a Failure."""
         found = self.target()
         # Takes 60 ms: not for --help.
         from qmgr_client.blocking import ConnectFailed, connect
@@ -172,19 +183,19 @@ class Call:
             client.open()
         except ConnectFailed as error:
             why = f"cannot connect to {error.address}: {error.why}"
-            where = f"that is context {found.context}; " if found.context else ""
-            remedy = f"{error.hint} {where}--connect says where else"
-            if error.why in starting.NOBODY:
+            where = f"the address is from context {found.context}; " if found.context else ""
+            remedy = f"{error.hint} {where}to use another address: --connect"
+            if error.why in connect_retry.NOBODY:
                 raise NotListening(f"cannot {doing}", why, remedy) from error
             raise Failure(Exit.UNAVAILABLE, f"cannot {doing}", why, remedy) from error
         except RequestError as error:
-            raise sent_away(doing, found.address, error) from error
+            raise connection_refused(doing, found.address, error) from error
         return client
 
     def check(self, doing: str, wait_ms: int | None = None) -> None:
-        """Raise a Failure where nobody answers within *wait_ms*; None: as commands wait.
+        """Raise a Failure if no daemon answers within *wait_ms*; None: the usual time.
 
-        Whatever the reason, a connection that fails is tried again until then.
+        Until then, failed connections are retried, whatever the reason.
         """
         if wait_ms is None:
             with self.client(doing):
@@ -198,24 +209,24 @@ class Call:
                 left_s = until_s - time.monotonic()
                 if failure.exit_code is not Exit.UNAVAILABLE or left_s <= 0:
                     raise
-                time.sleep(min(left_s, ASK_AGAIN_S))
+                time.sleep(min(left_s, RETRY_S))
 
 
-def _meant(client: "Client", known: str, error: RequestError) -> str:
-    """Return what to try where *error* says that a queue is missing: *known*, or another one."""
+def _suggestion(client: "Client", known: str, error: RequestError) -> str:
+    """Return what to try if *error* reports a missing queue: *known*, or another one."""
     missing = MISSING.match(error.text)
     if error.code != ErrorCode.QUEUE_UNKNOWN or missing is None:
         return ""
     name = missing[1]
     if name == known:
-        return look_for(name, _queues(client))
-    # The one that is there is not meant twice; and what is to be filled may be made first.
-    better = look_for(name, (queue for queue in _queues(client) if queue != known))
+        return similar_queue(name, _queues(client))
+    # The missing one is the target: it is not *known*, and the daemon's remedy is to create it.
+    better = similar_queue(name, (queue for queue in _queues(client) if queue != known))
     return better if "did you mean" in better else ""
 
 
 def _queues(client: "Client") -> list[str]:
-    """Return the names of the queues that people make, as far as the daemon tells."""
+    """Return the names of all queues except transmission queues; none if the daemon refuses."""
     try:
         rows = client.admin.queue_list()
     except RequestError:
@@ -227,10 +238,10 @@ def _queues(client: "Client") -> list[str]:
 class Command:
     """A function that is a command, with the shared options.
 
-    It takes a Call, then its own parameters. Its docstring is the help, in front of *more_help*;
-    the examples at its end go below the options. One that is *watched* shows what it does by
-    watch.follow and has --watch; a *local* one connects to nothing. Its *options* come behind its
-    own parameters, and reach it by its last one, which is ** then.
+    The function takes a Call, then its own parameters. Its docstring, followed by *more_help*, is
+    the help; the help shows the examples at its end below the options. A *watched* command shows
+    its result with watch.follow and has --watch. A *local* command does not connect. *options* are
+    added after the function's own parameters, and passed to its ** parameter.
     """
 
     function: Callable[..., None]
@@ -244,19 +255,30 @@ class Command:
         """The help, and examples at its end."""
         return inspect.getdoc(self.function) or ""
 
-    def add_to(self, app: typer.Typer, name: str, section: str | None = None) -> None:
-        """Make this the command *name* of *app*; the help lists it in that *section*."""
+    def add_to(
+        self, app: typer.Typer, name: str, section: str | None = None, *, hidden: bool = False
+    ) -> None:
+        """Add this as the command *name* of *app*; the help lists it in *section*.
+
+        Help and completion leave out a *hidden* command.
+        """
         above, examples = help_text.parts(self.docstring, self.more_help)
-        # Click's own summary ends in the middle of a sentence.
+        # Click's own summary may end in the middle of a sentence.
         first = " ".join(above.partition("\n\n")[0].split())
         kind = watch.Command if self.watched else help_text.Command
         add = app.command(
-            name, cls=kind, help=above, epilog=examples, short_help=first, rich_help_panel=section
+            name,
+            cls=kind,
+            help=above,
+            epilog=examples,
+            short_help=first,
+            rich_help_panel=section,
+            hidden=hidden,
         )
         add(self._with_options())
 
     def _with_options(self) -> Callable[..., None]:
-        """Return what Typer is to call; it reads signature and annotations."""
+        """Return the function for Typer, which reads its signature and annotations."""
 
         def run(
             ctx: typer.Context,
@@ -271,7 +293,7 @@ class Command:
             before = ctx.find_root().obj or Call()
             call = Call(connect, data_dir, _format(output, as_json=as_json), context, watch_s)
             call = call.over(before)
-            with same_place.given(call.given):
+            with connect_options.in_use(call.given):
                 self.function(call, **own)
 
         not_taken = {"own"} | (set() if self.watched else {"watch_s"})
@@ -297,8 +319,14 @@ def command(
     return lambda function: Command(function, more_help, watched, local, options)
 
 
-def group(about: str, more_help: str = "", **commands: Command) -> typer.Typer:
-    """Return *commands* as a group; its help begins with *about* and their names."""
+def group(
+    about: str, more_help: str = "", *, aliases: Mapping[str, str] = NO_ALIASES, **commands: Command
+) -> typer.Typer:
+    """Return *commands* as a group; its help begins with *about* and their names.
+
+    Args:
+        aliases: former names of commands, each with the current name: they work, but are hidden.
+    """
     first = f"{about}: {', '.join(commands)}."
     firsts = (help_text.first_example(found.docstring) for found in commands.values())
     examples = "\n".join(["\b", "Examples:", *filter(None, firsts)])
@@ -311,6 +339,8 @@ def group(about: str, more_help: str = "", **commands: Command) -> typer.Typer:
     )
     for name, found in commands.items():
         found.add_to(app, name)
+    for former, name in aliases.items():
+        commands[name].add_to(app, former, hidden=True)
     return app
 
 
@@ -323,38 +353,38 @@ def shared_options(
     as_json: AsJson = False,
     version: Version = False,
 ) -> None:
-    """Take the shared options where they stand before the command."""
-    del version  # It has been seen to already.
+    """Accept the shared options in front of the command."""
+    del version  # Its callback has handled it.
     ctx.obj = Call(connect, data_dir, _format(output, as_json=as_json), context)
 
 
 def _format(output: Format | None, *, as_json: bool) -> Format | None:
-    """Return what -o and --json say together.
+    """Return the format that -o and --json name together.
 
     Raises:
         Failure: USAGE, they contradict each other.
     """
     if as_json and output is Format.TABLE:
-        raise usage("cannot print both", "-o table and --json exclude each other", "give one")
+        raise usage("conflicting options", "-o table and --json exclude each other", "give one")
     return Format.JSON if as_json else output
 
 
 def confirm(name: str, doing: str, loss: str, *, yes: bool) -> None:
-    """Have people type *name* before *doing* what cannot be undone, unless *yes*.
+    """Ask the user to type *name* before *doing* something irreversible, unless *yes*.
 
     Raises:
-        Failure: USAGE without a terminal, FAILED where something else was typed.
+        Failure: USAGE without a terminal, FAILED if something else was typed.
     """
     if yes:
         return
     if not sys.stdin.isatty():
         raise usage(
-            f"will not {doing} unasked",
-            f"{loss}, and no terminal is here to confirm it",
-            "say --yes",
+            f"did not {doing}",
+            f"{loss}, and there is no terminal to ask for confirmation",
+            "to confirm, add --yes",
         )
     print(f"This will {doing}: {loss}.", file=sys.stderr)
-    question = f"Type {name} to go on (--yes does not ask)"
+    question = f"Type {name} to confirm (--yes skips this question)"
     typed = typer.prompt(question, default="", show_default=False, err=True)
     if typed != name:
-        raise Failure(Exit.FAILED, f"did not {doing}", f"{typed!r} is not {name}")
+        raise Failure(Exit.FAILED, f"did not {doing}", f"you typed {typed!r}, not {name}")

@@ -1,6 +1,6 @@
-"""What the shell offers on Tab: the names of the queue manager that the command line speaks of.
+"""Shell completion: names from the queue manager that the command line addresses.
 
-A prompt is no place to wait or to read an error: what does not come at once is not offered.
+Completion never waits long and never shows an error: names that do not arrive at once are omitted.
 """
 
 import os
@@ -24,8 +24,8 @@ from qmgr_tools.context import target
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
-FILES = "%files%"  # stands for the names of files, in no name of ours
-# Typer's own has bash offer files wherever nothing is offered.
+FILES = "%files%"  # stands for file names; no name of ours contains it
+# Typer's own script makes bash offer files if there are no other completions.
 BASH = """
 %(complete_func)s() {
     local IFS=$'\\n'
@@ -45,13 +45,13 @@ FISH_ASKS = "_TYPER_COMPLETE_FISH_ACTION"
 VARIABLE = "_QMCTL_COMPLETE"
 PATIENCE_S = 0.5
 OFFERED_MAX = 1_000  # groups, topics
-SUBSCRIPTIONS_MAX = 200  # Each is looked at for how far behind it is.
-# What zsh evaluates as nothing else, whoever the daemon is.
+SUBSCRIPTIONS_MAX = 200  # The daemon computes the lag of each.
+# zsh evaluates completions: only harmless characters, even from a hostile daemon.
 _SUBSCRIPTION = re.compile(r"[A-Za-z0-9._~-]*[:.][A-Za-z0-9._-]+(@[A-Za-z0-9._-]+)?")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
-# Bash makes words of their own of these, wherever they stand.
+# Bash splits words at these characters.
 _BREAKS = re.compile("[@:=]+")
-# A name may begin with @ or : behind these; behind anything else it stands within a name.
+# After these words, @ or : begins a name; after other words it is within a name.
 _VERBS = {
     "show",
     "browse",
@@ -70,30 +70,34 @@ _VERBS = {
     "--subscription",
 }
 
+# The module with the columns of a group's lists, if it is not GROUP.GROUP.
 _LISTS = {
-    "link": "link_show",
-    "sub": "subscription",
-}  # where a group's columns are, if not in a module of its name
+    "aside": "manager.aside",
+    "connection": "manager.connection",
+    "link": "link.show",
+    "sub": "subscription.subscription",
+    "template": "queue.template",
+}
 
 
 def queues(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of all queues and subscriptions; @NAME are those of links."""
+    """Return the names of all queues and subscriptions; @NAME is a link's queue."""
     return [name for name, _ in _queues(ctx)] + subscriptions(ctx, incomplete)
 
 
 def definitions(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of the queues that people make: local ones, and remote ones."""
+    """Return the names of all queues except transmission queues."""
     return [name for name, kind in _queues(ctx) if kind != "transmission"]
 
 
 def local_queues(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of the queues that messages can be got from."""
+    """Return the names of the queues from which messages can be got."""
     known = [name for name, kind in _queues(ctx) if kind in ("local", "alias")]
     return known + subscriptions(ctx, incomplete)
 
 
 def browsable_queues(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of the queues that hold messages here."""
+    """Return the names of the queues that hold messages at this queue manager."""
     known = [name for name, kind in _queues(ctx) if kind != "remote"]
     return known + subscriptions(ctx, incomplete)
 
@@ -109,7 +113,7 @@ def subscriptions(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def topics(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the topics for which something is set, or that retained a publication."""
+    """Return the topics that have attributes or a retained publication."""
     found = (
         row.get("topic")
         for row in _asked(ctx, lambda c: c.admin.topic_list(limit=OFFERED_MAX)) or ()
@@ -125,19 +129,19 @@ def templates(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def new_queues(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return NAME@LINK for each link, once NAME@ is typed."""
+    """Return NAME@LINK for each link, after NAME@ is typed."""
     name, at, _ = incomplete.partition("@")
     return [f"{name}@{link}" for link in links(ctx, "")] if name and at else []
 
 
 def links(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of the links that lead from here."""
+    """Return the names of the outbound links."""
     found = _asked(ctx, lambda client: client.admin.link_list()) or {}
     return _names(row.get("link") for row in found.get("links", ()))
 
 
 def peers(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of the links that lead from here, and of the managers with one to here."""
+    """Return the names of the outbound links, and of the managers with an inbound link."""
     found = _asked(ctx, lambda client: client.admin.link_list()) or {}
     named = [row.get("link") for row in found.get("links", ())]
     for inbound in ("inbound", "allowed", "refused"):
@@ -146,19 +150,19 @@ def peers(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def allowed(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of the queue managers that may open links to here."""
+    """Return the names of the queue managers that are allowed to open inbound links."""
     found = _asked(ctx, lambda client: client.admin.link_list()) or {}
     return _names(row.get("peer") for row in found.get("allowed", ()))
 
 
 def refused(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of the queue managers that tried to open links to here, and may not."""
+    """Return the names of the queue managers whose inbound links were refused."""
     found = _asked(ctx, lambda client: client.admin.link_list()) or {}
     return _names(row.get("peer") for row in found.get("refused", ()))
 
 
 def connections(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Return the numbers of the open connections, each with the name that the peer gave."""
+    """Return the numbers of the open connections, each with the peer's name."""
     rows = _asked(ctx, lambda client: client.admin.connection_list()) or ()
     found = [(row.get("connection"), _names([row.get("name")])) for row in rows]
     return [(str(number), "".join(names)) for number, names in found if type(number) is int]
@@ -176,7 +180,7 @@ def jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
 
 def groups(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the first message groups of the queue that the command line names."""
-    # Behind an option that has no value yet nothing that stands before it has its name.
+    # If the last option has no value yet, Click has not assigned the arguments before it.
     queue = str(ctx.params.get("queue") or next(iter(ctx.args), ""))
 
     def ask(client: "Client") -> list[str]:
@@ -186,10 +190,10 @@ def groups(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _group(digits: str) -> str:
-    """Return the group of these *digits* as it can be typed: as text where that is a name.
+    """Return the group of these *digits* as it can be typed: as text if that is a name.
 
     Raises:
-        ValueError: they are no digits.
+        ValueError: they are not digits.
     """
     found = bytes.fromhex(digits)
     text = group_id.shown(found)
@@ -198,26 +202,26 @@ def _group(digits: str) -> str:
 
 def contexts(incomplete: str) -> list[tuple[str, str]]:
     """Return the names of the contexts, each with its address."""
-    with suppress(Exception):  # A file that cannot be read is told by the command itself.
+    with suppress(Exception):  # The command itself reports an unreadable file.
         return sorted(context_file.load(os.environ).addresses.items())
     return []
 
 
 def columns(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the columns of the list that the command shows, behind those that are there."""
+    """Return the columns of the command's list, after the columns typed so far."""
     before, comma, _ = incomplete.rpartition(",")
     group = (ctx.parent.info_name if ctx.parent else "") or ""
-    known = import_module(f"qmgr_tools.{_LISTS.get(group, group)}").COLUMNS
+    known = import_module(f"qmgr_tools.{_LISTS.get(group, f'{group}.{group}')}").COLUMNS
     return [f"{before}{comma}{column.key}" for column in known]
 
 
 def files(incomplete: str) -> list[str]:
-    """Return what has the shell offer files."""
+    """Return the mark that makes the shell offer files."""
     return [incomplete + FILES]
 
 
 def of_argument(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return what is offered for the command's argument: for an option that may stand alone."""
+    """Return the completions of the command's argument: for an option with an optional value."""
     for parameter in ctx.command.params:
         if parameter.param_type_name == "argument":
             return [item.value for item in parameter.shell_complete(ctx, incomplete)]
@@ -231,14 +235,14 @@ def _queues(ctx: typer.Context) -> Iterator[tuple[str, str]]:
 
 
 def _names(found: Iterable[object]) -> list[str]:
-    """Return what is a name: zsh evaluates what it is given, whoever the daemon is."""
+    """Return the valid names: zsh evaluates completions, even from a hostile daemon."""
     names = [name for name in found if isinstance(name, str)]
     return [name for name in names if all(map(is_name, name.removeprefix("@").split("@", 1)))]
 
 
 def _asked(ctx: typer.Context, ask: "Callable[[Client], Any]") -> Any:
     """Return what *ask* gets from the queue manager, or None."""
-    with suppress(Exception):  # of whatever kind: the prompt is to stay as it is
+    with suppress(Exception):  # of any kind: completion must not disturb the prompt
         from qmgr_client.blocking import connect  # takes 60 ms
 
         with _limited(), connect(_address(ctx), give_up_ms=0) as client:
@@ -247,9 +251,9 @@ def _asked(ctx: typer.Context, ask: "Callable[[Client], Any]") -> Any:
 
 
 def _address(ctx: typer.Context) -> str:
-    """Return the address that the words so far name, behind the command or before it."""
-    for said in (ctx.params, ctx.find_root().params):
-        where = [said.get(name) for name in ("connect", "data_dir", "context")]
+    """Return the address that the words so far name, after the command or before it."""
+    for given in (ctx.params, ctx.find_root().params):
+        where = [given.get(name) for name in ("connect", "data_dir", "context")]
         if any(value is not None for value in where):
             break
     connect, data_dir, context = where
@@ -258,7 +262,7 @@ def _address(ctx: typer.Context) -> str:
 
 @contextmanager
 def _limited() -> Iterator[None]:
-    """End the process where the block takes too long: even a name that DNS does not answer."""
+    """End the process if the block takes too long, even while it waits for DNS."""
     before = signal.signal(signal.SIGALRM, lambda *_: os._exit(1))
     signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
     try:
@@ -269,57 +273,57 @@ def _limited() -> Iterator[None]:
 
 
 def is_wanted() -> bool:
-    """Return whether the shell asks what could come next."""
+    """Return whether the shell asks for completions."""
     return os.environ.get(VARIABLE, "").startswith("complete_")
 
 
 def answer(run: Callable[[], int]) -> int:
-    """Print what *run* offers, as the shell takes it; return the exit code. No error is shown."""
-    said = joined(os.environ) if os.environ[VARIABLE] == "complete_bash" else ""
+    """Print the completions of *run* for the shell; return the exit code. Errors are hidden."""
+    kept = joined(os.environ) if os.environ[VARIABLE] == "complete_bash" else ""
     offered = StringIO()
-    is_whether = os.environ.get(FISH_ASKS) == "is-args"
-    if is_whether:
-        os.environ[FISH_ASKS] = "get-args"  # What there is says whether there is.
+    is_check = os.environ.get(FISH_ASKS) == "is-args"
+    if is_check:
+        os.environ[FISH_ASKS] = "get-args"  # The completions show whether there are any.
     try:
         with redirect_stdout(offered), redirect_stderr(StringIO()):
             code = run()
     except SystemExit as end:
         code = int(end.code or 0)
-    return _told(offered.getvalue(), said, code, is_whether=is_whether)
+    return _print(offered.getvalue(), kept, code, is_check=is_check)
 
 
-def _told(offered: str, said: str, code: int, *, is_whether: bool) -> int:
-    """Print what is *offered*, and files only where these are meant; return the exit code."""
+def _print(offered: str, kept: str, code: int, *, is_check: bool) -> int:
+    """Print what is *offered*, and files only if they are wanted; return the exit code."""
     shell = os.environ[VARIABLE].removeprefix("complete_")
     is_of_files = FILES in offered
-    if is_whether:
-        return int(is_of_files)  # Where fish is told of no arguments, it offers files.
+    if is_check:
+        return int(is_of_files)  # If there are no arguments, fish offers files.
     if is_of_files:
         offered = {"bash": FILES, "zsh": "_files"}.get(shell, "")
-    elif offered.strip() == "_files":  # Typer's word to zsh where nothing is known.
+    elif offered.strip() == "_files":  # Typer's default for zsh.
         offered = ""
     for line in filter(None, offered.splitlines()):
-        sys.stdout.write(f"{line.removeprefix(said)}\n")
+        sys.stdout.write(f"{line.removeprefix(kept)}\n")
     return code
 
 
 def install() -> None:
-    """Have the script for bash that is installed or shown be the one that is here."""
-    with suppress(ImportError, AttributeError):  # A Typer that keeps it elsewhere has its own.
+    """Replace Typer's completion script for bash by ours."""
+    with suppress(ImportError, AttributeError):  # Another version of Typer keeps its own script.
         from typer import _completion_shared as shared
 
         shared._completion_scripts["bash"] = BASH
 
 
 def joined(environment: MutableMapping[str, str]) -> str:
-    """Join the words that bash broke at @ : and = in COMP_WORDS; return what it has kept.
+    """Join the words that bash split at @ : and = in COMP_WORDS; return the part that bash keeps.
 
-    Of a word that is broken, bash replaces the last piece only, with an @ that begins it; what
-    stands before that is returned.
+    Bash replaces only the last piece of a split word, including an @ at its beginning. The part
+    before that piece is returned.
     """
     words = environment.get("COMP_WORDS", "").split("\n")
-    said = environment.get("COMP_CWORD", "")
-    at = int(said) if re.fullmatch("[0-9]{1,9}", said) else 0
+    position = environment.get("COMP_CWORD", "")
+    at = int(position) if re.fullmatch("[0-9]{1,9}", position) else 0
     whole: list[str] = []
     cursor, kept, is_open = 0, "", False
     for place, word in enumerate(words):

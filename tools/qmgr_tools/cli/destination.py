@@ -1,4 +1,4 @@
-"""Where a job would take messages: refused as the job itself would be, and why that would wait."""
+"""The target of a job in a dry run: whether the job would be refused, or would wait."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -11,53 +11,50 @@ if TYPE_CHECKING:
 
 
 def source(client: "Client", name: str) -> str:
-    """Return the queue whose messages a job on *name* is about: *name*, or of what it is an alias.
+    """Return the queue from which a job on *name* takes messages: the target of an alias.
 
     Raises:
-        RequestError: QUEUE_UNKNOWN; QUEUE_IS_TRANSMISSION, as the job would be refused.
+        RequestError: QUEUE_UNKNOWN; QUEUE_IS_TRANSMISSION, such a job is refused.
     """
-    row = _behind(client, client.admin.queue_show(name))[-1]
+    row = _resolved(client, client.admin.queue_show(name))[-1]
     if row["kind"] == "transmission":
-        from qmgrd.core.requests.jobs import numbered  # takes 100 ms
-
-        raise numbered(name, "a move would leave holes")
+        raise _transmission(
+            name, f"see: qmctl link delete {name.removeprefix('@')} --purge --dry-run"
+        )
     return str(row["queue"])
 
 
 def waits(client: "Client", source_name: str, target: str, count: int) -> str:
-    """Return why a job that brings *count* messages to *target* would wait, or nothing.
+    """Return why a job that moves *count* messages to *target* would wait; empty if it would not.
 
     Raises:
-        RequestError: it would be refused: QUEUE_UNKNOWN, QUEUE_IS_TRANSMISSION, or VALUE_INVALID
-            where *target* is *source_name* itself.
+        RequestError: the job would be refused: QUEUE_UNKNOWN, QUEUE_IS_TRANSMISSION, or
+            VALUE_INVALID if *target* is *source_name* itself.
     """
-    from qmgrd.core.requests.jobs import is_itself, is_transmission  # takes 100 ms
-
-    way = _behind(client, client.admin.queue_show(target))
-    if way[-1]["kind"] == "transmission":
-        raise is_transmission(target)
-    if way[-1]["queue"] == source_name:
-        raise is_itself(target, source_name)
-    if way[-1]["kind"] == "remote":
-        way.append(client.admin.queue_show(f"@{way[-1]['manager']}"))
-    for row in way:
+    path = _resolved(client, client.admin.queue_show(target))
+    if path[-1]["kind"] == "transmission":
+        raise _transmission(target, f"put to a remote queue, such as QUEUE{target}")
+    if path[-1]["queue"] == source_name:
+        why = f"{target} is the source itself; name another target"
+        raise RequestError(ErrorCode.VALUE_INVALID, why)
+    if path[-1]["kind"] == "remote":
+        path.append(client.admin.queue_show(f"@{path[-1]['manager']}"))
+    for row in path:
         if row.get("put_inhibit"):
             return f"puts are inhibited on {row['queue']}: the job would wait"
-    return _without_room(way[-1], count)
+    return _without_room(path[-1], count)
 
 
-def _behind(client: "Client", row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return *row*, and that of the queue of which it is an alias."""
+def _transmission(name: str, remedy: str) -> RequestError:
+    text = f"{name} is a transmission queue; {remedy}"
+    return RequestError(ErrorCode.QUEUE_IS_TRANSMISSION, text)
+
+
+def _resolved(client: "Client", row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return *row* and, if it is an alias, the row of its target."""
     if row["kind"] != "alias":
         return [row]
-    try:
-        return [row, client.admin.queue_show(row["alias_of"])]
-    except RequestError as error:
-        if error.code != ErrorCode.QUEUE_UNKNOWN:
-            raise
-        from qmgrd.core.catalogue.missing import no_target  # takes 100 ms
-
-        raise no_target(row["queue"], row["alias_of"]) from None
+    return [row, client.admin.queue_show(row["alias_of"])]
 
 
 def _without_room(row: Mapping[str, Any], count: int) -> str:
@@ -66,5 +63,5 @@ def _without_room(row: Mapping[str, Any], count: int) -> str:
     if count and (room <= 0 or row["bytes"] >= row["bytes_max"]):
         return f"{name} is full: the job would wait"
     if count > room:
-        return f"{name} has room for {messages(room)} more: the job would wait with the rest"
+        return f"{name} has room for only {messages(room)}: the job would wait with the rest"
     return ""

@@ -1,9 +1,9 @@
-"""What can go wrong with a command: one line on stderr, and one exit code.
+"""A failure of a command: one line on stderr, and one exit code.
 
-error: what -- why -- what to try
+error: what happened -- why -- what to do
 
-With -o json the line is a JSON object (notice.py). On a terminal each of the three has lines of its
-own, at most as wide as that is.
+With -o json the line is a JSON object (stderr.py). On a terminal each of the three parts begins a
+new line, wrapped at the width of the terminal.
 """
 
 import re
@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError, name_of
-from qmgr_tools.cli import same_place
+from qmgr_tools.cli import connect_options
 
-INDENT = "  "  # of why and what to try, on a terminal
+INDENT = "  "  # of the reason and the remedy, on a terminal
 WIDTH_MIN = 20
-PART_MAX = 1_000  # characters: an error may name what it was given
-SENTENCE_END = re.compile(r"\. (?=[A-Z])")  # A remedy may name the characters of a name, as 9 . _
+PART_MAX = 1_000  # characters: an error may quote its input
+SENTENCE_END = re.compile(r"\. (?=[A-Z])")  # A remedy may list characters, as in: 0-9 . _
 
 
 class Exit(IntEnum):
@@ -36,16 +36,16 @@ class Exit(IntEnum):
 
 
 MEANINGS = {
-    Exit.OK: "done",
-    Exit.FAILED: "failed: a bug, a damaged message or store, a file or output that fails",
-    Exit.USAGE: "wrong usage: a command, an option, a name or a value that cannot be",
-    Exit.NOT_FOUND: "no such queue, subscription, topic, group, link, job, connection",
-    Exit.NOT_ALLOWED: "the queue manager does not allow it",
-    Exit.UNAVAILABLE: "cannot connect, or the connection was lost: outcome maybe unknown",
+    Exit.OK: "success",
+    Exit.FAILED: "failed: a bug, a damaged message or store, a file or output error",
+    Exit.USAGE: "wrong usage: invalid command, option, name or value",
+    Exit.NOT_FOUND: "not found: queue, subscription, topic, group, link, job, connection",
+    Exit.NOT_ALLOWED: "not authorized by the queue manager",
+    Exit.UNAVAILABLE: "cannot connect, or the connection was lost (outcome may be unknown)",
     Exit.REFUSED: "refused: full, inhibited, too large, duplicate, exists, in use",
-    Exit.EMPTY: "get: no message came within the wait",
-    Exit.WARNING: "link doctor: what is found is no more than a warning",
-    Exit.CRITICAL: "link doctor: what is found is critical",
+    Exit.EMPTY: "get: no message arrived within --wait",
+    Exit.WARNING: "link doctor: the worst finding is a warning",
+    Exit.CRITICAL: "link doctor: the worst finding is critical",
     Exit.INTERRUPTED: "interrupted by Ctrl-C",
 }
 
@@ -91,15 +91,15 @@ _MISUNDERSTOOD = range(ErrorCode.FRAME_TOO_LARGE, ErrorCode.LIVENESS_EXPIRED)
 
 
 class Failure(Exception):
-    """A command cannot be done. Its text is all that people get to see."""
+    """A command failed. Its text is all that the user sees."""
 
     def __init__(
-        self, exit_code: Exit, what: str, why: str, what_to_try: str = "", code: int = 0
+        self, exit_code: Exit, what: str, why: str, remedy: str = "", code: int = 0
     ) -> None:
-        """Make one, for an error *code* of the protocol if there is one."""
+        """Create a failure, with the error *code* of the protocol if there is one."""
         parts = [
-            _shortened(one_line(same_place.commands(part)))
-            for part in (what, why, what_to_try)
+            _shortened(one_line(connect_options.add_to(part)))
+            for part in (what, why, remedy)
             if part
         ]
         super().__init__(" -- ".join(parts))
@@ -108,7 +108,7 @@ class Failure(Exception):
         self.code = code
 
     def as_object(self) -> dict[str, object]:
-        """Return what -o json writes of it; the keys stay."""
+        """Return the object for -o json. Its keys never change."""
         what, why, remedy = [*self.parts, "", ""][:3]
         is_known = self.code in ErrorCode.__members__.values()
         return {
@@ -120,9 +120,9 @@ class Failure(Exception):
         }
 
     def paragraphs(self, width: int) -> str:
-        """Return what, why and what to try on lines of their own, none wider if words allow.
+        """Return the three parts, each beginning a new line, wrapped at *width*.
 
-        Here is room to say where more is to be read.
+        There is also room to name the command that explains the error code.
         """
         what, *rest = self.parts
         lines = _wrapped(f"error: {what}", width, "", INDENT)
@@ -134,14 +134,14 @@ class Failure(Exception):
 
 
 class NotListening(Failure):
-    """Nobody listens at the address. A daemon that is starting does in a moment."""
+    """No daemon listens at the address. A daemon that is starting may listen in a moment."""
 
-    def __init__(self, what: str, why: str, what_to_try: str) -> None:
-        super().__init__(Exit.UNAVAILABLE, what, why, what_to_try)
+    def __init__(self, what: str, why: str, remedy: str) -> None:
+        super().__init__(Exit.UNAVAILABLE, what, why, remedy)
 
 
 def _shortened(part: str) -> str:
-    """Return *part* without its middle where that is too long to read."""
+    """Return *part*, without its middle if it is too long to read."""
     return part if len(part) <= PART_MAX else f"{part[: PART_MAX // 2]} ... {part[-100:]}"
 
 
@@ -158,31 +158,31 @@ def _wrapped(text: str, width: int, first: str, others: str) -> list[str]:
     )
 
 
-def usage(what: str, why: str, what_to_try: str = "see the command's --help") -> Failure:
+def usage(what: str, why: str, remedy: str = "see the command's --help") -> Failure:
     """Return the failure of a command that was called in a wrong way."""
-    return Failure(Exit.USAGE, what, why, what_to_try)
+    return Failure(Exit.USAGE, what, why, remedy)
 
 
 def refused(doing: str, error: RequestError, better: str = "") -> Failure:
     """Return the failure of *doing* something that the daemon, or the client, refused.
 
-    Where *better* is given, it stands for the remedy that the daemon names.
+    If *better* is given, it replaces the remedy.
     """
     fact, _, remedy = error.text.partition("; ")
     remedy = better or remedy
     why = f"{fact} ({name_of(error.code)})"
     if error.error_class is ErrorClass.UNKNOWN_OUTCOME and error.code != ErrorCode.INTERNAL_ERROR:
-        remedy = "it may have been done all the same: look, before you do it again"
+        remedy = "check whether it took effect before you repeat it"
         return Failure(
-            Exit.UNAVAILABLE, f"do not know whether this was done: {doing}", why, remedy, error.code
+            Exit.UNAVAILABLE, f"unknown whether this was done: {doing}", why, remedy, error.code
         )
-    if error.code != ErrorCode.NAME_INVALID:  # Its text says what a name is, as try_of does.
-        remedy = remedy or try_of(error.code)
+    if error.code != ErrorCode.NAME_INVALID:  # Its text describes a valid name already.
+        remedy = remedy or general_remedy(error.code)
     return Failure(exit_of(error.code), f"cannot {doing}", why, remedy, error.code)
 
 
-def look_for(queue: str, queues: Iterable[str]) -> str:
-    """Return what to try where *queue* is not to be found among *queues*."""
+def similar_queue(queue: str, queues: Iterable[str]) -> str:
+    """Return what to try if *queue* is not among *queues*."""
     from difflib import get_close_matches  # not for --help
 
     known = {name.casefold(): name for name in queues}
@@ -190,13 +190,13 @@ def look_for(queue: str, queues: Iterable[str]) -> str:
     return " ".join([*(f"did you mean {name}?" for name in close), "see: qmctl queue ls"])
 
 
-def sent_away(doing: str, address: str, error: RequestError) -> Failure:
-    """Return the failure of *doing* something where the one who listens wants no such client."""
+def connection_refused(doing: str, address: str, error: RequestError) -> Failure:
+    """Return the failure of *doing* something if the listener refused the connection."""
     fact, _, remedy = error.text.partition("; ")
     why = f"cannot connect to {address}: {fact} ({name_of(error.code)})"
-    if not remedy and (error.code in _MISUNDERSTOOD or not try_of(error.code)):
-        remedy = "is it a qmgrd of this version? look into its log"
-    remedy = remedy or try_of(error.code)
+    if not remedy and (error.code in _MISUNDERSTOOD or not general_remedy(error.code)):
+        remedy = "check that it is a qmgrd of this version, and read its log"
+    remedy = remedy or general_remedy(error.code)
     exit_code = exit_of(error.code)
     exit_code = Exit.UNAVAILABLE if exit_code is Exit.FAILED else exit_code
     return Failure(exit_code, f"cannot {doing}", why, remedy, error.code)
@@ -217,14 +217,14 @@ def exit_of(code: int) -> Exit:
     return Exit.REFUSED if code >= ErrorCode.QUEUE_UNKNOWN else Exit.FAILED
 
 
-def try_of(code: int) -> str:
-    """Return what may help after an error code, or nothing: what the catalogue says first."""
+def general_remedy(code: int) -> str:
+    """Return the first sentence of the catalogue's remedy for an error code; it may be empty."""
     first = SENTENCE_END.split(ErrorCode(code).remedy, maxsplit=1)[0].removesuffix(".")
     return first[:1].lower() + first[1:]
 
 
 def one_line(text: str) -> str:
-    """Return *text* on one line, without characters that a terminal would act on."""
+    """Return *text* on one line, with control characters escaped."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 

@@ -1,8 +1,8 @@
-"""What a list shows: --where "ready>0", --sort -ready, --columns queue,ready, --limit 20.
+"""Options of lists: --where "ready>0", --sort -ready, --columns queue,ready, --limit 20.
 
-A condition is COLUMN OPERATOR VALUE. Operators are = != < <= > >=. Numbers are compared as numbers,
-and may say "64 MiB" or "30 s" where the column is a size or a duration; text by name patterns in
-which * and ? stand for anything. A row that lacks the column fits no condition on it but !=.
+A condition is COLUMN OPERATOR VALUE. Operators are = != < <= > >=. Numeric columns compare numbers;
+for a size or a duration the value may have a unit, as in "64 MiB" or "30 s". Text columns match
+name patterns with the wildcards * and ?. A row without the column matches only != conditions.
 """
 
 import operator
@@ -22,7 +22,7 @@ Columns = Annotated[
     str | None,
     typer.Option(
         metavar="A,B,...",
-        help='Which columns; "all" for all.',
+        help='The columns to show; "all" shows all.',
         show_default=False,
         autocompletion=completion.columns,
     ),
@@ -30,20 +30,22 @@ Columns = Annotated[
 Where = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="CONDITION", help="COLUMN, OPERATOR, VALUE; repeatable.", show_default=False
+        metavar="CONDITION",
+        help="Only rows that match COLUMN OPERATOR VALUE. Repeatable.",
+        show_default=False,
     ),
 ]
 Sort = Annotated[
     str | None,
     typer.Option(
         metavar="[-]COLUMN",
-        help="-COLUMN: the highest first.",
+        help="Sort by COLUMN; -COLUMN: highest first.",
         show_default=False,
         autocompletion=completion.columns,
     ),
 ]
 Limit = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="At most so many.", show_default=False)
+    int | None, typer.Option(metavar="N", min=1, help="At most N rows.", show_default=False)
 ]
 
 _CONDITION = re.compile(r"\s*([a-z_]+)\s*(!=|<=|>=|=|<|>)\s*(.*?)\s*", re.DOTALL)
@@ -57,14 +59,14 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-_OPERATORS = f"The operators are {' '.join(_COMPARE)}"
+_OPERATORS = f"the operators are {' '.join(_COMPARE)}"
 
 
 class Listing:
-    """A list as it was asked for.
+    """The columns, conditions, order and limit of a list.
 
     Raises:
-        Failure: USAGE, before anybody is asked, a condition or a column that cannot be.
+        Failure: USAGE, before the daemon is asked: an invalid condition or column.
     """
 
     def __init__(
@@ -81,11 +83,11 @@ class Listing:
         self.rows([])
 
     def rows(self, found: Iterable[Row]) -> list[Row]:
-        """Return those of *found* that are asked for, in that order."""
+        """Return the rows of *found* that match, in the requested order."""
         return rows(found, *self._asked)
 
     def show(self, rows: Iterable[Row]) -> None:
-        """Print *rows* as a table of the columns that are asked for."""
+        """Print *rows* as a table of the requested columns."""
         output.table(self._columns, rows)
 
 
@@ -93,7 +95,7 @@ def columns(wanted: str | None, known: Sequence[Column], default: Sequence[str])
     """Return the columns that *wanted* names, separated by commas; "all" names all of them.
 
     Raises:
-        Failure: USAGE, there is no such column.
+        Failure: USAGE, a column does not exist.
     """
     if wanted == "all":
         return list(known)
@@ -109,8 +111,8 @@ def _column(name: str, known: Sequence[Column]) -> Column:
 
     names = [column.key for column in known]
     near = get_close_matches(name.lower().replace("-", "_"), names, n=1)
-    remedy = f"did you mean {near[0]}?" if near else f"take {', '.join(names)}"
-    raise usage(f"there is no column {name!r}", "columns are called as in JSON", remedy)
+    remedy = f"did you mean {near[0]}?" if near else f"use one of: {', '.join(names)}"
+    raise usage(f"column {name!r} does not exist", "columns have the names of JSON keys", remedy)
 
 
 def rows(
@@ -120,62 +122,65 @@ def rows(
     sort: str | None,
     limit: int | None,
 ) -> list[Row]:
-    """Return the rows that fit every condition, in the order asked, at most *limit* of them.
+    """Return the rows that match every condition, in the requested order, at most *limit*.
 
     Raises:
-        Failure: USAGE, a condition or a column that cannot be.
+        Failure: USAGE, an invalid condition or column.
     """
     conditions = [condition(text, known) for text in where]
-    fitting = [row for row in found if all(fits(row) for fits in conditions)]
+    matching = [row for row in found if all(matches(row) for matches in conditions)]
     if sort:
         key = _column(sort.removeprefix("-"), known).key
-        # What lacks the column comes last, whatever the direction.
-        present = [row for row in fitting if row.get(key) is not None]
+        # Rows without the column come last in both directions.
+        present = [row for row in matching if row.get(key) is not None]
         present.sort(key=lambda row: row[key], reverse=sort.startswith("-"))
-        fitting = present + [row for row in fitting if row.get(key) is None]
-    return fitting[:limit]
+        matching = present + [row for row in matching if row.get(key) is None]
+    return matching[:limit]
 
 
 def condition(text: str, known: Sequence[Column]) -> Callable[[Row], bool]:
-    """Return a function that tells whether a row fits the condition *text*.
+    """Return a function that returns whether a row matches the condition *text*.
 
     Raises:
         Failure: USAGE.
     """
     match = _CONDITION.fullmatch(text)
     if match is None:
-        raise _no_condition(text, "it is not COLUMN OPERATOR VALUE")
-    name, sign, said = match.groups()
+        raise _invalid_condition(text, "it is not COLUMN OPERATOR VALUE")
+    name, sign, value = match.groups()
     column = _column(name, known)
     compare = _COMPARE[sign]
     if column.is_number:
-        number = _number(text, column, sign, said)
+        number = _number(text, column, sign, value)
         return lambda row: compare(row[name], number) if row.get(name) is not None else sign == "!="
     if sign not in ("=", "!="):
-        raise _no_condition(text, f"{name} is text, which is compared by = and !=")
-    pattern = said[1:-1] if said[:1] in ("'", '"') and said[-1] == said[0] != said else said
+        raise _invalid_condition(text, f"{name} is text, which only = and != can compare")
+    is_quoted = value[:1] in ("'", '"') and value[-1] == value[0] != value
+    pattern = value[1:-1] if is_quoted else value
     return lambda row: fnmatchcase(column.cell(row), pattern) == (sign == "=")
 
 
-def _number(text: str, column: Column, sign: str, said: str) -> int:
-    if said.startswith(("=", "<", ">", "!")):  # "=>0" is read as "=", then ">0".
-        meant = f"did you mean {said[0]}{sign}? " if f"{said[0]}{sign}" in _COMPARE else ""
-        raise _no_condition(text, f"{sign}{said[0]} is no operator", f"{meant}{_OPERATORS}")
+def _number(text: str, column: Column, sign: str, value: str) -> int:
+    if value.startswith(("=", "<", ">", "!")):  # "=>0" is read as "=", then ">0".
+        swapped = f"{value[0]}{sign}"
+        near = f"did you mean {swapped}? " if swapped in _COMPARE else ""
+        why = f"{sign}{value[0]} is not an operator"
+        raise _invalid_condition(text, why, f"{near}{_OPERATORS}")
     try:
-        return _parser(column)(said)
+        return _parser(column)(value)
     except ValueError as error:
-        if " and " in said.lower():
-            why = "it is one condition"
-            raise _no_condition(text, why, "repeat --where for another") from None
-        raise _no_condition(text, str(error)) from None
+        if " and " in value.lower():
+            why = "--where takes one condition"
+            raise _invalid_condition(text, why, "repeat --where for each condition") from None
+        raise _invalid_condition(text, str(error)) from None
 
 
 def _parser(column: Column) -> Callable[[object], int]:
-    """Return what reads a number of that column, by what it shows: sizes, durations, or neither."""
+    """Return the function that parses a value of *column*: a size, a duration, or a count."""
     if column.key.endswith("_ms"):
         return parse_ms
     return parse_bytes if column.is_size else parse_count
 
 
-def _no_condition(text: str, why: str, remedy: str = "as in --where 'ready>0'") -> Failure:
-    return usage(f"--where {text!r} is no condition", why, remedy)
+def _invalid_condition(text: str, why: str, remedy: str = "example: --where 'ready>0'") -> Failure:
+    return usage(f"invalid condition --where {text!r}", why, remedy)

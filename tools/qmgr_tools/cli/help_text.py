@@ -1,6 +1,6 @@
-"""How --help looks: commands in sections, examples last, the shared options apart.
+"""The layout of --help: commands in sections, the shared options apart, examples last.
 
-A docstring may end with examples, which stand below the options then:
+If a docstring ends with examples, the help shows them below the options:
 
     Examples:
       qmctl queue ls --where 'ready>0'
@@ -12,47 +12,47 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-from qmgr_tools.cli.ending import UsageError
+from qmgr_tools.cli.exit_code import UsageError
 from qmgr_tools.cli.failure import exit_codes_text
 
-REQUIRED = re.compile(r" *\[[^]]*required\]$")  # The usage says so, by its braces.
+REQUIRED = re.compile(r" *\[[^]]*required\]$")  # The usage line shows this already.
 SHARED = ("connect", "data_dir", "context", "output", "as_json", "help")
-ROOT = """Put and get messages; look after the queues, links and snapshots of a queue manager.
+ROOT = """Put and get messages; manage the queues, links and snapshots of a queue manager.
 
-A queue manager is a daemon, qmgrd, that keeps messages in queues on disk until somebody gets them;
-links carry messages from one to the next. Commands go to the one at 127.0.0.1:7470, unless an
-option, the environment or a context says where else: see "qmctl context --help".
+A queue manager is a daemon, qmgrd. It stores messages in queues on disk until consumers get them.
+Links carry messages between queue managers. By default, commands connect to 127.0.0.1:7470. An
+option, the environment or a context can name another address: see "qmctl context --help".
 """
 ROOT_EPILOG = f"""\b
 Exit codes:
 {exit_codes_text()}
 
 \b
-With -o json (or --json) errors are JSON, too: the last line of stderr is
+With -o json (or --json), errors are JSON, too: the last line of stderr is
 {{"error": {{...}}}} with code (of the protocol, or null), exit_code, what, why,
 remedy. Notes are lines {{"note": "..."}} before it.
 
 \b
-While nobody listens at the address, commands try again for 3 s: a daemon
-that was started just now is found. QMCTL_PATIENCE is a time in place of that.
+If no daemon listens at the address, commands retry for 3 s, because it may
+be starting. Set QMCTL_PATIENCE to another time to change this.
 
 \b
 A first session, with a daemon on this machine:
   qmgrd --name NYC --data-dir /tmp/nyc --tcp 127.0.0.1:7470 2>/tmp/nyc.log &
-  qmctl status --wait 10s   # once it serves
+  qmctl status --wait 10s   # wait until it is ready
   qmctl queue create ORDERS
   qmctl put ORDERS 'one ton of apples'
-  qmctl browse ORDERS       # look, and leave it there
-  qmctl get ORDERS          # print it; once it is printed it is gone
-  qmctl status --watch      # how all is, every 2 seconds; Ctrl-C ends it"""
-# By the verb of ours: what others call it.
+  qmctl browse ORDERS       # show the message, and leave it on the queue
+  qmctl get ORDERS          # print the message, and remove it
+  qmctl status --watch      # repeat every 2 seconds until Ctrl-C"""
+# By our verb: other names for it.
 SYNONYMS = {
     "create": ("add", "new", "define", "make", "declare"),
     "alter": ("set", "edit", "update", "change", "modify"),
     "ls": ("list", "l"),
     "show": ("info", "describe", "inspect", "display"),
     "purge": ("clear", "empty", "drain"),
-    "delete": ("rm", "remove", "del", "drop", "destroy"),
+    "delete": ("rm", "remove", "del", "drop", "destroy", "forget", "discard", "unsubscribe"),
     "close": ("kill", "disconnect"),
     "pause": ("hold", "suspend"),
     "resume": ("continue", "unpause"),
@@ -61,7 +61,6 @@ SYNONYMS = {
     "pub": ("publish",),
     "sub": ("subscribe", "subscription", "subscriptions"),
     "topic": ("topics",),
-    "rm": ("delete", "remove", "unsubscribe"),
     "get": ("receive", "consume", "read"),
     "consume": ("tail", "follow", "listen"),
     "browse": ("peek",),
@@ -70,19 +69,19 @@ _EXAMPLES = "\n\nExamples:\n"
 
 
 def parts(docstring: str, more_help: str = "") -> tuple[str, str | None]:
-    """Return what stands above the options, and the examples that stand below them."""
+    """Return the text above the options, and the examples below them."""
     text, mark, examples = docstring.replace("\b\nExamples:", "Examples:").partition(_EXAMPLES)
     above = f"{text}\n\n{more_help}".rstrip()
     return above, f"\b{mark[1:]}{examples}" if mark else None
 
 
 def first_example(docstring: str) -> str:
-    """Return the first example of a docstring, or nothing."""
+    """Return the first example of a docstring, or an empty text."""
     return docstring.partition(_EXAMPLES)[2].partition("\n")[0]
 
 
 class Command(TyperCommand):
-    """A command whose help has its own options first."""
+    """A command whose help lists its own options first."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, the command's own options, and those of every command."""
@@ -107,19 +106,19 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """Commands, of which the help tells before it tells of options."""
+    """A group whose help lists its commands before its options."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that *args* name; where none is, say which may be meant."""
+        """Return the command that *args* name; if it does not exist, suggest others."""
         try:
             return super().resolve_command(ctx, args)
         except UsageError as error:
-            if meant := self._meant(args[0]):
-                error.message = f"No such command {args[0]!r}. Did you mean {', '.join(meant)}?"  # type: ignore[attr-defined]
+            if similar := self._synonyms(args[0]):
+                error.message = f"No such command {args[0]!r}. Did you mean {', '.join(similar)}?"  # type: ignore[attr-defined]
             raise
 
-    def _meant(self, word: str) -> list[str]:
-        """Return the commands, here or one below, that are called *word* elsewhere."""
+    def _synonyms(self, word: str) -> list[str]:
+        """Return the commands, of this group or one below, for which *word* is another name."""
         verbs = [verb for verb, others in SYNONYMS.items() if word in others] or [word]
         if here := [verb for verb in verbs if verb in self.commands]:
             return here[:1]

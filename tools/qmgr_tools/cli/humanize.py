@@ -1,4 +1,4 @@
-"""Sizes, durations and times as people read them, and times as scripts do."""
+"""Sizes, durations and times as text for people, and times for scripts."""
 
 from datetime import UTC, datetime
 
@@ -30,7 +30,7 @@ def size(size_bytes: int) -> str:
 
 
 def exact_size(size_bytes: int) -> str:
-    """Return a size exactly, as one may give it, in its shortest number: "64 MB", "1 GiB"."""
+    """Return a size exactly, in the unit with the shortest number: "64 MB", "1 GiB"."""
     fitting = [unit for unit, unit_bytes in _EXACT.items() if size_bytes % unit_bytes == 0]
     unit = min(fitting, key=lambda unit: size_bytes // _EXACT[unit])
     return f"{size_bytes // _EXACT[unit]} {unit}"
@@ -55,7 +55,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def messages(count: int | None) -> str:
-    """Return a number of messages in words; None is a number that nobody knows."""
+    """Return a number of messages in words; None if the number is unknown."""
     return "an unknown number of messages" if count is None else counted(count, "message")
 
 
@@ -68,7 +68,7 @@ def age(then_us: int, now_us: int) -> str:
 def rfc3339(time_us: int) -> str:
     """Return a time in microseconds since 1970 as RFC 3339 in UTC, to the microsecond.
 
-    A time beyond the year 9999, which RFC 3339 cannot say, becomes the last one that it can.
+    A time beyond the year 9999, which RFC 3339 cannot represent, becomes the last valid time.
     """
     seconds, us = divmod(min(time_us, 253_402_300_799_999_999), US_PER_S)
     moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=us)

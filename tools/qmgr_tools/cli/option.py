@@ -1,7 +1,7 @@
-"""Options that take more than a word: sizes, durations, headers, a UID.
+"""Parsers of option values: sizes, durations, headers, UIDs.
 
-A time has a unit: --wait 5 meant 5 ms here and 5 s in the head of whoever said it. A size without
-one is in bytes, as in qmgrd.toml.
+A time needs a unit, because people read --wait 5 as 5 s, not 5 ms. A size without a unit is in
+bytes, as in qmgrd.toml.
 """
 
 import json
@@ -20,9 +20,9 @@ from qmgr_protocol.name import NAME_MAX, is_name
 from qmgr_protocol.record import DELAY_MAX_MS, TIMESTAMP_MAX, Uid
 from qmgr_tools.cli.failure import usage
 
-NUMBER_MAX = 2**63 - 1  # that the protocol has
+NUMBER_MAX = 2**63 - 1  # of the protocol
 FLOAT_MAX = sys.float_info.max
-DEFAULT = "default"  # an option that takes a value back
+DEFAULT = "default"  # the value that resets an option
 LEASE_MAX = f"at most {ms_text(LEASE_MAX_MS)}"
 WAITS = f"at most {ms_text(WAIT_MAX_MS)}"
 TIME = re.compile(r"(?P<number>-?[0-9][0-9_]*(\.[0-9]+)?) *(?P<unit>[A-Za-z]*)")
@@ -38,26 +38,26 @@ def size(text: str | int) -> int:
 
 def messages(text: str | int) -> int:
     """Return a number of messages, at least one."""
-    said = str(text).strip()
-    if not re.fullmatch("[0-9]{1,19}", said) or not 1 <= int(said) <= NUMBER_MAX:
-        raise typer.BadParameter(f"{shown(said)} is no number of messages, 1 or more")
-    return int(said)
+    digits = str(text).strip()
+    if not re.fullmatch("[0-9]{1,19}", digits) or not 1 <= int(digits) <= NUMBER_MAX:
+        raise typer.BadParameter(f"{shown(digits)} is not a number of messages (1 or more)")
+    return int(digits)
 
 
-def within(number: int | float, low: int, high: int, said: Callable[[Any], str]) -> int | float:
-    """Return *number* where it is from *low* to *high*; the refusal names these as they are said.
+def within(number: int | float, low: int, high: int, text: Callable[[Any], str]) -> int | float:
+    """Return *number* if it is from *low* to *high*; *text* formats the numbers of the error.
 
     Raises:
-        typer.BadParameter: it is not.
+        typer.BadParameter: it is out of range.
     """
     if low <= number <= high:
         return number
     fault = "small" if number < low else "large"
-    raise typer.BadParameter(f"{said(number)} is too {fault} ({said(low)} to {said(high)})")
+    raise typer.BadParameter(f"{text(number)} is too {fault} ({text(low)} to {text(high)})")
 
 
 def or_default(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Return a parser that also takes the word "default", as :data:`DEFAULT`."""
+    """Return a parser that also accepts the word "default", as :data:`DEFAULT`."""
 
     def parsed(text: str) -> Any:
         return DEFAULT if text == DEFAULT else parse(text)
@@ -76,17 +76,17 @@ def lease(text: str | int) -> int:
 
 
 def expiry(text: str | int) -> int:
-    """Return for how long a message is worth delivering, in milliseconds, as in "1h"."""
+    """Return the lifetime of a message in milliseconds, as in "1h"."""
     return _at_most(time_ms(text), DELAY_MAX_MS)
 
 
 def delay(text: str | int) -> int:
-    """Return for how long a message is to wait, in milliseconds, as in "5min"."""
+    """Return the delivery delay of a message in milliseconds, as in "5min"."""
     return _at_most(time_ms(text), DELAY_MAX_MS)
 
 
 def moment(text: str) -> datetime:
-    """Return the time of --deliver-at; one without a zone is a time here.
+    """Return the time of --deliver-at; without a zone it is local time.
 
     Raises:
         Failure: USAGE.
@@ -95,9 +95,9 @@ def moment(text: str) -> datetime:
         found = datetime.fromisoformat(text)
     except ValueError:
         raise usage(
-            f"--deliver-at {text[:80]!r} is no time",
-            "it is not as in 2030-01-31T18:00",
-            "add a zone as in 18:00+01:00 or 18:00Z for one elsewhere",
+            f"invalid time --deliver-at {text[:80]!r}",
+            "it is not in the form 2030-01-31T18:00",
+            "for another time zone add it, as in 18:00+01:00 or 18:00Z",
         ) from None
     return found.astimezone()
 
@@ -108,21 +108,21 @@ def seconds(text: str | float) -> float:
         return text
     wait_ms = time_ms(text)
     if not wait_ms:
-        raise typer.BadParameter(f"{text} is no time to work in")
+        raise typer.BadParameter(f"{text} is too short")
     return _at_most(wait_ms, WAIT_MAX_MS) / 1000
 
 
 def time_ms(text: object) -> int:
     """Return a time in milliseconds, as in "30s"; 0 needs no unit."""
-    said = str(text).strip()
-    match = TIME.fullmatch(said)
+    given = str(text).strip()
+    match = TIME.fullmatch(given)
     if match is None:
-        raise typer.BadParameter(f"{shown(said)} is not a time, as in 30s or 500ms")
+        raise typer.BadParameter(f"{shown(given)} is not a time, as in 30s or 500ms")
     if not match["unit"]:
-        if said == "0":
+        if given == "0":
             return 0
-        raise typer.BadParameter(f"{said} has no unit, as in 30s or 500ms")
-    return _checked(parse_ms, said)
+        raise typer.BadParameter(f"{given} has no unit, as in 30s or 500ms")
+    return _checked(parse_ms, given)
 
 
 def _checked(parse: Any, text: object) -> int:
@@ -142,40 +142,41 @@ def _at_most(time_ms: int, limit_ms: int) -> int:
 
 
 def given(ctx: typer.Context, param: typer.CallbackParam, value: str) -> str:
-    """Return the value of an option that selects; one that is given and empty is refused.
+    """Return the value of an option that selects messages.
 
-    Without it a command is for all messages, and that an unset variable is not to mean.
+    Without the option a command applies to all messages. An empty value is refused, because it
+    usually comes from an unset variable.
 
     Raises:
-        typer.BadParameter: it is empty.
+        typer.BadParameter: the value is given and empty.
     """
     source = ctx.get_parameter_source(param.name or "")
     if not value and source is not None and source.name != "DEFAULT":
-        raise typer.BadParameter("it is empty; leave it out if all messages are meant")
+        raise typer.BadParameter("it is empty; to select all messages, omit the option")
     return value
 
 
-def headers(said: list[str]) -> dict[str, Any]:
-    """Return the headers of --header KEY=TEXT ..., or KEY:=VALUE with a value of JSON.
+def headers(given: list[str]) -> dict[str, Any]:
+    """Return the headers of --header KEY=TEXT ..., or KEY:=VALUE with a JSON value.
 
     Raises:
         Failure: USAGE.
     """
     found: dict[str, Any] = {}
-    for text in said:
+    for text in given:
         key, equals, value = text.partition("=")
         is_typed = key.endswith(":")
         key = key[:-1] if is_typed else key
         if not key or not equals:
-            raise usage(f"--header {text!r} is no header", "it is neither KEY=TEXT nor KEY:=VALUE")
+            raise usage(f"invalid --header {text!r}", "it is neither KEY=TEXT nor KEY:=VALUE")
         if key in found:
-            raise usage(f"--header {text!r} is one too many", f"{key} has a value already")
+            raise usage(f"duplicate --header {text!r}", f"{key} already has a value")
         found[key] = _typed(text, key, value) if is_typed else value
     return found
 
 
-def _typed(said: str, key: str, value: str) -> str | float | bool | None:
-    """Return the *value* of a header KEY:=VALUE: an int, where it is one that selectors know.
+def _typed(given: str, key: str, value: str) -> str | float | bool | None:
+    """Return the JSON *value* of a header KEY:=VALUE.
 
     Raises:
         Failure: USAGE.
@@ -183,30 +184,31 @@ def _typed(said: str, key: str, value: str) -> str | float | bool | None:
     try:
         found: list[Any] | dict[str, Any] | str | float | bool | None = json.loads(value)
     except (ValueError, RecursionError):
-        why = f"{shown(value)} is no JSON"
-        raise usage(f"--header {said[:80]!r} has no value", why, f"a text is {key}=TEXT") from None
+        why = f"{shown(value)} is not valid JSON"
+        remedy = f"to set a text: {key}=TEXT"
+        raise usage(f"invalid --header {given[:80]!r}", why, remedy) from None
     if isinstance(found, list | dict):
-        why = "its value is no number, truth, null or text: no selector would know it"
-        raise usage(f"--header {said[:80]!r} is no header", why)
+        why = "its value is not a number, boolean, null or text, which selectors support"
+        raise usage(f"invalid --header {given[:80]!r}", why)
     most = NUMBER_MAX if isinstance(found, int) else FLOAT_MAX
     if isinstance(found, int | float) and not abs(found) <= most:
-        why = "it is beyond an integer of 64 bits or a decimal that a number holds"
-        raise usage(f"--header {said[:80]!r} has no value", why, f"a text is {key}=TEXT")
+        why = "its value does not fit an integer of 64 bits or a floating-point number"
+        raise usage(f"invalid --header {given[:80]!r}", why, f"to set a text: {key}=TEXT")
     return found
 
 
 def group(text: str | bytes) -> bytes:
-    """Return the id of a message group, of an option or an argument; a default as it is."""
+    """Return the id of a message group from an option or an argument; a default as it is."""
     if isinstance(text, bytes):
         return text
     try:
         return group_id.parsed(text)
     except ValueError as error:
-        raise typer.BadParameter(f"{shown(text)} is no group: {error}") from None
+        raise typer.BadParameter(f"{shown(text)} is not a group id: {error}") from None
 
 
 def uid(text: str) -> Uid:
-    """Return the UID ORIGIN.TIMESTAMP, of an option or an argument.
+    """Return the UID ORIGIN.TIMESTAMP from an option or an argument.
 
     Raises:
         Failure: USAGE.
@@ -217,7 +219,7 @@ def uid(text: str) -> Uid:
         if timestamp <= TIMESTAMP_MAX:
             return Uid(origin, timestamp)
     raise usage(
-        f"{text[:80]!r} is no UID",
+        f"invalid UID {text[:80]!r}",
         "it is not ORIGIN.TIMESTAMP",
         f"the origin is 1 to {NAME_MAX} of A-Z a-z 0-9 . _ -, the timestamp 0 to {TIMESTAMP_MAX}",
     )

@@ -1,10 +1,9 @@
-"""What commands print: tables and facts for people, JSON for scripts.
+"""The output of commands: tables and facts for people, JSON for scripts.
 
-On a terminal tables are aligned, coloured (unless NO_COLOR is set) and held to its width: long
-columns go below their row, other text is folded, but for UIDs; nothing is cut but names that others
-gave.
-Elsewhere a row is a line, its cells separated by tabs. JSON has the keys that the help of each
-command names, whole numbers of bytes and milliseconds, and times in RFC 3339.
+On a terminal, tables are aligned, coloured (unless NO_COLOR is set) and fit the width: long columns
+move below their row, and other text wraps, except UIDs. Only names that peers chose are cut.
+Otherwise each row is a line of cells separated by tabs. JSON has the keys that the help of each
+command lists, sizes and times as whole bytes and milliseconds, and timestamps in RFC 3339.
 """
 
 import json
@@ -15,16 +14,15 @@ from enum import StrEnum
 from typing import Any
 
 from qmgr_config.units import ms_text
-from qmgr_tools.cli import humanize as humane
-from qmgr_tools.cli import notice
+from qmgr_tools.cli import humanize, stderr
 from qmgr_tools.cli.failure import one_line
 
 Row = Mapping[str, Any]
 GAP = 2
 WIDTH_MIN = 8
 NAME_MAX = 64  # characters
-INDENT = 4  # of what stands below a row
-# Of states, of queues and of links.
+INDENT = 4  # of text below a row
+# By state of a queue or a link.
 STYLES = {
     "up": "green",
     "blocked": "yellow",
@@ -42,47 +40,47 @@ STYLES = {
 
 
 class Format(StrEnum):
-    """What -o may say."""
+    """The values of -o."""
 
     TABLE = "table"
     JSON = "json"
 
 
 def plain(value: object) -> str:
-    """Return a cell as it is; nothing for what a row does not have."""
+    """Return a cell's text; empty for a missing value."""
     return "" if value is None else one_line(str(value))
 
 
 def flag(value: object) -> str:
-    """Return a truth as a word."""
+    """Return a boolean as "yes" or "no"."""
     return "" if value is None else "yes" if value else "no"
 
 
 def listed(value: object) -> str:
-    """Return the elements of a list behind one another."""
+    """Return the elements of a list, separated by commas."""
     return ", ".join(map(plain, value)) if isinstance(value, list | tuple) else plain(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: which key of a row it shows, and how."""
+    """A column of a table: the key of its values, and how they are shown."""
 
     key: str
     title: str
     text: Callable[[Any], str] = plain
     is_number: bool = False
-    is_long: bool = False  # goes below its row where the table is too wide
+    is_long: bool = False  # moves below its row if the table is too wide
     is_size: bool = False  # a number of bytes
-    is_whole: bool = False  # to be copied from the terminal: stays on one line
+    is_whole: bool = False  # users copy it: it stays on one line
     shown_max: int = 0  # characters in a table; 0: all
 
     def shown(self, row: Row) -> str:
-        """Return what a table shows of the cell."""
+        """Return the cell as a table shows it."""
         cell = self.cell(row)
         return f"{cell[: self.shown_max - 1]}…" if 0 < self.shown_max < len(cell) else cell
 
     def cell(self, row: Row) -> str:
-        """Return what stands in this column for *row*."""
+        """Return the text of this column for *row*."""
         value = row.get(self.key)
         return "" if value is None else self.text(value)
 
@@ -93,12 +91,12 @@ def text(key: str, title: str = "") -> Column:
 
 
 def whole(key: str, title: str = "") -> Column:
-    """Return a column of what people copy, such as UIDs: it stays whole where others are folded."""
+    """Return a column of values that users copy, such as UIDs: they never wrap."""
     return Column(key, title or _title(key), is_whole=True)
 
 
 def long_text(key: str, title: str = "") -> Column:
-    """Return a column of sentences, which goes below its row where the table is too wide."""
+    """Return a column of sentences, which moves below its row if the table is too wide."""
     return Column(key, title or _title(key), is_long=True)
 
 
@@ -109,28 +107,28 @@ def count(key: str, title: str = "") -> Column:
 
 def size(key: str, title: str = "") -> Column:
     """Return a column of sizes in bytes."""
-    return Column(key, title or _title(key), humane.size, is_number=True, is_size=True)
+    return Column(key, title or _title(key), humanize.size, is_number=True, is_size=True)
 
 
 def duration(key: str, title: str = "") -> Column:
     """Return a column of durations in milliseconds."""
-    return Column(key, title or _title(key), humane.duration, is_number=True)
+    return Column(key, title or _title(key), humanize.duration, is_number=True)
 
 
 def exact_size(key: str, title: str = "") -> Column:
-    """Return a column of sizes that people set: shown as exactly as that."""
-    return Column(key, title or _title(key), humane.exact_size, is_number=True, is_size=True)
+    """Return a column of configured sizes, shown exactly."""
+    return Column(key, title or _title(key), humanize.exact_size, is_number=True, is_size=True)
 
 
 def exact_duration(key: str, title: str = "") -> Column:
-    """Return a column of durations that people set: shown as exactly as that."""
+    """Return a column of configured durations, shown exactly."""
     return Column(key, title or _title(key), ms_text, is_number=True)
 
 
 def name(key: str, title: str = "", *, is_long: bool = False) -> Column:
-    """Return a column of names that others gave, of any length: JSON alone has more than a part.
+    """Return a column of names that peers chose, of any length. Only JSON shows them in full.
 
-    One that *is_long* goes below its row where the table is too wide.
+    If *is_long*, the column moves below its row if the table is too wide.
     """
     return Column(key, title or _title(key), is_long=is_long, shown_max=NAME_MAX)
 
@@ -140,7 +138,7 @@ def _title(key: str) -> str:
 
 
 def table(columns: Sequence[Column], rows: Iterable[Row], indent: int = 0) -> None:
-    """Print a row for each of *rows*; on a terminal *indent* characters from its left."""
+    """Print *rows* as a table, on a terminal indented by *indent* characters."""
     if not sys.stdout.isatty():
         titles(columns)
         for row in rows:
@@ -151,12 +149,12 @@ def table(columns: Sequence[Column], rows: Iterable[Row], indent: int = 0) -> No
 
 
 def titles(columns: Sequence[Column]) -> None:
-    """Print the line with which a table begins where no terminal is."""
+    """Print the heading of a table without a terminal."""
     print("\t".join(column.title for column in columns))
 
 
 def tabs(columns: Sequence[Column], row: Row) -> None:
-    """Print a row as a table has it where no terminal is; for one that has no end."""
+    """Print one row of a table without a terminal; for a table without end."""
     print("\t".join(column.shown(row) for column in columns))
 
 
@@ -164,13 +162,13 @@ def _show_table(columns: Sequence[Column], cells: list[list[str]], room: int, in
     widths = _widths(columns, cells)
     is_wide = _total(widths) > room
     below = [n for n, column in enumerate(columns) if is_wide and column.is_long]
-    beside = [n for n in range(len(columns)) if n not in below]
-    shown = [columns[n] for n in beside]
-    widths = _folded(shown, [widths[n] for n in beside], room)
-    console = _console(indent + _total(widths) + GAP)  # What is not folded goes beyond the edge.
+    inline = [n for n in range(len(columns)) if n not in below]
+    shown = [columns[n] for n in inline]
+    widths = _fitted(shown, [widths[n] for n in inline], room)
+    console = _console(indent + _total(widths) + GAP)  # Text that does not wrap is not cut.
     part = _part(shown, widths, has_header=True)
     for line in cells:
-        part.add_row(*(_styled(line[n], columns[n].key) for n in beside))
+        part.add_row(*(_styled(line[n], columns[n].key) for n in inline))
         notes = [line[n] for n in below if line[n]]
         if notes:
             console.print(_indented(part, indent))
@@ -181,7 +179,7 @@ def _show_table(columns: Sequence[Column], cells: list[list[str]], room: int, in
 
 
 def _part(columns: Sequence[Column], widths: Sequence[int], *, has_header: bool) -> Any:
-    """Return a table without rows; parts with the same widths are one table to the eye."""
+    """Return a table without rows; parts with the same widths look like one table."""
     from rich.table import Table  # takes 70 ms
 
     part = Table(
@@ -210,7 +208,7 @@ def _indented(shown: Any, indent: int) -> Any:
 
 
 def _widths(columns: Sequence[Column], cells: list[list[str]]) -> list[int]:
-    """Return how wide each column would like to be."""
+    """Return the width that each column needs."""
     from rich.cells import cell_len
 
     return [
@@ -223,9 +221,11 @@ def _total(widths: Sequence[int]) -> int:
     return sum(widths) + GAP * (len(widths) - 1)
 
 
-def _folded(columns: Sequence[Column], wanted: Sequence[int], room: int) -> list[int]:
-    """Return how wide each column may be: the widest texts give way first; numbers
-    and what is to stay whole never do."""
+def _fitted(columns: Sequence[Column], wanted: Sequence[int], room: int) -> list[int]:
+    """Return the width of each column, reduced to fit *room*.
+
+    The widest texts shrink first; numbers and whole columns never do.
+    """
     widths = list(wanted)
     texts = [n for n, column in enumerate(columns) if not (column.is_number or column.is_whole)]
     while _total(widths) > room and texts:
@@ -237,10 +237,10 @@ def _folded(columns: Sequence[Column], wanted: Sequence[int], room: int) -> list
 
 
 def facts(columns: Sequence[Column], row: Row, title: str = "") -> None:
-    """Print one line for each of *columns* that *row* has a value for."""
-    told = [(column, column.cell(row)) for column in columns if column.cell(row)]
+    """Print one line for each of *columns* for which *row* has a value."""
+    cells = [(column, column.cell(row)) for column in columns if column.cell(row)]
     if not sys.stdout.isatty():
-        for column, cell in told:
+        for column, cell in cells:
             print(f"{column.title.lower()}\t{cell}")
         return
     from rich.table import Table  # takes 70 ms
@@ -248,9 +248,9 @@ def facts(columns: Sequence[Column], row: Row, title: str = "") -> None:
     shown = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     shown.add_column(style="dim", no_wrap=True)
     shown.add_column(overflow="fold")
-    for column, cell in told:
+    for column, cell in cells:
         shown.add_row(column.title.lower(), _styled(cell, column.key))
-    console = _console(max((len(column.title) for column, _ in told), default=0) + GAP + WIDTH_MIN)
+    console = _console(max((len(column.title) for column, _ in cells), default=0) + GAP + WIDTH_MIN)
     if title:
         console.print(f"[bold]{title}[/]")
     console.print(shown)
@@ -267,17 +267,17 @@ def line(value: object) -> None:
 
 
 def as_line(value: object) -> str:
-    """Return *value* as JSON on one line, in ASCII: for a file."""
+    """Return *value* as JSON on one line, in ASCII, for a file."""
     return json.dumps(value)
 
 
 def flush() -> None:
-    """Have whoever reads see what was printed."""
+    """Flush standard output."""
     sys.stdout.flush()
 
 
 def _json(value: object, indent: int | None = None) -> str:
-    """Return *value* as JSON that the output can take: in ASCII where its encoding lacks some."""
+    """Return *value* as JSON: in ASCII if the output's encoding lacks a character."""
     found = json.dumps(value, indent=indent, ensure_ascii=False)
     try:
         found.encode(sys.stdout.encoding or "utf-8")
@@ -287,13 +287,13 @@ def _json(value: object, indent: int | None = None) -> str:
 
 
 def say(words: str) -> None:
-    """Print a sentence about what was done."""
+    """Print a sentence about the result."""
     print(one_line(words))
 
 
 def note(words: str) -> None:
-    """Write to stderr what is not part of the result."""
-    notice.note(words)
+    """Write a note to stderr: it is not part of the result."""
+    stderr.note(words)
 
 
 def _styled(cell: str, key: str = "") -> Any:
@@ -305,23 +305,23 @@ def _styled(cell: str, key: str = "") -> Any:
 def words(
     parts: Sequence[tuple[str, str]], first: int = 0, others: int = 0, *, is_whole: bool = False
 ) -> None:
-    """Print a sentence of *parts*, each with its style, folded at the terminal's edge.
+    """Print a sentence of *parts*, each with its style, wrapped at the terminal's edge.
 
     Args:
         parts: texts and styles.
-        first: how far the first line is indented, on a terminal or not.
-        others: the same of the lines that follow on a terminal; elsewhere there are none.
-        is_whole: it is to be copied: it goes beyond the edge in place of being folded.
+        first: the indent of the first line, on a terminal or not.
+        others: the indent of further lines on a terminal; otherwise there are none.
+        is_whole: users copy the text: it does not wrap.
     """
     from rich.text import Text
 
-    told = [(one_line(text), style) for text, style in parts]
+    styled = [(one_line(text), style) for text, style in parts]
     if is_whole or not sys.stdout.isatty():
-        print(" " * first + "".join(text for text, _ in told))
+        print(" " * first + "".join(text for text, _ in styled))
         return
     console = _console()
-    folded = Text.assemble(*told).wrap(console, max(console.width - others, WIDTH_MIN))
-    for number, line in enumerate(folded):
+    wrapped = Text.assemble(*styled).wrap(console, max(console.width - others, WIDTH_MIN))
+    for number, line in enumerate(wrapped):
         line.rstrip()
         console.print(Text(" " * (others if number else first)) + line)
 

@@ -1,4 +1,4 @@
-"""How many messages a selector is about, and the first few of them: what --dry-run tells."""
+"""The messages that a command would affect: their number, and the first few, for --dry-run."""
 
 from collections.abc import Callable
 from itertools import chain
@@ -18,12 +18,12 @@ SHOWN = 5
 
 
 class Preview(NamedTuple):
-    """What a command would be about."""
+    """The messages that a command would affect."""
 
-    messages: int  # that could go now
-    leased: int  # of those selected: they would stay
+    messages: int
+    leased: int  # selected, but leased: they would stay
     first: "list[Message]"
-    stay: dict[str, int]  # why others would stay, and how many
+    stay: dict[str, int]  # other messages that would stay: how many, by reason
 
 
 def preview(
@@ -31,17 +31,17 @@ def preview(
     queue: str,
     where: str,
     limit: int = 0,
-    why_stays: "Callable[[Message], str] | None" = None,
+    stay_reason: "Callable[[Message], str] | None" = None,
     *,
     with_delayed: bool = False,
 ) -> Preview:
-    """Count what *where* selects on *queue*, up to *limit* (0: all); changes nothing.
+    """Count the messages on *queue* that *where* selects, up to *limit* (0: all).
 
     Args:
-        with_delayed: whether they are looked at, too, where there is a selector.
-        why_stays: tells of a message that is selected why it would not go; nothing: it would.
+        with_delayed: whether a selector applies to delayed messages, too.
+        stay_reason: returns why a selected message would stay; empty if it would not.
     """
-    if not where and why_stays is None:
+    if not where and stay_reason is None:
         row = client.admin.queue_show(queue)
         first = [message for message in client.browse(queue, SHOWN) if not message.leased]
         ready = int(row.get("ready", 0))
@@ -49,14 +49,14 @@ def preview(
     count = leased = 0
     first = []
     stay: dict[str, int] = {}
-    with progress.spinner(f"looking at {queue}"):
-        looked_at = client.browse(queue, where=where or None)
+    with progress.spinner(f"reading {queue}"):
+        selected = client.browse(queue, where=where or None)
         if with_delayed:
-            looked_at = chain(looked_at, client.browse(queue, where=where or None, delayed=True))
-        for message in looked_at:
+            selected = chain(selected, client.browse(queue, where=where or None, delayed=True))
+        for message in selected:
             if message.leased:
                 leased += 1
-            elif why := why_stays(message) if why_stays else "":
+            elif why := stay_reason(message) if stay_reason else "":
                 stay[why] = stay.get(why, 0) + 1
             else:
                 count += 1
@@ -64,15 +64,16 @@ def preview(
             if count == limit > 0:
                 break
     if not (count or leased or stay):
-        selector_hint.tell(client, queue, where)
+        selector_hint.show(client, queue, where)
     return Preview(count, leased, first, stay)
 
 
-def tell(call: Call, found: Preview, facts: dict[str, Any], words: str, waits: str = "") -> None:
-    """Print what *words*, as in "move {messages} from A to B", would be about.
+def show(call: Call, found: Preview, facts: dict[str, Any], words: str, waits: str = "") -> None:
+    """Print what the command would do.
 
     Args:
-        waits: why it would wait, if it would.
+        words: the action, as in "move {messages} from A to B".
+        waits: why the command would wait; empty if it would not.
     """
     if call.is_json:
         first = [None if message.uid is None else str(message.uid) for message in found.first]
@@ -80,7 +81,7 @@ def tell(call: Call, found: Preview, facts: dict[str, Any], words: str, waits: s
         output.document({"dry_run": True} | facts | counts)
         return
     stay = f"; {found.leased} leased would stay" if found.leased else ""
-    output.say(f"would {words.format(messages=messages(found.messages))}{stay}; nothing is changed")
+    output.say(f"would {words.format(messages=messages(found.messages))}{stay}; nothing changed")
     for why, count in found.stay.items():
         output.note(f"note: {messages(count)} would stay: {why}")
     if waits:

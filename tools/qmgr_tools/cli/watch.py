@@ -1,8 +1,8 @@
-"""--watch: what a command shows, again and again until Ctrl-C.
+"""--watch: repeats the output of a command until Ctrl-C.
 
-On a terminal the newest takes the place of the one before; elsewhere one follows the other, as JSON
-a document on each line. A daemon that is lost is told of and tried again; one that was never
-reached is a failure, as without --watch.
+On a terminal each output replaces the one before. Otherwise they follow one another; JSON has one
+document per line. If the connection to the daemon is lost, --watch reports this and tries again. If
+the daemon was never reached, the command fails, as without --watch.
 """
 
 import io
@@ -17,16 +17,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 import typer
 
 from qmgr_config.units import SECOND_MS
-from qmgr_tools.cli import completion, help_text, option, output
-from qmgr_tools.cli import humanize as humane
+from qmgr_tools.cli import completion, help_text, humanize, option, output
 from qmgr_tools.cli.failure import Exit, Failure
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
     from qmgr_tools.cli.command import Call
 
-EVERY = "2s"  # where --watch stands alone
-RETRY_S = 1.0  # at most, between tries to reach a daemon that is lost
+EVERY = "2s"  # for --watch without a time
+RETRY_S = 1.0  # at most, between attempts to reach a lost daemon
 OPTION = "--watch"
 
 Watch = Annotated[
@@ -37,22 +36,22 @@ Watch = Annotated[
         parser=option.seconds,
         show_default=False,
         autocompletion=completion.of_argument,
-        help=f'Again and again until Ctrl-C: every TIME ("5s"; else {EVERY}).',
+        help=f"Repeat every TIME until Ctrl-C. Default: {EVERY}.",
     ),
 ]
 Value = TypeVar("Value")
 
 
 class Command(help_text.Command):
-    """A command that takes --watch with and without a time."""
+    """A command that accepts --watch with and without a time."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse *args*, with the time that --watch lacks."""
+        """Parse *args*, with a default time for --watch."""
         return super().parse_args(ctx, timed(args))
 
 
 def timed(words: Sequence[str]) -> list[str]:
-    """Return *words* with a time for a --watch that has none: what follows may be a queue."""
+    """Return *words* with a time for a --watch that has none: the next word may be a queue."""
     found: list[str] = []
     for place, word in enumerate(words):
         if word == "--":
@@ -64,28 +63,28 @@ def timed(words: Sequence[str]) -> list[str]:
 
 
 class Screen(Protocol):
-    """Where what is watched appears."""
+    """Shows the repeated output."""
 
-    def show(self, tell: Callable[[], None]) -> None:
-        """Have what *tell* prints appear."""
+    def show(self, write: Callable[[], None]) -> None:
+        """Show what *write* prints."""
 
     def lose(self, why: str) -> None:
-        """Say that the daemon is lost, and *why*."""
+        """Report that the connection is lost, and *why*."""
 
 
 def follow(
     call: "Call",
     doing: str,
     ask: "Callable[[Client], Value]",
-    tell: Callable[[Value], None],
+    write: Callable[[Value], None],
     known: str = "",
     as_json: Callable[[Value], Any] = lambda found: found,
 ) -> None:
-    """Show what *ask* gets: as JSON, or by *tell*; once, or until Ctrl-C if the call watches.
+    """Show the result of *ask*, as JSON or with *write*; with --watch until Ctrl-C.
 
     Args:
         doing: as for Call.client; so is *known*.
-        as_json: converts the result to what JSON output prints.
+        as_json: converts the result for JSON output.
     """
     every_s = call.watch_s
     if every_s is None:
@@ -94,9 +93,9 @@ def follow(
         if call.is_json:
             output.document(as_json(found))
         else:
-            tell(found)
+            write(found)
         return
-    call = call.held()
+    call = call.pinned()
     with _screen(call, every_s) as screen:
         is_reached = False
         while True:
@@ -109,7 +108,7 @@ def follow(
                         if call.is_json:
                             screen.show(partial(output.line, as_json(found)))
                         else:
-                            screen.show(partial(tell, found))
+                            screen.show(partial(write, found))
                         time.sleep(every_s)
             except Failure as failure:
                 if failure.exit_code is not Exit.UNAVAILABLE or not is_reached:
@@ -122,34 +121,34 @@ def _screen(call: "Call", every_s: float) -> AbstractContextManager[Screen]:
     is_dumb = os.environ.get("TERM", "") in ("", "dumb", "unknown")
     if call.is_json or is_dumb or not sys.stdout.isatty():
         return nullcontext(_Roll(gap="" if call.is_json else "\n"))
-    return _Terminal(humane.duration(round(every_s * SECOND_MS)))
+    return _Terminal(humanize.duration(round(every_s * SECOND_MS)))
 
 
 class _Roll:
-    """One after the other."""
+    """Prints one output after the other."""
 
     def __init__(self, gap: str) -> None:
         self._gap = gap
         self._is_first = True
         self._is_lost = False
 
-    def show(self, tell: Callable[[], None]) -> None:
+    def show(self, write: Callable[[], None]) -> None:
         if self._is_lost:
-            output.note("the daemon is there again")
+            output.note("connected again")
         if not self._is_first:
             sys.stdout.write(self._gap)
         self._is_first = self._is_lost = False
-        tell()
+        write()
         sys.stdout.flush()
 
     def lose(self, why: str) -> None:
         if not self._is_lost:
-            output.note(f"lost the daemon: {why}; trying again")
+            output.note(f"lost the connection: {why}; trying again")
         self._is_lost = True
 
 
 class _Terminal:
-    """The newest in the place of the one before."""
+    """Replaces each output with the next."""
 
     def __init__(self, every: str) -> None:
         from rich.live import Live  # takes 70 ms
@@ -166,18 +165,18 @@ class _Terminal:
     def __exit__(self, *error: Any) -> None:
         self._live.__exit__(*error)
 
-    def show(self, tell: Callable[[], None]) -> None:
+    def show(self, write: Callable[[], None]) -> None:
         from rich.text import Text
 
-        paper = _Paper()
-        with redirect_stdout(paper):
-            tell()
-        self._shown = Text.from_ansi(paper.getvalue())
+        buffer = _TerminalBuffer()
+        with redirect_stdout(buffer):
+            write()
+        self._shown = Text.from_ansi(buffer.getvalue())
         self._shown_at = time.strftime("%H:%M:%S")
-        self._draw(f"{self._shown_at}, every {self._every}; Ctrl-C ends it", "dim")
+        self._draw(f"{self._shown_at}, every {self._every}; press Ctrl-C to end", "dim")
 
     def lose(self, why: str) -> None:
-        head = f"lost the daemon: {why}; trying again. This was at {self._shown_at}:"
+        head = f"lost the connection: {why}; trying again. State at {self._shown_at}:"
         self._draw(head, "bold red")
 
     def _draw(self, head: str, style: str) -> None:
@@ -187,8 +186,8 @@ class _Terminal:
         self._live.update(Group(Text(head, style=style), "", self._shown), refresh=True)
 
 
-class _Paper(io.StringIO):
-    """Takes what is printed, as a terminal would have it."""
+class _TerminalBuffer(io.StringIO):
+    """A buffer that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True

@@ -12,12 +12,12 @@ from qmgr_tools.cli.failure import Exit, Failure, usage
 from qmgr_tools.context import file as context_file
 from qmgr_tools.context.target import CONTEXT_ENVIRONMENT, DEFAULT, ENVIRONMENT, ORDER, checked
 
-MORE_HELP = f"""The first of these that speaks says where a command connects to:
+MORE_HELP = f"""A command connects to the address in the first of these that is set:
 
 \b
 {ORDER}
 
-They lie in $XDG_CONFIG_HOME/qmctl/contexts.json, else in ~/.config.
+Contexts are stored in $XDG_CONFIG_HOME/qmctl/contexts.json, by default in ~/.config.
 """
 
 Name = Annotated[
@@ -45,12 +45,12 @@ def create(
     address: Annotated[
         str, typer.Argument(metavar="ADDRESS", show_default=False, help="HOST:PORT or unix:/PATH.")
     ],
-    use: Annotated[bool, typer.Option("--use", help="Make it the current one, too.")] = False,
+    use: Annotated[bool, typer.Option("--use", help="Make it the current context.")] = False,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Even where the name has another address.")
+        bool, typer.Option("--replace", help="Replace the address of an existing context.")
     ] = False,
 ) -> None:
-    """Give an address a name.
+    """Create a context: a name for an address.
 
     JSON: an object with context, address, current (true or false).
 
@@ -68,15 +68,16 @@ def create(
             raise Failure(
                 Exit.REFUSED,
                 f"cannot create context {name}",
-                f"it exists, as {before}",
-                "say --replace, or take another name",
+                f"it already exists, with address {before}",
+                "add --replace, or choose another name",
             )
         contexts.addresses[name] = address
         contexts.current = name if use else contexts.current
     is_current = contexts.current == name
-    words = f"context {name} is {address}"
-    hint = "" if is_current else f"; to make it the current one: qmctl context use {name}"
-    _tell(call, name, address, is_current, words + (", the current one" if use else hint))
+    words = f"context {name} has address {address}"
+    hint = "" if is_current else f"; to make it the current context: qmctl context use {name}"
+    words += " and is the current context" if use else hint
+    _show(call, name, address, is_current, words)
 
 
 @command(local=True)
@@ -96,8 +97,8 @@ def ls(call: Call) -> None:
         return
     output.table(COLUMNS, [row | {"mark": "*" if row["current"] else ""} for row in rows])
     for variable in (ENVIRONMENT, CONTEXT_ENVIRONMENT):
-        if said := os.environ.get(variable):
-            output.note(f"{variable} is set, and goes over the current one: {said}")
+        if value := os.environ.get(variable):
+            output.note(f"{variable}={value} overrides the current context")
             break
 
 
@@ -110,35 +111,35 @@ def use(
             metavar="NAME",
             show_default=False,
             autocompletion=completion.contexts,
-            help="A context that there is.",
+            help="An existing context.",
         ),
     ] = None,
     none: Annotated[
-        bool, typer.Option("--none", help=f"No context: {DEFAULT} is the default again.")
+        bool, typer.Option("--none", help=f"Use no context: {DEFAULT} is the default again.")
     ] = False,
 ) -> None:
-    """Make a context the current one, to which commands go from now on.
+    """Make a context the current one: later commands connect to its address.
 
-    JSON: an object with context, address, current; of --none they are null, null, false.
+    JSON: an object with context, address, current; with --none they are null, null, false.
 
     Examples:
       qmctl context use nyc
       qmctl context use --none
     """
     if none == (name is not None):
-        raise usage("cannot tell which context to use", "give exactly one of NAME and --none")
+        raise usage("cannot select a context", "exactly one of NAME and --none is required")
     with context_file.change(os.environ) as contexts:
         address = None if name is None else contexts.address(name)
         contexts.current = name or ""
-    words = f"context {name} is the current one: {address}" if name else "no context is current"
-    _tell(call, name, address, name is not None, words)
+    words = f"the current context is {name}: {address}" if name else "there is no current context"
+    _show(call, name, address, name is not None, words)
 
 
 @command()
 def show(call: Call) -> None:
-    """Show where commands connect to, and what says so. It does not connect.
+    """Show the address to which commands connect, and its source. Does not connect.
 
-    JSON: an object with context (or null), address, source (what says so).
+    JSON: an object with context (or null), address, source (the setting in force).
 
     Examples:
       qmctl context show
@@ -154,9 +155,9 @@ def show(call: Call) -> None:
 
 @command(local=True)
 def delete(call: Call, name: Name, dry: dry_run.DryRun = False) -> None:
-    """Delete a context; the queue manager and what is on it stay as they are.
+    """Delete a context. The queue manager is not affected.
 
-    JSON: an object with context, address, current (whether it was that).
+    JSON: an object with context, address, current (whether it was the current one).
 
     Examples:
       qmctl context delete nyc
@@ -165,23 +166,23 @@ def delete(call: Call, name: Name, dry: dry_run.DryRun = False) -> None:
     if dry:
         contexts = context_file.load(os.environ)
         row = _row(name, contexts.address(name), contexts.current)
-        dry_run.tell(call, row, f"delete context {name}, which is {row['address']}")
+        dry_run.show(call, row, f"delete context {name}, with address {row['address']}")
         return
     with context_file.change(os.environ) as contexts:
         address = contexts.address(name)
         was_current = contexts.current == name
         del contexts.addresses[name]
         contexts.current = "" if was_current else contexts.current
-    words = f"deleted context {name}, which was {address}"
-    words += "; no context is current now" if was_current else ""
-    _tell(call, name, address, was_current, words)
+    words = f"deleted context {name}, with address {address}"
+    words += "; there is no current context" if was_current else ""
+    _show(call, name, address, was_current, words)
 
 
 def _row(name: str | None, address: str | None, current: str) -> dict[str, object]:
     return {"context": name, "address": address, "current": name is not None and name == current}
 
 
-def _tell(call: Call, name: str | None, address: str | None, is_current: bool, words: str) -> None:
+def _show(call: Call, name: str | None, address: str | None, is_current: bool, words: str) -> None:
     if call.is_json:
         output.document({"context": name, "address": address, "current": is_current})
     else:

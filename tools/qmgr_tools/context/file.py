@@ -2,8 +2,8 @@
 
 {"current": "nyc", "contexts": {"nyc": {"address": "10.0.0.5:7470"}, ...}}
 
-The file is its owner's alone (0600). A change takes the lock of its directory, writes a new file
-beside it and renames that, so that who reads sees the old one or the new one.
+Only the owner can read the file (0600). A change locks its directory, writes a new file and renames
+that, so that readers see the old contents or the new.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ FILE_MODE, DIRECTORY_MODE = 0o600, 0o700
 
 @dataclass(slots=True)
 class Contexts:
-    """Addresses by name, and which of them is current.
+    """Addresses by name, and the current context.
 
     Invariant: current is "" or one of the names.
     """
@@ -37,20 +37,20 @@ class Contexts:
         """Return the address of the context *name*.
 
         Raises:
-            Failure: NOT_FOUND, with the names that there are.
+            Failure: NOT_FOUND, with the existing names.
         """
         if name in self.addresses:
             return self.addresses[name]
         known = ", ".join(sorted(self.addresses))
-        why = f"the known ones are {known}" if known else "none is defined yet"
-        remedy = "" if known else f"make it with: qmctl context create {name} HOST:PORT"
-        raise Failure(Exit.NOT_FOUND, f"there is no context {name}", why, remedy)
+        why = f"existing contexts: {known}" if known else "no context is defined"
+        remedy = "" if known else f"create it with: qmctl context create {name} HOST:PORT"
+        raise Failure(Exit.NOT_FOUND, f"context {name} does not exist", why, remedy)
 
 
 def path_of(environment: Mapping[str, str]) -> Path | None:
-    """Return where the file is to lie; None where no home is known."""
+    """Return the path of the file; None if the home directory is unknown."""
     config = environment.get("XDG_CONFIG_HOME", "")
-    if not os.path.isabs(config):  # The XDG specification has a relative one ignored.
+    if not os.path.isabs(config):  # The XDG specification says to ignore a relative path.
         home = environment.get("HOME")
         if not home:
             return None
@@ -59,10 +59,10 @@ def path_of(environment: Mapping[str, str]) -> Path | None:
 
 
 def load(environment: Mapping[str, str]) -> Contexts:
-    """Return the contexts in the file; none where there is no file.
+    """Return the contexts in the file; none if the file does not exist.
 
     Raises:
-        Failure: FAILED, it cannot be read or is not what this wrote.
+        Failure: FAILED, the file cannot be read or does not hold contexts.
     """
     path = path_of(environment)
     return Contexts() if path is None else _read(path)
@@ -70,7 +70,7 @@ def load(environment: Mapping[str, str]) -> Contexts:
 
 @contextmanager
 def change(environment: Mapping[str, str]) -> Iterator[Contexts]:
-    """Yield the contexts, and write them back at the end of the block, unless it fails.
+    """Yield the contexts, and write them at the end of the block, unless it fails.
 
     Raises:
         Failure: FAILED, the file cannot be read or written.
@@ -78,8 +78,9 @@ def change(environment: Mapping[str, str]) -> Iterator[Contexts]:
     path = path_of(environment)
     if path is None:
         remedy = "set HOME or XDG_CONFIG_HOME"
-        raise Failure(Exit.FAILED, "cannot keep contexts", "no home directory is known", remedy)
-    real = Path(os.path.realpath(path))  # A link to it stays one.
+        why = "the home directory is unknown"
+        raise Failure(Exit.FAILED, "cannot store contexts", why, remedy)
+    real = Path(os.path.realpath(path))  # A symbolic link to the file is kept.
     try:
         real.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
         directory = os.open(real.parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -114,18 +115,18 @@ def _read(path: Path) -> Contexts:
 
 
 def _text(path: Path) -> str:
-    """Return what is in a file, which is neither a pipe nor a device, and not huge.
+    """Return the contents of a regular file of moderate size.
 
     Raises:
-        OSError, ValueError: it is none, or cannot be read.
+        OSError, ValueError: it is not such a file, or cannot be read.
     """
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # A pipe would hang.
     with open(number, "rb") as file:
         if not stat.S_ISREG(os.fstat(number).st_mode):
-            raise ValueError("it is no file")
+            raise ValueError("it is not a regular file")
         data = file.read(FILE_MAX_BYTES + 1)
     if len(data) > FILE_MAX_BYTES:
-        raise ValueError(f"it is over {FILE_MAX_BYTES} bytes long")
+        raise ValueError(f"it is longer than {FILE_MAX_BYTES} bytes")
     return data.decode()
 
 
@@ -158,7 +159,7 @@ def _write(path: Path, contexts: Contexts) -> None:
 
 
 def _unreadable(path: Path, why: str) -> Failure:
-    remedy = f"mend or remove {path}, or say --connect"
+    remedy = f"correct or delete {path}, or use --connect"
     return Failure(Exit.FAILED, "cannot read the contexts", f"{path}: {why}", remedy)
 
 

@@ -1,7 +1,7 @@
-"""Where a command connects to: the first that speaks, by ORDER.
+"""The address to which a command connects: the first setting in ORDER that is present.
 
-An address is HOST:PORT, or unix:/PATH for the socket of a daemon on this machine. A data directory
-holds listening.json, in which a running daemon says where it listens. A context is a named address.
+An address is HOST:PORT, or unix:/PATH for the socket of a daemon on this machine. A running daemon
+writes its addresses to listening.json in its data directory. A context is a named address.
 """
 
 import json
@@ -19,19 +19,20 @@ CONTEXT_ENVIRONMENT = "QMCTL_CONTEXT"
 DEFAULT = "127.0.0.1:7470"
 LISTENING_FILE = "listening.json"
 UNIX = "unix:"
+USE_CONNECT = "use --connect"
 ORDER = f"""\
-1. --connect ADDRESS, --data-dir DIR or --context NAME (one of them), behind
+1. --connect ADDRESS, --data-dir DIR or --context NAME (one of them), after
    the command
-2. the same before the command
-3. {ENVIRONMENT}, an address
-4. {CONTEXT_ENVIRONMENT}, the name of a context
-5. the current context: what "qmctl context use" chose
+2. the same options before the command
+3. the environment variable {ENVIRONMENT}, an address
+4. the environment variable {CONTEXT_ENVIRONMENT}, the name of a context
+5. the current context, see "qmctl context use"
 6. {DEFAULT}"""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An address, what named it, and the context that it is of, if any."""
+    """An address, the setting it comes from, and its context, if any."""
 
     address: str
     source: str
@@ -41,27 +42,27 @@ class Target:
 def find(
     connect: str | None, data_dir: Path | None, context: str | None, environment: Mapping[str, str]
 ) -> Target:
-    """Return what to connect to, by ORDER.
+    """Return the address to connect to, by ORDER.
 
     Raises:
-        Failure: USAGE, what was given is no address; NOT_FOUND, there is no such context;
-            UNAVAILABLE, no daemon listens for data_dir; FAILED, a file cannot be read.
+        Failure: USAGE, an address is invalid; NOT_FOUND, the context does not exist; UNAVAILABLE,
+            no daemon listens for data_dir; FAILED, a file cannot be read.
     """
     options = {"--connect": connect, "--data-dir": data_dir, "--context": context}
     given = [name for name, value in options.items() if value is not None]
     if len(given) > 1:
-        raise usage(f"{' and '.join(given)} are given together", "they exclude each other")
+        raise usage(f"conflicting options {' and '.join(given)}", "they exclude each other")
     if connect is not None:
         return Target(_given(connect, "--connect", environment), "--connect")
     if data_dir is not None:
         return Target(of_data_dir(data_dir), "--data-dir")
     if context is not None:
         return _of_context(context, "--context", context_file.load(environment))
-    if said := environment.get(ENVIRONMENT):
-        return Target(_given(said, ENVIRONMENT, environment), ENVIRONMENT)
+    if address := environment.get(ENVIRONMENT):
+        return Target(_given(address, ENVIRONMENT, environment), ENVIRONMENT)
     contexts = context_file.load(environment)
-    if said := environment.get(CONTEXT_ENVIRONMENT):
-        return _of_context(said, CONTEXT_ENVIRONMENT, contexts)
+    if name := environment.get(CONTEXT_ENVIRONMENT):
+        return _of_context(name, CONTEXT_ENVIRONMENT, contexts)
     if contexts.current:
         return _of_context(contexts.current, "qmctl context use", contexts)
     return Target(DEFAULT, "the default")
@@ -72,13 +73,13 @@ def _of_context(name: str, source: str, contexts: context_file.Contexts) -> Targ
 
 
 def _given(text: str, source: str, environment: Mapping[str, str]) -> str:
-    """Return *text* if it is an address; where it is the name of a context, the failure says so."""
+    """Return *text* if it is an address; if it is a context, the failure suggests --context."""
     try:
         return checked(text, source)
     except Failure as failure:
         what, why, remedy = failure.parts
         if text in context_file.load(environment).addresses:
-            remedy = f"a context? --context {text}"
+            remedy = f"if you mean the context: --context {text}"
         raise usage(what, why, remedy) from None
 
 
@@ -86,12 +87,12 @@ def checked(text: str, source: str) -> str:
     """Return *text* if it is an address.
 
     Raises:
-        Failure: USAGE, with the *source* that said it.
+        Failure: USAGE, with the *source* of the text.
     """
     if text.startswith(UNIX):
         if text.removeprefix(UNIX).startswith("/") and "\0" not in text:
             return text
-        why = f"{text!r} names no absolute path"
+        why = f"{text!r} is not an absolute path"
     else:
         try:
             found = parse_address(text)
@@ -101,29 +102,29 @@ def checked(text: str, source: str) -> str:
             if found.port:
                 return str(found)
             why = f'"{text}" has the port 0'
-    raise usage(f"{source} is no address", why, "say HOST:PORT or unix:/PATH")
+    raise usage(f"{source} is not a valid address", why, "use HOST:PORT or unix:/PATH")
 
 
 def of_data_dir(data_dir: Path) -> str:
-    """Return where the daemon of *data_dir* listens: its unix socket if it has one.
+    """Return the address of the daemon of *data_dir*: its unix socket if it has one.
 
     Raises:
-        Failure: UNAVAILABLE or FAILED, why that cannot be told.
+        Failure: UNAVAILABLE or FAILED, the address is unknown.
     """
     path = data_dir / LISTENING_FILE
-    what = f"cannot tell where the daemon of {data_dir} listens"
+    what = f"cannot find the address of the daemon of {data_dir}"
     try:
         addresses = json.loads(path.read_text())
     except FileNotFoundError:
         start = f"start it with: qmgrd --name NAME --data-dir {shlex.quote(str(data_dir))}"
         raise NotListening(what, f"{path} does not exist", start) from None
     except (OSError, ValueError, RecursionError) as error:
-        raise Failure(Exit.FAILED, what, f"{path}: {error}", "say --connect") from None
+        raise Failure(Exit.FAILED, what, f"{path}: {error}", USE_CONNECT) from None
     if not isinstance(addresses, list) or not all(isinstance(a, str) for a in addresses):
-        raise Failure(Exit.FAILED, what, f"{path} is no list of addresses", "say --connect")
+        raise Failure(Exit.FAILED, what, f"{path} is not a list of addresses", USE_CONNECT)
     if not addresses:
-        raise NotListening(what, f"{path} names no address", "say --connect")
+        raise NotListening(what, f"{path} contains no address", USE_CONNECT)
     try:
         return checked(min(addresses, key=lambda text: not text.startswith(UNIX)), str(path))
     except Failure as failure:
-        raise Failure(Exit.FAILED, what, f"{path}: {failure.parts[1]}", "say --connect") from None
+        raise Failure(Exit.FAILED, what, f"{path}: {failure.parts[1]}", USE_CONNECT) from None

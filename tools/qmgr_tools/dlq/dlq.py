@@ -1,4 +1,4 @@
-"""qmctl dlq: ls, show, retry, drop."""
+"""qmctl dlq: ls, show, retry, delete."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,10 +12,10 @@ from qmgr_tools.cli.humanize import messages
 from qmgr_tools.dlq import retry as dlq_retry
 from qmgr_tools.dlq import text as dlq_text
 from qmgr_tools.job import run as job_run
-from qmgr_tools.message import selecting, selector_hint
-from qmgr_tools.message.browse import first, tell_cut
+from qmgr_tools.message import selection, selector_hint
+from qmgr_tools.message.browse import first, note_cut
 from qmgr_tools.queue.queue import Yes
-from qmgrd.core.catalogue.system import DEAD_LETTERS
+from qmgr_tools.queue.system import DEAD_LETTERS
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 LISTED_MAX = 100
 COLUMNS = dlq_text.COLUMNS
 SELECTORS = """\b
-A selector, as "dead_queue = 'ORDERS' AND dead_retries < 2", knows of dead
-letters dead_code, dead_reason, dead_text, dead_queue, dead_manager, dead_us,
-dead_failed, dead_delivered, dead_retries, and all that docs/SELECTORS.md has.
+A selector such as "dead_queue = 'ORDERS' AND dead_retries < 2" can use
+dead_code, dead_reason, dead_text, dead_queue, dead_manager, dead_us,
+dead_failed, dead_delivered, dead_retries, and all of docs/SELECTORS.md.
 """
 
 Queue = Annotated[
@@ -34,35 +34,32 @@ Queue = Annotated[
         "--queue",
         metavar="QUEUE",
         autocompletion=completion.local_queues,
-        help="Or a backout queue.",
+        help="The queue of the dead letters; it may be a backout queue.",
     ),
 ]
 Uid = Annotated[
-    str,
-    typer.Argument(
-        metavar="UID", show_default=False, help='Its identity, as "qmctl dlq ls" shows it.'
-    ),
+    str, typer.Argument(metavar="UID", show_default=False, help='The UID from "qmctl dlq ls".')
 ]
 Uids = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[UID]...", show_default=False, help="Those of these identities."),
+    typer.Argument(metavar="[UID]...", show_default=False, help='UIDs from "qmctl dlq ls".'),
 ]
-All = Annotated[bool, typer.Option("--all", help="All of them.")]
-Limit = Annotated[int, typer.Option(metavar="N", min=1, help="At most so many.")]
+All = Annotated[bool, typer.Option("--all", help="Select all dead letters.")]
+Limit = Annotated[int, typer.Option(metavar="N", min=1, help="At most N dead letters.")]
 
 
 @command(
-    SELECTORS + '\n\b\nJSON: an array of objects as of "qmctl browse", with\n' + dlq_text.JSON_KEYS
+    SELECTORS + '\n\b\nJSON: an array of objects as in "qmctl browse", with\n' + dlq_text.JSON_KEYS
 )
 def ls(
     call: Call,
     queue: Queue = DEAD_LETTERS,
-    where: selecting.Where = "",
-    group: selecting.GroupId = "",
+    where: selection.Where = "",
+    group: selection.GroupId = "",
     columns: filters.Columns = None,
     limit: Limit = LISTED_MAX,
 ) -> None:
-    """List the dead letters: what could not be consumed, and why.
+    """List the dead letters: messages that could not be consumed, and the reasons.
 
     Examples:
       qmctl dlq ls
@@ -70,23 +67,23 @@ def ls(
       qmctl dlq ls --queue ORDERS.BAD --columns uid,reason,text
       qmctl dlq ls --group N12345 --columns uid,group,number,code
     """
-    selector = selecting.within(where, group)
+    selector = selection.within(where, group)
     shown = filters.columns(columns, COLUMNS, dlq_text.LISTED)
     with call.client("list the dead letters", queue) as client:
         found, is_cut = first(client.browse(queue, limit + 1, where=selector or None), limit)
         if not found:
-            selector_hint.tell(client, queue, selector)
+            selector_hint.show(client, queue, selector)
     if call.is_json:
         output.document(list(map(dlq_text.as_object, found)))
     else:
         output.table(shown, map(dlq_text.as_row, found))
     if is_cut:
-        tell_cut(limit)
+        note_cut(limit)
 
 
-@command('\b\nJSON: an object as of "qmctl browse", with\n' + dlq_text.JSON_KEYS)
+@command('\b\nJSON: an object as in "qmctl browse", with\n' + dlq_text.JSON_KEYS)
 def show(call: Call, uid: Uid, queue: Queue = DEAD_LETTERS) -> None:
-    """Show a dead letter: why it is one, each of its failures, and the message.
+    """Show a dead letter: its reason, each of its failures, and the message.
 
     Examples:
       qmctl dlq show QM1.1700000000000001
@@ -110,22 +107,22 @@ def show(call: Call, uid: Uid, queue: Queue = DEAD_LETTERS) -> None:
 @command(
     SELECTORS
     + """
-The queue manager does it, as a job (see: qmctl job ls). Counts start anew, and the time that a
-message had left is what it lives from now on.
+The queue manager runs this as a job (see: qmctl job ls). The failure counts of a message start
+again at zero, and its expiry continues with the time that was left.
 
 \b
-JSON: the job at its end, as "qmctl job ls" gives it
-  with --dry-run: dry_run (true), queue, to, waits (why it would, or null),
-  stay (an object: why some would, and how many), messages, leased,
-  first (UIDs)
+JSON: the job at its end, as in "qmctl job ls"
+  with --dry-run: dry_run (true), queue, to, waits (why the job would wait, or
+  null), stay (an object: reasons why messages would stay, and how many),
+  messages, leased, first (UIDs)
 """
 )
 def retry(
     call: Call,
     uids: Uids = None,
     queue: Queue = DEAD_LETTERS,
-    where: selecting.Where = "",
-    group: selecting.GroupId = "",
+    where: selection.Where = "",
+    group: selection.GroupId = "",
     all_: All = False,
     to: Annotated[
         str,
@@ -133,18 +130,21 @@ def retry(
             metavar="QUEUE",
             show_default=False,
             autocompletion=completion.definitions,
-            help="Instead of the queue that each comes from.",
+            help="The target, instead of the original queue of each.",
         ),
     ] = "",
     max_retries: Annotated[
-        int, typer.Option(metavar="N", min=1, max=65_535, help="What went back so often stays.")
+        int,
+        typer.Option(
+            metavar="N", min=1, max=65_535, help="Skip messages that were retried N times."
+        ),
     ] = 3,
     limit: job_run.Limit = 0,
     rate: job_run.Rate = 0,
     detach: job_run.Detach = False,
     dry: dry_run.DryRun = False,
 ) -> None:
-    """Send dead letters back to the queues that they come from.
+    """Move dead letters back to their original queues.
 
     Examples:
       qmctl dlq retry QM1.1700000000000001
@@ -152,9 +152,9 @@ def retry(
       qmctl dlq retry --queue FLIGHTS.BAD --group N12345
       qmctl dlq retry --all --to ORDERS.LATER --dry-run
     """
-    selector = _selected("retry", uids or [], selecting.within(where, group), all_=all_)
+    selector = _selected("retry", uids or [], selection.within(where, group), all_=all_)
     with call.client(f"retry the dead letters of {queue}", queue) as client:
-        _check_there(client, queue, uids or [])
+        _check_exist(client, queue, uids or [])
         if dry:
             dlq_retry.preview_retry(call, client, queue, to, selector, max_retries, limit)
             return
@@ -166,47 +166,47 @@ def retry(
             rate=rate,
             retries_max=max_retries,
         )
-        job_run.run(call, client, row, "sent back", detach=detach)
+        job_run.run(call, client, row, "moved back", detach=detach)
 
 
 @command(
     SELECTORS
     + """
 \b
-JSON: an object with queue and messages, how many were removed
+JSON: an object with queue and messages (how many were deleted)
   with --dry-run: dry_run (true), queue, messages, leased, first (UIDs)
 """
 )
-def drop(
+def delete(
     call: Call,
     uids: Uids = None,
     queue: Queue = DEAD_LETTERS,
-    where: selecting.Where = "",
-    group: selecting.GroupId = "",
+    where: selection.Where = "",
+    group: selection.GroupId = "",
     all_: All = False,
     yes: Yes = False,
     dry: dry_run.DryRun = False,
 ) -> None:
-    """Remove dead letters for good; asks first. Other messages of the queue stay.
+    """Delete dead letters permanently. Asks for confirmation. Other messages of the queue stay.
 
     Examples:
-      qmctl dlq drop QM1.1700000000000001
-      qmctl dlq drop --where "dead_code = 'MESSAGE_EXPIRED'" --dry-run
+      qmctl dlq delete QM1.1700000000000001
+      qmctl dlq delete --where "dead_code = 'MESSAGE_EXPIRED'" --dry-run
     """
-    selected = _selected("drop", uids or [], selecting.within(where, group), all_=all_)
+    selected = _selected("delete", uids or [], selection.within(where, group), all_=all_)
     selector = dlq_retry.dead(selected)
-    with call.client(f"drop dead letters of {queue}", queue) as client:
-        _check_there(client, queue, uids or [])
+    with call.client(f"delete dead letters of {queue}", queue) as client:
+        _check_exist(client, queue, uids or [])
         others = dlq_retry.no_dead_letters(client, queue, selected)
         if dry or not yes:
             found = preview.preview(client, queue, selector)._replace(stay=others)
             if dry:
-                words = f"remove {{messages}} from {queue}"
-                preview.tell(call, found, {"queue": queue}, words)
+                words = f"delete {{messages}} from {queue}"
+                preview.show(call, found, {"queue": queue}, words)
                 return
             confirm(
                 queue,
-                f"drop dead letters of {queue}",
+                f"delete dead letters of {queue}",
                 f"{messages(found.messages)} will be lost",
                 yes=yes,
             )
@@ -214,33 +214,32 @@ def drop(
     if call.is_json:
         output.document({"queue": queue, "messages": count})
     else:
-        output.say(f"dropped {messages(count)} from {queue}")
+        output.say(f"deleted {messages(count)} from {queue}")
         for why, stayed in others.items():
-            remedy = f"remove such with: qmctl queue purge {queue}"
+            remedy = f"to delete all messages: qmctl queue purge {queue}"
             output.note(f"note: {messages(stayed)} stayed: {why}; {remedy}")
 
 
 def _selected(verb: str, uids: list[str], where: str, *, all_: bool) -> str:
-    """Return the selector of what was named, empty for all.
+    """Return the selector of the selected dead letters, empty for all.
 
     Raises:
-        Failure: USAGE, nothing was, or in two ways.
+        Failure: USAGE, none are selected, or in two ways.
     """
     if bool(uids) + bool(where) + all_ != 1:
-        remedy = "name one or more UIDs, or a --where, a --group, or --all"
-        raise usage(f"cannot {verb} dead letters", "which ones is said in exactly one way", remedy)
-    return selecting.of_uids(uids) or where
+        remedy = "give one or more UIDs, or --where, or --group, or --all"
+        raise usage(
+            f"cannot {verb} dead letters", "exactly one way to select them is required", remedy
+        )
+    return selection.of_uids(uids) or where
 
 
-def _check_there(client: "Client", queue: str, uids: list[str]) -> None:
-    """Raise a Failure where one of *uids* is no dead letter on *queue*: nothing is done to any."""
+def _check_exist(client: "Client", queue: str, uids: list[str]) -> None:
+    """Raise a Failure, before any change, if one of *uids* is not a dead letter on *queue*."""
     for uid in uids:
         found = next(iter(client.browse(queue, 1, uid=option.uid(uid))), None)
         if found is None or found.dead is None:
-            why = f"{uid} is not there" if found is None else f"{uid} is no dead letter"
+            why = f"{uid} {'does not exist' if found is None else 'is not a dead letter'}"
             raise Failure(
-                Exit.NOT_FOUND,
-                f"did nothing to the dead letters of {queue}",
-                why,
-                "see: qmctl dlq ls",
+                Exit.NOT_FOUND, f"changed no dead letters of {queue}", why, "see: qmctl dlq ls"
             )

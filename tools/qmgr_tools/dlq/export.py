@@ -12,8 +12,8 @@ from qmgr_tools.cli.failure import Exit, Failure
 from qmgr_tools.cli.humanize import messages
 from qmgr_tools.dlq import text as dlq_text
 from qmgr_tools.dlq.dlq import SELECTORS, Queue
-from qmgr_tools.message import selecting, selector_hint
-from qmgrd.core.catalogue.system import DEAD_LETTERS
+from qmgr_tools.message import selection, selector_hint
+from qmgr_tools.queue.system import DEAD_LETTERS
 
 if TYPE_CHECKING:
     from qmgr_client.message import Message
@@ -39,12 +39,11 @@ _KEPT = (
     SELECTORS
     + """
 \b
-A line of FILE is an object as "qmctl dlq ls" gives it, with uid, dead,
+Each line of FILE is an object as in "qmctl dlq ls", with uid, dead,
 attempts, priority, correlation_id, group, number, last, reply_to,
-content_type, headers, persistent, put_time; and with body_base64, whatever
-the body is.
+content_type, headers, persistent, put_time. body_base64 is always present.
 
-JSON: an object with queue, file and messages, how many were written.
+JSON: an object with queue, file and messages (how many were written).
 """
 )
 def export(
@@ -55,20 +54,20 @@ def export(
             metavar="FILE",
             show_default=False,
             autocompletion=completion.files,
-            help="A new file: JSON, a line for each.",
+            help="A new file of JSON lines, one per dead letter.",
         ),
     ],
     queue: Queue = DEAD_LETTERS,
-    where: selecting.Where = "",
-    group: selecting.GroupId = "",
+    where: selection.Where = "",
+    group: selection.GroupId = "",
 ) -> None:
-    """Write dead letters to a file, and leave them where they are.
+    """Write dead letters to a file; they stay on their queue.
 
     Examples:
       qmctl dlq export dead.jsonl
       qmctl dlq export orders.jsonl --where "dead_queue = 'ORDERS'"
     """
-    selector = selecting.within(where, group)
+    selector = selection.within(where, group)
     with call.client(f"export the dead letters of {queue}", queue) as client:
         depth = int(client.admin.queue_show(queue).get("depth", 0))
         found = client.browse(queue, where=selector or None)
@@ -81,12 +80,10 @@ def export(
                         advance(1)
                         written += 1
         except OSError as error:
-            why = (
-                "it is there already" if isinstance(error, FileExistsError) else str(error.strerror)
-            )
+            why = "it already exists" if isinstance(error, FileExistsError) else str(error.strerror)
             raise Failure(Exit.FAILED, f"cannot write {file}", why, "name another file") from None
         if not written:
-            selector_hint.tell(client, queue, selector)
+            selector_hint.show(client, queue, selector)
     if call.is_json:
         output.document({"queue": queue, "file": str(file), "messages": written})
     else:
@@ -94,7 +91,7 @@ def export(
 
 
 def _kept(message: "Message") -> dict[str, Any]:
-    """Return what a line says of a dead letter."""
+    """Return the object of a dead letter in the file."""
     found = dlq_text.as_object(message)
     body = base64.b64encode(message.body).decode()
     return {key: found[key] for key in _KEPT} | {"body_base64": body}

@@ -1,10 +1,11 @@
-"""What a retry of dead letters would do: which would go, and why others would stay."""
+"""The preview of a retry: the dead letters that would move, and why others would stay."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from qmgr_tools.cli import destination, preview
 from qmgr_tools.cli.command import Call
+from qmgr_tools.cli.humanize import counted
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
@@ -12,50 +13,49 @@ if TYPE_CHECKING:
 
 DEAD = "dead_code IS NOT NULL"
 NOT_DEAD = "dead_code IS NULL"
+NOT_DEAD_REASON = "they are not dead letters"
 
 
 def dead(where: str) -> str:
-    """Return a selector of the dead letters that *where* selects; nothing selects all."""
+    """Return a selector of the dead letters that *where* selects; an empty one selects all."""
     return f"{DEAD} AND ({where})" if where else DEAD
 
 
 def is_of_dead(row: Mapping[str, Any]) -> bool:
-    """Return whether a move with that *row* of a job is one of dead letters that go back."""
+    """Return whether the job of *row* moves dead letters back."""
     return row.get("retries_max", 0) > 0 and str(row.get("where", "")).startswith(DEAD)
 
 
 def no_dead_letters(client: "Client", queue: str, where: str) -> dict[str, int]:
-    """Return how many messages *where* selects that are no dead letters; by that reason, if any."""
-    from qmgrd.core.jobs.retry import NO_DEAD_LETTER  # takes 100 ms
-
+    """Return the number of messages that *where* selects but are not dead letters, by reason."""
     selector = f"({where}) AND {NOT_DEAD}" if where else NOT_DEAD
     count = sum(1 for _ in client.browse(queue, where=selector))
-    return {NO_DEAD_LETTER: count} if count else {}
+    return {NOT_DEAD_REASON: count} if count else {}
 
 
 def preview_retry(
     call: Call, client: "Client", queue: str, to: str, where: str, retries_max: int, limit: int
 ) -> None:
-    """Tell what would go back, each to its own queue or all *to* one, and what would stay.
+    """Print which messages would move, each to its own queue or all *to* one, and which stay.
 
     Raises:
         RequestError: the job would be refused.
     """
     local = destination.source(client, queue)
     if to:
-        destination.waits(client, local, to, 0)  # Before much is read for nothing.
-    homes = _Homes(client, local, to, retries_max)
-    found = preview.preview(client, local, dead(where) if to else where, limit, homes.why_stays)
-    bound = {to: found.messages} if to else homes.bound
-    ways = (destination.waits(client, local, name, count) for name, count in bound.items())
-    waits = next(filter(None, ways), "")
+        destination.waits(client, local, to, 0)  # Check the target before reading the queue.
+    origins = _Origins(client, local, to, retries_max)
+    found = preview.preview(client, local, dead(where) if to else where, limit, origins.stay_reason)
+    targets = {to: found.messages} if to else origins.targets
+    reasons = (destination.waits(client, local, name, count) for name, count in targets.items())
+    waits = next(filter(None, reasons), "")
     facts = {"queue": queue, "to": to or None, "waits": waits or None, "stay": found.stay}
-    words = f"send {{messages}} from {queue} to {to or 'where each comes from'}"
-    preview.tell(call, found, facts, words, waits)
+    words = f"move {{messages}} from {queue} to {to or 'their original queues'}"
+    preview.show(call, found, facts, words, waits)
 
 
-class _Homes:
-    """The queues that dead letters come from, as far as they are there."""
+class _Origins:
+    """The original queues of dead letters."""
 
     def __init__(self, client: "Client", source: str, to: str, retries_max: int) -> None:
         self._source = source
@@ -64,33 +64,30 @@ class _Homes:
         self._manager = client.admin.status()["name"]
         self._rows = {str(row["queue"]): row for row in client.admin.queue_list()}
         self._subscriptions = {str(row["subscription"]) for row in client.admin.subscription_list()}
-        self.bound: dict[str, int] = {}  # how many would go to each
+        self.targets: dict[str, int] = {}  # the number of messages that would move to each
 
-    def why_stays(self, message: "Message") -> str:
-        """Return why *message* would not go, in the words of the job; nothing if it would."""
-        from qmgrd.core.jobs import retry  # takes 100 ms
-
+    def stay_reason(self, message: "Message") -> str:
+        """Return why *message* would stay; empty if it would move."""
         letter = message.dead
         if letter is None:
-            return retry.NO_DEAD_LETTER
+            return NOT_DEAD_REASON
         if letter.retries >= self._retries_max:
-            return retry.went_back_often(letter.retries)
-        home = retry.home({"queue": letter.queue, "manager": letter.manager}, self._manager)
-        if not self._to and (why := self._why_not_to(home)):
+            return f"already retried {counted(letter.retries, 'time')} (--max-retries)"
+        home = letter.queue
+        if letter.manager != self._manager:
+            home = f"{home}@{letter.manager}"
+        if not self._to and (why := self._refusal(home)):
             return why
-        self.bound[home] = self.bound.get(home, 0) + 1
+        self.targets[home] = self.targets.get(home, 0) + 1
         return ""
 
-    def _why_not_to(self, home: str) -> str:
-        from qmgrd.core.catalogue import missing
-        from qmgrd.core.jobs import retry
-
-        row = self._rows.get(home)
+    def _refusal(self, home: str) -> str:
+        """Return why a message cannot move to *home*; empty if it can."""
         if home in self._subscriptions:
-            return missing.is_published(home).text
-        if row is None:
-            return retry.missing(home)
-        local = row.get("alias_of") or home
+            return f"{home} is a subscription, which only publications can fill"
+        if home not in self._rows:
+            return f"queue {home} does not exist" if home else "the original queue is unknown"
+        local = self._rows[home].get("alias_of") or home
         if local not in self._rows:
-            return missing.no_target(home, local).text.partition("; ")[0]
-        return retry.is_here(local) if local == self._source else ""
+            return f"queue {local}, the target of alias {home}, does not exist"
+        return f"{local} is the original queue" if local == self._source else ""

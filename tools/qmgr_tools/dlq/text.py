@@ -1,11 +1,10 @@
-"""A dead letter as text: a row of a table, all that is known of it, an object for scripts."""
+"""A dead letter as text: a row of a table, its details, an object for scripts."""
 
 import time
 from typing import TYPE_CHECKING, Any
 
 from qmgr_protocol.errors import name_of
-from qmgr_tools.cli import humanize as humane
-from qmgr_tools.cli import output
+from qmgr_tools.cli import humanize, output
 from qmgr_tools.message import text as message_text
 
 if TYPE_CHECKING:
@@ -58,19 +57,19 @@ ATTEMPTS = (
     output.long_text("text"),
 )
 JSON_KEYS = """\
-  dead      null for what is none, else an object with
-    code, reason, text    why; what its consumer said
-    queue, manager        where it comes from
-    time                  when it became one, RFC 3339
+  dead      null if it is not a dead letter, else an object with
+    code, reason, text    the reason; its consumer's report
+    queue, manager        the original queue
+    time                  when it became a dead letter, RFC 3339
     failed, delivered     its counts there
-    retries               how often it went back already
-    left_ms               time that it had left; null: for ever
+    retries               how often it was retried
+    left_ms               time until it would have expired; null: never
   attempts  an array: its failures, each with time, code, reason, text, client
 """
 
 
 def dead_of(message: "Message") -> dict[str, Any] | None:
-    """Return the header of a dead letter, or None where it has none."""
+    """Return the header of a dead letter, or None if *message* is not one."""
     dead = message.dead
     if dead is None:
         return None
@@ -80,7 +79,7 @@ def dead_of(message: "Message") -> dict[str, Any] | None:
         "text": dead.text,
         "queue": dead.queue,
         "manager": dead.manager,
-        "time": humane.rfc3339(dead.us),
+        "time": humanize.rfc3339(dead.us),
         "failed": dead.failed,
         "delivered": dead.delivered,
         "retries": dead.retries,
@@ -92,7 +91,7 @@ def attempts_of(message: "Message") -> list[dict[str, Any]]:
     """Return the failures of a message, the oldest first."""
     return [
         {
-            "time": humane.rfc3339(attempt.us),
+            "time": humanize.rfc3339(attempt.us),
             "code": name_of(attempt.code) if attempt.code else "",
             "reason": attempt.reason,
             "text": attempt.text,
@@ -103,13 +102,13 @@ def attempts_of(message: "Message") -> list[dict[str, Any]]:
 
 
 def as_object(message: "Message") -> dict[str, Any]:
-    """Return a dead letter as the object that the help describes."""
+    """Return a dead letter as the object described in the help."""
     found = message_text.as_object(message)
     return found | {"dead": dead_of(message), "attempts": attempts_of(message)}
 
 
 def _reason(dead: dict[str, Any]) -> dict[str, Any]:
-    """Return reason and text for people: an operator's skip has the code of a consumer's reject."""
+    """Return reason and text for people. An operator's skip has the code of a rejection."""
     if (dead.get("reason"), dead.get("text")) == ("skipped", "by an operator"):
         return {"reason": "skipped by an operator", "text": ""}
     return {}
@@ -118,7 +117,7 @@ def _reason(dead: dict[str, Any]) -> dict[str, Any]:
 def as_row(message: "Message") -> dict[str, Any]:
     """Return a dead letter as a row of COLUMNS."""
     dead = dead_of(message) or {}
-    age = humane.age(message.dead.us if message.dead else message.put_us, time.time_ns() // 1_000)
+    age = humanize.age(message.dead.us if message.dead else message.put_us, time.time_ns() // 1_000)
     dead |= message_text.place_of(message) | _reason(dead)
     return dead | {
         "uid": str(message.uid),
@@ -129,19 +128,19 @@ def as_row(message: "Message") -> dict[str, Any]:
 
 
 def show(message: "Message") -> None:
-    """Print a dead letter for people: why it is one, its failures, then the message."""
+    """Print a dead letter for people: its reason, its failures, then the message."""
     dead = dead_of(message)
     if dead is None:
-        output.say("no dead letter: it was put here")
+        output.say("this message is not a dead letter: a producer put it on this queue")
     else:
-        age = humane.age(message.dead.us if message.dead else 0, time.time_ns() // 1_000)
+        age = humanize.age(message.dead.us if message.dead else 0, time.time_ns() // 1_000)
         facts = {"origin_queue": dead["queue"], "dead": f"{dead['time']} ({age})"}
         output.facts(FACTS, dead | facts | _reason(dead))
     found = attempts_of(message)
     if found:
         print()
-        told = [column for column in ATTEMPTS if any(map(column.cell, found))]
-        output.table(told, found)
+        used = [column for column in ATTEMPTS if any(map(column.cell, found))]
+        output.table(used, found)
     print()
-    # That it was handed out to nobody since then would contradict the counts above.
+    # "redelivered" counts from zero on this queue, which would contradict the counts above.
     message_text.show(message, without=("redelivered",) if dead else ())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from qmgr_protocol import group_id
+from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import GROUP_NUMBER_MAX
 from qmgr_tools.cli import completion, dry_run, output
 from qmgr_tools.cli.command import Call, command, confirm
@@ -15,14 +16,13 @@ from qmgr_tools.group import missing as group_missing
 from qmgr_tools.group import row as group_row
 from qmgr_tools.group.group import Group, Queue
 from qmgr_tools.queue.queue import Yes
-from qmgrd.core.queue.group import intervention_errors
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
 JSON = """\b
-JSON: the group as it is then, as "qmctl group ls" gives it,
-  and changed (false: it was so before)
+JSON: the group after the command, as in "qmctl group ls",
+  and changed (false: it was already in that state)
 """
 To = Annotated[
     int | None,
@@ -32,7 +32,7 @@ To = Annotated[
         min=1,
         max=GROUP_NUMBER_MAX,
         show_default=False,
-        help="That it is to go on with: all below are given up.",
+        help="The number to continue with: all lower ones are skipped.",
     ),
 ]
 Connection = Annotated[
@@ -43,14 +43,14 @@ Connection = Annotated[
         max=2**63 - 1,
         show_default="any other",
         autocompletion=completion.connections,
-        help='Whose it becomes, as "qmctl connection ls" shows it.',
+        help='The connection to take it over, from "qmctl connection ls".',
     ),
 ]
 
 
 @command(JSON)
 def pause(call: Call, queue: Queue, group: Group) -> None:
-    """Hand out nothing more of a group; what is out may be settled, other groups go on.
+    """Pause a group: no more of its messages are delivered. Leased ones can be settled.
 
     Examples:
       qmctl group pause FLIGHTS N12345
@@ -58,7 +58,7 @@ def pause(call: Call, queue: Queue, group: Group) -> None:
     _alter(
         call,
         "pause",
-        ("paused", "was paused already"),
+        ("paused", "was already paused"),
         queue,
         group,
         lambda client: client.admin.pause_group(queue, group),
@@ -67,9 +67,9 @@ def pause(call: Call, queue: Queue, group: Group) -> None:
 
 @command(JSON)
 def resume(call: Call, queue: Queue, group: Group) -> None:
-    """Hand out a group again that is paused or parked.
+    """Resume a group that is paused or parked.
 
-    What failed for good is tried again; to go on behind it, skip it first.
+    The failed message of a parked group is tried again. To continue after it, skip it first.
 
     Examples:
       qmctl group resume FLIGHTS N12345
@@ -86,7 +86,7 @@ def resume(call: Call, queue: Queue, group: Group) -> None:
 
 @command(JSON)
 def reassign(call: Call, queue: Queue, group: Group, connection: Connection = None) -> None:
-    """Have another consumer go on with a group, once what is out of it is settled.
+    """Assign a group to another consumer, once its leased messages are settled.
 
     Examples:
       qmctl group reassign FLIGHTS N12345
@@ -104,11 +104,11 @@ def reassign(call: Call, queue: Queue, group: Group, connection: Connection = No
 
 @command(
     """\b
-JSON: the group as it is then, as "qmctl group ls" gives it
+JSON: the group after the command, as in "qmctl group ls"
   with --dry-run: dry_run (true), queue, group, group_id, from, to (the first
-  number that is given up, and the one that it would go on with), messages
-  (of these here: dead letters), absent (of these: never came), ends (whether
-  nothing is to come behind them)
+  number to skip, and the one to continue with), messages (of these: would
+  become dead letters), absent (of these: never arrived), ends (whether the
+  group would end)
 """
 )
 def skip(
@@ -119,10 +119,10 @@ def skip(
     yes: Yes = False,
     dry: dry_run.DryRun = False,
 ) -> None:
-    """Give up what comes next in a group, so that it goes on behind that; asks first.
+    """Skip the next message of a group, so that the group continues. Asks for confirmation.
 
-    What is there of it becomes a dead letter. Where it never came, the group goes on with the
-    lowest number that is there.
+    If the message is on the queue, it becomes a dead letter. If it never arrived, the group
+    continues with the lowest number on the queue.
 
     Examples:
       qmctl group skip FLIGHTS N12345 --dry-run
@@ -132,31 +132,30 @@ def skip(
     doing = f"skip in group {name} of {queue}"
     with _changing(call, doing, queue, group) as client:
         if dry or not yes:
-            given_up = _given_up(client, queue, group, to or 0)
+            skipped = _skipped(client, queue, group, to or 0)
             if dry:
                 known = {"queue": queue, "group": name, "group_id": group.hex()}
-                words = f"skip {given_up.numbers} of group {name} of {queue}: {given_up.loss}"
-                dry_run.tell(call, known | given_up.as_dict(), words)
+                words = f"skip {skipped.numbers} of group {name} of {queue}: {skipped.effect}"
+                dry_run.show(call, known | skipped.as_dict(), words)
                 return
-            confirm(name, f"skip {given_up.numbers} of {name} on {queue}", given_up.loss, yes=yes)
+            confirm(name, f"skip {skipped.numbers} of {name} on {queue}", skipped.effect, yes=yes)
         row = client.admin.skip_group(queue, group, to or 0)
-    _tell(call, ("skipped in", ""), queue, row)
+    _show(call, ("skipped in", ""), queue, row)
 
 
 @command(
     """\b
-JSON: the group as it is then, as "qmctl group ls" gives it,
-  and changed (false: it was so before)
-  with --dry-run: as it is now, and dry_run (true)
+JSON: the group after the command, as in "qmctl group ls",
+  and changed (false: it was already in that state)
+  with --dry-run: the unchanged group, and dry_run (true)
 """
 )
 def close(
     call: Call, queue: Queue, group: Group, yes: Yes = False, dry: dry_run.DryRun = False
 ) -> None:
-    """End a group of which nothing more is to come: its highest message becomes its last.
+    """Close a group: its highest message becomes its last. Asks for confirmation.
 
-    What is put into it behind that is refused. What is missing below is still waited for; see
-    skip. Asks first.
+    Later puts to the group are refused. The group still waits for missing lower numbers; see skip.
 
     Examples:
       qmctl group close FLIGHTS N12345 --dry-run
@@ -169,27 +168,27 @@ def close(
             now = group_row.of(client.admin.show_group(queue, group))
             ends = _ends(now)
             if dry:
-                dry_run.tell(call, {"queue": queue, **now}, f"{doing}: {ends}")
+                dry_run.show(call, {"queue": queue, **now}, f"{doing}: {ends}")
                 return
             if not now["closed"]:
-                confirm(name, doing, f"{ends}, and what is put behind it is refused", yes=yes)
+                confirm(name, doing, f"{ends}, and later puts are refused", yes=yes)
         row = client.admin.close_group(queue, group)
-    _tell(call, ("closed", "was closed already"), queue, row)
+    _show(call, ("closed", "was already closed"), queue, row)
 
 
 def _ends(now: Mapping[str, Any]) -> str:
-    """Return where a group would end that is closed as it is *now*."""
+    """Return with which number a group would end that is closed *now*."""
     if now["closed"]:
-        return f"it is closed already, with number {now['last']}"
+        return f"it is already closed, with number {now['last']}"
     if now["last"]:
-        return f"it ends with number {now['last']} already, which stays its last"
+        return f"its last number is already known: {now['last']}"
     return f"number {now['highest']} becomes its last"
 
 
 @contextmanager
 def _changing(call: Call, doing: str, queue: str, group: bytes) -> "Iterator[Client]":
-    """Connect; where the group is not there, one like it is named."""
-    with call.client(doing, queue) as client, group_missing.looking(client, doing, queue, group):
+    """Connect; if the group does not exist, the failure suggests a similar one."""
+    with call.client(doing, queue) as client, group_missing.suggesting(client, doing, queue, group):
         yield client
 
 
@@ -201,27 +200,27 @@ def _alter(
     group: bytes,
     act: "Callable[[Client], Mapping[str, Any]]",
 ) -> None:
-    """Do to a group what harms nothing: *act*."""
+    """Run *act*, a harmless change of a group, and print the result."""
     doing = f"{verb} group {group_id.shown(group)} of {queue}"
     with _changing(call, doing, queue, group) as client:
         row = act(client)
-    _tell(call, done, queue, row)
+    _show(call, done, queue, row)
 
 
-def _tell(call: Call, done: tuple[str, str], queue: str, found: Mapping[str, Any]) -> None:
-    """Say what was *done*, or, second, how the group was before, and is."""
+def _show(call: Call, done: tuple[str, str], queue: str, found: Mapping[str, Any]) -> None:
+    """Print the group: *done* has the words for a change, and for no change."""
     row = group_row.of(found) | {"changed": bool(found.get("changed", True))}
     name = f"group {row['group']} of {queue}"
     if call.is_json:
         output.document(row)
     elif row["changed"]:
-        output.say(f"{done[0]} {name}; {group_row.told(row)}")
+        output.say(f"{done[0]} {name}; {group_row.summary(row)}")
     else:
-        output.say(f"{name} {done[1]}: nothing is changed; {group_row.told(row)}")
+        output.say(f"{name} {done[1]}; {group_row.summary(row)}")
 
 
-class GivenUp(NamedTuple):
-    """What a skip gives up of a group: the numbers from first up to stop, exclusive."""
+class Skipped(NamedTuple):
+    """The numbers that a skip would give up: from first up to stop, exclusive."""
 
     first: int
     stop: int
@@ -247,22 +246,22 @@ class GivenUp(NamedTuple):
         return f"numbers {self.first} to {self.stop - 1}"
 
     @property
-    def loss(self) -> str:
-        """What is lost by it, in words."""
-        lost = []
+    def effect(self) -> str:
+        """The effect of the skip, in words."""
+        effects = []
         if self.messages:
             becomes = "becomes a dead letter" if self.messages == 1 else "become dead letters"
-            lost.append(f"{messages(self.messages)} {becomes}")
+            effects.append(f"{messages(self.messages)} {becomes}")
         if self.absent:
-            refused = "" if self.ends else ": refused from then on"
-            lost.append(f"{counted(self.absent, 'number')} never came{refused}")
+            refused = "" if self.ends else " and would be refused"
+            effects.append(f"{counted(self.absent, 'number')} never arrived{refused}")
         if self.ends:
-            over = "" if self.is_kept else ", and is forgotten"
-            lost.append(f"the group ends, as {self.last} is its last{over}")
-        return ", ".join(lost)
+            forgotten = "" if self.is_kept else ", and is forgotten"
+            effects.append(f"the group ends, because {self.last} is its last number{forgotten}")
+        return ", ".join(effects)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for scripts."""
+        """Return the object for scripts."""
         return {
             "from": self.first,
             "to": self.stop,
@@ -272,34 +271,41 @@ class GivenUp(NamedTuple):
         }
 
 
-def _given_up(client: "Client", queue: str, group: bytes, to: int) -> GivenUp:
-    """Return what a skip would give up.
+def _skipped(client: "Client", queue: str, group: bytes, to: int) -> Skipped:
+    """Return the numbers that a skip would give up.
 
     Raises:
-        RequestError: the skip would be refused.
+        RequestError: VALUE_INVALID or GROUP_IN_USE, the skip would be refused.
     """
     found = client.admin.show_group(queue, group)
     first, last = int(found["next"]), int(found["last"] or 0)
     numbers = [row["number"] for row in found["members"] if row["number"] >= first]
     stop = to or (first + 1 if found["next_is_here"] else min(numbers, default=0))
+    name = group_id.shown(group)
     if not stop:
-        raise intervention_errors.nothing_here(group)
+        raise _invalid(f"group {name} has no messages on the queue; name the number with --to")
     if stop <= first:
-        raise intervention_errors.not_ahead(group, first)
+        raise _invalid(f"group {name} is already at number {first}; skip to a higher one")
     if 0 < last < stop - 1:
-        raise intervention_errors.beyond_end(group, stop, last)
+        raise _invalid(f"group {name} ends with number {last}; skip to {last + 1} at most")
     here = 0
     for row in _members(client, queue, group, found, stop):
         if row["state"] == "leased":
-            raise intervention_errors.leased(queue, group, row["number"], row.get("client", ""))
+            client_name = row.get("client") or "a client without a name"
+            why = f"number {row['number']} of group {name} is leased to {client_name}"
+            raise RequestError(ErrorCode.GROUP_IN_USE, why)
         here += 1
-    return GivenUp(first, stop, here, last, found["closed"] or found["state"] == "paused")
+    return Skipped(first, stop, here, last, found["closed"] or found["state"] == "paused")
+
+
+def _invalid(why: str) -> RequestError:
+    return RequestError(ErrorCode.VALUE_INVALID, why)
 
 
 def _members(
     client: "Client", queue: str, group: bytes, found: Mapping[str, Any], stop: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield the messages of a group below *stop*, of which the first were *found*."""
+    """Yield the messages of a group below *stop*; *found* is their first page."""
     while True:
         yield from (row for row in found["members"] if found["next"] <= row["number"] < stop)
         following = found["next_number"]

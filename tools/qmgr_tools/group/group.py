@@ -23,7 +23,7 @@ Queue = Annotated[
         metavar="QUEUE",
         show_default=False,
         autocompletion=completion.local_queues,
-        help="The queue that it is on.",
+        help="The queue of the group.",
     ),
 ]
 Group = Annotated[
@@ -33,7 +33,7 @@ Group = Annotated[
         show_default=False,
         autocompletion=completion.groups,
         parser=option.group,
-        help='Its id, as "qmctl group ls" shows it: a text of at most 24 bytes, or 48 digits.',
+        help='The id from "qmctl group ls": a text of at most 24 bytes, or 48 digits.',
     ),
 ]
 State = StrEnum("State", {name.upper(): name for name in group_row.STATES})  # type: ignore[misc]
@@ -43,12 +43,11 @@ States = Annotated[
         "--state",
         metavar="STATE",
         show_default=False,
-        help=f"Those that are so: {', '.join(group_row.STATES)}; repeatable.",
+        help=f"Only groups in this state: {', '.join(group_row.STATES)}. Repeatable.",
     ),
 ]
 Incomplete = Annotated[
-    bool,
-    typer.Option("--incomplete", help="Those of which something is missing, or has not come yet."),
+    bool, typer.Option("--incomplete", help="Only groups with messages that have not arrived.")
 ]
 From = Annotated[
     int,
@@ -57,25 +56,25 @@ From = Annotated[
         metavar="NUMBER",
         min=1,
         max=GROUP_NUMBER_MAX,
-        help="Its messages from this number on.",
+        help="Show messages from this number on.",
     ),
 ]
 
 COLUMNS = group_row.COLUMNS
 STATES_TEXT = "\n".join(f"  {name:<9} {meaning}" for name, meaning in group_row.STATES.items())
 ABOUT = f"""\b
-A group is
+A group can be
 {STATES_TEXT}
 
 """
 SHOWN_KEYS = """\
-  waiting_for             what would have it go on, in words
-  gaps                    an array of [first, last]: numbers that are missing
-  members                 an array: its messages here, each with number, last,
-                          state (ready, leased, delayed), client (whose it
-                          is, if leased), priority, arrival, delivered,
+  waiting_for             what the group waits for, in words
+  gaps                    an array of [first, last]: missing numbers
+  members                 an array: its messages on the queue, each with
+                          number, last, state (ready, leased, delayed), client
+                          (that leased it), priority, arrival, delivered,
                           failed, put_time, expiry_left_ms
-  next_number             where to go on with --from, or null: that is all
+  next_number             the value of --from for the next page, or null
 """
 
 
@@ -92,7 +91,7 @@ def ls(
 ) -> None:
     """List the message groups of a queue, in order of their ids.
 
-    Conditions know = != < <= > >=; text fits patterns: --where 'group=N1*'.
+    Conditions support = != < <= > >=; text matches patterns: --where 'group=N1*'.
 
     Examples:
       qmctl group ls FLIGHTS
@@ -109,11 +108,10 @@ def ls(
 
 
 @command(
-    ABOUT + '\b\nJSON: an object, as "qmctl group ls" gives it, and with\n' + SHOWN_KEYS,
-    watched=True,
+    ABOUT + '\b\nJSON: an object as in "qmctl group ls", and with\n' + SHOWN_KEYS, watched=True
 )
 def show(call: Call, queue: Queue, group: Group, from_: From = 1) -> None:
-    """Show a group: what it waits for, what is missing, its messages.
+    """Show a group: what it waits for, its missing numbers, its messages.
 
     Examples:
       qmctl group show FLIGHTS N12345
@@ -123,7 +121,7 @@ def show(call: Call, queue: Queue, group: Group, from_: From = 1) -> None:
     doing = f"show group {name} of {queue}"
 
     def ask(client: "Client") -> dict[str, Any]:
-        with group_missing.looking(client, doing, queue, group):
+        with group_missing.suggesting(client, doing, queue, group):
             return _shown(client.admin.show_group(queue, group, from_))
 
     watch.follow(call, doing, ask, _show, queue)
@@ -141,7 +139,7 @@ def _shown(found: Mapping[str, Any]) -> dict[str, Any]:
 def _show(found: Mapping[str, Any]) -> None:
     columns = [
         *COLUMNS,
-        output.text("waiting_for", "WAITS FOR"),
+        output.text("waiting_for", "WAITING FOR"),
         output.text("gaps", "MISSING NUMBERS"),
     ]
     output.facts(
@@ -150,8 +148,8 @@ def _show(found: Mapping[str, Any]) -> None:
     if members := found["members"]:
         print()
         rows = list(map(group_row.shown, members))
-        told = [column for column in group_row.MEMBERS if any(map(column.cell, rows))]
-        output.table(told, rows)
+        used = [column for column in group_row.MEMBERS if any(map(column.cell, rows))]
+        output.table(used, rows)
     if following := found["next_number"]:
         output.flush()
-        output.note(f"there are more of it: see --from {following}")
+        output.note(f"for more messages: --from {following}")

@@ -1,4 +1,4 @@
-"""What to try where a queue has no such group: another one that is there."""
+"""Suggests a similar group if a queue does not have the named one."""
 
 import shlex
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ from qmgr_tools.cli.failure import refused
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
-LOOKED_AT = 1_000  # groups: more would be a long time for a guess
+GROUPS_READ = 1_000  # More would take too long for a suggestion.
 
 
 @contextmanager
-def looking(client: "Client", doing: str, queue: str, wanted: bytes) -> Iterator[None]:
-    """Where the block finds no group *wanted* on *queue*, name one like it.
+def suggesting(client: "Client", doing: str, queue: str, wanted: bytes) -> Iterator[None]:
+    """Suggest a similar group if the block does not find *wanted* on *queue*.
 
     Raises:
         Failure: NOT_FOUND.
@@ -28,22 +28,22 @@ def looking(client: "Client", doing: str, queue: str, wanted: bytes) -> Iterator
     except RequestError as error:
         if error.code != ErrorCode.GROUP_UNKNOWN:
             raise
-        raise refused(doing, error, look_for(client, queue, wanted)) from error
+        raise refused(doing, error, similar_group(client, queue, wanted)) from error
 
 
-def look_for(client: "Client", queue: str, wanted: bytes) -> str:
-    """Return what to try where *wanted* is not to be found among the groups of *queue*."""
+def similar_group(client: "Client", queue: str, wanted: bytes) -> str:
+    """Return what to try if *wanted* is not among the groups of *queue*."""
     from difflib import get_close_matches  # not for --help
 
-    rows = islice(client.admin.groups(queue), LOOKED_AT)
+    rows = islice(client.admin.groups(queue), GROUPS_READ)
     texts = [group_id.shown(bytes.fromhex(row["group"])) for row in rows]
     known = {text.casefold().strip(): text for text in texts}
     asked = group_id.shown(wanted).casefold().strip()
-    # Of a series the next number is another one, not the same mistyped.
-    alike = [text for text in known if _digits(text) == _digits(asked)]
-    close = get_close_matches(asked, alike, n=1)
-    meant = [f"did you mean {shlex.quote(known[name])}?" for name in close]
-    return " ".join([*meant, f"see: qmctl group ls {queue}"])
+    # N124 is another group of the series, not N123 mistyped.
+    same_digits = [text for text in known if _digits(text) == _digits(asked)]
+    close = get_close_matches(asked, same_digits, n=1)
+    suggestions = [f"did you mean {shlex.quote(known[name])}?" for name in close]
+    return " ".join([*suggestions, f"see: qmctl group ls {queue}"])
 
 
 def _digits(text: str) -> str:

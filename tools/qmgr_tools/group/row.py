@@ -1,4 +1,4 @@
-"""A message group as the row of a table, or as an object for scripts."""
+"""A message group as a row of a table, or as an object for scripts."""
 
 import time
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ COLUMNS = (
     output.duration("age_ms", "AGE"),
     output.name("holder", is_long=True),
     output.count("highest"),
-    output.Column("next_is_here", "NEXT IS HERE", output.flag),
+    output.Column("next_is_here", "NEXT ON QUEUE", output.flag),
     output.text("first"),
     output.count("parked_number", "PARKED AT"),
     output.text("parked_code", "PARKED FOR"),
@@ -42,11 +42,11 @@ LISTED = (
     "holder",
 )
 STATES = {
-    "complete": "all of it is here, from what comes next to its last message",
-    "open": "nothing is missing, but its last message has not come",
-    "gap": "what comes next, or something behind that, is missing",
-    "paused": "an operator holds it back; see resume",
-    "parked": "a message of it failed for good; see resume, skip",
+    "complete": "all messages from the next to the last are on the queue",
+    "open": "no message is missing, but the last one has not arrived",
+    "gap": "the next message, or a later one, is missing",
+    "paused": "an operator paused it; see resume",
+    "parked": "one of its messages failed too often; see resume, skip",
 }
 MEMBERS = (
     output.count("number"),
@@ -61,23 +61,26 @@ MEMBERS = (
     output.name("client", "LEASED TO", is_long=True),
 )
 JSON_KEYS = """\
-  group, group_id         as text where it is text; in hexadecimal
+  group, group_id         the id as text if possible; in hexadecimal
   state                   complete, open, gap, paused, parked
-  count, leased           messages of it that can be got; of them held
-  delayed                 not yet to be had
-  next, next_is_here      the number that comes next; whether it is here
-  last                    the number that ends it, or null: not known yet
-  highest, missing        number here; how many are missing below that
-  holder                  the connection that has it, with its name, or ""
-  first, age_ms           when its first message here came, RFC 3339; since
-  parked_number           the message that failed, and why; 0, null: none
+  count, leased           its ready messages; of these leased
+  delayed                 its delayed messages
+  next, next_is_here      the next number; whether it is on the queue
+  last                    the last number of the group, or null if unknown
+  highest, missing        the highest number on the queue; how many are
+                          missing below it
+  holder                  the connection that has the group, with its name,
+                          or ""
+  first, age_ms           arrival of its first message on the queue, RFC 3339;
+                          the time since then
+  parked_number,          the failed message, and the reason; 0, null: none
   parked_code
-  closed                  whether an operator ended it
+  closed                  whether an operator closed it
 """
 
 
 def of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the *row* of a group, as a queue manager gives it, as the help describes it."""
+    """Return the *row* of a group from a queue manager as described in the help."""
     known = bytes.fromhex(row["group"])
     return {
         "group": group_id.shown(known),
@@ -106,24 +109,24 @@ def of(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def facts_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row, as :func:`of` makes it, without what says nothing to people."""
+    """Return a row made by :func:`of` without uninteresting values."""
     unusual = ("delayed", "leased", "missing", "parked_number", "closed")
     return {key: value for key, value in row.items() if value or key not in unusual}
 
 
-def told(row: Mapping[str, Any]) -> str:
-    """Return how a group is now, in words, for behind what was done to it."""
+def summary(row: Mapping[str, Any]) -> str:
+    """Return the state of a group in words."""
     if row["last"] and row["next"] > row["last"]:
-        return f"it is over: number {row['last']} was its last, and nothing of it is here"
-    is_so = "it has a gap" if row["state"] == "gap" else f"it is {row['state']}"
+        return f"it has ended: number {row['last']} was its last, and none are on the queue"
+    state = "it has a gap" if row["state"] == "gap" else f"it is {row['state']}"
     last = f" of {row['last']}" if row["last"] else ""
     missing = f", {counted(row['missing'], 'number')} missing" if row["missing"] else ""
     here = messages(row["count"] + row["delayed"])
-    return f"{is_so}, number {row['next']}{last} is next, {here} here{missing}"
+    return f"{state}, number {row['next']}{last} is next, {here} on the queue{missing}"
 
 
 def member(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a message of a group, as a queue manager gives it, as the help describes it."""
+    """Return a message of a group from a queue manager as described in the help."""
     known = ("number", "last", "state", "client", "priority", "arrival", "delivered", "failed")
     return {key: row.get(key) for key in known} | {
         "expiry_left_ms": row.get("expires_left_ms"),
@@ -132,12 +135,12 @@ def member(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def shown(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a message of a group, as :func:`member` makes it, as a row of MEMBERS."""
+    """Return a message of a group, made by :func:`member`, as a row of MEMBERS."""
     put_us = datetime.fromisoformat(row["put_time"]).timestamp() * US_PER_S
     then = age(int(put_us), time.time_ns() // 1_000)
     return {**row, "last": row["last"] or None, "age": then}
 
 
 def gaps_text(gaps: list[list[int]]) -> str:
-    """Return numbers that are missing: "3, 7 to 9"."""
+    """Return missing numbers as text: "3, 7 to 9"."""
     return ", ".join(f"{first}" if first == last else f"{first} to {last}" for first, last in gaps)

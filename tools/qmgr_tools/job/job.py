@@ -1,4 +1,4 @@
-"""qmctl job: ls, show, cancel. And what a job that just ended is told as."""
+"""qmctl job: ls, show, cancel."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,7 +22,7 @@ Job = Annotated[
         max=2**63 - 1,
         show_default=False,
         autocompletion=completion.jobs,
-        help='Its number, as "qmctl job ls" shows it.',
+        help='The number from "qmctl job ls".',
     ),
 ]
 COLUMNS = (
@@ -52,23 +52,23 @@ KEYS = """\
                           republish-drop; the daemon's own: drop, sweep,
                           retention, origins, group, retained, watch
   state                   running, waiting, done, cancelled, failed
-  queue, target, where    what it works on, as it was asked for; target of a
-                          republish: why: schedule, healthy, returned, or ""
-  by                      the client that asked for it, or ""
-  messages_max, rate      its limits: in all, in a second; 0 = none
-  retries_max             dead letters that went back so often stay
+  queue, target, where    as requested; target of a republish is its trigger:
+                          schedule, healthy, returned, or ""
+  by                      the client that requested it, or ""
+  messages_max, rate      its limits: in total, per second; 0 = no limit
+  retries_max             dead letters retried so often are not retried again
   total                   messages on the queue when it began, or parked (ON
-                          QUEUE): with a "where" not all of them are meant
-  examined, done          looked at; moved or removed
-  skipped, stayed         leased, or there already, or their subscriber is
-                          away; could not go
-  started, ended          RFC 3339; ended is null while it is not over
+                          QUEUE); a "where" may select fewer
+  examined, done          messages examined; moved or deleted
+  skipped, stayed         leased, existing at the target, or of an absent
+                          subscriber; could not be moved
+  started, ended          RFC 3339; ended is null until it ends
   text                    why it waits, failed, or messages stayed
 """
 
 
 def with_times(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row of a job as the help describes it."""
+    """Return the row of a job as described in the help."""
     shown = {key: value for key, value in row.items() if not key.endswith("_us")}
     ended_us = row.get("ended_us")
     if shown.get("kind") == "move" and dlq_retry.is_of_dead(shown):
@@ -87,9 +87,9 @@ def ls(
     sort: filters.Sort = None,
     limit: filters.Limit = None,
 ) -> None:
-    """List the jobs, those that ended within the last hour too.
+    """List the jobs, including those that ended within the last hour.
 
-    Conditions know = != < <= > >=; text fits patterns: --where 'state=done'.
+    Conditions support = != < <= > >=; text matches patterns: --where 'state=done'.
 
     Examples:
       qmctl job ls
@@ -104,9 +104,9 @@ def ls(
     )
 
 
-@command('JSON: an object, as "qmctl job ls" gives it.', watched=True)
+@command('JSON: an object as in "qmctl job ls".', watched=True)
 def show(call: Call, job: Job) -> None:
-    """Show a job: how far it is, and why it waits.
+    """Show a job: its progress, and why it waits.
 
     Examples:
       qmctl job show 1099511627777
@@ -119,9 +119,9 @@ def show(call: Call, job: Job) -> None:
     watch.follow(call, f"show job {job}", ask, lambda row: output.facts(COLUMNS, row))
 
 
-@command('JSON: the job as it is now, as "qmctl job ls" gives it.')
+@command('JSON: the job after the command, as in "qmctl job ls".')
 def cancel(call: Call, job: Job) -> None:
-    """End a job where it stands: what it has done stays done, the rest stays where it is.
+    """Cancel a job. Messages that it has moved stay moved; the others stay where they are.
 
     Examples:
       qmctl job cancel 1099511627777
@@ -131,6 +131,6 @@ def cancel(call: Call, job: Job) -> None:
     if call.is_json:
         output.document(row)
     else:
-        of = "of a queue with" if row["queue"] else "of those parked,"
-        told = f"it did {messages(row['done'])} {of} {row['total']:,}"
-        output.say(f"job {job} is {row['state']}; {told}")
+        where = "on the queue" if row["queue"] else "parked"
+        done = f"it processed {messages(row['done'])} of {row['total']:,} {where}"
+        output.say(f"job {job} is {row['state']}; {done}")

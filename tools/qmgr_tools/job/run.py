@@ -1,4 +1,4 @@
-"""A job that a command began: watched until it ends, or left to itself."""
+"""A job that a command started: followed until it ends, or detached."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qmgr_protocol.errors import RequestError
-from qmgr_tools.cli import output, progress, same_place
+from qmgr_tools.cli import connect_options, output, progress
 from qmgr_tools.cli.command import Call
 from qmgr_tools.cli.failure import Exit, Failure
 from qmgr_tools.cli.humanize import counted, messages
@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
 POLL_FIRST_S, POLL_MAX_S = 0.02, 0.5
-Detach = Annotated[bool, typer.Option("--detach", help="Begin it, and do not wait for its end.")]
+Detach = Annotated[bool, typer.Option("--detach", help="Start the job, and do not wait.")]
 Rate = Annotated[
-    int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="At most so many a second; 0 = any.")
+    int,
+    typer.Option(
+        metavar="N", min=0, max=2**32 - 1, help="At most N messages per second; 0 = no limit."
+    ),
 ]
-Limit = Annotated[int, typer.Option(metavar="N", min=0, help="At most so many; 0 = all.")]
+Limit = Annotated[int, typer.Option(metavar="N", min=0, help="At most N messages; 0 = all.")]
 
 
 def run(
@@ -32,51 +35,53 @@ def run(
     done: str,
     *,
     detach: bool,
-    told: Callable[[Mapping[str, Any]], str] | None = None,
+    summary: Callable[[Mapping[str, Any]], str] | None = None,
 ) -> None:
-    """Tell how the job of *row* ends, which *done* says in one word, as in "moved".
+    """Follow the job of *row* to its end, and print the result.
 
     Args:
-        told: says how the job of a row ended, where it is of no queue.
+        done: the result in one word, as in "moved".
+        summary: returns the result of a job that works on no queue.
 
     Raises:
-        Failure: it failed, or somebody cancelled it; REFUSED, all that it was about had to stay.
+        Failure: the job failed or was cancelled; REFUSED, all messages had to stay.
     """
     job = row["job"]
     if not detach:
-        row = watched(client, row)
-    delayed = 0 if detach or told else _delayed(client, row)
+        row = followed(client, row)
+    delayed = 0 if detach or summary else _delayed(client, row)
     if row["state"] == "done" and not (row["done"] or row["skipped"] or row["stayed"]):
-        selector_hint.tell(client, row["queue"], row["where"])
+        selector_hint.show(client, row["queue"], row["where"])
     row = with_times(row)
     if call.is_json:
         output.document(row)
     elif detach:
-        output.say(same_place.commands(f"job {job} has begun; see: qmctl job show {job}"))
+        output.say(connect_options.add_to(f"started job {job}; see: qmctl job show {job}"))
     elif row["state"] == "done" and not _all_stayed(row):
         stay = f"; {counted(delayed, 'delayed message')} stayed" if delayed else ""
-        output.say(told(row) if told else _told(row, done) + stay)
+        output.say(summary(row) if summary else _summary(row, done) + stay)
     if row["state"] in ("failed", "cancelled"):
         why = row["text"] or "it was cancelled"
-        raise Failure(Exit.FAILED, f"job {job} {done} {messages(row['done'])}, then ended", why)
+        what = f"job {job} ended early; it {done} {messages(row['done'])}"
+        raise Failure(Exit.FAILED, what, why)
     if row["state"] == "done" and _all_stayed(row):
         source = f" from {row['queue']}" if row["queue"] else ""
         raise Failure(Exit.REFUSED, f"nothing was {done}{source}", row["text"])
 
 
 def _delayed(client: "Client", row: Mapping[str, Any]) -> int:
-    """Return how many delayed messages are on the queue that a job took from: it leaves them."""
+    """Return the number of delayed messages on a job's source queue: the job ignores them."""
     try:
         return int(client.admin.queue_show(row["queue"]).get("delayed", 0))
     except RequestError:
         return 0  # It was deleted meanwhile.
 
 
-def watched(client: "Client", row: Mapping[str, Any]) -> Mapping[str, Any]:
+def followed(client: "Client", row: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the row of a job at its end; Ctrl-C leaves it running."""
     job, pause_s, shown = row["job"], POLL_FIRST_S, 0
     limit = row.get("messages_max") or row["total"]
-    told = ""
+    noted = ""
     try:
         with progress.counted(f"job {job}", min(limit, row["total"])) as advance:
             while row["ended_us"] is None:
@@ -85,13 +90,13 @@ def watched(client: "Client", row: Mapping[str, Any]) -> Mapping[str, Any]:
                 row = client.admin.job_show(job)
                 advance(row["done"] - shown)
                 shown = row["done"]
-                if row["state"] == "waiting" and row["text"] != told:
-                    told = row["text"]
-                    output.note(f"job {job} waits: {told}")
+                if row["state"] == "waiting" and row["text"] != noted:
+                    noted = row["text"]
+                    output.note(f"job {job} is waiting: {noted}")
     except KeyboardInterrupt:
         output.note(
-            f"job {job} goes on; look at it with: qmctl job show {job}; "
-            f"end it with: qmctl job cancel {job}"
+            f"job {job} continues; to see it: qmctl job show {job}; "
+            f"to cancel it: qmctl job cancel {job}"
         )
         raise
     return row
@@ -102,11 +107,11 @@ def _all_stayed(row: Mapping[str, Any]) -> bool:
     return not row["done"] and bool(row["stayed"]) and not awaited
 
 
-def _told(row: Mapping[str, Any], done: str) -> str:
+def _summary(row: Mapping[str, Any], done: str) -> str:
     to = f" to {row['target']}" if row["target"] else ""
     words = f"{done} {messages(row['done'])} from {row['queue']}{to}"
     if row["skipped"]:
-        words += f"; {row['skipped']:,} skipped: leased, or there already"
+        words += f"; {row['skipped']:,} skipped: leased, or existing at the target"
     if row["stayed"]:
         words += f"; {row['text']}"
     return words

@@ -16,7 +16,7 @@ Sender = Annotated[
         metavar="MANAGER",
         show_default=False,
         autocompletion=completion.refused,
-        help="The queue manager that sends to here.",
+        help="The sending queue manager.",
     ),
 ]
 Allowed = Annotated[
@@ -25,7 +25,7 @@ Allowed = Annotated[
         metavar="MANAGER",
         show_default=False,
         autocompletion=completion.allowed,
-        help="The queue manager that sends to here.",
+        help="The sending queue manager.",
     ),
 ]
 
@@ -39,25 +39,26 @@ def allow(
         typer.Option(
             metavar="HEX",
             show_default=False,
-            help="The only store to accept, 32 digits: see qmctl status there.",
+            help="Accept only this store: 32 digits from qmctl status at MANAGER.",
         ),
     ] = "",
 ) -> None:
     """Allow a queue manager to open links to this one.
 
-    Without a definition here, a link from MANAGER is refused. The first MANAGER that comes is
-    pinned to its store; with --store-id nobody else can come first. If the store of MANAGER was
+    Without this, a link from MANAGER is refused. The first queue manager that connects as MANAGER
+    is pinned to its store. With --store-id, no other store is accepted. If the store of MANAGER was
     created again, give the id of its new store.
 
-    A link that fetches, and one without addresses (--passive), need no definition.
+    A link that fetches, and one without addresses (--passive), need no permission.
 
     \b
     JSON: an object with
-      peer, allowed           who, and true
-      store_id                the store it is pinned to, or "" before it comes
+      peer, allowed           the queue manager, and true
+      store_id                the store it is pinned to, or "" before the first
+                              connection
       allowed_us, seen_us     when it was allowed, and last opened a link;
                               microseconds since 1970, or null
-      error                   that its row is damaged, or ""
+      error                   a damaged row, or ""
 
     Examples:
       qmctl link allow FRA
@@ -70,21 +71,20 @@ def allow(
         output.document(row)
         return
     store = row.get("store_id")
-    bound = f"from store {store}" if store else "the first store that comes is pinned"
-    output.say(f"{manager} may open links to here; {bound}")
+    bound = f"from store {store}" if store else "its store is pinned at the first connection"
+    output.say(f"allowed links from {manager}; {bound}")
 
 
 @command()
 def disallow(call: Call, manager: Allowed) -> None:
-    """End that a queue manager may open links to this one.
+    """Stop allowing a queue manager to open links to this one.
 
-    Its open links are closed, and refused from then on; what waits there stays there. A link that
-    leads from here to MANAGER stays. With link.inbound = "any" the next link from there is
-    accepted.
+    Closes its open links and refuses new ones; its messages wait there. An outbound link to MANAGER
+    is not affected. With link.inbound = "any", the next link from MANAGER is accepted again.
 
     \b
     JSON: an object with
-      peer          who
+      peer          the queue manager
       connections   how many were closed
       inbound       link.inbound of this queue manager: "defined" or "any"
 
@@ -97,16 +97,16 @@ def disallow(call: Call, manager: Allowed) -> None:
     if call.is_json:
         output.document({"peer": manager} | row)
     elif row["inbound"] == "any":
-        output.say(f'{manager} may open links to here again, as link.inbound is "any"; {closed}')
+        output.say(f'{closed} from {manager}; it may connect again: link.inbound is "any"')
     else:
-        output.say(f"{manager} may not open links to here; {closed}")
+        output.say(f"disallowed links from {manager}; {closed}")
 
 
 def checked(manager: str, store_id: str) -> bytes:
-    """Returns the id of a store from its hexadecimal digits.
+    """Return the id of a store from its hexadecimal digits.
 
     Raises:
-        Failure: USAGE, it is not one.
+        Failure: USAGE, it is invalid.
     """
     try:
         found = bytes.fromhex(store_id)
@@ -116,6 +116,6 @@ def checked(manager: str, store_id: str) -> bytes:
         raise usage(
             f"cannot allow links from {manager}",
             f"--store-id {store_id[:80]!r} is not {2 * STORE_ID_BYTES} hexadecimal digits",
-            f"see the store id in the output of: qmctl status, at {manager}",
+            f"the store id is in the output of qmctl status at {manager}",
         )
     return found

@@ -1,16 +1,15 @@
-"""Links of others that lead here, as qmctl shows them."""
+"""Tables of inbound links, of permissions and of refusals."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from qmgr_tools.cli import humanize as humane
-from qmgr_tools.cli import output
+from qmgr_tools.cli import humanize, output
 
 ENDS_MAX = 13
 
 
 def _ends(digits: object) -> str:
-    """Return the ends of a long number, enough for people to tell two of them apart."""
+    """Return the first and last digits of a long number, enough to distinguish two."""
     text = output.plain(digits)
     return text if len(text) <= ENDS_MAX else f"{text[:8]}…{text[-4:]}"
 
@@ -21,7 +20,7 @@ COLUMNS = (
     output.count("ahead"),
     output.count("duplicates"),
     output.count("blocked_id", "BLOCKED AT"),
-    output.text("blocked_queue", "BOUND FOR"),
+    output.text("blocked_queue", "BLOCKED QUEUE"),
     output.count("tries_left"),
     output.Column("stream", "STREAM", _ends),
     output.long_text("error"),
@@ -30,52 +29,52 @@ COLUMNS = (
 
 ALLOWED = (
     output.text("peer", "ALLOWED"),
-    output.Column("store_id", "STORE", lambda digits: _ends(digits) or "at first contact"),
-    output.Column("allowed_us", "SINCE", humane.rfc3339),
-    output.Column("seen_us", "LAST OPENED", humane.rfc3339),
+    output.Column("store_id", "STORE", lambda digits: _ends(digits) or "at first connection"),
+    output.Column("allowed_us", "SINCE", humanize.rfc3339),
+    output.Column("seen_us", "LAST OPENED", humanize.rfc3339),
     output.long_text("error"),
 )
 REFUSED = (
     output.text("peer", "REFUSED"),
     output.Column("store_id", "STORE", _ends),
-    output.text("code", "WHY"),
+    output.text("code", "REASON"),
     output.count("count", "TIMES"),
-    output.Column("last_us", "LAST", humane.rfc3339),
+    output.Column("last_us", "LAST", humanize.rfc3339),
 )
 
 
-def show_allowed(found: Mapping[str, Any], *, behind: object = None) -> None:
-    """Prints who may open links to here, and who tried and may not.
+def show_allowed(found: Mapping[str, Any], *, after: object = None) -> None:
+    """Print the queue managers that may open links, and those that were refused.
 
     Args:
-        found: what a daemon lists, or what of it concerns one queue manager.
-        behind: as of :func:`show`.
+        found: the daemon's list of links, or its part about one queue manager.
+        after: as in :func:`show`.
     """
     for columns, rows in ((ALLOWED, found.get("allowed")), (REFUSED, found.get("refused"))):
         if not rows:
             continue
-        if behind:
+        if after:
             print()
         output.table(columns, rows)
-        behind = rows
+        after = rows
 
 
 def note_left_out(found: Mapping[str, Any]) -> None:
-    """Write to stderr how many of what a daemon lists are not shown."""
-    for key, words in (("inbound", "lead here"), ("allowed", "may open links to here")):
+    """Write to stderr how many rows the daemon's list omits."""
+    for key, words in (("inbound", "inbound links"), ("allowed", "allowed queue managers")):
         left = found.get(f"{key}_count", 0) - len(found.get(key, ()))
         if left > 0:
-            output.note(f"{left:,} more that {words} are not shown")
+            output.note(f"{left:,} more {words} are not shown")
 
 
-def show(rows: Sequence[Mapping[str, Any]], *, behind: object = None) -> None:
+def show(rows: Sequence[Mapping[str, Any]], *, after: object = None) -> None:
     """Print a table of *rows*, if there are any.
 
     Args:
-        behind: what was printed before; where there was something, a line stays free.
+        after: the previous output; if there is any, an empty line separates the table.
     """
     if not rows:
         return
-    if behind:
+    if after:
         print()
     output.table(COLUMNS, rows)

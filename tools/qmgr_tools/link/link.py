@@ -1,11 +1,12 @@
-"""qmctl link: create, alter, ls, show, start, stop, delete."""
+"""qmctl link: create, alter, start, stop, delete."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qmgr_tools.cli import completion, dry_run, output, same_place
+from qmgr_protocol.errors import RequestError
+from qmgr_tools.cli import completion, connect_options, dry_run, output
 from qmgr_tools.cli.command import Call, command, confirm
 from qmgr_tools.cli.failure import Exit, Failure, one_line, usage
 from qmgr_tools.cli.humanize import messages
@@ -13,18 +14,20 @@ from qmgr_tools.context.target import checked
 from qmgr_tools.queue.queue import Yes
 
 if TYPE_CHECKING:
-    pass
-
+    from qmgr_client.blocking import Client
 
 NewName = Annotated[
-    str, typer.Argument(metavar="MANAGER", show_default=False, help="The queue manager there.")
+    str,
+    typer.Argument(
+        metavar="MANAGER", show_default=False, help="The queue manager at the other end."
+    ),
 ]
 Addresses = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="ADDRESS",
         show_default=False,
-        help="HOST:PORT or unix:/PATH; of several, each dial tries the next.",
+        help="HOST:PORT or unix:/PATH; the link tries several in turn.",
     ),
 ]
 Name = Annotated[
@@ -33,13 +36,16 @@ Name = Annotated[
         metavar="MANAGER",
         show_default=False,
         autocompletion=completion.links,
-        help="The queue manager there.",
+        help="The queue manager at the other end.",
     ),
 ]
 CONNECTIONS_MAX = 16
+CONNECTIONS = "Number of parallel connections."
 KEEP_ORDER = "Keep the order of messages over several connections."
+FETCH = "Over the connections of this link, also fetch messages that wait for this queue manager."
+TRANSIT = "Forward messages that arrive over other links."
 ACCEPTABLE = {"PEER_STORE_CHANGED", "RESTORED", "PEER_RESTORED", "STORE_DAMAGED"}
-ON_ITS_WAY = {"dialling", "opening", "up"}  # A start does nothing for these.
+STARTED = {"dialling", "opening", "up"}  # A start has no effect in these states.
 
 
 @command()
@@ -47,34 +53,31 @@ def create(
     call: Call,
     link: NewName,
     addresses: Addresses = None,
-    connections: Annotated[
-        int, typer.Option(min=1, max=CONNECTIONS_MAX, help="How many carry it at a time.")
-    ] = 1,
+    connections: Annotated[int, typer.Option(min=1, max=CONNECTIONS_MAX, help=CONNECTIONS)] = 1,
     ordered: Annotated[bool, typer.Option("--ordered", help=KEEP_ORDER)] = False,
-    fetch: Annotated[
-        bool, typer.Option("--fetch", help="Ask there, over what is dialled, for what waits.")
-    ] = False,
+    fetch: Annotated[bool, typer.Option("--fetch", help=FETCH)] = False,
     passive: Annotated[
-        bool, typer.Option("--passive", help="It has no address: it dials, and fetches.")
+        bool, typer.Option("--passive", help="Without an address: MANAGER connects, and fetches.")
     ] = False,
     route: Annotated[
         list[str] | None,
-        typer.Option(metavar="MANAGER", help="What lies behind it, once for each; '*': all else."),
+        typer.Option(
+            metavar="MANAGER",
+            help="A queue manager reached through this one; '*': all others. Repeatable.",
+        ),
     ] = None,
-    transit: Annotated[
-        bool, typer.Option("--transit", help="What other links bring may go on over it.")
-    ] = False,
+    transit: Annotated[bool, typer.Option("--transit", help=TRANSIT)] = False,
     stopped: Annotated[bool, typer.Option("--stopped", help="Do not start it yet.")] = False,
 ) -> None:
     """Create a link to the queue manager MANAGER and start it.
 
-    What is put on a queue NAME@MANAGER then goes to the queue NAME there, once and only once. With
-    several connections messages may overtake each other, unless it is --ordered.
+    The link moves messages put on NAME@MANAGER to the queue NAME there, exactly once. With several
+    connections, messages may overtake each other unless the link is --ordered.
 
-    Where MANAGER cannot be dialled: create the link there with --fetch, and the one here with
-    --passive. It then gets what waits here over the connections that it dials.
+    If this queue manager cannot connect to MANAGER, create the link at MANAGER with --fetch, and
+    the link here with --passive. MANAGER then connects, and fetches the messages that wait here.
 
-    JSON: the link, as "qmctl link show" gives it.
+    JSON: the link as in "qmctl link show".
 
     Examples:
       qmctl link create NYC nyc.example:7470
@@ -82,14 +85,15 @@ def create(
       qmctl link create SHOP --passive
       qmctl link create HUB hub:7470 --route '*'
     """
-    said = [checked(address, "ADDRESS") for address in addresses or []]
-    if bool(said) == passive:
-        why = "it has addresses, and --passive" if passive else "missing argument 'ADDRESS'"
+    given = [checked(address, "ADDRESS") for address in addresses or []]
+    if bool(given) == passive:
+        why = "addresses and --passive exclude each other" if passive else "ADDRESS is missing"
         raise usage(f"cannot create link {link}", why, "give addresses, or --passive")
     with call.client(f"create link {link}") as client:
+        existed = not call.is_json and _exists(client, link)
         row = client.admin.link_create(
             link,
-            said,
+            given,
             stopped=stopped,
             connections=connections,
             ordered=ordered,
@@ -97,7 +101,26 @@ def create(
             routes=route or [],
             transit=transit,
         )
-    _tell(call, row, f"link {link} is there: {row.get('state')}")
+    words = f"link {link} already exists" if existed else f"created link {link}"
+    _show(call, row, words + _state(row))
+
+
+def _exists(client: "Client", link: str) -> bool:
+    try:
+        client.admin.link_show(link)
+    except RequestError:  # LINK_UNKNOWN; another error makes the create fail as well.
+        return False
+    return True
+
+
+def _state(row: Mapping[str, Any]) -> str:
+    """Return the state of a link in words, as the end of a sentence."""
+    state, addresses = row.get("state"), row.get("addresses") or []
+    if state in ("dialling", "opening"):
+        return f", connecting to {', '.join(addresses)}"
+    if state == "waiting" and not addresses:
+        return f", waiting until {row.get('link')} connects"
+    return f"; state: {state}"
 
 
 @command()
@@ -106,45 +129,42 @@ def alter(
     link: Name,
     addresses: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ADDRESS", show_default=False, help="In place of all it has."),
+        typer.Argument(
+            metavar="ADDRESS", show_default=False, help="New addresses, replacing all others."
+        ),
     ] = None,
     connections: Annotated[
-        int | None, typer.Option(min=1, max=CONNECTIONS_MAX, help="How many carry it at a time.")
+        int | None, typer.Option(min=1, max=CONNECTIONS_MAX, help=CONNECTIONS)
     ] = None,
     ordered: Annotated[bool | None, typer.Option("--ordered/--unordered", help=KEEP_ORDER)] = None,
-    fetch: Annotated[
-        bool | None,
-        typer.Option("--fetch/--no-fetch", help="Ask there for what waits, over what is dialled."),
-    ] = None,
+    fetch: Annotated[bool | None, typer.Option("--fetch/--no-fetch", help=FETCH)] = None,
     route: Annotated[
         list[str] | None,
-        typer.Option(metavar="MANAGER", help="In place of all it has, once for each; '': none."),
+        typer.Option(
+            metavar="MANAGER", help="New routes, replacing all others; '': none. Repeatable."
+        ),
     ] = None,
-    transit: Annotated[
-        bool | None,
-        typer.Option("--transit/--no-transit", help="What other links bring may go on over it."),
-    ] = None,
+    transit: Annotated[bool | None, typer.Option("--transit/--no-transit", help=TRANSIT)] = None,
     dry: dry_run.DryRun = False,
 ) -> None:
-    """Give a link other addresses, connections or order; at once, and over restarts.
+    """Change the addresses or other attributes of a link, at once and permanently.
 
-    What waits on it stays, and goes to the new address once and only once, whatever was under way.
-    The link hangs up and dials, refused or not; a stopped one stays so. If another queue manager
-    than MANAGER answers there, nothing is sent.
+    Pending messages stay on the link, and go to the new address exactly once, including those in
+    flight. The link reconnects, even if it was refused; a stopped link stays stopped. If a queue
+    manager other than MANAGER answers, the link sends nothing.
 
     \b
-    JSON: the link, as "qmctl link show" gives it, and
-      changed   an object: attribute to [before, after], or nothing
-    With --dry-run the link as it is, dry_run (true), and changed.
+    JSON: the link as in "qmctl link show", and
+      changed   an object: [before, after] of each changed attribute
+    With --dry-run the unchanged link, dry_run (true), and changed.
 
     Examples:
       qmctl link alter NYC nyc2.example:7470
       qmctl link alter NYC --connections 4
       qmctl link alter NYC 10.0.0.5:7470 10.0.1.5:7470 --dry-run
     """
-    said = [checked(address, "ADDRESS") for address in addresses or []]
     given = {
-        "addresses": said or None,
+        "addresses": [checked(address, "ADDRESS") for address in addresses or []] or None,
         "connections": connections,
         "ordered": ordered,
         "fetch": fetch,
@@ -153,7 +173,7 @@ def alter(
     }
     changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     if not changes:
-        why = "no addresses and none of its options are given"
+        why = "no address and no option to change is given"
         raise usage(f"cannot alter link {link}", why)
     with call.client(f"alter link {link}") as client:
         row = (
@@ -161,40 +181,33 @@ def alter(
             if dry
             else client.admin.link_alter(link, **changes)
         )
-    _tell_altered(call, link, row, dry=dry)
+    _show_altered(call, link, row, dry=dry)
 
 
-def _tell_altered(call: Call, link: str, row: Mapping[str, Any], *, dry: bool) -> None:
-    changed, state = row.get("changed", {}), f"it is {row.get('state')}"
-    words = f"link {link} is so already; {state}"
+def _show_altered(call: Call, link: str, row: Mapping[str, Any], *, dry: bool) -> None:
+    changed = row.get("changed", {})
+    words = f"link {link} is unchanged{_state(row)}"
     if changed:
-        told = "; ".join(
+        changes = "; ".join(
             f"{attribute} {_listed(before)} -> {_listed(after)}"
             for attribute, (before, after) in changed.items()
         )
         if dry:
-            dry_run.tell(call, row, f"alter link {link}: {told}")
+            dry_run.show(call, row, f"alter link {link}: {changes}")
             return
-        words = f"altered link {link}: {told}; {state}"
-    _tell(call, {**({"dry_run": True} if dry else {}), **row}, words)
+        words = f"altered link {link}: {changes}{_state(row)}"
+    _show(call, {**({"dry_run": True} if dry else {}), **row}, words)
 
 
 def _listed(value: Any) -> str:
-    """Return the value of an attribute as people read it."""
+    """Return the value of an attribute as text for people."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return output.listed(value) if isinstance(value, list) else str(value)
 
 
 def _altered(row: Mapping[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the *row* of a link with what *changes* would change.
-
-    Raises:
-        RequestError: VALUE_INVALID, as the daemon would say it.
-    """
-    from qmgrd.core.catalogue import link_attributes  # takes 100 ms
-
-    link_attributes.altered(row["link"], changes)
+    """Return the *row* of a link with the effect of *changes*."""
     changed = {
         key: [row.get(key), after] for key, after in changes.items() if row.get(key) != after
     }
@@ -206,20 +219,21 @@ def start(
     call: Call,
     link: Name,
     accept: Annotated[
-        bool, typer.Option("--accept", help="Of a refused link: take the peer as it is now.")
+        bool, typer.Option("--accept", help="If the link is refused: accept the peer's store.")
     ] = False,
     yes: Yes = False,
 ) -> None:
     """Start a link that is stopped, refused or waiting.
 
-    A blocked one tries again by itself; this has it try now.
+    A blocked link tries again by itself; this command makes it try now.
 
-    A link is refused when its peer has another store than before, or when one of the two was
-    restored from a backup: "qmctl link show" tells. With --accept it goes on all the same, and
-    sends what it holds as a new stream: what the peer had of it already arrives twice. Asks first.
-    It is refused, too, where another queue manager answers: that "qmctl link alter" mends.
+    A link is refused if its peer has another store than before, or if one of the two stores was
+    restored from a backup; "qmctl link show" shows the reason. With --accept the link continues. It
+    sends its messages as a new stream, so messages that the peer already had arrive twice. Asks for
+    confirmation. A link is also refused if another queue manager answers; then correct its address
+    with "qmctl link alter".
 
-    JSON: the link, as "qmctl link show" gives it.
+    JSON: the link as in "qmctl link show".
 
     Examples:
       qmctl link start NYC
@@ -227,40 +241,41 @@ def start(
     """
     with call.client(f"start link {link}") as client:
         before = client.admin.link_show(link)
-        if accept and _is_acceptable(before):  # Of another one the daemon says what is wrong.
-            danger = f"of {messages(before.get('waiting', 0))} on it some may arrive twice"
+        if accept and _is_acceptable(before):  # For any other link the daemon reports the error.
+            waiting = messages(before.get("waiting", 0))
+            danger = f"some of its pending messages ({waiting}) may arrive twice"
             confirm(link, f"accept the peer of link {link}", danger, yes=yes)
         row = client.admin.link_start(link, accept=accept)
-    _tell(call, row, _started(link, before, row, accept=accept))
+    _show(call, row, _started(link, before, row, accept=accept))
 
 
 def _started(link: str, before: Mapping[str, Any], row: Mapping[str, Any], *, accept: bool) -> str:
-    """Return what a start has done to a link, in words."""
-    was, error = before.get("state"), before.get("error")
-    if was == "blocked":
-        return f"link {link} is trying again now; before: {one_line(str(error))}"
-    if was in ON_ITS_WAY:
-        return f"link {link} was not stopped: it is {row.get('state')}"
-    words = f"link {link} is started: {row.get('state')}"
-    if was == "refused" and not accept:
+    """Return the effect of a start in words."""
+    state, error = before.get("state"), one_line(str(before.get("error")))
+    if state == "blocked":
+        return f"link {link} is trying again; the last error was: {error}"
+    if state in STARTED:
+        return f"link {link} was already started{_state(row)}"
+    words = f"started link {link}{_state(row)}"
+    if state == "refused" and not accept:
         words += f"; it was refused: {error}"
         if _is_acceptable(before):
-            words += f"; if it is again: {_accepting(link)}"
+            words += f"; if it is refused again: {_accepting(link)}"
     return words
 
 
 @command()
 def stop(call: Call, link: Name) -> None:
-    """Stop a link until it is started again, over restarts too; its messages wait.
+    """Stop a link until it is started again, even across restarts; its messages wait.
 
-    JSON: the link, as "qmctl link show" gives it.
+    JSON: the link as in "qmctl link show".
 
     Examples:
       qmctl link stop NYC
     """
     with call.client(f"stop link {link}") as client:
         row = client.admin.link_stop(link)
-    _tell(call, row, f"link {link} is stopped; {messages(row.get('waiting', 0))} on it")
+    _show(call, row, f"stopped link {link}; it holds {messages(row.get('waiting', 0))}")
 
 
 @command()
@@ -268,20 +283,20 @@ def delete(
     call: Call,
     link: Name,
     purge: Annotated[
-        bool, typer.Option("--purge", help="Even with messages on it; they are lost.")
+        bool, typer.Option("--purge", help="Delete its messages, too; they are lost.")
     ] = False,
     yes: Yes = False,
     dry: dry_run.DryRun = False,
 ) -> None:
-    """Delete a link; with --purge even one on which messages wait. Asks first.
+    """Delete a link; with --purge even if it holds messages. Asks for confirmation.
 
-    Also forgets which store the queue manager of that name has, unless it may open links to here:
-    "qmctl link disallow" ends that.
+    Also forgets the store id of the peer, unless the peer is allowed to open links to this queue
+    manager; "qmctl link disallow" ends that.
 
     \b
-    JSON: an object with link and messages, how many went with it
+    JSON: an object with link and messages (how many were deleted)
       with --dry-run also dry_run (true), bytes, in_flight (of the messages:
-      sent, and not confirmed yet)
+      sent, but not confirmed)
 
     Examples:
       qmctl link delete NYC
@@ -298,7 +313,7 @@ def delete(
         if waiting:
             loss = f"{messages(waiting)} on it will be lost"
             confirm(link, f"delete link {link}", loss, yes=yes)
-        # What came meanwhile nobody has agreed to lose.
+        # If the link was empty, the user did not confirm the loss of later messages.
         count = client.admin.link_delete(link, purge=purge and (bool(waiting) or yes))["messages"]
     if call.is_json:
         output.document({"link": link, "messages": count})
@@ -307,27 +322,29 @@ def delete(
 
 
 def _holding(link: str, row: Mapping[str, Any], waiting: int) -> Failure:
-    """Return the failure to delete a link on which messages wait."""
-    why, go = f"it holds {messages(waiting)}", "let them go"
+    """Return the failure to delete a link that holds messages."""
+    why, remedy = f"it holds {messages(waiting)}", "wait until they are sent"
     if row.get("state") == "refused":
-        fact, _, remedy = str(row.get("error")).partition("; ")
-        why = f"{why}, and is refused: {fact}"
-        go = f"have them sent with: {_accepting(link)}" if _is_acceptable(row) else remedy or go
+        why += f", and is refused: {str(row.get('error')).partition('; ')[0]}"
+        see = f"see: qmctl link explain {link}"
+        remedy = f"to send them: {_accepting(link)}" if _is_acceptable(row) else see
     what = f"cannot delete link {link}"
-    return Failure(Exit.REFUSED, what, why, f"{go}, or delete it with --purge, which loses them")
+    return Failure(
+        Exit.REFUSED, what, why, f"{remedy}, or delete it with --purge, which loses them"
+    )
 
 
 def _is_acceptable(row: Mapping[str, Any]) -> bool:
-    """Return whether accepting the peer has that link go on."""
+    """Return whether the link of *row* continues if the peer is accepted."""
     code = str(row.get("error")).partition(":")[0]
     return row.get("state") == "refused" and code in ACCEPTABLE
 
 
 def _accepting(link: str) -> str:
-    return same_place.commands(f"qmctl link start {link} --accept")
+    return connect_options.add_to(f"qmctl link start {link} --accept")
 
 
-def _tell(call: Call, row: Mapping[str, Any], words: str) -> None:
+def _show(call: Call, row: Mapping[str, Any], words: str) -> None:
     if call.is_json:
         output.document(row)
     else:

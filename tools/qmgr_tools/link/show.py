@@ -1,4 +1,4 @@
-"""qmctl link ls, show: how links are, and how they get on."""
+"""qmctl link ls, show: the state and progress of links."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -22,13 +22,13 @@ Peer = Annotated[
         metavar="MANAGER",
         show_default=False,
         autocompletion=completion.peers,
-        help="The queue manager there.",
+        help="The queue manager at the other end.",
     ),
 ]
 
 
 def _up_of(paths: Any) -> str:
-    """Return how many paths of a link are up, of how many."""
+    """Return how many paths of a link are up, and how many there are: "1/2"."""
     found = paths or []
     return f"{sum(path.get('state') == 'up' for path in found)}/{len(found)}"
 
@@ -48,11 +48,11 @@ COLUMNS = (
     output.count("resent"),
     output.count("attempts"),
     output.duration("down_ms", "DOWN FOR"),
-    output.duration("redial_ms", "DIALS IN"),
+    output.duration("redial_ms", "RECONNECTS IN"),
     output.duration("blocked_ms", "BLOCKED FOR"),
-    output.duration("retry_ms", "TRIES IN"),
+    output.duration("retry_ms", "RETRIES IN"),
     output.text("blocked_uid", "BLOCKED BY"),
-    output.text("blocked_queue", "BOUND FOR"),
+    output.text("blocked_queue", "BLOCKED QUEUE"),
     output.count("blocked_behind", "BEHIND IT"),
     output.Column("addresses", "ADDRESSES", output.listed),
     output.Column("ordered", "ORDERED", output.flag),
@@ -83,24 +83,25 @@ def ls(
     sort: filters.Sort = None,
     limit: filters.Limit = None,
 ) -> None:
-    """List the links that lead from here, those that lead here, and who may open such.
+    """List the outbound links, the inbound links, and the queue managers that may open links.
 
-    Conditions, order and columns are of those that lead from here; with a condition the others are
-    not shown. Conditions know = != < <= > >=; text fits patterns: --where 'link=N*'.
+    Conditions, order and columns apply to the outbound links; with a condition only these are
+    shown. Conditions support = != < <= > >=; text matches patterns: --where 'link=N*'.
 
     \b
-    JSON: an array of objects, each with direction, by which their keys differ
-      out       a link that leads from here, as "qmctl link show" gives it
-      in        one that leads here (at most 1,000): peer (who sends),
-                commit_id, ahead, duplicates, stream, connections, in_line, lost
-                and lost_us (as of a link, here); and of the first message that
-                cannot be stored: blocked_id, blocked_queue, tries_left (until it
-                goes to SYSTEM.DEAD.LETTERS; null: it stays), error; or null
-      allowed   who may open links to here (at most 10,000), with the keys of
-                "qmctl link allow"
-      refused   who tried and was refused since the daemon started: peer,
+    JSON: an array of objects, each with direction, which determines its keys
+      out       an outbound link, as in "qmctl link show"
+      in        an inbound link (at most 1,000): peer (the sender), commit_id,
+                ahead, duplicates, stream, connections, in_line, lost and
+                lost_us (as in "qmctl link show", at this end); and of the first
+                message that cannot be stored: blocked_id, blocked_queue,
+                tries_left (before it moves to SYSTEM.DEAD.LETTERS; null:
+                unlimited), error; or null
+      allowed   a queue manager that may open links (at most 10,000), with the
+                keys of "qmctl link allow"
+      refused   a queue manager that was refused since the daemon started: peer,
                 store_id, code, count, last_us (microseconds since 1970)
-    A note on stderr says how many are left out.
+    A note on stderr gives the number of omitted rows.
 
     Examples:
       qmctl link ls
@@ -111,8 +112,8 @@ def ls(
 
     def ask(client: "Client") -> dict[str, Any]:
         found = client.admin.link_list()
-        leading_here = [] if where else found["inbound"]
-        shown = {"links": listing.rows(found["links"]), "inbound": leading_here}
+        arriving = [] if where else found["inbound"]
+        shown = {"links": listing.rows(found["links"]), "inbound": arriving}
         if where:
             shown |= {"allowed": [], "refused": [], "allowed_count": 0, "inbound_count": 0}
         return found | shown
@@ -133,17 +134,17 @@ def _rows(found: dict[str, Any]) -> list[dict[str, Any]]:
 def _list(listing: filters.Listing, found: Mapping[str, Any]) -> None:
     if found["links"] or not (found["inbound"] or found.get("allowed") or found.get("refused")):
         listing.show(found["links"])
-    inbound.show(found["inbound"], behind=found["links"])
-    inbound.show_allowed(found, behind=found["links"] or found["inbound"])
+    inbound.show(found["inbound"], after=found["links"])
+    inbound.show_allowed(found, after=found["links"] or found["inbound"])
     inbound.note_left_out(found)
 
 
 @command(watched=True)
 def show(call: Call, link: Peer) -> None:
-    """Show a link: how it is, why it is not up, what waits for it, and each of its paths.
+    """Show a link: its state, errors, pending messages, and each of its paths.
 
-    Also what leads here from MANAGER, what of it cannot be stored, and whether MANAGER may open
-    links to here; if there is no link to MANAGER, that alone.
+    Also shows the inbound link from MANAGER, any message of it that cannot be stored, and whether
+    MANAGER may open links. If there is no outbound link to MANAGER, only these are shown.
 
     \b
     JSON: an object with
@@ -151,30 +152,30 @@ def show(call: Call, link: Peer) -> None:
       state                     stopped, waiting, dialling, opening, up, blocked,
                                 refused
       error                     why it is not up, or ""
-      waiting, waiting_bytes    messages that the other end has not committed yet
-      in_flight, oldest_ms      those of them that are sent; the oldest of these
-      commit_id, held, next_id  up to where the other end has all for good; what
-                                it has above that; what comes next
-      transferred, resent       messages that went over; that went again
-      lost, lost_us             how many the other end may have lost as its store
-                                was put back; when that was found out, in
+      waiting, waiting_bytes    messages that the peer has not committed
+      in_flight, oldest_ms      of these: messages sent; age of the oldest
+      commit_id, held, next_id  the peer has committed all up to this id;
+                                messages it holds above that; the next id
+      transferred, resent       messages transferred; messages sent again
+      lost, lost_us             messages that the peer may have lost because its
+                                store was restored; when this was detected, in
                                 microseconds since 1970, or null
-      attempts                  dials in a row that led nowhere
-      connections, ordered,     as it is defined
+      attempts                  consecutive connection attempts that failed
+      connections, ordered,     its attributes
         fetch, routes, transit
-      connections_up, paths     how many are; each: path, state, address,
+      connections_up, paths     how many are up; each: path, state, address,
                                 in_flight, in_flight_bytes, oldest_ms, landed,
                                 fetches, rtt_ms, stalls, attempts, redial_ms,
                                 error
-      down_ms, redial_ms        for how long it is down; until it dials; or null
-      blocked_ms, retry_ms      for how long it is blocked; until it sends again
-                                by itself; or null
-      blocked_uid,              the message that the other end cannot take, the
-        blocked_queue,          queue there that it is for, and how many messages
-        blocked_behind          come after it; or null
-      inbound, allowed,         what leads here from it, whether it may open links
-        refused                 to here, and whether it was refused: as in
-                                "qmctl link ls"
+      down_ms, redial_ms        time since it is down; time until it connects
+                                again; or null
+      blocked_ms, retry_ms      time since it is blocked; time until it sends
+                                again; or null
+      blocked_uid,              the message that the peer cannot store, its
+        blocked_queue,          queue at the peer, and the number of messages
+        blocked_behind          after it; or null
+      inbound, allowed,         the inbound link, the permission, and refusals of
+        refused                 MANAGER: as in "qmctl link ls"
 
     Examples:
       qmctl link show NYC
@@ -185,10 +186,10 @@ def show(call: Call, link: Peer) -> None:
 
 
 def _both_ways(link: str, client: "Client") -> dict[str, Any]:
-    """Return the row of *link* with those that lead here from there, or these alone.
+    """Return the row of *link* with its inbound rows, or these alone.
 
     Raises:
-        RequestError: LINK_UNKNOWN, there is neither.
+        RequestError: LINK_UNKNOWN, neither exists.
     """
     found = client.admin.link_list()
     ways = {
@@ -203,12 +204,12 @@ def _show(row: Mapping[str, Any]) -> None:
     if "link" in row:
         output.facts(COLUMNS, row)
         link_doctor_text.show_paths(row.get("paths") or [])
-    inbound.show(row["inbound"], behind=row.get("link"))
-    inbound.show_allowed(row, behind=row.get("link") or row["inbound"])
+    inbound.show(row["inbound"], after=row.get("link"))
+    inbound.show_allowed(row, after=row.get("link") or row["inbound"])
 
 
 def row_of(client: "Client", link: str) -> dict[str, Any]:
-    """Return the row of *link*; an empty one where it only leads here."""
+    """Return the row of *link*; an empty one if it has only an inbound link."""
     try:
         return dict(client.admin.link_show(link))
     except RequestError as error:

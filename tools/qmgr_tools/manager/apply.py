@@ -1,4 +1,4 @@
-"""qmctl apply and dump: what is defined at a queue manager, from a file and to one."""
+"""qmctl apply and dump: read the definitions of a queue manager from a file, and write them."""
 
 from pathlib import Path
 from typing import Annotated
@@ -24,29 +24,33 @@ File = Annotated[
     ),
 ]
 Prune = Annotated[
-    bool, typer.Option("--prune", help="Delete what the file does not name; queues only if empty.")
+    bool,
+    typer.Option(
+        "--prune",
+        help="Delete objects that the file does not name; queues and links only if empty.",
+    ),
 ]
 
 
 @command()
 def apply(call: Call, file: File, prune: Prune = False, dry: dry_run.DryRun = False) -> None:
-    """Make a queue manager have what a file defines: links, templates, queues, aliases.
+    """Apply the definitions of a file: links, inbound, templates, queues, aliases.
 
-    "links" lead from here; "inbound" names the queue managers that may open links to here.
-    The file is as "qmctl dump" writes it. All of it is checked before anything is changed. What is
-    so already stays as it is; of a queue that the file names, options that it does not give go back
-    to their defaults. What it does not name stays, unless --prune is given. Inhibits, and whether a
-    link is stopped, are states that nothing here changes.
+    "links" are outbound links; "inbound" names the queue managers that may open links. The file has
+    the format of "qmctl dump". The whole file is checked before anything changes. Objects that
+    already match stay unchanged. If the file names a queue, options that it does not give are reset
+    to their defaults. Objects that the file does not name stay, unless --prune is given. apply does
+    not change states: inhibits, and stopped links.
 
     \b
     JSON: an object with
-      changed    whether anything was, or would be, another
-      dry_run    whether it would be only
+      changed    whether anything changed, or would change
+      dry_run    true with --dry-run
       steps      an array: action (create, alter, delete), kind (link, inbound,
                  template, queue, alias), name, changed: [before, after] of
                  each option, null for a default
-      unchanged  how many definitions of the file were so already
-      kept       what --prune leaves, and why
+      unchanged  the number of definitions in the file that already matched
+      kept       objects that --prune kept, and why
 
     Examples:
       qmctl apply -f definitions.toml --dry-run
@@ -55,16 +59,16 @@ def apply(call: Call, file: File, prune: Prune = False, dry: dry_run.DryRun = Fa
     """
     wanted = definitions.read(file)
     with call.client(f"apply {file}") as client:
-        there = definitions.of_manager(client)
-        for conflict in plan.conflicts(wanted, there):
-            raise Failure(Exit.REFUSED, f"cannot apply {file}", conflict, "nothing is changed")
-        steps = list(plan.steps(wanted, there))
+        existing = definitions.of_manager(client)
+        for conflict in plan.conflicts(wanted, existing):
+            raise Failure(Exit.REFUSED, f"cannot apply {file}", conflict, "nothing changed")
+        steps = list(plan.steps(wanted, existing))
         unchanged = wanted.count() - len(steps)
         kept: list[str] = []
         if prune:
             depths = {row["queue"]: row.get("depth", 0) for row in client.admin.queue_list()}
-            gone, kept = plan.prunings(wanted, there, depths)
-            steps += gone
+            deletions, kept = plan.prunings(wanted, existing, depths)
+            steps += deletions
         for step in steps:
             if not dry:
                 step.do(client)
@@ -75,22 +79,22 @@ def apply(call: Call, file: File, prune: Prune = False, dry: dry_run.DryRun = Fa
         head = {"changed": bool(steps), "dry_run": dry, "steps": rows}
         output.document({**head, "unchanged": unchanged, "kept": kept})
         return
-    for name in plan.backout_queues_missing(wanted, there, steps):
+    for name in plan.backout_queues_missing(wanted, existing, steps):
         output.note(f"note: {backout.words(name)}")
     for why in kept:
         output.note(f"note: kept: {why}")
-    done = "would be changed" if dry else "changed"
-    output.say(f"{counted(len(steps), 'definition')} {done}, {unchanged:,} as they are")
+    done = "would change" if dry else "changed"
+    output.say(f"{counted(len(steps), 'definition')} {done}, {unchanged:,} unchanged")
 
 
 @command()
 def dump(call: Call) -> None:
-    """Print what is defined, as "qmctl apply" takes it: links, templates, queues, aliases.
+    """Print all definitions for "qmctl apply": links, inbound, templates, queues, aliases.
 
-    TOML, whatever -o says but json: then the same as one object.
+    The format is TOML, or one JSON object with -o json.
 
     Examples:
-      qmctl dump   # behind it: > definitions.toml
+      qmctl dump   # to a file: > definitions.toml
     """
     with call.client("dump the definitions") as client:
         found = definitions.of_manager(client)

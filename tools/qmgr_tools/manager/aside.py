@@ -1,4 +1,4 @@
-"""qmctl aside: ls, retry, drop."""
+"""qmctl aside: ls, retry, delete."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,7 +33,7 @@ Number = Annotated[
         min=1,
         max=2**63 - 1,
         show_default=False,
-        help='As "qmctl aside ls" shows it.',
+        help='The number from "qmctl aside ls".',
     ),
 ]
 
@@ -46,21 +46,21 @@ def ls(
     sort: filters.Sort = None,
     limit: filters.Limit = None,
 ) -> None:
-    """List work and rows that are set aside, the oldest first.
+    """List the items that are set aside, the oldest first.
 
-    Work that fails twice by a bug is set aside, and so is a stored row that
-    makes no sense. The daemon goes on without it.
+    The daemon sets aside work that fails twice because of a bug, and stored rows that it cannot
+    read. It continues without them.
 
     \b
     JSON: an array of objects with
-      number        of the item
-      kind          row: a start reads it; due: of the schedule; message, job,
-                    queue (delivery from it), groups, link, subscription,
+      number        the number of the item
+      kind          row: read at start; due: of the schedule; message, job,
+                    queue (its delivery), groups, link, subscription,
                     fan-out, publication, timer, events, history
       key           of the row or the work
       what, why     in words
-      set_aside     when
-      bytes         length of the row that the item holds
+      set_aside     when it was set aside
+      bytes         length of the row in the item
 
     Examples:
       qmctl aside ls
@@ -69,7 +69,7 @@ def ls(
     listing = filters.Listing(COLUMNS, LISTED, columns, where or [], sort, limit)
     watch.follow(
         call,
-        "list what is set aside",
+        "list the items set aside",
         lambda client: listing.rows([_shown(row) for row in client.admin.aside_list()]),
         listing.show,
     )
@@ -77,13 +77,13 @@ def ls(
 
 @command()
 def retry(call: Call, number: Number) -> None:
-    """Do the work of an item again, or put back the row that it holds.
+    """Repeat the work of an item, or restore its row.
 
-    A row that a start reads is read again at the next start. If the fault is
-    still there, it is set aside again.
+    A row that the daemon reads at start is read again at the next start. If the
+    fault still exists, the item is set aside again.
 
     \b
-    JSON: the item, as "qmctl aside ls" gives it
+    JSON: the item as in "qmctl aside ls"
       with retried  "at once", or "read at the next start"
 
     Examples:
@@ -94,25 +94,25 @@ def retry(call: Call, number: Number) -> None:
     if call.is_json:
         output.document(_shown(row))
     else:
-        output.say(f"item {number}, {row['what']}: retried {row['retried']}")
+        output.say(f"retried item {number}, {row['what']}: {row['retried']}")
 
 
 @command()
-def drop(call: Call, number: Number, yes: Yes = False) -> None:
-    """Delete an item with the row or the job that it holds. Asks first.
+def delete(call: Call, number: Number, yes: Yes = False) -> None:
+    """Delete an item with its row or its job. Asks for confirmation.
 
-    If it is the definition of a queue, the messages of that are deleted, too.
+    If the row defines a queue, the messages of the queue are deleted, too.
 
     \b
-    JSON: the item, as "qmctl aside ls" gives it
+    JSON: the item as in "qmctl aside ls"
 
     Examples:
-      qmctl aside drop 3
+      qmctl aside delete 3
     """
-    with call.client(f"drop item {number}") as client:
+    with call.client(f"delete item {number}") as client:
         found = _find(client, number)
         doing = f"delete item {number}, {found['what']}"
-        confirm(str(number), doing, "what it holds is gone for good", yes=yes)
+        confirm(str(number), doing, "its contents are lost permanently", yes=yes)
         row = client.admin.aside_drop(number)
     if call.is_json:
         output.document(_shown(row))
@@ -121,7 +121,7 @@ def drop(call: Call, number: Number, yes: Yes = False) -> None:
 
 
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an item with its time as people and scripts read it."""
+    """Return an item with its time in RFC 3339."""
     shown = {key: value for key, value in row.items() if key != "set_aside_us"}
     return shown | {"set_aside": rfc3339(int(row.get("set_aside_us", 0)))}
 
@@ -132,7 +132,7 @@ def _find(client: "Client", number: int) -> Mapping[str, Any]:
             return row
     raise Failure(
         Exit.NOT_FOUND,
-        f"cannot drop item {number}",
-        "nothing of that number is set aside",
+        f"cannot delete item {number}",
+        "no item with this number is set aside",
         "see: qmctl aside ls",
     )

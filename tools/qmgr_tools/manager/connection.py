@@ -38,21 +38,21 @@ def ls(
     sort: filters.Sort = None,
     limit: filters.Limit = None,
 ) -> None:
-    """List the open connections, in order of age. This one is among them.
+    """List the open connections in order of age, including the connection of this command.
 
-    Conditions know = != < <= > >=; text fits patterns: --where 'name=app.*'.
+    Conditions support = != < <= > >=; text matches patterns: --where 'name=app.*'.
 
     \b
     JSON: an array of objects with
-      connection                   its number: never used again until a restart
+      connection                   its number: not reused until a restart
       kind                         client; inbound, outbound: of a link
-      name, software, address      as the peer says; where it is
-      open_ms                      for how long it is open
-      consumers, gets, streams     open; waiting; of numbered puts
-      units                        units of work that are open
-      leased                       messages that it holds, those of its units too
-      waiting, waiting_bytes       arrived, and in no turn yet
-      unsent_bytes                 of answers that it has not fetched
+      name, software, address      from the peer; its address
+      open_ms                      time since it was opened
+      consumers, gets, streams     open consumers; waiting gets; streams of puts
+      units                        open units of work
+      leased                       messages leased, including by its units
+      waiting, waiting_bytes       requests received, but not processed
+      unsent_bytes                 of replies that the peer has not read
 
     Examples:
       qmctl connection ls
@@ -79,18 +79,18 @@ def close(
             max=2**63 - 1,
             show_default=False,
             autocompletion=completion.connections,
-            help='As "qmctl connection ls" shows it.',
+            help='The id from "qmctl connection ls".',
         ),
     ],
     yes: Yes = False,
     dry: dry_run.DryRun = False,
 ) -> None:
-    """Close a connection; what it has leased comes back. Asks first.
+    """Close a connection; its leased messages return to their queues. Asks for confirmation.
 
-    A client is told to stay away, and what it has open fails; a link dials again.
+    A client does not reconnect, and its pending requests fail. A link reconnects.
 
     \b
-    JSON: the connection as it was, as "qmctl connection ls" gives it
+    JSON: the connection before the command, as in "qmctl connection ls"
       with --dry-run also dry_run (true)
 
     Examples:
@@ -103,18 +103,19 @@ def close(
             raise Failure(
                 Exit.NOT_FOUND,
                 f"cannot close connection {connection}",
-                "it is not there, or has ended",
+                "it does not exist, or has ended",
                 "see: qmctl connection ls",
             )
         doing = f"close connection {connection} of {found.get('name')}"
         leased = messages(found.get("leased", 0))
         if dry:
-            dry_run.tell(call, found, f"{doing}, which holds {leased}")
+            dry_run.show(call, found, f"{doing}, which has leased {leased}")
             return
-        confirm(str(connection), doing, f"it holds {leased}, which others get then", yes=yes)
+        effect = f"it has leased {leased}, which return to their queues"
+        confirm(str(connection), doing, effect, yes=yes)
         row = client.admin.connection_close(connection)
     if call.is_json:
         output.document(row)
     else:
         back = messages(row.get("leased", 0))
-        output.say(f"closed connection {connection} of {row.get('name')}; it held {back}")
+        output.say(f"closed connection {connection} of {row.get('name')}; it had leased {back}")

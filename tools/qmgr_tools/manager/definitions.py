@@ -1,10 +1,10 @@
-"""What is defined at a queue manager, as a file says it.
+"""The definitions of a queue manager, and the file that contains them.
 
     [links.NYC]
     addresses = ["nyc.example:7470"]
 
-    [inbound.FRA]               # a queue manager that may open links to here
-    store_id = "6a0f3c0d9b4e4f2f8a54c1f0b6d7e812"   # default: the first store that comes
+    [inbound.FRA]               # a queue manager that may open links
+    store_id = "6a0f3c0d9b4e4f2f8a54c1f0b6d7e812"   # default: the first store that connects
 
     [templates."APP.*"]
     retry_initial_ms = "1 s"
@@ -12,12 +12,12 @@
     [queues."APP.ORDERS"]       # attributes as in PROTOCOL.md, sizes and times as in qmgrd.toml
     depth_max = 100000
 
-    [queues."FLIGHTS@NYC"]      # a remote queue has nothing to be given
+    [queues."FLIGHTS@NYC"]      # a remote queue has no attributes
 
     [aliases]
     SALES = "APP.ORDERS"
 
-What is a state is no definition: inhibits, and whether a link is stopped.
+States are not definitions: inhibits, and whether a link is stopped.
 """
 
 import re
@@ -32,13 +32,14 @@ from qmgr_protocol import name as names
 from qmgr_protocol.errors import RequestError
 from qmgr_protocol.limits import QUEUE_ATTRIBUTES
 from qmgr_tools.cli.failure import Exit, Failure, one_line, usage
+from qmgr_tools.manager import definition_value
 from qmgr_tools.queue import attribute as queue_attribute
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
 STORE_ID = re.compile("[0-9A-Fa-f]{32}")
-DOTS_MAX = 32  # in a name that is told to be in want of quotes
+DOTS_MAX = 32  # in a name without quotes
 FILE_MAX_BYTES = 16 * 1024 * 1024
 TABLES = ("links", "inbound", "templates", "queues", "aliases")
 LINK_DEFAULTS: dict[str, Any] = {
@@ -54,33 +55,33 @@ _OF_TRANSMISSION = ("depth_max", "bytes_max")
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """What is defined, by name; attributes are in base units."""
+    """Definitions by name; attributes are in base units."""
 
-    links: dict[str, dict[str, Any]] = field(default_factory=dict)  # all attributes
+    links: dict[str, dict[str, Any]] = field(default_factory=dict)  # with all attributes
     templates: dict[str, dict[str, Any]] = field(default_factory=dict)
     queues: dict[str, dict[str, Any]] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
-    inbound: dict[str, str] = field(default_factory=dict)  # who may open links: store id, or ""
+    inbound: dict[str, str] = field(default_factory=dict)  # store ids, or "", by queue manager
 
     def count(self) -> int:
-        """Return how many there are of all kinds."""
+        """Return the number of definitions of all kinds."""
         named = [*self.links, *self.templates, *self.queues, *self.aliases, *self.inbound]
         return len(named)
 
 
 class _Fault(Exception):
-    """What is wrong in a file, and where."""
+    """An error in a file, with the path of its key."""
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(f"{path}: {why}")
 
 
 def read(path: Path) -> Definitions:
-    """Return what the file at *path* defines.
+    """Return the definitions in the file at *path*.
 
     Raises:
-        Failure: FAILED, it cannot be read; USAGE, it is no TOML, or something in it cannot be: then
-            the text has the path of the key.
+        Failure: FAILED, it cannot be read; USAGE, it is not TOML, or a definition is invalid: the
+            text has the path of the key.
     """
     try:
         with path.open("rb") as file:
@@ -88,18 +89,19 @@ def read(path: Path) -> Definitions:
     except OSError as error:
         raise Failure(Exit.FAILED, f"cannot read {path}", error.strerror or str(error)) from None
     if len(data) > FILE_MAX_BYTES:
-        raise Failure(Exit.FAILED, f"cannot read {path}", f"it is over {FILE_MAX_BYTES:,} bytes")
+        why = f"it is larger than {FILE_MAX_BYTES:,} bytes"
+        raise Failure(Exit.FAILED, f"cannot read {path}", why)
     try:
         return parsed(tomllib.loads(data.decode()))
     except (ValueError, RecursionError, _Fault) as error:
-        raise usage(f"cannot apply {path}", one_line(str(error)), "nothing is changed") from None
+        raise usage(f"cannot apply {path}", one_line(str(error)), "nothing changed") from None
 
 
 def parsed(document: Mapping[str, Any]) -> Definitions:
-    """Return what a decoded file defines."""
+    """Return the definitions in a decoded file."""
     for key in document:
         if key not in TABLES:
-            raise _Fault(_key(key), f"not known; known are: {', '.join(TABLES)}")
+            raise _Fault(_key(key), _unknown(key, TABLES))
     found = Definitions(
         {name: _link(name, given) for name, given in _table(document, "links")},
         {name: _template(name, given) for name, given in _table(document, "templates")},
@@ -110,30 +112,30 @@ def parsed(document: Mapping[str, Any]) -> Definitions:
     for name, target in found.aliases.items():
         path = f"aliases.{_key(name)}"
         if name in found.queues:
-            raise _Fault(path, f"queues.{_key(name)} has that name")
+            raise _Fault(path, f"queues.{_key(name)} has the same name")
         if target in found.aliases:
-            raise _Fault(path, f"{target} is an alias itself, of {found.aliases[target]}")
+            raise _Fault(path, f"its target {target} is an alias, too")
     return found
 
 
 def _table(document: Mapping[str, Any], table: str) -> list[tuple[str, Any]]:
     found = document.get(table, {})
     if type(found) is not dict:
-        raise _Fault(table, "it is no table")
+        raise _Fault(table, "it is not a table")
     for name, given in found.items():
         whole = ".".join(_dotted(name, given, is_value=table == "aliases"))
         if whole != name:
             line = f'"{whole}" = ' if table == "aliases" else f'[{table}."{whole}"]'
-            why = f"a name with a dot is written in quotes: {line}"
+            why = f"a name with a dot needs quotes: {line}"
             raise _Fault(f"{table}.{_key(name)}", why)
     return list(found.items())
 
 
 def _dotted(name: str, given: Any, *, is_value: bool) -> Iterator[str]:
-    """Yield the parts of a name that TOML took for tables in each other, as it had no quotes.
+    """Yield the parts of a name without quotes, which TOML parsed as nested tables.
 
     Args:
-        is_value: whether what has that name is no table itself.
+        is_value: whether the value of the name is not a table.
     """
     yield name
     for _ in range(DOTS_MAX):
@@ -145,19 +147,20 @@ def _dotted(name: str, given: Any, *, is_value: bool) -> Iterator[str]:
 
 
 def _key(text: str) -> str:
-    """Return a key as TOML writes it."""
+    """Return a key in the syntax of TOML."""
     bare = text.replace("-", "").replace("_", "")
     return text if bare.isascii() and bare.isalnum() else f'"{text[:80]}"'
 
 
 def _link(name: str, given: Any) -> dict[str, Any]:
-    from qmgrd.core.catalogue import link_attributes  # takes 100 ms
-
     path = f"links.{_key(name)}"
     _checked(path, names.check, name)
-    given = _map(path, given)
-    given = LINK_DEFAULTS | {"addresses": None} | given
-    return dict(_checked(path, link_attributes.altered, name, given))
+    found = LINK_DEFAULTS | {"addresses": None} | _map(path, given)
+    for key, value in found.items():
+        if key not in LINK_DEFAULTS and key != "addresses":
+            raise _Fault(f"{path}.{_key(key)}", _unknown(key, ("addresses", *LINK_DEFAULTS)))
+        _check(f"{path}.{key}", definition_value.link_fault(key, value))
+    return found
 
 
 def _inbound(name: str, given: Any) -> str:
@@ -173,50 +176,45 @@ def _inbound(name: str, given: Any) -> str:
 
 
 def _template(pattern: str, given: Any) -> dict[str, Any]:
-    from qmgrd.core.catalogue import attributes, templates
-
     path = f"templates.{_key(pattern)}"
-    _checked(path, templates.check_pattern, pattern)
-    found = _values(path, _map(path, given), tuple(QUEUE_ATTRIBUTES))
-    for key, value in found.items():
-        _checked(f"{path}.{key}", attributes.template_attributes, pattern, {key: value})
-    return found
+    _check(path, definition_value.pattern_fault(pattern))
+    return _values(path, pattern, _map(path, given), tuple(QUEUE_ATTRIBUTES))
 
 
 def _queue(name: str, given: Any) -> dict[str, Any]:
-    from qmgrd.core.catalogue import attributes, system
-
     path = f"queues.{_key(name)}"
     target, manager = _checked(path, names.split, name)
-    kind, known = "local", tuple(QUEUE_ATTRIBUTES)
+    known = tuple(QUEUE_ATTRIBUTES)
     if manager:
-        kind, known = ("remote", ()) if target else ("transmission", _OF_TRANSMISSION)
+        known = () if target else _OF_TRANSMISSION
     else:
-        _checked(path, system.check_free, name)
-    found = _values(path, _map(path, given), known)
-    for key, value in found.items():
-        _checked(f"{path}.{key}", attributes.queue_attributes, name, {key: value}, kind)
-    return found
+        _check(path, definition_value.reserved_fault(name))
+    return _values(path, name, _map(path, given), known)
 
 
 def _alias(name: str, target: Any) -> str:
-    from qmgrd.core.catalogue import attributes, system
-
     path = f"aliases.{_key(name)}"
     _checked(path, names.check, name)
-    _checked(path, system.check_free, name)
-    _checked(path, attributes.queue_attributes, name, {"alias_of": target}, "alias")
+    _check(path, definition_value.reserved_fault(name))
+    _check(path, definition_value.queue_fault(name, target))
     return str(target)
 
 
 def _map(path: str, given: Any) -> dict[str, Any]:
     if type(given) is not dict:
-        raise _Fault(path, "it is no table")
+        raise _Fault(path, "it is not a table")
     return given
 
 
-def _values(path: str, given: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
-    """Return what is *given* in base units."""
+def _check(path: str, fault: str) -> None:
+    if fault:
+        raise _Fault(path, fault)
+
+
+def _values(
+    path: str, owner: str, given: Mapping[str, Any], known: tuple[str, ...]
+) -> dict[str, Any]:
+    """Return the valid values *given* for the queue or template *owner*, in base units."""
     found = {}
     for key, value in given.items():
         if key not in known:
@@ -226,20 +224,21 @@ def _values(path: str, given: Mapping[str, Any], known: tuple[str, ...]) -> dict
             found[key] = parse(value) if parse and isinstance(value, str) else value
         except ValueError as error:
             raise _Fault(f"{path}.{key}", str(error)) from None
+        _check(f"{path}.{key}", definition_value.attribute_fault(owner, key, found[key]))
     return found
 
 
 def _unknown(key: str, known: tuple[str, ...]) -> str:
-    """Return that *key* is not *known*, and what may be meant."""
+    """Return that *key* is not *known*, with a suggestion."""
     from difflib import get_close_matches  # not for --help
 
-    meant = get_close_matches(key.lower(), known, n=1)
-    near = f", did you mean {meant[0]}?" if meant else ""
-    return f"not known{near or '; known are: ' + (', '.join(known) or 'none')}"
+    similar = get_close_matches(key.lower(), known, n=1)
+    near = f", did you mean {similar[0]}?" if similar else ""
+    return f"unknown key{near or '; known keys: ' + (', '.join(known) or 'none')}"
 
 
 def _checked(path: str, check: Callable[..., Any], *arguments: Any) -> Any:
-    """Return what *check* returns; a refusal has the *path*."""
+    """Return the result of *check*; an error names the *path*."""
     try:
         return check(*arguments)
     except RequestError as error:
@@ -247,7 +246,7 @@ def _checked(path: str, check: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def of_manager(client: "Client") -> Definitions:
-    """Return what is defined at the queue manager of *client*."""
+    """Return the definitions of the queue manager of *client*."""
     found = Definitions()
     listed = client.admin.link_list()
     for link in listed["links"]:
@@ -270,7 +269,7 @@ def of_manager(client: "Client") -> Definitions:
 
 
 def text(found: Definitions) -> str:
-    """Return a file that defines what is *found*."""
+    """Return the text of a file with the definitions *found*."""
     import tomlkit  # takes 40 ms
 
     document: dict[str, Any] = {
@@ -282,15 +281,15 @@ def text(found: Definitions) -> str:
             name: {"store_id": store_id} if store_id else {}
             for name, store_id in found.inbound.items()
         },
-        "templates": {name: _said(given) for name, given in found.templates.items()},
-        "queues": {name: _said(given) for name, given in found.queues.items()},
+        "templates": {name: _with_units(given) for name, given in found.templates.items()},
+        "queues": {name: _with_units(given) for name, given in found.queues.items()},
         "aliases": found.aliases,
     }
     return tomlkit.dumps({table: names_ for table, names_ in document.items() if names_})
 
 
-def _said(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return attributes as people write them."""
+def _with_units(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes with sizes and durations as text."""
     return {
         name: queue_attribute.value_text(name, value)
         if QUEUE_ATTRIBUTES[name].quantity in _PARSED

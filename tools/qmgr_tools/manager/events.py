@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_tools.cli import humanize as humane
-from qmgr_tools.cli import output
+from qmgr_tools.cli import humanize, output
 from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import one_line
-from qmgr_tools.message import selecting
+from qmgr_tools.message import selection
 from qmgr_tools.message import text as message_text
-from qmgrd.core.catalogue.system import EVENTS
+from qmgr_tools.queue.system import EVENTS
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
@@ -26,29 +25,29 @@ COLUMNS = (
     output.count("count"),
     output.long_text("facts"),
 )
-_OWN = ("event", "count", "manager")  # told in columns of their own, or known
+_OWN = ("event", "count", "manager")  # These have their own columns, or are known.
 
-Follow = Annotated[bool, typer.Option("--follow", "-f", help="And those to come, until Ctrl-C.")]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Also show new events until Ctrl-C.")]
 Limit = Annotated[
-    int | None, typer.Option(metavar="N", min=1, show_default=False, help="Only the last N.")
+    int | None, typer.Option(metavar="N", min=1, show_default=False, help="Only the last N events.")
 ]
 
 
 @command(
-    selecting.HELP
+    selection.HELP
     + """
 \b
-JSON: an array of objects, with --follow one a line, each with
-  time, event, count        when; what; how often in that turn
-  manager, facts            which queue manager; what else is known, an object
+JSON: an array of objects, with --follow one per line, each with
+  time, event, count        time; event; how often in that turn
+  manager, facts            the queue manager; details, an object
 """
 )
 def events(
-    call: Call, follow: Follow = False, where: selecting.Where = "", limit: Limit = None
+    call: Call, follow: Follow = False, where: selection.Where = "", limit: Limit = None
 ) -> None:
-    """Show what happened: messages expired or dead, queues full, deliveries paused.
+    """Show events: expired messages, dead letters, full queues, paused deliveries.
 
-    They lie on SYSTEM.EVENTS, the newest 10,000, and stay there.
+    The newest 10,000 are on the queue SYSTEM.EVENTS. This command does not remove them.
 
     Examples:
       qmctl events --limit 20
@@ -66,31 +65,31 @@ def events(
             output.titles(COLUMNS)
             output.flush()
         for row in rows:
-            _say(call, row)
+            _show_one(call, row)
         last = found[-1] if found else None
         while True:
             time.sleep(POLL_S)
             found = _some(client, where, last)
             for message in found:
-                _say(call, _row(message))
+                _show_one(call, _row(message))
             last = found[-1] if found else last
 
 
 def _some(client: "Client", where: str, after: "Message | None" = None) -> "list[Message]":
-    """Return the events behind *after*, the oldest first."""
+    """Return the events later than *after*, the oldest first."""
     try:
         return list(client.browse(EVENTS, after=after, where=where or None))
     except RequestError as error:
         if error.code != ErrorCode.QUEUE_UNKNOWN:
             raise
-        return []  # Nothing has happened yet at a queue manager that does not know it.
+        return []  # The first event creates the queue.
 
 
 def _row(message: "Message") -> dict[str, Any]:
     facts = message_text.as_object(message)["headers"]
     rest = {key: value for key, value in facts.items() if key not in _OWN}
     return (
-        {"time": humane.rfc3339(message.put_us)}
+        {"time": humanize.rfc3339(message.put_us)}
         | {key: facts.get(key) for key in _OWN}
         | {"facts": rest}
     )
@@ -103,8 +102,8 @@ def _show(call: Call, rows: list[dict[str, Any]]) -> None:
         output.table(COLUMNS, map(_cells, rows))
 
 
-def _say(call: Call, row: dict[str, Any]) -> None:
-    """Print an event as it comes."""
+def _show_one(call: Call, row: dict[str, Any]) -> None:
+    """Print an event when it arrives."""
     if call.is_json:
         output.line(row)
     elif not sys.stdout.isatty():

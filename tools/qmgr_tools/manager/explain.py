@@ -1,4 +1,4 @@
-"""qmctl explain: what an error code means, and what to do about it."""
+"""qmctl explain: the meaning of an error code, and what to do about it."""
 
 from typing import Annotated, Any
 
@@ -9,14 +9,14 @@ from qmgr_tools.cli import output
 from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import Exit, Failure, exit_of
 
-# What people who come from MQ look for, and is no error here.
-NO_ERROR = {"2033 MQRC_NO_MSG_AVAILABLE": "a get whose wait is over brings no message: exit code 7"}
+# Reasons of IBM MQ that are not errors in qmgrd.
+NO_ERROR = {"2033 MQRC_NO_MSG_AVAILABLE": "if no message arrives, a get ends with exit code 7"}
 
 FACTS = (
     output.count("code"),
     output.text("name"),
     output.text("class"),
-    output.text("means"),
+    output.text("means", "meaning"),
     output.text("what_to_do"),
     output.text("mq"),
     output.count("exit_code"),
@@ -26,12 +26,12 @@ COLUMNS = (
     output.text("name"),
     output.text("class"),
     output.text("mq"),
-    output.long_text("means"),
+    output.long_text("means", "MEANING"),
 )
 
 
 def names(incomplete: str) -> list[str]:
-    """Return the names of codes that start as *incomplete*, written as it is: for the shell."""
+    """Return the names of codes that start with *incomplete*, in its spelling, for the shell."""
     found = [code.name for code in ErrorCode]
     if incomplete.islower():
         found = [name.lower() for name in found]
@@ -49,13 +49,13 @@ def explain(
             metavar="CODE",
             show_default=False,
             autocompletion=names,
-            help="303, QUEUE_FULL or queue-full; IBM MQ: 2053 or MQRC_Q_FULL. All without it.",
+            help="303, QUEUE_FULL or queue-full; IBM MQ: 2053 or MQRC_Q_FULL. Default: all codes.",
         ),
     ] = None,
 ) -> None:
-    """Tell what an error code means, and what to do about it; without one, list all.
+    """Explain an error code and what to do about it, or list all codes.
 
-    No queue manager is needed.
+    This command does not connect to a queue manager.
 
     \b
     JSON: an array of objects with
@@ -66,7 +66,7 @@ def explain(
 
     Examples:
       qmctl explain QUEUE_FULL
-      qmctl explain 2053            # what IBM MQ calls so
+      qmctl explain 2053            # a reason code of IBM MQ
       qmctl explain -o json
     """
     found = list(ErrorCode) if code is None else find(code)
@@ -79,12 +79,12 @@ def explain(
         for number, (one, row) in enumerate(zip(found, rows, strict=True)):
             if number:
                 print()
-            told = f"{one.error_class.word}: {one.error_class.means}"
-            output.facts(FACTS, row | {"class": told})
+            class_ = f"{one.error_class.word}: {one.error_class.means}"
+            output.facts(FACTS, row | {"class": class_})
 
 
 def row_of(code: ErrorCode) -> dict[str, Any]:
-    """Return all that is known of *code*, for scripts."""
+    """Return all facts about *code*, for scripts."""
     return {
         "code": code.value,
         "name": code.name,
@@ -97,10 +97,10 @@ def row_of(code: ErrorCode) -> dict[str, Any]:
 
 
 def find(text: str) -> list[ErrorCode]:
-    """Return the codes that go by *text*: several where MQ has one reason for them.
+    """Return the codes named *text*: several if they share a reason of MQ.
 
     Raises:
-        Failure: USAGE, with what may have been meant.
+        Failure: USAGE, with suggestions.
     """
     wanted = _plain(text)
     found = [
@@ -113,16 +113,16 @@ def find(text: str) -> list[ErrorCode]:
     what = f"cannot explain {text}"
     for reason, why in NO_ERROR.items():
         if wanted in _names_of(reason):
-            raise Failure(Exit.USAGE, what, f"{reason} is no error here", why)
-    raise Failure(Exit.USAGE, what, "there is no such code", _better(wanted))
+            raise Failure(Exit.USAGE, what, f"{reason} is not an error of qmgrd", why)
+    raise Failure(Exit.USAGE, what, "the code does not exist", _suggestions(wanted))
 
 
 def _names_of(reason: str) -> list[str]:
-    """Return what people may call a reason of MQ: its number, its name, both."""
+    """Return the names of a reason of MQ: its number, its name, both."""
     return [*reason.split(), _plain(reason)] if reason else []
 
 
-def _better(wanted: str) -> str:
+def _suggestions(wanted: str) -> str:
     from difflib import get_close_matches  # not for --help
 
     known = {code.name: code.name for code in ErrorCode}
@@ -130,10 +130,10 @@ def _better(wanted: str) -> str:
     words = set(wanted.split("_"))
     close = [name for name in ErrorCode.__members__ if words <= set(name.split("_"))]
     close += [known[near] for near in get_close_matches(wanted, known, n=3)]
-    meant = " or ".join(list(dict.fromkeys(close))[:3])
-    return " ".join([f"did you mean {meant}?"] * bool(meant) + ["see: qmctl explain"])
+    similar = " or ".join(list(dict.fromkeys(close))[:3])
+    return " ".join([f"did you mean {similar}?"] * bool(similar) + ["see: qmctl explain"])
 
 
 def _plain(text: str) -> str:
-    """Return *text* as a name is written, however people say it."""
+    """Return *text* in the spelling of names: upper case, with underscores."""
     return "_".join(text.upper().replace("-", " ").replace("_", " ").split())

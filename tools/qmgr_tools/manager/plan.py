@@ -1,7 +1,7 @@
-"""What is to be done at a queue manager so that it has what a file defines, in an order that works.
+"""The steps that make a queue manager match a file of definitions, in an order that works.
 
-Links come before the queues that lead over them, and queues before their aliases; what is to go
-goes in the opposite order. Nothing is touched that the file does not name, unless it is pruned.
+Links come before the queues that use them, and queues before their aliases. Deletions are in the
+opposite order. Objects that the file does not name do not change, unless they are pruned.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 from qmgr_tools.cli.humanize import messages
 from qmgr_tools.manager.definitions import LINK_DEFAULTS, Definitions
 from qmgr_tools.queue import attribute as queue_attribute
-from qmgr_tools.queue import backout
-from qmgrd.core.catalogue import system
+from qmgr_tools.queue import backout, system
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
-_SAID_HERE = (
+_OTHER_KEYS = (  # of attributes that are not attributes of queues
     "addresses",
     "connections",
     "ordered",
@@ -27,12 +26,12 @@ _SAID_HERE = (
     "alias_of",
     "store_id",
 )
-_DELETED = {"alias": "queue"}  # as what else it is deleted
+_DELETED = {"alias": "queue"}  # kinds that are deleted as another kind
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One change: what it does to what, and how it is done."""
+    """One change."""
 
     action: str  # create, alter, delete
     kind: str  # link, inbound, template, queue, alias
@@ -40,10 +39,10 @@ class Step:
     changed: dict[str, list[Any]]  # attribute to [before, after]; None: the default
     method: str  # of client.admin
     arguments: tuple[Any, ...]
-    named: Mapping[str, Any] = field(default_factory=dict)  # arguments, too
+    named: Mapping[str, Any] = field(default_factory=dict)  # keyword arguments
 
     def do(self, client: "Client") -> None:
-        """Do it.
+        """Run the step.
 
         Raises:
             RequestError: the queue manager refuses it.
@@ -51,12 +50,12 @@ class Step:
         getattr(client.admin, self.method)(*self.arguments, **self.named)
 
     def words(self) -> str:
-        """Return what it does, in words."""
-        told = "; ".join(_words(self.changed))
-        return f"{self.action} {self.kind} {self.name}{': ' * bool(told)}{told}"
+        """Return the step in words."""
+        changes = "; ".join(_words(self.changed))
+        return f"{self.action} {self.kind} {self.name}{': ' * bool(changes)}{changes}"
 
     def row(self) -> dict[str, Any]:
-        """Return what it does, for scripts."""
+        """Return the step for scripts."""
         return {
             "action": self.action,
             "kind": self.kind,
@@ -67,7 +66,7 @@ class Step:
 
 def _words(changed: dict[str, list[Any]]) -> Iterator[str]:
     yield from queue_attribute.changes(changed)
-    for key in _SAID_HERE:
+    for key in _OTHER_KEYS:
         if key in changed:
             before, after = (_listed(value) for value in changed[key])
             yield f"{key.replace('_', ' ')} {before + ' -> ' if before else ''}{after}"
@@ -79,35 +78,35 @@ def _listed(value: Any) -> str:
     return ", ".join(value) if isinstance(value, list) else str(value or "")
 
 
-def conflicts(wanted: Definitions, there: Definitions) -> Iterator[str]:
-    """Yield what stands in the way, which the queue manager would refuse half way through."""
-    links = wanted.links.keys() | there.links.keys()
+def conflicts(wanted: Definitions, existing: Definitions) -> Iterator[str]:
+    """Yield the conflicts that would make a later step fail."""
+    links = wanted.links.keys() | existing.links.keys()
     for name in wanted.queues:
         manager = name.partition("@")[2]
         if manager and manager not in links:
-            yield f'queues."{name}": there is no link {manager}'
-        if name in there.aliases:
-            yield f'queues."{name}": there is an alias of that name, which has to be deleted first'
-    aliases = there.aliases | wanted.aliases
+            yield f'queues."{name}": link {manager} does not exist'
+        if name in existing.aliases:
+            yield f'queues."{name}": an alias with this name exists; delete it first'
+    aliases = existing.aliases | wanted.aliases
     for name, target in wanted.aliases.items():
-        if name in there.queues:
-            yield f'aliases."{name}": there is a queue of that name, which has to be deleted first'
+        if name in existing.queues:
+            yield f'aliases."{name}": a queue with this name exists; delete it first'
         if target in aliases:
-            yield f'aliases."{name}": {target} is an alias itself, of {aliases[target]}'
+            yield f'aliases."{name}": its target {target} is an alias, too'
 
 
-def steps(wanted: Definitions, there: Definitions) -> Iterator[Step]:
-    """Yield what makes of what is *there* what is *wanted*, but for deletions."""
+def steps(wanted: Definitions, existing: Definitions) -> Iterator[Step]:
+    """Yield the steps from *existing* to *wanted*, except deletions."""
     for name, attributes in wanted.links.items():
-        yield from _link(name, attributes, there.links.get(name))
+        yield from _link(name, attributes, existing.links.get(name))
     for name, store_id in wanted.inbound.items():
-        yield from _inbound(name, store_id, there.inbound.get(name))
+        yield from _inbound(name, store_id, existing.inbound.get(name))
     for pattern, given in wanted.templates.items():
-        yield from _template(pattern, given, there.templates.get(pattern))
+        yield from _template(pattern, given, existing.templates.get(pattern))
     for name in sorted(wanted.queues, key=lambda name: ("@" in name, name)):
-        yield from _queue(name, wanted.queues[name], there.queues.get(name))
+        yield from _queue(name, wanted.queues[name], existing.queues.get(name))
     for name, target in wanted.aliases.items():
-        yield from _alias(name, target, there.aliases.get(name))
+        yield from _alias(name, target, existing.aliases.get(name))
 
 
 def _link(name: str, after: dict[str, Any], before: dict[str, Any] | None) -> Iterator[Step]:
@@ -138,15 +137,15 @@ def _template(
 def _queue(name: str, after: Mapping[str, Any], before: Mapping[str, Any] | None) -> Iterator[Step]:
     changed = _changed(before or {}, after)
     values = {key: value for key, (_, value) in changed.items()}
-    is_there = before is not None or _is_given(name)
-    if is_there and changed:
+    exists = before is not None or _is_automatic(name)
+    if exists and changed:
         yield Step("alter", "queue", name, changed, "queue_alter", (name,), values)
-    elif not is_there:
+    elif not exists:
         yield Step("create", "queue", name, changed, "queue_create", (name,), after)
 
 
-def _is_given(name: str) -> bool:
-    """Return whether the queue manager has the queue by itself, as soon as it is named."""
+def _is_automatic(name: str) -> bool:
+    """Return whether the queue manager creates the queue by itself."""
     return name.startswith("@") or (name.startswith(system.PREFIX) and "@" not in name)
 
 
@@ -167,53 +166,53 @@ def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, l
 
 
 def prunings(
-    wanted: Definitions, there: Definitions, depths: dict[str, int]
+    wanted: Definitions, existing: Definitions, depths: dict[str, int]
 ) -> tuple[list[Step], list[str]]:
-    """Return what deletes what is *there* and not *wanted*; and what stays that holds messages.
+    """Return the deletions of *existing* objects that are not *wanted*, and the objects kept.
 
     Args:
-        depths: by name of the queue, how many messages are on it.
+        depths: the number of messages by queue.
     """
-    gone: list[Step] = []
+    deletions: list[Step] = []
     kept: list[str] = []
-    for name in sorted(there.aliases.keys() - wanted.aliases.keys()):
-        gone.append(_deleted("alias", name))
+    for name in sorted(existing.aliases.keys() - wanted.aliases.keys()):
+        deletions.append(_deletion("alias", name))
     used = {name.partition("@")[2] for name in wanted.queues}
     for name in sorted(
-        there.queues.keys() - wanted.queues.keys(), key=lambda name: ("@" not in name, name)
+        existing.queues.keys() - wanted.queues.keys(), key=lambda name: ("@" not in name, name)
     ):
-        if _is_given(name):
+        if _is_automatic(name):
             continue
         if depths.get(name):
             kept.append(f"queue {name} holds {messages(depths[name])}")
             continue
-        gone.append(_deleted("queue", name))
-    for name in sorted(there.templates.keys() - wanted.templates.keys()):
-        gone.append(_deleted("template", name))
-    for name in sorted(there.links.keys() - wanted.links.keys() - used):
+        deletions.append(_deletion("queue", name))
+    for name in sorted(existing.templates.keys() - wanted.templates.keys()):
+        deletions.append(_deletion("template", name))
+    for name in sorted(existing.links.keys() - wanted.links.keys() - used):
         if depths.get(f"@{name}"):
             kept.append(f"link {name} holds {messages(depths[f'@{name}'])}")
             continue
-        gone.append(_deleted("link", name))
-    for name in sorted(there.inbound.keys() - wanted.inbound.keys()):
-        gone.append(Step("delete", "inbound", name, {}, "link_disallow", (name,)))
-    return gone, kept
+        deletions.append(_deletion("link", name))
+    for name in sorted(existing.inbound.keys() - wanted.inbound.keys()):
+        deletions.append(Step("delete", "inbound", name, {}, "link_disallow", (name,)))
+    return deletions, kept
 
 
 def backout_queues_missing(
-    wanted: Definitions, there: Definitions, done: list[Step]
+    wanted: Definitions, existing: Definitions, done: list[Step]
 ) -> Iterator[str]:
-    """Yield the backout queues that *wanted* names, and that are not there after *done*."""
-    gone = {
+    """Yield the backout queues that *wanted* names and that do not exist after *done*."""
+    deleted = {
         step.name
         for step in done
         if step.action == "delete" and step.kind not in ("link", "inbound")
     }
-    queues = (there.queues.keys() - gone) | wanted.queues.keys()
-    aliases = {name: of for name, of in there.aliases.items() if name not in gone}
+    queues = (existing.queues.keys() - deleted) | wanted.queues.keys()
+    aliases = {name: of for name, of in existing.aliases.items() if name not in deleted}
     given = [*wanted.queues.values(), *wanted.templates.values()]
     yield from backout.missing(given, queues, aliases | wanted.aliases)
 
 
-def _deleted(kind: str, name: str) -> Step:
+def _deletion(kind: str, name: str) -> Step:
     return Step("delete", kind, name, {}, f"{_DELETED.get(kind, kind)}_delete", (name,))

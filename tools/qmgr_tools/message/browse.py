@@ -8,7 +8,7 @@ import typer
 
 from qmgr_tools.cli import completion, output
 from qmgr_tools.cli.command import Call, command
-from qmgr_tools.message import grouping, selecting, selector_hint
+from qmgr_tools.message import grouping, selection, selector_hint
 from qmgr_tools.message import text as message_text
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ Browsed = Annotated[
         metavar="QUEUE",
         show_default=False,
         autocompletion=completion.browsable_queues,
-        help="A queue, or @MANAGER for what waits for a link.",
+        help="A queue, or @MANAGER for the messages of a link.",
     ),
 ]
-Limit = Annotated[int, typer.Option(metavar="N", min=1, help="At most so many.")]
+Limit = Annotated[int, typer.Option(metavar="N", min=1, help="At most N messages.")]
 Delayed = Annotated[
-    bool, typer.Option("--delayed", help="Those that wait for their time, not those to be got.")
+    bool, typer.Option("--delayed", help="List the delayed messages instead of the ready ones.")
 ]
 
 
@@ -36,15 +36,15 @@ def browse(
     call: Call,
     queue: Browsed,
     limit: Limit = BROWSED,
-    where: selecting.Where = "",
-    correlation_id: selecting.CorrelationId = "",
-    group_id: selecting.GroupId = "",
-    uid: selecting.GivenUid = None,
+    where: selection.Where = "",
+    correlation_id: selection.CorrelationId = "",
+    group_id: selection.GroupId = "",
+    uid: selection.GivenUid = None,
     delayed: Delayed = False,
     order: grouping.Ordered = grouping.Order.PHYSICAL,
     all_available: grouping.AllAvailable = False,
 ) -> None:
-    """List the next messages of a queue, and leave them where they are.
+    """List the next messages of a queue without removing them.
 
     Examples:
       qmctl browse ORDERS
@@ -52,7 +52,7 @@ def browse(
       qmctl browse ORDERS --limit 100 -o json
       qmctl browse FLIGHTS --order logical
     """
-    chosen = selecting.chosen(where, correlation_id, group_id, uid)
+    chosen = selection.chosen(where, correlation_id, group_id, uid)
     with call.client(f"browse {queue}", queue) as client:
         browsing = client.browse(
             queue,
@@ -64,23 +64,23 @@ def browse(
         )
         found, is_cut = first(browsing, limit)
         if not found:
-            selector_hint.tell(client, queue, where)
+            selector_hint.show(client, queue, where)
     if call.is_json:
         output.document(list(map(message_text.as_object, found)))
     else:
         rows = list(map(message_text.as_row, found))
         output.table(message_text.columns_of(rows, delayed=delayed), rows)
     if is_cut:
-        tell_cut(limit)
+        note_cut(limit)
 
 
 def first(found: "Iterable[Message]", limit: int) -> "tuple[list[Message], bool]":
-    """Return at most *limit* of what was *found*, and whether there are more."""
+    """Return at most *limit* items of *found*, and whether there are more."""
     shown = list(islice(found, limit + 1))
     return shown[:limit], len(shown) > limit
 
 
-def tell_cut(limit: int) -> None:
-    """Say that a list ended at its limit."""
-    output.flush()  # On a terminal it is to be read below the list.
-    output.note(f"{limit:,} shown, there are more: see --limit")
+def note_cut(limit: int) -> None:
+    """Write a note that a list ended at its limit."""
+    output.flush()  # The note must appear below the list.
+    output.note(f"showing the first {limit:,}; for more: --limit")

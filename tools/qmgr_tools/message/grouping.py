@@ -1,4 +1,4 @@
-"""What put, get and browse say of message groups: which one, which number, in which order."""
+"""Options of put, get and browse for message groups: the group, the number, the order."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Order(StrEnum):
-    """In which order messages of groups are had."""
+    """The order in which messages of groups are returned."""
 
     PHYSICAL = "physical"
     LOGICAL = "logical"
@@ -32,7 +32,7 @@ PutGroup = Annotated[
         show_default=False,
         parser=option.group,
         autocompletion=completion.groups,
-        help="The group that it belongs to: a text of at most 24 bytes, or 48 digits.",
+        help="The group of the message: a text of at most 24 bytes, or 48 digits.",
     ),
 ]
 PutNumber = Annotated[
@@ -42,10 +42,12 @@ PutNumber = Annotated[
         min=1,
         max=GROUP_NUMBER_MAX,
         show_default="1",
-        help="Its number there; of --lines that of the first.",
+        help="Its number in the group; with --lines the number of the first.",
     ),
 ]
-Last = Annotated[bool, typer.Option("--last", help="It ends its group; of --lines the last one.")]
+Last = Annotated[
+    bool, typer.Option("--last", help="It is the last of its group; with --lines the last line.")
+]
 Number = Annotated[
     int | None,
     typer.Option(
@@ -53,40 +55,38 @@ Number = Annotated[
         min=1,
         max=GROUP_NUMBER_MAX,
         show_default=False,
-        help="The one of that number in the group of --group.",
+        help="Get the message with this number of --group.",
     ),
 ]
 Ordered = Annotated[
     Order,
-    typer.Option(
-        "--order", help="logical: group by group, each by its numbers; physical: as they came."
-    ),
+    typer.Option("--order", help="logical: each group in sequence; physical: in order of arrival."),
 ]
 AllAvailable = Annotated[
-    bool, typer.Option("--all-available", help="Of a group nothing before all of it is there.")
+    bool, typer.Option("--all-available", help="Only groups whose messages have all arrived.")
 ]
 
 
 def of_put(group: bytes, number: int | None, *, last: bool) -> tuple[bytes, int, bool] | None:
-    """Return where in which group a message is put, or None.
+    """Return group, number and last of a message to put, or None.
 
     Raises:
-        Failure: USAGE, a place in no group.
+        Failure: USAGE, a number or last without a group.
     """
     if group:
         return group, number or 1, last
     if number or last:
-        said = "--number" if number else "--last"
-        raise usage(f"{said} needs a group", "no group is named", "name one with --group")
+        given = "--number" if number else "--last"
+        raise usage(f"{given} needs a group", "no group is given", "add --group GROUP")
     return None
 
 
 def numbered(outgoing: "list[Outgoing]", before: int, *, is_end: bool) -> "list[Outgoing]":
-    """Return messages that are all put at one place of a group with numbers of their own.
+    """Return the messages, all with the same place in a group, with consecutive numbers.
 
     Args:
-        before: how many of them came before these.
-        is_end: whether none follow: then the last is what the place says of it.
+        before: the number of earlier messages.
+        is_end: whether none follow: only then the last one may end the group.
     """
     if not outgoing or (place := outgoing[0].group) is None:
         return outgoing
@@ -99,9 +99,9 @@ def numbered(outgoing: "list[Outgoing]", before: int, *, is_end: bool) -> "list[
 
 
 def checked(chosen: dict[str, Any], number: int | None) -> None:
-    """Raise a Failure, USAGE, where a *number* is of no group that is *chosen*."""
+    """Raise a Failure, USAGE, if *number* is given without a group."""
     if number and "group_id" not in chosen:
-        raise usage("--number needs a group", "no group is named", "name one with --group")
+        raise usage("--number needs a group", "no group is given", "add --group GROUP")
 
 
 @contextmanager
@@ -116,11 +116,11 @@ def getter(
     wait_ms: int,
     lease_ms: int,
 ) -> "Iterator[Callable[[int], list[Message]]]":
-    """Yield a function that gets up to so many messages more, as soon as there is one.
+    """Yield a function that gets up to N more messages, as soon as there is one.
 
     Args:
-        chosen: what is selected; in logical order that with which a group begins.
-        number: of the message of a group that comes first, and in physical order alone.
+        chosen: the selection; in logical order it selects the first message of a group.
+        number: the first message of a group; in physical order the only one.
     """
     if order is Order.PHYSICAL and not number and not all_available:
         yield lambda count: client.get_many(queue, count, wait_ms, lease_ms, **chosen)

@@ -10,13 +10,11 @@ import typer
 
 from qmgr_protocol.errors import RequestError
 from qmgr_protocol.record import CORRELATION_MAX_BYTES, PRIORITY_MAX
-from qmgr_tools.cli import completion, option, output
-from qmgr_tools.cli import humanize as humane
+from qmgr_tools.cli import completion, humanize, option, output
 from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import refused, usage
 from qmgr_tools.cli.humanize import messages
-from qmgr_tools.message import grouping, put_lines, put_source, selecting
-from qmgr_tools.message import no_messages as nothing
+from qmgr_tools.message import empty_get, grouping, put_lines, put_source, selection
 from qmgr_tools.message import print as message_print
 from qmgr_tools.message import text as message_text
 
@@ -33,7 +31,7 @@ Target = Annotated[
         metavar="QUEUE",
         show_default=False,
         autocompletion=completion.definitions,
-        help="NAME; NAME@MANAGER for one of another queue manager; /TOPIC.",
+        help="NAME; NAME@MANAGER for a queue of another queue manager; or /TOPIC.",
     ),
 ]
 Source = Annotated[
@@ -52,16 +50,14 @@ File = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="The message is what FILE holds.",
+        help="Read the message from FILE.",
         show_default=False,
         autocompletion=completion.files,
     ),
 ]
-Stdin = Annotated[
-    bool, typer.Option("--stdin", help="The message is what comes on standard input.")
-]
+Stdin = Annotated[bool, typer.Option("--stdin", help="Read the message from standard input.")]
 Lines = Annotated[
-    bool, typer.Option("--lines", help="A message for each line of FILE, or of standard input.")
+    bool, typer.Option("--lines", help="Put a message for each line of FILE or standard input.")
 ]
 Priority = Annotated[
     int | None,
@@ -70,7 +66,7 @@ Priority = Annotated[
         min=0,
         max=PRIORITY_MAX,
         show_default="the queue's",
-        help=f"{PRIORITY_MAX} is got first.",
+        help=f"{PRIORITY_MAX} is the highest.",
     ),
 ]
 CorrelationId = Annotated[
@@ -84,19 +80,18 @@ Header = Annotated[
     typer.Option(
         metavar="KEY=TEXT",
         show_default=False,
-        help="Or KEY:=VALUE, of JSON: delay:=20 is a number to selectors, late:=true a truth. "
-        "Repeatable.",
+        help="Or KEY:=VALUE in JSON: delay:=20 is a number, late:=true a boolean. Repeatable.",
     ),
 ]
 ContentType = Annotated[
-    str, typer.Option(metavar="TYPE", show_default=False, help="As in text/plain.")
+    str, typer.Option(metavar="TYPE", show_default=False, help="A media type, as in text/plain.")
 ]
 ReplyTo = Annotated[
     str,
     typer.Option(
         metavar="QUEUE",
         show_default=False,
-        help="Where an answer is wanted.",
+        help="The queue for replies.",
         autocompletion=completion.definitions,
     ),
 ]
@@ -106,7 +101,7 @@ GivenUid = Annotated[
         "--uid",
         metavar="ORIGIN.TIMESTAMP",
         show_default=False,
-        help="The message's identity; refused while a message of it is on the queue.",
+        help="The UID of the message; refused if the queue already has this UID.",
     ),
 ]
 Expiry = Annotated[
@@ -114,8 +109,8 @@ Expiry = Annotated[
     typer.Option(
         metavar="TIME",
         parser=option.expiry,
-        show_default="for ever",
-        help='Given up where it is not got within that, as in "1h".',
+        show_default="none",
+        help='The message expires if it is not consumed within TIME, as in "1h".',
     ),
 ]
 Delay = Annotated[
@@ -124,7 +119,7 @@ Delay = Annotated[
         metavar="TIME",
         parser=option.delay,
         show_default="none",
-        help='Not to be got before that has passed, as in "5min".',
+        help='Deliver the message after TIME, as in "5min".',
     ),
 ]
 DeliverAt = Annotated[
@@ -132,21 +127,23 @@ DeliverAt = Annotated[
     typer.Option(
         metavar="ISO-TIME",
         show_default=False,
-        help="Not to be got before; a time here, or with its zone: 2030-01-31T18:00Z.",
+        help="Deliver the message at this local time, or with a zone: 2030-01-31T18:00Z.",
     ),
 ]
 NonPersistent = Annotated[
-    bool, typer.Option("--non-persistent", help="Given up where the daemon starts anew.")
+    bool, typer.Option("--non-persistent", help="Lose the message if the daemon restarts.")
 ]
 Report = Annotated[
-    bool, typer.Option("--report", help="Have the queue of --reply-to told if it expires.")
+    bool, typer.Option("--report", help="If the message expires, send a report to --reply-to.")
 ]
-Count = Annotated[int, typer.Option(metavar="N", min=1, help="At most so many.")]
-All = Annotated[bool, typer.Option("--all", help="Until the queue is empty.")]
+Count = Annotated[int, typer.Option(metavar="N", min=1, help="Get at most N messages.")]
+All = Annotated[bool, typer.Option("--all", help="Get messages until the queue is empty.")]
 Wait = Annotated[
     int,
     typer.Option(
-        metavar="TIME", parser=option.wait, help=f'For each one, as in "5s"; {option.WAITS}.'
+        metavar="TIME",
+        parser=option.wait,
+        help=f'Wait up to TIME for each message, as in "5s"; {option.WAITS}.',
     ),
 ]
 Lease = Annotated[
@@ -155,15 +152,14 @@ Lease = Annotated[
         metavar="TIME",
         parser=option.lease,
         show_default="the queue's",
-        help=f"How long it may take to print one; {option.LEASE_MAX}.",
+        help=f"Time within which a message must be printed; {option.LEASE_MAX}.",
     ),
 ]
 Release = Annotated[
-    bool, typer.Option("--release", help="In the end give them back, as failed, unacknowledged.")
+    bool, typer.Option("--release", help="Return the messages as failed; do not acknowledge them.")
 ]
 BodyOnly = Annotated[
-    bool,
-    typer.Option("--body-only", help="Bodies alone: one as it is, of several each with a newline."),
+    bool, typer.Option("--body-only", help="Print only bodies; several are separated by newlines.")
 ]
 
 
@@ -190,12 +186,12 @@ def put(
     number: grouping.PutNumber = None,
     last: grouping.Last = False,
 ) -> None:
-    """Put a message on a queue, or one for each line of a file. What is answered is on disk.
+    """Put a message on a queue, or one for each line of a file. Returns once it is on disk.
 
     \b
     JSON: an object with
-      queue, messages, refused      how many were put, and how many refused
-      bytes, seconds                of their bodies; how long it took
+      queue, messages, refused      the number of messages put, and refused
+      bytes, seconds                size of their bodies; time taken
       uid                           of a single message, else null
 
     Examples:
@@ -215,7 +211,7 @@ def put(
     )
     properties: dict[str, Any] = {
         "priority": priority,
-        "correlation_id": selecting.correlation(correlation_id),
+        "correlation_id": selection.correlation(correlation_id),
         "content_type": content_type,
         "headers": option.headers(header or []),
         "reply_to": reply_to,
@@ -225,7 +221,7 @@ def put(
         "group": grouping.of_put(group, number, last=last),
     }
     if report and not reply_to:
-        raise usage("--report tells nobody", "no queue is named", "name one with --reply-to")
+        raise usage("--report needs a queue for reports", "none is given", "add --reply-to QUEUE")
     properties |= _time_of(delay, deliver_at)
     if lines:
         _put_lines(call, queue, file, properties)
@@ -235,9 +231,10 @@ def put(
 
 
 def _time_of(delay: int, deliver_at: str) -> dict[str, Any]:
-    """Return when a message is to be got."""
+    """Return the delivery time of a message."""
     if delay and deliver_at:
-        raise usage("cannot wait twice", "--delay and --deliver-at both say when", "give one")
+        why = "--delay and --deliver-at exclude each other"
+        raise usage("conflicting options", why, "give one")
     return {"deliver_at": option.moment(deliver_at)} if deliver_at else {"delay_ms": delay}
 
 
@@ -249,13 +246,15 @@ def _put_one(call: Call, queue: str, data: bytes, properties: dict[str, Any]) ->
     if call.is_json:
         _report(queue, 1, 0, len(data), time.monotonic() - started_s, stored)
     else:
-        output.say(f"put on {queue}: {stored or 'stored by an earlier try'}{matched(result)}")
+        output.say(
+            f"put on {queue}: {stored or 'already stored by an earlier try'}{matched(result)}"
+        )
 
 
 def matched(result: "PutResult") -> str:
-    """Return for how many subscriptions a publication is, where that is known."""
+    """Return the number of subscriptions that a publication matched, if known."""
     count = result.subscriptions
-    return "" if count is None else f", for {humane.counted(count, 'subscription')}"
+    return "" if count is None else f", for {humanize.counted(count, 'subscription')}"
 
 
 def _report(
@@ -295,17 +294,17 @@ def get(
     lease: Lease = 0,
     release: Release = False,
     body_only: BodyOnly = False,
-    where: selecting.Where = "",
-    correlation_id: selecting.CorrelationId = "",
-    group_id: selecting.GroupId = "",
-    uid: selecting.GivenUid = None,
+    where: selection.Where = "",
+    correlation_id: selection.CorrelationId = "",
+    group_id: selection.GroupId = "",
+    uid: selection.GivenUid = None,
     order: grouping.Ordered = grouping.Order.PHYSICAL,
     all_available: grouping.AllAvailable = False,
     number: grouping.Number = None,
 ) -> None:
-    """Get messages: they are leased, printed, and acknowledged once they are printed.
+    """Get messages: lease them, print them, and acknowledge them once they are printed.
 
-    A message that is acknowledged is gone from the queue. Where none came, the exit code is 7.
+    Acknowledging a message deletes it. If no message arrived, the exit code is 7.
 
     Examples:
       qmctl get ORDERS
@@ -314,7 +313,7 @@ def get(
       qmctl get ORDERS --where "customer = 'ann'"
       qmctl get FLIGHTS --order logical --all-available --count 10
     """
-    chosen = selecting.chosen(where, correlation_id, group_id, uid)
+    chosen = selection.chosen(where, correlation_id, group_id, uid)
     grouping.checked(chosen, number)
     left = None if all_ else count
     got = 0
@@ -334,27 +333,27 @@ def get(
         held: list[Message] = []
         while left is None or got < left:
             wanted = AT_A_TIME if left is None else min(left - got, AT_A_TIME)
-            came = get_more(wanted)
-            if not came:
+            received = get_more(wanted)
+            if not received:
                 break
-            held += came
+            held += received
             try:
-                message_print.show(call, came, body_only=body_only, several=all_ or count > 1)
+                message_print.show(call, received, body_only=body_only, several=all_ or count > 1)
             except BaseException:
                 with suppress(RequestError):
-                    _give_back(client, held)
+                    _release(client, held)
                 raise
-            got += len(came)
+            got += len(received)
             if not release:
-                lost = [error for error in client.ack_many(came) if error is not None]
+                lost = [error for error in client.ack_many(received) if error is not None]
                 if lost:
                     raise refused(f"acknowledge {messages(len(lost))} from {queue}", lost[0])
                 held.clear()
-        _give_back(client, held)
+        _release(client, held)
         if not got and not all_:
-            raise nothing.failure(client, queue, wait, chosen)
+            raise empty_get.failure(client, queue, wait, chosen)
 
 
-def _give_back(client: "Client", held: Sequence["Message"]) -> None:
-    for message in reversed(held):  # Behind one of a group that comes back, all others would.
+def _release(client: "Client", held: Sequence["Message"]) -> None:
+    for message in reversed(held):  # Releasing one of a group also releases all after it.
         client.release(message)

@@ -1,11 +1,10 @@
-"""Messages that are handed out are printed before they are acknowledged."""
+"""Prints received messages, before they are acknowledged."""
 
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from qmgr_tools.cli import humanize as humane
-from qmgr_tools.cli import output
+from qmgr_tools.cli import humanize, output
 from qmgr_tools.cli.failure import usage
 from qmgr_tools.message import text as message_text
 
@@ -14,15 +13,15 @@ if TYPE_CHECKING:
     from qmgr_tools.cli.command import Call
 
 
-def show(call: "Call", came: Sequence["Message"], *, body_only: bool, several: bool) -> None:
-    """Print what *came* so that they have left this process when this returns.
+def show(call: "Call", received: Sequence["Message"], *, body_only: bool, several: bool) -> None:
+    """Print the *received* messages, and flush the output.
 
     Raises:
-        Failure: USAGE, a body alone would steer the terminal to which it is to go; none is printed.
+        Failure: USAGE, a body would send control characters to the terminal; none is printed.
     """
     if body_only:
-        _check_printable(came)
-    for message in came:
+        _check_printable(received)
+    for message in received:
         if body_only:
             end = b"\n" if several or sys.stdout.isatty() else b""
             sys.stdout.buffer.write(message.body + end)
@@ -33,14 +32,14 @@ def show(call: "Call", came: Sequence["Message"], *, body_only: bool, several: b
     sys.stdout.flush()
 
 
-def _check_printable(came: Sequence["Message"]) -> None:
+def _check_printable(received: Sequence["Message"]) -> None:
     if not sys.stdout.isatty():
         return
-    for message in came:
+    for message in received:
         if not message_text.is_printable(message.body):
             raise usage(
                 f"cannot print message {message.uid} of {message.queue}",
-                f"its {humane.size(len(message.body))} are not plain text and this is a terminal; "
-                "it is on the queue again",
-                f"send it elsewhere: qmctl get {message.queue} --body-only > FILE",
+                f"its body of {humanize.size(len(message.body))} is not plain text, and the output "
+                "is a terminal; it was returned to the queue",
+                f"write it to a file: qmctl get {message.queue} --body-only > FILE",
             )

@@ -1,4 +1,4 @@
-"""A message for each line of a file, or of standard input: put a batch at a time."""
+"""Puts a message for each line of a file or of standard input, a batch at a time."""
 
 import time
 from pathlib import Path
@@ -12,21 +12,21 @@ from qmgr_tools.message import grouping, put_source
 if TYPE_CHECKING:
     from qmgr_tools.cli.command import Call
 
-RATED_S, RATED_MESSAGES = 1.0, 10_000  # A rate of less is chance.
+RATED_S, RATED_MESSAGES = 1.0, 10_000  # The rate of a smaller number means little.
 
 
 class Done(NamedTuple):
-    """What became of the lines."""
+    """The result of putting lines."""
 
-    messages: int  # refused ones, too
+    messages: int  # including refused ones
     size_bytes: int
     refusals: list[RequestError]
     seconds: float
-    subscriptions: set[int | None]  # of publications: how many each fits
+    subscriptions: set[int | None]  # of publications: how many each matched
 
     @property
     def rate(self) -> str:
-        """How many in a second, in words, where that means anything."""
+        """The number per second, in words; empty if it means little."""
         is_rated = self.seconds >= RATED_S or self.messages >= RATED_MESSAGES
         return f", {self.messages / self.seconds:,.0f} a second" if is_rated else ""
 
@@ -37,7 +37,7 @@ def put(
     """Put the lines of *file*, or of standard input, each with these *properties*.
 
     Raises:
-        Failure: the file cannot be read, or nobody answers.
+        Failure: the file cannot be read, or the daemon cannot be reached.
     """
     from qmgr_client.message import Outgoing  # takes 60 ms
 
@@ -61,6 +61,6 @@ def put(
         except KeyboardInterrupt:
             stored = messages(done - len(refusals))
             most = put_source.LINES_AT_A_TIME
-            output.note(f"interrupted: {stored} put, maybe some of the next {most} lines")
+            output.note(f"interrupted: {stored} put, and possibly some of the next {most} lines")
             raise
     return Done(done, size, refusals, time.monotonic() - started_s, fits)

@@ -1,4 +1,4 @@
-"""What is put: a BODY, what a file holds, what comes on standard input, or the lines of these."""
+"""The source of messages to put: a BODY, a file, standard input, or the lines of these."""
 
 import sys
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ LINES_AT_A_TIME = 1_000
 
 
 def check(doing: str, body: bool, file: bool, *, stdin: bool, lines: bool, uid: bool) -> None:
-    """Raise a Failure, USAGE, where what is put is not said in exactly one way.
+    """Raise a Failure, USAGE, unless there is exactly one source of messages.
 
     Args:
         doing: as in "put on ORDERS".
@@ -20,18 +20,18 @@ def check(doing: str, body: bool, file: bool, *, stdin: bool, lines: bool, uid: 
     """
     cannot = f"cannot {doing}"
     if body + file + stdin > 1:
-        raise usage(cannot, "exactly one of BODY, --file and --stdin is the message")
+        raise usage(cannot, "BODY, --file and --stdin exclude each other", "give one")
     if lines and body:
-        raise usage(cannot, "--lines puts the lines of --file or of standard input, not a BODY")
+        raise usage(cannot, "--lines reads --file or standard input, not a BODY")
     if lines and uid:
-        raise usage(cannot, "--uid names one message, --lines puts many")
+        raise usage(cannot, "--uid is for one message, but --lines puts many")
     if not (body or file or stdin or lines):
-        remedy = "give a BODY, --file FILE, or --stdin for what comes through a pipe"
+        remedy = "give a BODY, --file FILE, or --stdin to read a pipe"
         raise usage(cannot, "no message is given", remedy)
 
 
 def read(body: str | None, file: Path | None) -> bytes:
-    """Return the *body*, or else what *file* holds, or else standard input.
+    """Return the *body*, or else the contents of *file*, or else standard input.
 
     Raises:
         Failure: FAILED, the file cannot be read.
@@ -47,7 +47,7 @@ def read(body: str | None, file: Path | None) -> bytes:
 
 
 def opened(file: Path | None) -> tuple[BinaryIO, int | None]:
-    """Return *file*, or else standard input, to read from; and how many bytes it has, if known.
+    """Return *file*, or else standard input, opened for reading; and its size, if known.
 
     Raises:
         Failure: FAILED, it cannot be read.
@@ -67,7 +67,7 @@ def _unreadable(file: Path, error: OSError) -> Failure:
 def batches(source: BinaryIO, *, has_last: bool) -> Iterator[tuple[list[bytes], bool]]:
     """Yield the lines of *source*, without their ends, a batch at a time.
 
-    With *has_last* also whether no more follow, for which each waits for the next.
+    With *has_last* also whether it is the last batch; to know this, each batch waits for the next.
     """
     batch = _lines(source)
     while batch:

@@ -1,6 +1,6 @@
-"""Why a selector selects nothing: names that no message has, texts in double quotes, wildcards.
+"""Hints on why a selector selects nothing: unknown names, double quotes, wrong wildcards.
 
-The analysis takes a selector and messages of the queue; it asks nobody and never fails.
+The analysis uses the selector and messages of the queue only, and never fails.
 """
 
 from collections.abc import Iterable, Mapping
@@ -8,21 +8,20 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 from qmgr_protocol.errors import RequestError
-from qmgr_tools.cli import humanize as humane
-from qmgr_tools.cli import output
+from qmgr_tools.cli import humanize, output
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
-LOOKED_AT = 100  # messages of the queue
+MESSAGES_READ = 100
 QUOTE = '"'
-PUBLISHED = ("topic", "subscription")  # facts of publications only
+PUBLISHED = ("topic", "subscription")  # fields of publications only
 
 
 def hint(selector: str, headers: Iterable[Mapping[str, Any]]) -> str:
-    """Return why *selector* may select none of the messages with these *headers*, or nothing.
+    """Return why *selector* may select none of the messages with these *headers*; or "".
 
-    Each name in it that is no fact of messages and no header of one of them is explained.
+    The hint explains each name that is neither a field of messages nor a header of one of them.
     """
     rows = list(headers)
     if not rows:
@@ -31,7 +30,7 @@ def hint(selector: str, headers: Iterable[Mapping[str, Any]]) -> str:
     names, patterns = _names_and_patterns(selector)
     found = [_about(name, known, len(rows)) for name in names]
     found += [
-        f"in LIKE '{pattern}' the * stands for itself; % stands for any characters"
+        f"in LIKE '{pattern}' the wildcard is %, not *"
         for pattern in patterns
         if "*" in pattern and "%" not in pattern
     ]
@@ -68,37 +67,37 @@ def _about(name: str, known: set[str], count: int) -> str:
     if is_quoted:
         text = bare.replace("'", "''")
         return (
-            f"{name} in double quotes is the name of a header, which none of {_looked(count)} has: "
-            f"a text is written '{text}'"
+            f"{name} in double quotes is the name of a header, which none of "
+            f"{_examined(count)} has: write a text in single quotes, '{text}'"
         )
     near = get_close_matches(name, sorted(known | facts_known), n=1)
-    meant = f", did you mean {near[0]}?" if near else ""
-    return f"none of {_looked(count)} has a header {name}{meant}"
+    suggestion = f", did you mean {near[0]}?" if near else ""
+    return f"none of {_examined(count)} has a header {name}{suggestion}"
 
 
-def _looked(count: int) -> str:
-    return f"{humane.messages(count)} looked at"
+def _examined(count: int) -> str:
+    return f"{humanize.messages(count)} examined"
 
 
 def on_queue(client: "Client", queue: str, selector: str) -> str:
-    """Return why *selector* may select nothing on *queue*, by its first messages, or nothing."""
+    """Return why *selector* may select nothing on *queue*, by its first messages; or ""."""
     try:
-        found = islice(client.browse(queue, LOOKED_AT), LOOKED_AT)
+        found = islice(client.browse(queue, MESSAGES_READ), MESSAGES_READ)
         return hint(selector, [message.headers for message in found])
-    except RequestError:  # It is deleted meanwhile, say. The selection was empty all the same.
+    except RequestError:  # The queue was deleted meanwhile, for example.
         return ""
 
 
-def tell(client: "Client", queue: str, selector: str) -> None:
-    """Write a hint to stderr where *selector*, which selected nothing on *queue*, has a reason."""
+def show(client: "Client", queue: str, selector: str) -> None:
+    """Write a hint to stderr on why *selector* selected nothing on *queue*, if one is known."""
     words = on_queue(client, queue, selector) if selector else ""
     if words:
-        output.note(f"nothing is selected: {words}")
+        output.note(f"no message selected: {words}")
 
 
 def purged(client: "Client", queue: str, selector: str) -> int | None:
-    """Remove what *selector* selects; return how many, None if unknown; hint where that is none."""
+    """Purge the selected messages; return their number, None if unknown; write a hint if none."""
     count = client.admin.queue_purge(queue, selector)["messages"]
     if count == 0:
-        tell(client, queue, selector)
+        show(client, queue, selector)
     return count

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from qmgr_protocol import group_id
 from qmgr_protocol.messages import HANDLE
-from qmgr_tools.cli import humanize as humane
-from qmgr_tools.cli import output
+from qmgr_tools.cli import humanize, output
 from qmgr_tools.cli.output import Column, Row
 
 if TYPE_CHECKING:
@@ -18,19 +17,19 @@ if TYPE_CHECKING:
 PREVIEW_CHARACTERS = 60
 
 JSON_KEYS = """\
-  queue, uid, origin, timestamp  timestamp: microseconds, the origin's tick
-  topic, republished             of a publication, else null; whether it comes
-                                 once more, after it was parked
+  queue, uid, origin, timestamp  timestamp: microseconds, the origin's clock
+  topic, republished             of a publication, else null; whether it is
+                                 delivered again after it was parked
   priority, put_time             put_time: RFC 3339
-  delivered, failed              how often handed out; how often that failed
-  redelivered, leased            "no", "maybe", "yes"; whether somebody has it
+  delivered, failed              number of deliveries; number of failures
+  redelivered, leased            "no", "maybe", "yes"; whether it is leased
   correlation_id, reply_to, content_type, headers
-  expiry_left_ms, delay_ms       left, null: for ever; as its put has it
+  expiry_left_ms, delay_ms       time left, null: no expiry; delay of its put
   sequence_id                    on a link's queue: its number on the link
-  group, number, last            as "qmctl group ls" shows it; null: in none
-  persistent                     whether it outlives a restart of the daemon
-  body_bytes, body               text, or null where it is none; then
-  body_base64                    has it, else null
+  group, number, last            as in "qmctl group ls"; null: in no group
+  persistent                     whether it survives a restart of the daemon
+  body_bytes, body               text; null if it is not text
+  body_base64                    the body if it is not text, else null
   damage                         why the body is an unreadable record, or ""
 """
 LISTED_HELP = "\b\nJSON: an array of objects with\n" + JSON_KEYS
@@ -40,13 +39,13 @@ COLUMNS = (
     output.whole("uid"),
     output.count("priority", "PRIO"),
     output.text("age"),
-    output.text("redelivered", "AGAIN"),
+    output.text("redelivered"),
     output.Column("leased", "LEASED", output.flag),
     output.text("correlation_id", "CORRELATION"),
     output.size("body_bytes", "SIZE"),
     output.long_text("preview", "BODY"),
 )
-SELDOM = (
+OPTIONAL = (
     output.count("sequence_id", "ID"),
     output.text("topic"),
     output.Column("republished", "REPUBLISHED", output.flag),
@@ -90,7 +89,7 @@ def as_object(message: "Message") -> dict[str, Any]:
         "origin": None if uid is None else uid.origin,
         "timestamp": None if uid is None else uid.timestamp,
         "priority": message.priority,
-        "put_time": humane.rfc3339(message.put_us),
+        "put_time": humanize.rfc3339(message.put_us),
         "delivered": message.delivered,
         "failed": message.failed,
         "redelivered": message.redelivered,
@@ -112,14 +111,14 @@ def as_object(message: "Message") -> dict[str, Any]:
 
 
 def body_of(body: bytes) -> dict[str, str | None]:
-    """Return *body* as text, or in base64 where it is none."""
+    """Return *body* as text, or in base64 if it is not text."""
     text = text_of(body)
     coded = base64.b64encode(body).decode() if text is None else None
     return {"body": text, "body_base64": coded}
 
 
 def place_of(message: "Message") -> dict[str, Any]:
-    """Return group, number and last of *message*, each None where it is in no group."""
+    """Return group, number and last of *message*, each None if it is in no group."""
     group = message.group
     if group is None:
         return dict.fromkeys(("group", "number", "last"))
@@ -127,7 +126,7 @@ def place_of(message: "Message") -> dict[str, Any]:
 
 
 def sequence_id(message: "Message") -> int | None:
-    """Return the number of *message* on the link that it waits for; None on other queues."""
+    """Return the number of *message* on its link; None on other queues."""
     if not message.queue.startswith("@"):
         return None
     arrival: int = HANDLE.unpack(message.handle)[1]
@@ -137,27 +136,27 @@ def sequence_id(message: "Message") -> int | None:
 def as_row(message: "Message") -> dict[str, Any]:
     """Return *message* as a row of COLUMNS."""
     body = text_of(message.body)
-    preview = f"({humane.size(len(message.body))} binary)" if body is None else body
+    preview = f"({humanize.size(len(message.body))} binary)" if body is None else body
     preview = f"(damaged: {message.damage})" if message.damage else preview
     if len(preview) > PREVIEW_CHARACTERS:
         preview = preview[: PREVIEW_CHARACTERS - 1] + "…"
     now_us = time.time_ns() // 1000
-    age = humane.age(message.put_us, now_us)
+    age = humanize.age(message.put_us, now_us)
     return as_object(message) | _unusual(message) | {"age": age, "preview": preview}
 
 
 def columns_of(rows: Sequence[Row], *, delayed: bool) -> list[Column]:
-    """Return COLUMNS, and those of what is seldom in which something stands.
+    """Return COLUMNS, and the optional columns that have values.
 
-    When a message is due is not told: after a failure it waits for a delay that is not its own.
+    The time of delivery is not shown: after a failure a message waits for another delay.
     """
-    seldom = (*SELDOM, DELAY) if delayed else SELDOM
-    more = [column for column in seldom if any(column.cell(row) for row in rows)]
+    optional = (*OPTIONAL, DELAY) if delayed else OPTIONAL
+    more = [column for column in optional if any(column.cell(row) for row in rows)]
     return [*COLUMNS[:-2], *more, *COLUMNS[-2:]]
 
 
 def _unusual(message: "Message") -> dict[str, Any]:
-    """Return what people are told only where it is so."""
+    """Return the values that people see only if they are unusual."""
     group = message.group
     return {
         "last": True if group is not None and group.last else None,
@@ -168,9 +167,9 @@ def _unusual(message: "Message") -> dict[str, Any]:
 
 
 def show(message: "Message", without: Sequence[str] = ()) -> None:
-    """Print *message* for people: what is known of it but for some facts, then its body."""
+    """Print *message* for people: its facts, except those in *without*, then its body."""
     known = as_object(message)
-    age = humane.age(message.put_us, time.time_ns() // 1000)
+    age = humanize.age(message.put_us, time.time_ns() // 1000)
     known |= _unusual(message) | {
         "put": f"{known['put_time']} ({age})",
         "headers": ", ".join(f"{key}={value}" for key, value in known["headers"].items()),
@@ -188,7 +187,7 @@ def show_body(body: bytes) -> None:
     if text is None:
         print(f"(binary; in base64)\n{base64.b64encode(body).decode()}")
     elif sys.stdout.isatty():
-        # What somebody else put is not to act on our terminal.
+        # A message must not send control characters to the terminal.
         print("\n".join(map(output.plain, text.split("\n"))))
     else:
         print(text)
@@ -196,7 +195,7 @@ def show_body(body: bytes) -> None:
 
 
 def text_of(body: bytes) -> str | None:
-    """Return *body* as text, or None where it is none."""
+    """Return *body* as text, or None if it is not text."""
     try:
         return body.decode()
     except UnicodeDecodeError:
@@ -204,7 +203,7 @@ def text_of(body: bytes) -> str | None:
 
 
 def is_printable(body: bytes) -> bool:
-    """Whether *body* is text in which a terminal finds nothing to act on but ends of lines."""
+    """Return whether *body* is text without control characters except line ends and tabs."""
     text = text_of(body)
     if text is None:
         return False
@@ -216,7 +215,7 @@ def _lenient(data: bytes) -> str:
 
 
 def _simple(value: Any) -> Any:
-    """Return a header's value as JSON can say it."""
+    """Return a header's value in a form that JSON can represent."""
     if isinstance(value, bytes):
         return _lenient(value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""qmctl queue alter: other limits for a queue, its puts and gets inhibited or allowed."""
+"""qmctl queue alter: changes the attributes of a queue, and inhibits or allows puts and gets."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
@@ -16,15 +16,13 @@ from qmgr_tools.queue.queue import COLUMNS, AliasOf, AnyName, with_state
 PutInhibit = Annotated[
     bool | None,
     typer.Option(
-        "--put-inhibit/--no-put-inhibit",
-        help="Refuse puts, or take them again.",
-        show_default=False,
+        "--put-inhibit/--no-put-inhibit", help="Inhibit puts, or allow them.", show_default=False
     ),
 ]
 GetInhibit = Annotated[
     bool | None,
     typer.Option(
-        "--get-inhibit/--no-get-inhibit", help="Hand nothing out, or go on.", show_default=False
+        "--get-inhibit/--no-get-inhibit", help="Inhibit gets, or allow them.", show_default=False
     ),
 ]
 
@@ -39,36 +37,37 @@ def alter(
     dry: dry_run.DryRun = False,
     **attributes: Any,
 ) -> None:
-    """Change options of a queue that is in use; in force at once, and over restarts.
+    """Change options of a queue, at once and permanently; the queue may be in use.
 
-    The word "default" takes an option back: its template has it then, or the queue manager. A limit
-    below what is on the queue refuses puts until that is gone, and removes nothing. Inhibited puts
-    wait on their link if they come over one; consumers of an inhibited queue stay and wait. What is
-    leased may be settled.
+    The word "default" resets an option to the value of its template, or to the queue manager's
+    default. If a limit is lower than the current contents, no message is removed, but puts are
+    refused until the queue is below the limit. If puts are inhibited, messages that arrive over a
+    link wait on that link. If gets are inhibited, consumers stay connected and wait, and leased
+    messages can still be settled.
 
-    NAME@MANAGER can have its puts inhibited; @MANAGER holds what waits for that link, and its gets
-    are the link's.
+    For NAME@MANAGER you can inhibit puts. @MANAGER holds the messages of a link; inhibit its gets
+    to make the link pause.
 
     \b
-    JSON: the queue, as "qmctl queue show" gives it, without origins, and
-      changed   an object: [before, after] of each option that is another now
-    With --dry-run the queue as it is, dry_run (true), and changed, where null
-    is a default that only the queue manager knows.
+    JSON: the queue as in "qmctl queue show", without origins, and
+      changed   an object: [before, after] of each changed option
+    With --dry-run the unchanged queue, dry_run (true), and changed, where null
+    stands for the default.
 
     Examples:
       qmctl queue alter ORDERS --depth-max 5000 --lease 2min
-      qmctl queue alter ORDERS --put-inhibit      # no more puts; drain it
-      qmctl queue alter ORDERS --no-put-inhibit   # go on
+      qmctl queue alter ORDERS --put-inhibit      # refuse puts, to drain it
+      qmctl queue alter ORDERS --no-put-inhibit   # accept puts again
       qmctl queue alter ORDERS --depth-max default --dry-run
-      qmctl queue alter @NYC --get-inhibit        # keep what is bound for NYC
+      qmctl queue alter @NYC --get-inhibit        # keep messages for NYC here
     """
     inhibits = {"put_inhibit": put_inhibit, "get_inhibit": get_inhibit}
     changes = queue_attribute.given(attributes | inhibits | {"alias_of": alias_of})
     if not changes:
         raise usage(
-            f"nothing is to be altered on queue {queue}",
-            "no option says what",
-            "as in: --depth-max 5000, --put-inhibit; see --help",
+            f"cannot alter queue {queue}",
+            "no option to change is given",
+            "examples: --depth-max 5000, --put-inhibit; see --help",
         )
     with call.client(f"alter queue {queue}", queue) as client:
         if dry:
@@ -77,18 +76,16 @@ def alter(
             row = client.admin.queue_alter(queue, **changes)
         if not call.is_json:
             backout.note_missing(client, changes.get("backout_queue"))
-    _tell(call, queue, row, changes, is_dry=dry)
+    _show(call, queue, row, changes, is_dry=dry)
 
 
 def _altered(queue: str, row: Mapping[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the *row* of a queue with what *changes* would change.
+    """Return the *row* of a queue with the effect of *changes*.
 
     Raises:
-        RequestError: VALUE_INVALID, as the daemon would say it.
+        Failure: USAGE, a queue of this kind does not have one of the attributes.
     """
-    from qmgrd.core.catalogue import attributes  # takes 100 ms
-
-    attributes.altered(queue, {"kind": row["kind"]}, changes)
+    queue_attribute.check_known(f"queue {queue}", row, changes)
     changed = {}
     for key, after in changes.items():
         is_default = after is None and key not in row["given"]
@@ -98,26 +95,26 @@ def _altered(queue: str, row: Mapping[str, Any], changes: dict[str, Any]) -> dic
     return shown | {"changed": changed}
 
 
-def _tell(
+def _show(
     call: Call, queue: str, row: Mapping[str, Any], asked: Mapping[str, Any], *, is_dry: bool
 ) -> None:
-    told = "; ".join(_changes(row.get("changed", {})))
+    changes = "; ".join(_changes(row.get("changed", {})))
     already = ", ".join(_already(row, asked))
-    what = f"queue {queue}: {told}" if told else ""
-    if is_dry and (call.is_json or told):
-        dry_run.tell(call, with_state(row), f"alter {what}")
+    what = f"queue {queue}: {changes}" if changes else ""
+    if is_dry and (call.is_json or changes):
+        dry_run.show(call, with_state(row), f"alter {what}")
     elif call.is_json:
         output.document(with_state(row))
     else:
-        output.say(f"altered {what}" if told else f"nothing to change on queue {queue}: {already}")
+        output.say(f"altered {what}" if changes else f"queue {queue} is unchanged: {already}")
     if not call.is_json:
         after = {key: values[1] for key, values in row.get("changed", {}).items()}
-        for words in _over({**row, **after}, "would be" if is_dry else "are"):
+        for words in _over_limit({**row, **after}, "would be" if is_dry else "are"):
             output.note(words)
 
 
 def _changes(changed: dict[str, list[Any]]) -> Iterator[str]:
-    """Yield what changed from what to what, in words."""
+    """Yield each change from old to new value, in words."""
     for column in COLUMNS:
         if column.key in changed:
             before, after = (column.cell({column.key: value}) for value in changed[column.key])
@@ -125,20 +122,21 @@ def _changes(changed: dict[str, list[Any]]) -> Iterator[str]:
 
 
 def _already(row: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is as it was *asked*, in words."""
+    """Yield each attribute that already has the *asked* value, in words."""
     for column in COLUMNS:
         if column.key in asked:
-            is_default = " by default" * (asked[column.key] is None)
-            yield f"{column.title.lower()} is {column.cell(row)}{is_default} already"
+            default = " by default" * (asked[column.key] is None)
+            yield f"{column.title.lower()} is already {column.cell(row)}{default}"
 
 
-def _over(row: Mapping[str, Any], are: str) -> Iterator[str]:
-    """Yield why puts *are* refused although nobody inhibits them."""
+def _over_limit(row: Mapping[str, Any], are: str) -> Iterator[str]:
+    """Yield a note if puts *are* refused because the contents exceed a limit."""
     for limit, held in (("depth_max", "depth"), ("bytes_max", "bytes")):
         if row.get(held, 0) > (row.get(limit) or row.get(held, 0)):
             most = next(column for column in COLUMNS if column.key == limit).cell(row)
             yield (
-                f"note: it holds {messages(row['depth'])} of {output.size('bytes').cell(row)}, "
-                f"over {limit.replace('_', ' ')} {most}: puts {are} refused until it is drained"
+                f"note: the queue holds {messages(row['depth'])} "
+                f"({output.size('bytes').cell(row)}), more than {limit.replace('_', ' ')} {most}: "
+                f"puts {are} refused until it is below the limit"
             )
             return

@@ -1,6 +1,7 @@
-"""The attributes of queues as qmctl takes and shows them: one table for all commands.
+"""The attributes of queues as options and as columns: one table for all commands.
 
-An option is named as its attribute, without a unit: the value has one, as in --lease 5min.
+An option has the name of its attribute without the unit, because the value has a unit, as in
+--lease 5min.
 """
 
 import inspect
@@ -13,49 +14,48 @@ import typer
 
 from qmgr_config.units import ms_text
 from qmgr_protocol.limits import QUEUE_ATTRIBUTES, Attribute
-from qmgr_tools.cli import completion, option, output
-from qmgr_tools.cli import humanize as humane
-from qmgrd.core.catalogue.attribute import said as said
+from qmgr_tools.cli import completion, humanize, option, output
+from qmgr_tools.cli.failure import Exit, Failure
 
-# By section of the help and of what is shown: what each attribute means.
+# By section of the help and of the output: the meaning of each attribute.
 PANELS: dict[str, dict[str, str]] = {
     "Limits": {
-        "depth_max": "The most messages",
-        "bytes_max": "The most bytes",
-        "message_max_bytes": "The largest message; 0: as the daemon takes",
-        "overflow": "What a put does that meets a full queue",
+        "depth_max": "Maximum number of messages",
+        "bytes_max": "Maximum size of all messages",
+        "message_max_bytes": "Maximum size of a message; 0: the daemon's limit",
+        "overflow": "Effect of a put to a full queue",
     },
     "Time": {
-        "lease_ms": "How long a message may be held before others get it",
-        "expiry_max_ms": "How long a message may live; 0: as long as it says",
-        "expiry_action": "What becomes of a message whose time is over",
-        "dedup_retention_ms": "How long the UIDs of consumed messages are known",
+        "lease_ms": "Time after which an unsettled message is delivered again",
+        "expiry_max_ms": "Maximum lifetime of a message; 0: no limit",
+        "expiry_action": "Effect on an expired message",
+        "dedup_retention_ms": "Time for which UIDs of consumed messages are remembered",
     },
     "Groups": {
-        "group_retention_ms": "How long a group with nothing here is known",
-        "group_incomplete_ms": "How long one waits for what is missing; 0: for ever",
+        "group_retention_ms": "Time for which a group without messages is remembered",
+        "group_incomplete_ms": "Time for which an incomplete group waits; 0: forever",
     },
     "Retries and dead letters": {
-        "retry_initial_ms": "The wait after the first failure; 0: none",
-        "retry_factor": "How much longer each further wait is",
-        "retry_max_ms": "The longest wait",
-        "retry_jitter_percent": "Of the wait, at most, taken off by chance",
-        "backout_threshold": "Failures after which a message leaves; 0: never",
-        "delivery_limit": "The same of deliveries that came back and had not failed; 0: never",
-        "backout_queue": 'Where it goes; "": SYSTEM.DEAD.LETTERS',
+        "retry_initial_ms": "Delay after the first failure; 0: none",
+        "retry_factor": "Factor by which each further delay grows",
+        "retry_max_ms": "Maximum delay",
+        "retry_jitter_percent": "Maximum random reduction of a delay, in percent",
+        "backout_threshold": "Failures after which a message is moved away; 0: never",
+        "delivery_limit": "The same for deliveries returned without a failure; 0: never",
+        "backout_queue": 'Target of such messages; "": SYSTEM.DEAD.LETTERS',
     },
-    "Flood breaker": {
-        "breaker_percent": "Share of failures at which delivery pauses; 0: never",
-        "breaker_window_ms": "The time over which it is counted",
-        "breaker_messages_min": "Messages in it before the share means anything",
-        "breaker_pause_ms": "The pause until one message is tried",
+    "Circuit breaker": {
+        "breaker_percent": "Share of failures that pauses delivery; 0: never",
+        "breaker_window_ms": "Time over which failures are counted",
+        "breaker_messages_min": "Messages within that time before the share counts",
+        "breaker_pause_ms": "Pause before one message is delivered as a probe",
     },
     "Use": {
-        "exclusive": "One connection at a time gets, or any number",
-        "transfer_in": "Links of others may bring messages, or not",
-        "priority_default": "Of messages that leave it to the queue",
-        "accounting": "What happens to its messages is kept as history, or not",
-        "unused_expiry_ms": "Deleted, even with messages, if nobody gets for so long; 0: never",
+        "exclusive": "Only one connection at a time may get, or any number",
+        "transfer_in": "Accept messages from links of other queue managers, or not",
+        "priority_default": "Priority of messages put without one",
+        "accounting": "Record the history of its messages",
+        "unused_expiry_ms": "Idle time before it is deleted, even with messages; 0: never",
     },
 }
 Panels: TypeAlias = Mapping[str, Mapping[str, str]]
@@ -70,9 +70,9 @@ _METAVARS = {
     "queue": "QUEUE",
     "choice": "WORD",
 }
-_SAID: dict[str, Callable[[Any], str]] = {
+_TEXTS: dict[str, Callable[[Any], str]] = {
     "messages": "{:,}".format,
-    "bytes": humane.exact_size,
+    "bytes": humanize.exact_size,
     "ms": ms_text,
     "count": "{:,}".format,
     "percent": "{}".format,
@@ -80,19 +80,24 @@ _SAID: dict[str, Callable[[Any], str]] = {
 }
 
 
+def label(name: str) -> str:
+    """Return the attribute *name* for people: without its unit, which is part of the value."""
+    return name.removesuffix("_ms").removesuffix("_bytes").replace("_", " ")
+
+
 def option_name(name: str) -> str:
     """Return the option of the attribute *name*."""
-    return f"--{said(name).replace(' ', '-')}"
+    return f"--{label(name).replace(' ', '-')}"
 
 
 def value_text(name: str, value: Any) -> str:
-    """Return a number of the attribute *name* as people write it, and other values as they are."""
+    """Return a number of the attribute *name* with its unit, and other values as they are."""
     quantity = QUEUE_ATTRIBUTES[name].quantity
-    return {"bytes": humane.exact_size, "ms": ms_text}.get(quantity, str)(value)
+    return {"bytes": humanize.exact_size, "ms": ms_text}.get(quantity, str)(value)
 
 
 def options_text(asked: Mapping[str, Any]) -> str:
-    """Return the options that give a queue what was *asked*, as a shell takes them."""
+    """Return the options that set the *asked* attributes, quoted for a shell."""
     found = []
     for name in QUEUE_ATTRIBUTES.keys() & asked.keys():
         word, value = option_name(name), asked[name]
@@ -105,7 +110,7 @@ def options_text(asked: Mapping[str, Any]) -> str:
 
 def column(name: str, attributes: Attributes = QUEUE_ATTRIBUTES) -> output.Column:
     """Return the column of the attribute *name*."""
-    quantity, title = attributes[name].quantity, said(name).upper()
+    quantity, title = attributes[name].quantity, label(name).upper()
     makers: dict[str, Callable[[str, str], output.Column]] = {
         "bytes": output.exact_size,
         "ms": output.exact_duration,
@@ -124,10 +129,10 @@ COLUMNS = tuple(column(name) for name in QUEUE_ATTRIBUTES)
 
 
 def parse(name: str, text: str | int | float, attributes: Attributes = QUEUE_ATTRIBUTES) -> Any:
-    """Return the value of the attribute *name* that *text* says.
+    """Return the value of the attribute *name* that *text* represents.
 
     Raises:
-        typer.BadParameter: it says none, or one out of range.
+        typer.BadParameter: it is invalid or out of range.
     """
     known = attributes[name]
     if known.quantity == "choice":
@@ -137,7 +142,7 @@ def parse(name: str, text: str | int | float, attributes: Attributes = QUEUE_ATT
     if known.quantity == "queue":
         return str(text)
     number = _number(known, text)
-    return option.within(number, max(known.low, 0), known.high, _SAID[known.quantity])
+    return option.within(number, max(known.low, 0), known.high, _TEXTS[known.quantity])
 
 
 def _number(known: Attribute, text: str | int | float) -> int | float:
@@ -150,24 +155,24 @@ def _number(known: Attribute, text: str | int | float) -> int | float:
     return _plain_number(str(text).strip().removesuffix("%").rstrip(), known.quantity == "factor")
 
 
-def _plain_number(said_: str, may_have_fraction: bool) -> int | float:
-    if re.fullmatch("[0-9]{1,19}", said_):
-        return int(said_)
-    if may_have_fraction and re.fullmatch(r"[0-9]{1,9}\.[0-9]{1,9}", said_):
-        return float(said_)
+def _plain_number(text: str, may_have_fraction: bool) -> int | float:
+    if re.fullmatch("[0-9]{1,19}", text):
+        return int(text)
+    if may_have_fraction and re.fullmatch(r"[0-9]{1,9}\.[0-9]{1,9}", text):
+        return float(text)
     kind = "number" if may_have_fraction else "whole number"
-    raise typer.BadParameter(f"{said_[:60]!r} is no {kind}, 0 or more")
+    raise typer.BadParameter(f"{text[:60]!r} is not a {kind} (0 or more)")
 
 
 def options(
     *, takes_default: bool, attributes: Attributes = QUEUE_ATTRIBUTES, panels: Panels = PANELS
 ) -> tuple[inspect.Parameter, ...]:
-    """Return the options of all attributes, for a command; None where one is not given.
+    """Return the options of all attributes for a command; an option not given is None.
 
     Args:
-        takes_default: whether the word "default" may be said, which is option.DEFAULT then.
-        attributes: what they take.
-        panels: what they mean, by section of the help.
+        takes_default: whether the options accept the word "default", as option.DEFAULT.
+        attributes: the attributes, with their ranges.
+        panels: the meanings, by section of the help.
     """
     return tuple(
         inspect.Parameter(
@@ -199,7 +204,7 @@ def _annotation(
     if known.choices:
         span = f": {', '.join(known.choices)}"
     elif known.is_number:
-        span = f" ({' to '.join(map(_SAID[known.quantity], (max(known.low, 0), known.high)))})"
+        span = f" ({' to '.join(map(_TEXTS[known.quantity], (max(known.low, 0), known.high)))})"
     taken = typer.Option(
         word,
         help=f"{about}{span}.",
@@ -219,7 +224,7 @@ def _completion(known: Attribute) -> Callable[..., Any] | None:
 
 
 def given(options_: dict[str, Any]) -> dict[str, Any]:
-    """Return what of *options_* was said; None stands for the word "default"."""
+    """Return the options that are given; None stands for the word "default"."""
     return {
         key: None if value == option.DEFAULT else value
         for key, value in options_.items()
@@ -227,15 +232,30 @@ def given(options_: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def all_said(names: Iterable[str]) -> str:
-    """Return what people call these attributes, behind one another."""
-    return ", ".join(map(said, names))
+def check_known(owner: str, row: Mapping[str, Any], changes: Iterable[str]) -> None:
+    """Raise a Failure if the object of *row* lacks an attribute of *changes*.
+
+    The row of a queue or subscription has all attributes of its kind.
+    """
+    for name in changes:
+        if name not in row:
+            raise Failure(
+                Exit.USAGE,
+                f"cannot alter {owner}",
+                f"a {row['kind']} queue has no attribute {label(name)}",
+                f"omit {option_name(name)}",
+            )
+
+
+def labels(names: Iterable[str]) -> str:
+    """Return the labels of these attributes, separated by commas."""
+    return ", ".join(map(label, names))
 
 
 def changes(
     changed: dict[str, list[Any]], columns: Iterable[output.Column] = COLUMNS
 ) -> Iterator[str]:
-    """Yield what changed from what to what, in words."""
+    """Yield each change from old to new value, in words."""
     for shown in columns:
         if shown.key in changed:
             before, after = (shown.cell({shown.key: value}) for value in changed[shown.key])

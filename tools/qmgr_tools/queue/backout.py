@@ -1,44 +1,45 @@
-"""Backout queues that are not there: nothing is refused for it, and people would not know."""
+"""Notes about missing backout queues, because the daemon accepts a missing backout queue."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_tools.cli import output
+from qmgr_tools.queue import system
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
-DEAD_LETTERS = "SYSTEM.DEAD.LETTERS"
-SYSTEM = (DEAD_LETTERS, "SYSTEM.EVENTS")  # there as soon as they are named
-
 
 def note_missing(client: "Client", name: str | None) -> None:
-    """Tell people where dead letters go if the backout queue *name* is given, and not there."""
-    if name and not _is_there(client, name):
+    """Write a note if the backout queue *name* is given and does not exist."""
+    if name and not _exists(client, name):
         output.note(f"note: {words(name)}")
 
 
 def words(name: str) -> str:
-    """Return what comes of it that the backout queue *name* is not there."""
-    return f"backout queue {name} does not exist: dead letters go to {DEAD_LETTERS} until it does"
+    """Return the effect of the missing backout queue *name*."""
+    return (
+        f"backout queue {name} does not exist; "
+        f"until it is created, dead letters go to {system.DEAD_LETTERS}"
+    )
 
 
 def missing(
     given: Iterable[Mapping[str, Any]], queues: Iterable[str], aliases: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield the backout queues of the attributes *given* that are neither in *queues* nor aliases.
+    """Yield the backout queues of the attributes *given* that are neither queues nor aliases.
 
     Args:
-        aliases: to the queues that they are of.
+        aliases: their target queues, by name.
     """
-    known = {*queues, *SYSTEM}
+    known = {*queues, *system.QUEUES}
     known |= {alias for alias, target in aliases.items() if target in known}
     names = {attributes.get("backout_queue") or "" for attributes in given}
     yield from sorted(names - known - {""})
 
 
-def _is_there(client: "Client", name: str) -> bool:
+def _exists(client: "Client", name: str) -> bool:
     try:
         row = client.admin.queue_show(name)
         if row["kind"] == "alias":

@@ -7,7 +7,7 @@ import typer
 from qmgr_tools.cli import completion, destination, dry_run, preview
 from qmgr_tools.cli.command import Call, command
 from qmgr_tools.job import run as job_run
-from qmgr_tools.message import selecting
+from qmgr_tools.message import selection
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
@@ -27,19 +27,19 @@ Target = Annotated[
         metavar="TO",
         show_default=False,
         autocompletion=completion.definitions,
-        help="NAME, or NAME@MANAGER for one of another queue manager.",
+        help="NAME, or NAME@MANAGER for a queue of another queue manager.",
     ),
 ]
 MORE_HELP = (
-    selecting.HELP
+    selection.HELP
     + """
-The queue manager does it, as a job: it goes on when this command ends, and after a restart. Where
-the other queue is full it waits. What is leased stays, and so do delayed messages.
+The queue manager runs this as a job, which continues if this command is interrupted, and after a
+restart. If the target queue is full, the job waits. Leased and delayed messages stay.
 
 \b
-JSON: the job at its end, as "qmctl job ls" gives it
-  with --dry-run: dry_run (true), from, to, waits (why it would, or null),
-  delayed (that would stay), messages, leased, first (UIDs)
+JSON: the job at its end, as in "qmctl job ls"
+  with --dry-run: dry_run (true), from, to, waits (why the job would wait, or
+  null), delayed (would stay), messages, leased, first (UIDs)
 """
 )
 
@@ -49,13 +49,13 @@ def move(
     call: Call,
     source: Source,
     target: Target,
-    where: selecting.Where = "",
+    where: selection.Where = "",
     limit: job_run.Limit = 0,
     rate: job_run.Rate = 0,
     detach: job_run.Detach = False,
     dry: dry_run.DryRun = False,
 ) -> None:
-    """Move messages from a queue to another, in their order, each with its UID.
+    """Move messages from one queue to another, in order; UIDs are kept.
 
     Examples:
       qmctl move ORDERS ORDERS.OLD
@@ -70,13 +70,13 @@ def copy(
     call: Call,
     source: Source,
     target: Target,
-    where: selecting.Where = "",
+    where: selection.Where = "",
     limit: job_run.Limit = 0,
     rate: job_run.Rate = 0,
     detach: job_run.Detach = False,
     dry: dry_run.DryRun = False,
 ) -> None:
-    """Copy messages of a queue to another, each with its UID; those there already are skipped.
+    """Copy messages from one queue to another; UIDs are kept, and existing ones are skipped.
 
     Examples:
       qmctl copy ORDERS ORDERS.TEST --limit 100
@@ -111,12 +111,12 @@ def _start(
 def _preview(
     call: Call, client: "Client", verb: str, source: str, target: str, where: str, limit: int
 ) -> None:
-    """Tell what would go; what the job would be refused is refused here, too."""
+    """Print what the job would move."""
     local = destination.source(client, source)
-    destination.waits(client, local, target, 0)  # Before much is read for nothing.
+    destination.waits(client, local, target, 0)  # Check the target before reading the source.
     found = preview.preview(client, local, where, limit)
     waits = destination.waits(client, local, target, found.messages)
     delayed = int(client.admin.queue_show(local).get("delayed", 0))
     facts = {"from": source, "to": target, "waits": waits or None, "delayed": delayed}
-    found = found._replace(stay={"delayed, which are not looked at": delayed} if delayed else {})
-    preview.tell(call, found, facts, f"{verb} {{messages}} from {source} to {target}", waits)
+    found = found._replace(stay={"they are delayed": delayed} if delayed else {})
+    preview.show(call, found, facts, f"{verb} {{messages}} from {source} to {target}", waits)

@@ -1,4 +1,4 @@
-"""The table of origins of a queue, which comes in pages."""
+"""The table of origins of a queue, which the daemon returns in pages."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,9 +11,7 @@ if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
 COLUMNS = (output.text("origin"), output.count("timestamp", "HIGHEST TIMESTAMP"))
-All = Annotated[
-    bool, typer.Option("--all-origins", help="The whole table of origins, not its first page.")
-]
+All = Annotated[bool, typer.Option("--all-origins", help="Show the whole table of origins.")]
 
 
 def complete(client: "Client", row: dict[str, Any]) -> dict[str, Any]:
@@ -27,14 +25,14 @@ def complete(client: "Client", row: dict[str, Any]) -> dict[str, Any]:
 
 
 def show(row: Mapping[str, Any]) -> None:
-    """Print the origins of a *row*, if there are any, and how to see the rest."""
+    """Print the origins of a *row*, if any, and how to see the rest."""
     origins = row.get("origins") or {}
     if origins:
         print()
         output.table(COLUMNS, [{"origin": o, "timestamp": t} for o, t in origins.items()])
     if row.get("origins_next") is not None:
-        output.flush()  # On a terminal it is to be read below the table.
+        output.flush()  # The note must appear below the table.
         output.note(
-            f"{len(origins):,} origins shown, there are more: "
+            f"showing the first {len(origins):,} origins; for all: "
             f"qmctl queue show {row['queue']} --all-origins"
         )

@@ -11,11 +11,12 @@ from qmgr_tools.cli import filter as filters
 from qmgr_tools.cli.command import Call, command, confirm
 from qmgr_tools.cli.failure import Exit, Failure
 from qmgr_tools.cli.humanize import messages
-from qmgr_tools.message import selecting, selector_hint
+from qmgr_tools.message import selection, selector_hint
 from qmgr_tools.queue import attribute as queue_attribute
 from qmgr_tools.queue import backout
 from qmgr_tools.queue import origins as queue_origins
 from qmgr_tools.queue import state as queue_state
+from qmgr_tools.queue.system import PREFIX
 from qmgr_tools.subscription import subscription
 
 if TYPE_CHECKING:
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
 Name = Annotated[
     str,
     typer.Argument(
-        metavar="QUEUE", show_default=False, help="Its name.", autocompletion=completion.definitions
+        metavar="QUEUE",
+        show_default=False,
+        help="The queue.",
+        autocompletion=completion.definitions,
     ),
 ]
 AnyName = Annotated[
@@ -34,10 +38,10 @@ AnyName = Annotated[
         metavar="QUEUE",
         show_default=False,
         autocompletion=completion.queues,
-        help="Its name; @MANAGER is what waits for a link.",
+        help="The queue; @MANAGER holds the messages of a link.",
     ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 COLUMNS = (
     output.text("queue"),
@@ -82,9 +86,8 @@ COLUMNS = (
 )
 LISTED = ("queue", "kind", "state", "ready", "leased", "bytes", "consumers", "puts", "acked")
 ATTRIBUTES = queue_attribute.COLUMNS
-HELD = ("local", "subscription")  # whose messages are here
-SYSTEM_PREFIX = "SYSTEM."  # of the queues that the queue manager makes for itself
-WAY = (output.text("waits_on", "messages wait on"), output.text("link"))
+WITH_MESSAGES = ("local", "subscription")  # kinds that hold messages at this queue manager
+ROUTE = (output.text("waits_on", "messages wait on"), output.text("link"))
 
 
 AliasOf = Annotated[
@@ -93,7 +96,7 @@ AliasOf = Annotated[
         metavar="QUEUE",
         show_default=False,
         autocompletion=completion.definitions,
-        help="The queue for which it is another name.",
+        help="Make it an alias: another name for QUEUE.",
     ),
 ]
 
@@ -113,14 +116,14 @@ def create(
     alias_of: AliasOf = None,
     **attributes: Any,
 ) -> None:
-    """Create a queue; what exists already, just so, is left as it is.
+    """Create a queue; has no effect if the same queue already exists.
 
-    A name is 1 to 64 of A-Z a-z 0-9 . _ -. What is put on NAME@MANAGER goes over the link to that
-    queue manager and is got there, from NAME. What is not given is as a template has it, see: qmctl
-    template; else as the queue manager has it. An alias is another name for a queue, for puts and
-    gets; it has no limits.
+    A name is 1 to 64 of A-Z a-z 0-9 . _ -. NAME@MANAGER is a remote queue: a link sends its
+    messages to the queue NAME of that queue manager. An option that is not given has the value of a
+    template, see: qmctl template; or else the queue manager's default. An alias is another name for
+    a queue, for puts and gets, and has no limits.
 
-    JSON: the queue, as "qmctl queue show" gives it, without origins.
+    JSON: the queue as in "qmctl queue show", without origins.
 
     Examples:
       qmctl queue create ORDERS
@@ -132,22 +135,22 @@ def create(
     given = queue_attribute.given({"alias_of": alias_of} | attributes)
     subscription.check_no_queue(queue)
     with call.client(f"create queue {queue}") as client:
-        was_there = not call.is_json and _is_there(client, queue)
+        existed = not call.is_json and _exists(client, queue)
         try:
             row = with_state(client.admin.queue_create(queue, **given))
         except RequestError as error:
             if error.code != ErrorCode.QUEUE_EXISTS:
                 raise
-            raise _exists(queue, client.admin.queue_show(queue), given) from error
+            raise _differs(queue, client.admin.queue_show(queue), given) from error
         if not call.is_json:
             backout.note_missing(client, row.get("backout_queue"))
     if call.is_json:
         output.document(row)
     else:
-        output.say(f"queue {queue} is there already" if was_there else f"created queue {queue}")
+        output.say(f"queue {queue} already exists" if existed else f"created queue {queue}")
 
 
-def _is_there(client: "Client", queue: str) -> bool:
+def _exists(client: "Client", queue: str) -> bool:
     try:
         client.admin.queue_show(queue)
     except RequestError as error:
@@ -157,12 +160,12 @@ def _is_there(client: "Client", queue: str) -> bool:
     return True
 
 
-def _exists(queue: str, row: Mapping[str, Any], asked: Mapping[str, Any]) -> Failure:
-    """Return the failure to create *queue* otherwise than it is."""
+def _differs(queue: str, row: Mapping[str, Any], asked: Mapping[str, Any]) -> Failure:
+    """Return the failure to create *queue*, which exists with other attributes."""
     given = row.get("given", ())
     whys = [
         f"{column.title.lower()} is {column.cell(row)}{' by default' * (column.key not in given)}, "
-        f"asked {column.cell(asked) or 'the default'}"
+        f"requested {column.cell(asked) or 'the default'}"
         for column in (*queue_attribute.COLUMNS, output.text("alias_of"))
         if (column.key in asked) != (column.key in given)
         or (column.key in asked and row.get(column.key) != asked[column.key])
@@ -170,13 +173,13 @@ def _exists(queue: str, row: Mapping[str, Any], asked: Mapping[str, Any]) -> Fai
     return Failure(
         Exit.REFUSED,
         f"cannot create queue {queue}",
-        f"it exists: {'; '.join(whys)}",
-        f"give it others with: qmctl queue alter {queue}{queue_attribute.options_text(asked)}",
+        f"it already exists with other attributes: {'; '.join(whys)}",
+        f"to change them: qmctl queue alter {queue}{queue_attribute.options_text(asked)}",
     )
 
 
 def with_state(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row of a queue with its state, short enough for a narrow table."""
+    """Return the row of a queue with its state in a word or two."""
     return {**row, "state": queue_state.of(row)}
 
 
@@ -188,14 +191,14 @@ def ls(
     sort: filters.Sort = None,
     limit: filters.Limit = None,
     system: Annotated[
-        bool, typer.Option("--system", help="The queue manager's own, too: SYSTEM.*")
+        bool, typer.Option("--system", help="Include the reserved queues, SYSTEM.*")
     ] = False,
 ) -> None:
     """List the queues, in order of name.
 
-    Conditions know = != < <= > >=; text fits patterns: --where 'queue=app.*'.
+    Conditions support = != < <= > >=; text matches patterns: --where 'queue=app.*'.
 
-    JSON: an array of objects: the queues, as "qmctl queue show" gives them, without origins.
+    JSON: an array of objects: the queues as in "qmctl queue show", without origins.
 
     Examples:
       qmctl queue ls
@@ -213,21 +216,21 @@ def ls(
 
 def _listed(client: "Client", system: bool) -> Sequence[Mapping[str, Any]]:
     rows = client.admin.queue_list()
-    return rows if system else [row for row in rows if not row["queue"].startswith(SYSTEM_PREFIX)]
+    return rows if system else [row for row in rows if not row["queue"].startswith(PREFIX)]
 
 
 @command(watched=True)
 def show(call: Call, queue: AnyName, all_origins: queue_origins.All = False) -> None:
-    """Show a queue: its limits, all its counters, its table of origins.
+    """Show a queue: its attributes, all its counters, its table of origins.
 
     \b
     JSON: an object with
       queue, kind (local, remote, transmission, alias), queue_id
       state                           open, full, no puts, no gets, closed (both),
                                       breaker (open, or probing)
-      target, manager, waits_on       of a remote one: where to; the transmission
-                                      queue that its messages wait on
-      alias_of                        of an alias
+      target, manager, waits_on       of a remote queue: its target; the
+                                      transmission queue that holds its messages
+      alias_of                        of an alias: its queue
       depth_max, bytes_max, message_max_bytes, overflow, lease_ms, expiry_max_ms,
       expiry_action, dedup_retention_ms, group_retention_ms, group_incomplete_ms,
       retry_initial_ms, retry_factor,
@@ -235,26 +238,26 @@ def show(call: Call, queue: AnyName, all_origins: queue_origins.All = False) -> 
       backout_queue,
       breaker_percent, breaker_window_ms, breaker_messages_min, breaker_pause_ms,
       exclusive, transfer_in, accounting, unused_expiry_ms,
-      priority_default                what it is held to; see alter
-      unused_ms                       with unused_expiry_ms: how long nobody has
-                                      used it
-      given                           which of these it was given itself
-      template                        the pattern of the one that gives others
-      put_inhibit, get_inhibit        whether puts, gets are refused; see alter
-      depth, bytes, grouped           messages on it, bytes of these; in groups
-      ready, leased                   of them: to be had by a get; held
-      delayed, held                   not yet to be had; in open units of work
+      priority_default                attributes in force; see alter
+      unused_ms                       with unused_expiry_ms: its idle time
+      given                           attributes set for the queue itself
+      template                        the pattern of the template in force
+      put_inhibit, get_inhibit        whether puts, gets are inhibited; see alter
+      depth, bytes, grouped           its messages; their bytes; those in groups
+      ready, leased                   of these: ready for delivery; leased
+      delayed, held                   not yet ready; put by open units of work
       volatile, volatile_delayed,
       volatile_bytes, volatile_from   of these: not persistent; since when
-      breaker                         closed; open: too much fails; probing
-      consumers, next_arrival         how many; the number that the next put gets
-      arrived                         all have come up to it that will
-      maybe_before                    after a crash: those before may come again
+      breaker                         closed; open (delivery pauses); probing
+      consumers, next_arrival         how many; number of the next put
+      arrived                         arrivals up to this number are complete
+      maybe_before                    after a crash: earlier ones may be repeated
       puts = fast + slow              stored: without, with use of the UID index
-      duplicates, refused             not stored: UID was there; other reasons
-      delivered, acked, returned      handed out, done with, come back
-      purged, damaged                 removed by a purge; set aside: bad checksum
-      expired, dead, moved, lost      time over; dead letter; elsewhere; restart
+      duplicates, refused             not stored: UID known; other reasons
+      delivered, acked, returned      deliveries, acknowledged, returned
+      purged, damaged                 removed by purge; set aside: bad checksum
+      expired, dead, moved, lost      removed: expired; dead letters; moved; lost
+                                      in a restart
       origins                         an object: each origin's highest timestamp
       origins_next                    the last of them if there are more, or null
 
@@ -267,7 +270,7 @@ def show(call: Call, queue: AnyName, all_origins: queue_origins.All = False) -> 
     def ask(client: "Client") -> dict[str, Any]:
         row = with_state(client.admin.queue_show(queue))
         row = queue_origins.complete(client, row) if all_origins else row
-        return row if call.is_json else row | _way(client, row)
+        return row if call.is_json else row | _route(client, row)
 
     watch.follow(call, f"show queue {queue}", ask, _show, queue)
 
@@ -276,15 +279,15 @@ def _show(row: Mapping[str, Any]) -> None:
     if row.get("kind") == "subscription":
         subscription.show_row(subscription.of_queue(row))
         return
-    output.facts((*(column for column in COLUMNS if column not in ATTRIBUTES), *WAY), row)
+    output.facts((*(column for column in COLUMNS if column not in ATTRIBUTES), *ROUTE), row)
     for section, columns in queue_attribute.SECTIONS.items():
         if any(column.key in row for column in columns):
             output.facts(columns, row, f"\n{section}")
     queue_origins.show(row)
 
 
-def _way(client: "Client", row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how the link is over which the messages of a remote queue go."""
+def _route(client: "Client", row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state of the link that carries the messages of a remote queue."""
     waits_on = row.get("waits_on")
     if not waits_on:
         return {}
@@ -301,17 +304,17 @@ def delete(
     call: Call,
     queue: Name,
     purge: Annotated[
-        bool, typer.Option("--purge", help="Even with messages on it; they are lost.")
+        bool, typer.Option("--purge", help="Delete its messages, too; they are lost.")
     ] = False,
     yes: Yes = False,
     dry: dry_run.DryRun = False,
 ) -> None:
-    """Delete a queue; with --purge even one that holds messages.
+    """Delete a queue; with --purge even if it holds messages.
 
-    Asks where messages would be lost; --yes does not.
+    Asks for confirmation if messages would be lost, unless --yes is given.
 
     \b
-    JSON: an object with queue and messages, how many went with it
+    JSON: an object with queue and messages (how many were deleted)
       with --dry-run also dry_run (true), bytes, leased (of the messages) and
       consumers
 
@@ -324,53 +327,55 @@ def delete(
         row = client.admin.queue_show(queue)
         depth = _depth(row)
         if row.get("kind") == "subscription":
-            why, remedy = "it is a subscription", f"see: qmctl sub rm {queue}"
+            why, remedy = "it is a subscription", f"delete it with: qmctl sub delete {queue}"
             raise Failure(Exit.REFUSED, f"cannot delete queue {queue}", why, remedy)
         if depth and not purge:
             raise Failure(
                 Exit.REFUSED,
                 f"cannot delete queue {queue}",
                 f"it holds {messages(depth)}",
-                "get them, or delete it with --purge",
+                "get them, or delete the queue with --purge",
             )
         rows = client.admin.queue_list()
         aliases = [one["queue"] for one in rows if one.get("alias_of") == queue]
         if dry:
             dry_run.delete_queue(call, row)
-            _note_aliases(call, aliases, "would lead")
+            _note_aliases(call, aliases, "would have")
             return
         if depth:
             confirm(
                 queue, f"delete queue {queue}", f"{messages(depth)} on it will be lost", yes=yes
             )
-        # What came meanwhile nobody has agreed to lose.
+        # If the queue was empty, the user did not confirm the loss of later messages.
         deleted = client.admin.queue_delete(queue, purge=purge and (bool(depth) or yes))["messages"]
-    _tell(call, queue, deleted, "deleted queue {queue} and {messages}")
-    _note_aliases(call, aliases, "leads")
+    _show_count(call, queue, deleted, "deleted queue {queue} and {messages}")
+    _note_aliases(call, aliases, "has")
 
 
-def _note_aliases(call: Call, aliases: list[str], leads: str) -> None:
-    """Tell of the *aliases* that are left of a queue that is gone."""
+def _note_aliases(call: Call, aliases: list[str], has: str) -> None:
+    """Write a note about each of the *aliases* of a deleted queue."""
     for alias in aliases if not call.is_json else ():
-        output.note(f"note: its alias {alias} {leads} nowhere; see: qmctl queue delete {alias}")
+        output.note(
+            f"note: alias {alias} {has} no target; to delete it: qmctl queue delete {alias}"
+        )
 
 
 @command()
 def purge(
     call: Call,
     queue: Name,
-    where: selecting.Where = "",
+    where: selection.Where = "",
     yes: Yes = False,
     dry: dry_run.DryRun = False,
 ) -> None:
-    """Remove the messages that are on a queue now and not leased; asks first.
+    """Delete the messages of a queue, except leased ones. Asks for confirmation.
 
-    Delayed messages, too. With --where those that it selects.
+    Also deletes delayed messages. With --where, deletes only the selected messages.
 
     \b
-    JSON: an object with queue and messages, how many were removed
-      with --dry-run also dry_run (true), bytes (null where some are leased:
-      these stay, and are counted in bytes_max), bytes_max, leased
+    JSON: an object with queue and messages (how many were deleted)
+      with --dry-run also dry_run (true), bytes (null if some are leased:
+      these stay, but count in bytes_max), bytes_max, leased
       with --where and --dry-run dry_run, queue, messages, leased, first (UIDs)
 
     Examples:
@@ -380,21 +385,21 @@ def purge(
     """
     with call.client(f"purge queue {queue}", queue) as client:
         row = client.admin.queue_show(queue)
-        # Whoever purges is to see what of: no alias does.
-        if row.get("kind") == "alias" or (dry and not (where and row.get("kind") in HELD)):
+        # Purging by an alias is refused: the user must name the queue.
+        if row.get("kind") == "alias" or (dry and not (where and row.get("kind") in WITH_MESSAGES)):
             dry_run.purge_queue(call, row)
             return
         if dry:
             found = preview.preview(client, queue, where, with_delayed=True)
-            preview.tell(call, found, {"queue": queue}, f"purge {{messages}} from queue {queue}")
+            preview.show(call, found, {"queue": queue}, f"purge {{messages}} from queue {queue}")
             return
         _confirm_purge(client, row, where, yes)
         purged = selector_hint.purged(client, queue, where)
-    _tell(call, queue, purged, "purged {messages} from queue {queue}")
+    _show_count(call, queue, purged, "purged {messages} from queue {queue}")
 
 
 def _confirm_purge(client: "Client", row: Mapping[str, Any], where: str, yes: bool) -> None:
-    """Ask whether a purge may go on, unless *yes*; says how many messages will be lost."""
+    """Ask to confirm a purge, with the number of messages, unless *yes*."""
     if yes:
         return
     queue, count = row["queue"], dry_run.purgeable(row)
@@ -407,7 +412,7 @@ def _depth(row: Mapping[str, Any]) -> int:
     return int(row.get("depth", 0))
 
 
-def _tell(call: Call, queue: str, count: int | None, words: str) -> None:
+def _show_count(call: Call, queue: str, count: int | None, words: str) -> None:
     if call.is_json:
         output.document({"queue": queue, "messages": count})
     else:

@@ -1,17 +1,17 @@
-"""What keeps messages from coming to a queue, or from going, in a word or two."""
+"""The state of a queue, in a word or two."""
 
 from collections.abc import Mapping
 from typing import Any
 
 OPEN = "open"
-BREAKER = "breaker"  # too much fails: delivery pauses, or one message is tried
-CLOSED = "closed"  # the breaker that hands messages out
-# By whether puts and gets are inhibited.
+BREAKER = "breaker"  # too many failures: delivery pauses, or one message is tried
+CLOSED = "closed"  # of a breaker: delivery runs
+# By inhibited puts and gets.
 _INHIBITED = {(True, False): "no puts", (False, True): "no gets", (True, True): "closed"}
 
 
 def of(row: Mapping[str, Any]) -> str:
-    """Return the state of the queue of that *row*, without that of its link."""
+    """Return the state of the queue of *row*, without the state of its link."""
     inhibits = bool(row.get("put_inhibit")), bool(row.get("get_inhibit"))
     if any(inhibits):
         return _INHIBITED[inhibits]
@@ -23,9 +23,10 @@ def of(row: Mapping[str, Any]) -> str:
 
 
 def with_link(row: Mapping[str, Any], links: Mapping[str, Any]) -> str:
-    """Return the state of a queue; of one that is open and leads to a link, the link's of *links*.
+    """Return the state of a queue, or of its link if the queue is open.
 
-    These are the states of links by their names.
+    Args:
+        links: the states of links, by name.
     """
     state, kind = of(row), row.get("kind")
     if state == OPEN and kind in ("remote", "transmission"):

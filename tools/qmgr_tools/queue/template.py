@@ -22,7 +22,7 @@ Pattern = Annotated[
         metavar="PATTERN",
         show_default=False,
         autocompletion=completion.templates,
-        help="What names hold, and * for any run of it: 'APP.*'.",
+        help="Characters of names, and * for any number of them: 'APP.*'.",
     ),
 ]
 FLAT = (output.text("pattern"), output.count("queues"))
@@ -31,10 +31,10 @@ LISTED = ("pattern", "queues", "gives")
 
 
 def _gives(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row of a template with what it gives, in words, and each of that by its name."""
+    """Return the row of a template with its attributes as text, and each one by name."""
     given = row["attributes"]
     words = (
-        f"{queue_attribute.said(column.key)} {column.cell(given)}"
+        f"{queue_attribute.label(column.key)} {column.cell(given)}"
         for column in queue_attribute.COLUMNS
         if column.key in given
     )
@@ -51,7 +51,7 @@ def ls(
 ) -> None:
     """List the templates, in order of their patterns.
 
-    JSON: an array of objects: the templates, as "qmctl template show" gives them.
+    JSON: an array of objects: the templates as in "qmctl template show".
 
     Examples:
       qmctl template ls
@@ -72,13 +72,13 @@ def ls(
 
 @command()
 def show(call: Call, pattern: Pattern) -> None:
-    """Show a template: what it gives, and how many queues have it.
+    """Show a template: its attributes, and the number of queues that use it.
 
     \b
     JSON: an object with
       pattern
-      queues      for how many queues it is the one in force
-      attributes  an object: what it gives, by the names of "qmctl queue show"
+      queues      the number of queues for which it is in force
+      attributes  an object: its attributes, with the keys of "qmctl queue show"
 
     Examples:
       qmctl template show 'APP.*'
@@ -101,23 +101,23 @@ def _found(client: "Client", pattern: str) -> Mapping[str, Any]:
     raise Failure(
         Exit.NOT_FOUND,
         f"cannot show template {pattern}",
-        f"there is no template {pattern}",
+        "it does not exist",
         "see: qmctl template ls",
     )
 
 
 @command(options=queue_attribute.options(takes_default=False))
 def set_(call: Call, pattern: Pattern, **attributes: Any) -> None:
-    """Give options to all local queues whose names fit a pattern, those to come as well.
+    """Set options for all local queues, present and future, whose names match a pattern.
 
-    The template has just these options from now on, in force at once. Of several templates that fit
-    a name the one with the most characters beside * is in force, and gives all. What a queue was
-    given itself goes before. Names that start with SYSTEM. fit only patterns that start so.
+    The given options replace those of the template, at once. If several templates match a name,
+    only the one with the most characters other than * applies. Options set for a queue itself
+    override its template. Names that start with SYSTEM. match only patterns that start with it.
 
     \b
-    JSON: the template, as "qmctl template show" gives it, and
-      created  whether there was none
-      changed  an object: [before, after] of each option that is another now
+    JSON: the template as in "qmctl template show", and
+      created  whether it is new
+      changed  an object: [before, after] of each changed option
 
     Examples:
       qmctl template set 'APP.*' --depth-max 100000 --retry-initial 1s
@@ -133,18 +133,18 @@ def set_(call: Call, pattern: Pattern, **attributes: Any) -> None:
         return
     queues = counted(row["queues"], "queue")
     if not row["created"] and not row["changed"]:
-        output.say(f"nothing to change in template {pattern}, in force for {queues}")
+        output.say(f"template {pattern} is unchanged, in force for {queues}")
         return
     verb = "created" if row["created"] else "altered"
-    told = "; ".join(queue_attribute.changes(row["changed"]))
-    output.say(f"{verb} template {pattern}, in force for {queues}{': ' * bool(told)}{told}")
+    changes = "; ".join(queue_attribute.changes(row["changed"]))
+    output.say(f"{verb} template {pattern}, in force for {queues}{': ' * bool(changes)}{changes}")
 
 
 @command()
 def delete(call: Call, pattern: Pattern) -> None:
-    """Delete a template; its queues have the next one that fits, or the defaults.
+    """Delete a template; its queues use the next one that matches, or the defaults.
 
-    JSON: an object with pattern and queues, for how many it was in force.
+    JSON: an object with pattern and queues (for how many it was in force).
 
     Examples:
       qmctl template delete 'APP.*'
@@ -154,5 +154,9 @@ def delete(call: Call, pattern: Pattern) -> None:
     if call.is_json:
         output.document({"pattern": pattern, "queues": row["queues"]})
     else:
-        held = "" if row["queues"] is None else f", which {counted(row['queues'], 'queue')} had"
-        output.say(f"deleted template {pattern}{held}")
+        used = (
+            ""
+            if row["queues"] is None
+            else f"; it was in force for {counted(row['queues'], 'queue')}"
+        )
+        output.say(f"deleted template {pattern}{used}")

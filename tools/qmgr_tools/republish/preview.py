@@ -1,4 +1,4 @@
-"""What republishing, or dropping, what is parked would do: who would get what."""
+"""The preview of a job on parked publications: the effect for each subscription."""
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -19,13 +19,13 @@ COLUMNS = (
     output.whole("subscription"),
     output.count("messages"),
     output.size("bytes"),
-    output.text("outcome", "SENT"),
+    output.text("outcome", "DELIVERED"),
     output.Column("first", "FIRST OF THEM", output.listed),
 )
 
 
 class Preview(NamedTuple):
-    """What would become of what is parked."""
+    """The effect of a job on parked publications."""
 
     now: int
     awaited: int
@@ -40,21 +40,21 @@ def preview(
     names: list[str],
     limit: int = 0,
     *,
-    is_drop: bool = False,
+    is_delete: bool = False,
 ) -> Preview:
-    """Tell what a job on what is parked would do, up to *limit* that go (0: all); changes nothing.
+    """Return the effect of a job on up to *limit* parked publications (0: all).
 
     Args:
-        uid, where, names: which, as of the job.
-        is_drop: whether it would be dropped: then nothing is waited for.
+        uid, where, names: the selection, as for the job.
+        is_delete: whether the job deletes them: then none has to wait.
     """
     subscribers = _Subscribers(client)
     counts = {NOW: 0, ON_RETURN: 0, NO_ROOM: 0}
     rows: dict[tuple[str, str], dict[str, Any]] = {}
-    with progress.spinner("looking at what is parked"):
-        for parked in _meant(client, uid, where, names):
+    with progress.spinner("reading parked publications"):
+        for parked in _selected(client, uid, where, names):
             name, size = parked["subscription"], parked["bytes"]
-            outcome = NOW if is_drop else subscribers.outcome(name)
+            outcome = NOW if is_delete else subscribers.outcome(name)
             counts[outcome] += 1
             row = rows.setdefault(
                 (name, outcome),
@@ -69,7 +69,7 @@ def preview(
     return Preview(now, awaited, stay, [rows[key] for key in sorted(rows)])
 
 
-def _meant(
+def _selected(
     client: "Client", uid: str | None, where: str, names: list[str]
 ) -> Iterator[Mapping[str, Any]]:
     wanted = None if uid is None else option.uid(uid)
@@ -80,14 +80,14 @@ def _meant(
 
 
 class _Subscribers:
-    """The subscriptions that something is parked for, as far as they are asked after."""
+    """The subscriptions of parked publications, read when needed."""
 
     def __init__(self, client: "Client") -> None:
         self._client = client
-        self._room: dict[str, int | None] = {}  # None: nobody consumes
+        self._room: dict[str, int | None] = {}  # None: no consumer
 
     def outcome(self, name: str) -> str:
-        """Return what would become of one more for the subscription *name*."""
+        """Return the outcome of one more publication for the subscription *name*."""
         if name not in self._room:
             self._room[name] = self._ask(name)
         room = self._room[name]
@@ -102,7 +102,7 @@ class _Subscribers:
         except RequestError as error:
             if error.code != ErrorCode.SUBSCRIPTION_UNKNOWN:
                 raise
-            return None  # It ended meanwhile.
+            return None  # It was deleted meanwhile.
         if not row["consumers"]:
             return None
         if row["bytes"] >= row["bytes_max"]:
@@ -112,33 +112,33 @@ class _Subscribers:
 
 
 def wait(count: int, one: str, several: str) -> str:
-    """Return that so many wait for their subscribers, by the verb for *one* or for *several*."""
+    """Return in words that messages wait, with the verb for *one* or for *several*."""
     if count == 1:
-        return f"1 message {one} until its subscriber is back"
-    return f"{messages(count)} {several} until their subscribers are back"
+        return f"1 message {one} until its subscriber returns"
+    return f"{messages(count)} {several} until their subscribers return"
 
 
-def tell(call: Call, found: Preview, *, is_drop: bool = False) -> None:
-    """Print what was *found*."""
+def show(call: Call, found: Preview, *, is_delete: bool = False) -> None:
+    """Print the preview *found*."""
     if call.is_json:
         counts = {"messages": found.now}
-        if not is_drop:
+        if not is_delete:
             counts |= {"awaited": found.awaited, "stay": found.stay}
         rows = [
-            {key: value for key, value in row.items() if not is_drop or key != "outcome"}
+            {key: value for key, value in row.items() if not is_delete or key != "outcome"}
             for row in found.rows
         ]
         output.document({"dry_run": True} | counts | {"subscriptions": rows})
         return
-    words = f"would {'drop' if is_drop else 'send'} {messages(found.now)}"
+    words = f"would {'delete' if is_delete else 'deliver'} {messages(found.now)}"
     if found.awaited:
         words += f"; {wait(found.awaited, 'would wait', 'would wait')}"
     if found.stay:
-        words += f"; {messages(found.stay)} would stay, for want of room"
-    output.say(f"{words}; nothing is changed")
+        words += f"; {messages(found.stay)} would stay because there is no room"
+    output.say(f"{words}; nothing changed")
     if found.rows:
-        columns = [column for column in COLUMNS if not is_drop or column.key != "outcome"]
+        columns = [column for column in COLUMNS if not is_delete or column.key != "outcome"]
         output.table(columns, found.rows[:SHOWN_MAX])
     if len(found.rows) > SHOWN_MAX:
         output.flush()
-        output.note(f"{counted(len(found.rows) - SHOWN_MAX, 'more line')}: JSON has all")
+        output.note(f"{counted(len(found.rows) - SHOWN_MAX, 'more row')}: -o json shows all")

@@ -1,4 +1,4 @@
-"""qmctl republish: ls, show. What was given back too often, and who is to get it once more."""
+"""qmctl republish: ls, show. Parked publications, and the subscribers that failed on them."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qmgr_protocol.errors import name_of
-from qmgr_tools.cli import completion, option, output, progress
+from qmgr_tools.cli import completion, humanize, option, output, progress
 from qmgr_tools.cli import filter as filters
-from qmgr_tools.cli import humanize as humane
 from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import Exit, Failure
-from qmgr_tools.message import selecting
+from qmgr_tools.message import selection
 from qmgr_tools.message import text as message_text
-from qmgr_tools.message.browse import tell_cut
+from qmgr_tools.message.browse import note_cut
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
@@ -23,16 +22,14 @@ if TYPE_CHECKING:
 LISTED_MAX = 100
 FIRST = 3  # of a list, in a table
 SELECTORS = """\b
-A selector, as "subscription = 'B:late' AND topic LIKE 'flights/%'", knows
+A selector, such as "subscription = 'B:late' AND dead_failed > 2", can use
 topic, subscription, dead_code, dead_reason, dead_text, dead_us, dead_failed,
-dead_delivered, dead_retries, and all that docs/SELECTORS.md has.
+dead_delivered, dead_retries, and the fields in docs/SELECTORS.md.
 """
 
 Uid = Annotated[
     str,
-    typer.Argument(
-        metavar="UID", show_default=False, help='Its identity, as "qmctl republish ls" shows it.'
-    ),
+    typer.Argument(metavar="UID", show_default=False, help='The UID from "qmctl republish ls".'),
 ]
 Subscription = Annotated[
     str,
@@ -43,10 +40,10 @@ Subscription = Annotated[
         show_default=False,
         callback=option.given,
         autocompletion=completion.subscriptions,
-        help="What is parked for that one.",
+        help="Only publications parked for this subscription.",
     ),
 ]
-Limit = Annotated[int, typer.Option(metavar="N", min=1, help="At most so many publications.")]
+Limit = Annotated[int, typer.Option(metavar="N", min=1, help="At most N publications.")]
 COLUMNS = (
     output.whole("uid"),
     output.text("topic"),
@@ -92,23 +89,23 @@ ATTEMPTS = (
 \b
 JSON: an array of objects with
   uid, topic, put_time, body_bytes   of the publication
-  subscribers, first                 how many are on its list; an array: the
+  subscribers, first                 the number on its list; an array of the
                                      first of them
-  awaited                            of these: sent once they are back
-  parked, reason, text               when the last came on the list, and why
+  awaited                            of these: they get it when they return
+  parked, reason, text               when the last one was added, and why
 """
 )
 def ls(
     call: Call,
     subscription: Subscription = "",
-    where: selecting.Where = "",
+    where: selection.Where = "",
     columns: filters.Columns = None,
     limit: Limit = LISTED_MAX,
 ) -> None:
-    """List what is parked: each publication once, with how many are on its list.
+    """List the parked publications, each with the number of subscribers on its list.
 
-    A publication is parked for those who gave it back more often than their redelivery limit; all
-    others have had it.
+    A publication is parked for subscribers that failed on it more often than their redelivery
+    limit. All other subscribers have received it.
 
     Examples:
       qmctl republish ls
@@ -117,8 +114,8 @@ def ls(
     """
     shown = filters.columns(columns, COLUMNS, LISTED)
     with (
-        call.client("list what is parked") as client,
-        progress.spinner("looking at what is parked"),
+        call.client("list parked publications") as client,
+        progress.spinner("reading parked publications"),
     ):
         parked = client.admin.republish_list(where=where, subscription=subscription)
         found = list(islice(publications(parked), limit + 1))
@@ -128,11 +125,11 @@ def ls(
     else:
         output.table(shown, map(_as_row, rows))
     if is_cut:
-        tell_cut(limit)
+        note_cut(limit)
 
 
 def publications(parked: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield each publication of what is *parked*, which is in their order, with its list."""
+    """Yield each publication of the ordered rows *parked*, with its list."""
     for uid, rows in groupby(parked, key=lambda row: str(row["uid"])):
         count = awaited = 0
         names: list[str] = []
@@ -144,7 +141,7 @@ def publications(parked: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]
         yield {
             "uid": uid,
             "topic": last["topic"],
-            "put_time": humane.rfc3339(last["put_us"]),
+            "put_time": humanize.rfc3339(last["put_us"]),
             "body_bytes": last["bytes"],
             "subscribers": count,
             "first": names,
@@ -158,7 +155,7 @@ def _parked_us(row: Mapping[str, Any]) -> int:
 
 
 def _why(row: Mapping[str, Any]) -> dict[str, Any]:
-    parked = humane.rfc3339(row["parked_us"]) if row["parked_us"] else None
+    parked = humanize.rfc3339(row["parked_us"]) if row["parked_us"] else None
     return {"parked": parked, "reason": row["reason"], "text": row["text"]}
 
 
@@ -174,38 +171,39 @@ def _as_row(row: dict[str, Any]) -> dict[str, Any]:
 def _age(time_: str) -> str:
     from datetime import datetime
 
-    us = int(datetime.fromisoformat(time_).timestamp() * humane.US_PER_S)
-    return humane.age(us, time.time_ns() // 1_000)
+    us = int(datetime.fromisoformat(time_).timestamp() * humanize.US_PER_S)
+    return humanize.age(us, time.time_ns() // 1_000)
 
 
 @command()
 def show(call: Call, uid: Uid) -> None:
-    """Show a publication that is parked: who is on its list, and what each of them said.
+    """Show a parked publication: the subscribers on its list, and their reports.
 
     \b
     JSON: an object with
       uid, topic, put_time, body_bytes
-      body, body_base64   text, or null where it is none; then body_base64 has it
+      body, body_base64   text; if it is not text, null and body_base64
       subscribers         an array of objects: subscription, parked (RFC 3339),
                           failed, delivered, code, reason, text, republished
-                          (how often it was sent once more), awaits_return (it
-                          is sent once that is back), attempts (an array: time,
-                          code, reason, text, client)
+                          (how often it was delivered again), awaits_return (it
+                          is delivered when the subscriber returns), attempts
+                          (an array: time, code, reason, text, client)
 
     Examples:
       qmctl republish show NYC.1700000000000001
     """
     wanted = option.uid(uid)
-    with call.client(f"show what is parked of {uid}") as client:
+    doing = f"show parked publication {uid}"
+    with call.client(doing) as client:
         rows = list(client.admin.republish_list(uid=wanted))
         if not rows:
-            raise not_parked(f"show what is parked of {uid}", uid)
+            raise not_parked(doing, uid)
         body = _body(client, wanted)
     first = rows[0]
     found = {
         "uid": uid,
         "topic": first["topic"],
-        "put_time": humane.rfc3339(first["put_us"]),
+        "put_time": humanize.rfc3339(first["put_us"]),
         "body_bytes": first["bytes"],
         **message_text.body_of(body),
         "subscribers": list(map(_subscriber, rows)),
@@ -217,8 +215,8 @@ def show(call: Call, uid: Uid) -> None:
 
 
 def _body(client: "Client", uid: Any) -> bytes:
-    """Return what was published, as the queue manager keeps it for all who lack it."""
-    from qmgrd.core.catalogue.system import PUBLICATIONS
+    """Return the body of the publication, which is stored once for all subscribers."""
+    from qmgr_tools.queue.system import PUBLICATIONS
 
     kept = next(iter(client.browse(PUBLICATIONS, 1, uid=uid)), None)
     return b"" if kept is None else kept.body
@@ -243,13 +241,13 @@ def _show(found: dict[str, Any], body: bytes) -> None:
 
 
 def not_parked(doing: str, uid: str) -> Failure:
-    """Return the failure of *doing* something with a publication that is on nobody's list."""
-    why, remedy = f"{uid} is not parked for anybody meant", "see: qmctl republish ls"
+    """Return the failure of *doing* something with a publication that is not parked."""
+    why, remedy = "it is not parked for any selected subscription", "see: qmctl republish ls"
     return Failure(Exit.NOT_FOUND, f"cannot {doing}", why, remedy)
 
 
 def _subscriber(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return who is on a list as the help describes it."""
+    """Return a subscriber on a list as described in the help."""
     return {
         "subscription": row["subscription"],
         **_why(row),
@@ -260,7 +258,7 @@ def _subscriber(row: Mapping[str, Any]) -> dict[str, Any]:
         "awaits_return": row["awaits_return"],
         "attempts": [
             {
-                "time": humane.rfc3339(us),
+                "time": humanize.rfc3339(us),
                 "code": name_of(code) if code else "",
                 "reason": reason,
                 "text": text,

@@ -1,4 +1,4 @@
-"""qmctl republish: send, drop. Jobs of the queue manager, on what is parked."""
+"""qmctl republish: send, delete. Jobs of the queue manager on parked publications."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +9,7 @@ from qmgr_tools.cli import completion, dry_run, option
 from qmgr_tools.cli.command import Call, command, confirm
 from qmgr_tools.cli.humanize import messages
 from qmgr_tools.job import run as job_run
-from qmgr_tools.message import selecting
+from qmgr_tools.message import selection
 from qmgr_tools.queue.queue import Yes
 from qmgr_tools.republish import preview as republish_preview
 from qmgr_tools.republish import republish
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Uid = Annotated[
     str | None,
     typer.Argument(
-        metavar="UID", show_default=False, help="One publication; without it all that is parked."
+        metavar="UID", show_default=False, help="One publication. Default: all parked ones."
     ),
 ]
 To = Annotated[
@@ -32,16 +32,16 @@ To = Annotated[
         metavar="NAME",
         show_default=False,
         autocompletion=completion.subscriptions,
-        help="What is parked for that subscription alone. Repeatable.",
+        help="Only publications parked for this subscription. Repeatable.",
     ),
 ]
 Max = Annotated[
-    int, typer.Option("--max", "--limit", metavar="N", min=0, help="At most so many; 0 = all.")
+    int, typer.Option("--max", "--limit", metavar="N", min=0, help="At most N messages; 0 = all.")
 ]
-NOTHING = "nothing that is meant is parked"
+NOTHING = "no selected publication is parked"
 AS_A_JOB = """
-The queue manager does it, as a job (see: qmctl job ls): Ctrl-C leaves it running. What is parked
-from now on is not its own.
+The queue manager runs this as a job (see: qmctl job ls), which continues after Ctrl-C. The job
+ignores publications that are parked later.
 """
 
 
@@ -50,9 +50,9 @@ from now on is not its own.
     + AS_A_JOB
     + """
 \b
-JSON: the job at its end, as "qmctl job ls" gives it: done were sent, skipped
-wait for their subscriber's return, stayed had no room
-  with --dry-run: dry_run (true), messages, awaited, stay (how many of each),
+JSON: the job at its end, as in "qmctl job ls": done were delivered, skipped
+wait for their subscriber to return, stayed had no room
+  with --dry-run: dry_run (true), messages, awaited, stay (their numbers),
   subscriptions (an array: subscription, messages, bytes, outcome (now, on
   return, no room), first (UIDs))
 """
@@ -60,17 +60,18 @@ wait for their subscriber's return, stayed had no room
 def send(
     call: Call,
     uid: Uid = None,
-    where: selecting.Where = "",
+    where: selection.Where = "",
     to: To = None,
     rate: job_run.Rate = 0,
     max_: Max = 0,
     detach: job_run.Detach = False,
     dry: dry_run.DryRun = False,
 ) -> None:
-    """Deliver what is parked once more, to those alone who are on its list.
+    """Deliver parked publications again, only to the subscribers on their lists.
 
-    Who has had a publication gets nothing. It keeps its UID, is marked as republished, and its
-    counts start anew. Of a subscriber who is away it waits for the return, and is sent then.
+    Other subscribers do not get them again. A publication keeps its UID, is marked as republished,
+    and its failure counts start again at zero. If a subscriber is absent, it gets the publication
+    when it returns.
 
     Examples:
       qmctl republish send NYC.1700000000000001
@@ -78,12 +79,12 @@ def send(
       qmctl republish send --where "dead_reason = 'no-amount'" --dry-run
       qmctl republish send
     """
-    with call.client("send what is parked") as client:
+    with call.client("deliver parked publications again") as client:
         names = _names(to)
-        _check_there(client, "send", uid, names)
+        _check_parked(client, "send", uid, names)
         if dry:
             found = republish_preview.preview(client, uid, where, names, max_)
-            republish_preview.tell(call, found)
+            republish_preview.show(call, found)
             return
         row = client.admin.republish(
             where=where,
@@ -92,7 +93,7 @@ def send(
             rate=rate,
             messages_max=max_,
         )
-        job_run.run(call, client, row, "sent", detach=detach, told=_told_sent)
+        job_run.run(call, client, row, "delivered", detach=detach, summary=_sent)
 
 
 @command(
@@ -100,15 +101,15 @@ def send(
     + AS_A_JOB
     + """
 \b
-JSON: the job at its end, as "qmctl job ls" gives it
+JSON: the job at its end, as in "qmctl job ls"
   with --dry-run: dry_run (true), messages, subscriptions (an array:
   subscription, messages, bytes, first (UIDs))
 """
 )
-def drop(
+def delete(
     call: Call,
     uid: Uid = None,
-    where: selecting.Where = "",
+    where: selection.Where = "",
     to: To = None,
     rate: job_run.Rate = 0,
     max_: Max = 0,
@@ -116,27 +117,28 @@ def drop(
     yes: Yes = False,
     dry: dry_run.DryRun = False,
 ) -> None:
-    """Forget what is parked, for good; asks first.
+    """Delete parked publications permanently. Asks for confirmation.
 
-    Once nobody is on the list of a publication, that is gone.
+    A publication is deleted once its list is empty.
 
     Examples:
-      qmctl republish drop NYC.1700000000000001 --to BILLING:late
-      qmctl republish drop --where "topic = 'flights/JFK/UA'" --dry-run
-      qmctl republish drop --yes
+      qmctl republish delete NYC.1700000000000001 --to BILLING:late
+      qmctl republish delete --where "topic = 'flights/JFK/UA'" --dry-run
+      qmctl republish delete --yes
     """
-    with call.client("drop what is parked") as client:
+    doing = "delete parked publications"
+    with call.client(doing) as client:
         names = _names(to)
-        _check_there(client, "drop", uid, names)
+        _check_parked(client, "delete", uid, names)
         if dry or not yes:
-            found = republish_preview.preview(client, uid, where, names, max_, is_drop=True)
+            found = republish_preview.preview(client, uid, where, names, max_, is_delete=True)
             if dry:
-                republish_preview.tell(call, found, is_drop=True)
+                republish_preview.show(call, found, is_delete=True)
                 return
             word = uid or (names[0] if len(names) == 1 else "all")
             loss = f"{messages(found.now)} will be lost"
             if found.now:
-                confirm(word, "drop what is parked", loss, yes=yes)
+                confirm(word, doing, loss, yes=yes)
         row = client.admin.republish(
             where=where,
             uid=None if uid is None else option.uid(uid),
@@ -145,7 +147,7 @@ def drop(
             messages_max=max_,
             drop=True,
         )
-        job_run.run(call, client, row, "dropped", detach=detach, told=_told_dropped)
+        job_run.run(call, client, row, "deleted", detach=detach, summary=_deleted)
 
 
 def _names(to: list[str] | None) -> list[str]:
@@ -157,8 +159,8 @@ def _names(to: list[str] | None) -> list[str]:
     return [topic_name.subscription(name) for name in to or []]
 
 
-def _check_there(client: "Client", verb: str, uid: str | None, names: list[str]) -> None:
-    """Raise a Failure where a publication that is named is parked for nobody who is meant."""
+def _check_parked(client: "Client", verb: str, uid: str | None, names: list[str]) -> None:
+    """Raise a Failure if the named publication is not parked for any selected subscription."""
     if uid is None:
         return
     wanted = option.uid(uid)
@@ -168,16 +170,15 @@ def _check_there(client: "Client", verb: str, uid: str | None, names: list[str])
     raise republish.not_parked(f"{verb} {uid}", uid)
 
 
-def _told_sent(row: Mapping[str, Any]) -> str:
+def _sent(row: Mapping[str, Any]) -> str:
     if not any(row[count] for count in ("done", "skipped", "stayed")):
         return NOTHING
-    words = f"sent {messages(row['done'])} again" if row["done"] else "sent nothing yet"
+    words = f"delivering {messages(row['done'])} again" if row["done"] else "delivered none yet"
     if row["skipped"]:
         words += f"; {republish_preview.wait(row['skipped'], 'waits', 'wait')}"
     return words + (f"; {row['text']}" if row["stayed"] else "")
 
 
-def _told_dropped(row: Mapping[str, Any]) -> str:
+def _deleted(row: Mapping[str, Any]) -> str:
     count = row["done"]
-    were = "was" if count == 1 else "were"
-    return f"dropped {messages(count)} that {were} parked" if count else NOTHING
+    return f"deleted {messages(count)} from the parked publications" if count else NOTHING

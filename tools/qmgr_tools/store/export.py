@@ -1,4 +1,4 @@
-"""qmctl export: what stores hold, as files of Parquet or Delta, on a machine without Java."""
+"""qmctl export: writes the contents of stores to Parquet or Delta files, without Java."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from qmgr_tools.cli import completion, output, progress
-from qmgr_tools.cli import humanize as humane
+from qmgr_tools.cli import completion, humanize, output, progress
 from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import Exit, Failure, usage
 
@@ -28,14 +27,14 @@ COLUMNS = (
 
 
 class FileFormat(StrEnum):
-    """What --format may say."""
+    """The values of --format."""
 
     PARQUET = "parquet"
     DELTA = "delta"
 
 
 class Damaged(StrEnum):
-    """What --on-damaged may say."""
+    """The values of --on-damaged."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -55,7 +54,7 @@ Paths = Annotated[
         metavar="SNAPSHOT",
         show_default=False,
         autocompletion=completion.files,
-        help="A snapshot, a directory of them or a pattern; may be repeated.",
+        help="A snapshot, a directory of snapshots or a pattern. Repeatable.",
     ),
 ]
 To = Annotated[
@@ -64,7 +63,7 @@ To = Annotated[
         metavar="DIR",
         show_default=False,
         autocompletion=completion.files,
-        help="A directory, or a URL that fsspec (Parquet) or deltalake reaches.",
+        help="The target: a directory, or a URL for fsspec (Parquet) or deltalake.",
     ),
 ]
 Url = Annotated[
@@ -73,7 +72,7 @@ Url = Annotated[
         "--url",
         metavar="ADDRESS",
         show_default=False,
-        help="In place of --path: history of a queue manager that runs.",
+        help="Instead of --path: export the history of a running queue manager.",
     ),
 ]
 Cursor = Annotated[
@@ -82,7 +81,7 @@ Cursor = Annotated[
         "--cursor",
         metavar="NAME",
         show_default=False,
-        help="With --url: the export cursor that keeps what is not exported.",
+        help="With --url: the export cursor, which keeps rows until they are exported.",
     ),
 ]
 TableNames = Annotated[
@@ -92,21 +91,21 @@ TableNames = Annotated[
         metavar="TABLE",
         autocompletion=tables,
         show_default=False,
-        help="Which table; may be repeated. Without it messages.",
+        help="The table to export. Default: messages. Repeatable.",
     ),
 ]
 Full = Annotated[
-    bool, typer.Option("--full", help="Each snapshot whole, not what is new in it alone.")
+    bool, typer.Option("--full", help="Export each snapshot in full, not only its new rows.")
 ]
 Queues = Annotated[
-    str, typer.Option(metavar="NAMES", show_default=False, help="These, with commas between them.")
+    str, typer.Option(metavar="NAMES", show_default=False, help="Only these, separated by commas.")
 ]
 Pattern = Annotated[
     str,
     typer.Option(
         metavar="REGEX",
         show_default=False,
-        help="Queues whose whole name matches a regular expression.",
+        help="Only queues whose full name matches this regular expression.",
     ),
 ]
 States = Annotated[
@@ -114,7 +113,7 @@ States = Annotated[
     typer.Option(
         metavar="STATES",
         show_default=False,
-        help="Messages that are ready, delayed, transmission, parked, ...",
+        help="Only messages in these states: ready, delayed, transmission, parked, ...",
     ),
 ]
 Since = Annotated[
@@ -122,23 +121,24 @@ Since = Annotated[
     typer.Option(
         metavar="TIME",
         show_default=False,
-        help="Rows from then on: 2026-05-01, 2026-05-01T12:30:00Z.",
+        help="Only rows from this time on: 2026-05-01, 2026-05-01T12:30:00Z.",
     ),
 ]
-Until = Annotated[str, typer.Option(metavar="TIME", show_default=False, help="Rows before then.")]
-OnDamaged = Annotated[
-    Damaged,
-    typer.Option("--on-damaged", help="What becomes of snapshots that are damaged or missing."),
+Until = Annotated[
+    str, typer.Option(metavar="TIME", show_default=False, help="Only rows before this time.")
 ]
-NoPayload = Annotated[bool, typer.Option("--no-payload", help="Leave bodies out.")]
+OnDamaged = Annotated[
+    Damaged, typer.Option("--on-damaged", help="The action for damaged or missing snapshots.")
+]
+NoPayload = Annotated[bool, typer.Option("--no-payload", help="Omit bodies.")]
 BodyMax = Annotated[
     str,
     typer.Option(
-        "--max-body-bytes", metavar="BYTES", show_default=False, help="Leave longer bodies out."
+        "--max-body-bytes", metavar="BYTES", show_default=False, help="Omit longer bodies."
     ),
 ]
 NoVerify = Annotated[
-    bool, typer.Option("--no-verify", help="Do not compare snapshots with their checksums.")
+    bool, typer.Option("--no-verify", help="Do not check the checksums of snapshots.")
 ]
 
 
@@ -150,7 +150,7 @@ def export(
     url: Url = "",
     cursor: Cursor = "",
     table: TableNames = None,
-    format: Annotated[FileFormat, typer.Option(help="What to write.")] = FileFormat.PARQUET,
+    format: Annotated[FileFormat, typer.Option(help="The format of files.")] = FileFormat.PARQUET,
     full: Full = False,
     queues: Queues = "",
     queues_pattern: Pattern = "",
@@ -162,21 +162,20 @@ def export(
     no_verify: NoVerify = False,
     on_damaged: OnDamaged = Damaged.FAIL,
 ) -> None:
-    """Write what snapshots hold as tables to files, once each row; Java is not needed.
+    """Export the contents of snapshots as tables, each row once, without Java.
 
-    Run it again and it adds what is new: of messages, those that were put since, each as the first
-    snapshot shows it that has it; of other tables, each further snapshot. --full writes each
-    snapshot whole, as messages change and go. However it is stopped, the next run goes on from what
-    is whole. With --url history comes from a queue manager that runs, which keeps for the cursor
-    what is not exported yet. What the tables have says docs/tables.md, how they are kept
-    docs/export.md.
+    Later runs add only new rows: of messages those put since, each as in the first snapshot that
+    contains it; of other tables each further snapshot. --full exports each snapshot in full, with
+    changes and deletions. If a run is interrupted, the next one continues. With --url, the history
+    of a running queue manager is exported; the cursor keeps rows until then. See docs/tables.md for
+    the tables, and docs/export.md for the files.
 
     \b
     JSON: an object with
       to, format, full
-      tables    an array: table, path, snapshots (how many were looked at),
-                skipped (why some were not), rows, bytes, files (that were added),
-                and queues, an array: queue, queue_manager, rows, bytes, files
+      tables    an array: table, path, snapshots (the number read), skipped (why
+                others were not), rows, bytes, files (the numbers added), and
+                queues, an array: queue, queue_manager, rows, bytes, files
 
     Examples:
       qmctl export --path /snapshots/monday --to /lake
@@ -190,41 +189,41 @@ def export(
     given |= {"includePayload": "false"} if no_payload else {}
     given |= {"verify": "false"} if no_verify else {}
     given |= {"onDamaged": on_damaged.value}
-    where = Where(tuple(snapshots or ()), url, cursor, to, format.value, full)
-    _check(where, table)
+    source = Source(tuple(snapshots or ()), url, cursor, to, format.value, full)
+    _check(source, table)
     names = table or ["history" if url else "messages"]
-    found = [_export(where, name, given) for name in names]
+    found = [_export(source, name, given) for name in names]
     if call.is_json:
         output.document(
             {"to": to, "format": format.value, "full": full, "tables": [_row(one) for one in found]}
         )
         return
-    _tell(found, to)
+    _show(found, to)
 
 
-def _tell(found: "list[Exported]", to: str) -> None:
-    """Print what was added, and where there is nothing to read."""
+def _show(found: "list[Exported]", to: str) -> None:
+    """Print the added rows and files."""
     for why in dict.fromkeys(why for one in found for why in one.skipped):
-        output.note(f"left out: {why}")
+        output.note(f"skipped: {why}")
     for one in found:
         if not one.has_files:
-            output.note(f"there is nothing to read at {one.path} yet: no {one.table} were found")
+            output.note(f"{one.path} has no files yet: no {one.table} were found")
     rows = [{"table": one.table, **part._asdict()} for one in found for part in one.written]
     if rows:
         output.table(COLUMNS, rows)
     total = [sum(row[key] for row in rows) for key in ("rows", "files", "bytes")]
     output.say(
-        f"added {humane.counted(total[0], 'row')} in {humane.counted(total[1], 'file')} "
-        f"({humane.size(total[2])}) to {to}"
+        f"added {humanize.counted(total[0], 'row')} in {humanize.counted(total[1], 'file')} "
+        f"({humanize.size(total[2])}) to {to}"
         if rows
-        else f"nothing is new: {to} has all of it"
+        else f"no new rows: {to} is up to date"
         if any(one.has_files for one in found)
-        else f"nothing to export: no file was made in {to}"
+        else f"nothing to export: no file was written to {to}"
     )
 
 
 def _row(one: "Exported") -> dict[str, Any]:
-    """Return what scripts are told of a table."""
+    """Return the object of a table for scripts."""
     queues = [part._asdict() for part in one.written]
     totals = {key: sum(part[key] for part in queues) for key in ("rows", "bytes", "files")}
     return {
@@ -237,8 +236,8 @@ def _row(one: "Exported") -> dict[str, Any]:
     }
 
 
-class Where(NamedTuple):
-    """From where an export comes, and where it goes."""
+class Source(NamedTuple):
+    """The source and the target of an export."""
 
     snapshots: tuple[str, ...]
     url: str
@@ -248,33 +247,33 @@ class Where(NamedTuple):
     full: bool
 
 
-def _check(where: Where, table: list[str] | None) -> None:
-    """Refuse what does not go together."""
-    what = f"cannot export to {where.to}"
-    too_much = where.url and (where.full or table not in (None, ["history"]))
-    if bool(where.snapshots) == bool(where.url) or too_much:
+def _check(source: Source, table: list[str] | None) -> None:
+    """Raise a Failure, USAGE, if options contradict each other."""
+    what = f"cannot export to {source.to}"
+    conflicts = source.url and (source.full or table not in (None, ["history"]))
+    if bool(source.snapshots) == bool(source.url) or conflicts:
         raise usage(
             what,
-            "--path is needed, or --url, which has history alone",
-            "name a snapshot, or the address of a queue manager, with no --table and no --full",
+            "either --path is required, or --url, which exports only history",
+            "give --path SNAPSHOT, or --url ADDRESS without --table and --full",
         )
-    if where.cursor and not where.url:
+    if source.cursor and not source.url:
         raise usage(
             what,
-            "--cursor goes with --url: snapshots keep none",
-            "leave it out, or name a queue manager that runs: --url ADDRESS",
+            "--cursor is only for --url: snapshots have no cursors",
+            "omit it, or name a running queue manager: --url ADDRESS",
         )
-    if where.url and not where.cursor:
+    if source.url and not source.cursor:
         raise usage(
             what,
-            "--cursor is missing: it keeps what is not exported yet",
-            "name one that no other export uses: --cursor lake",
+            "--cursor is missing: it keeps rows until they are exported",
+            "name a cursor that no other export uses: --cursor lake",
         )
 
 
-def _export(where: Where, table: str, given: dict[str, str]) -> "Exported":
-    """Export one table; turn what goes wrong into a Failure."""
-    what = f"cannot export {table} to {where.to}"
+def _export(source: Source, table: str, given: dict[str, str]) -> "Exported":
+    """Export one table; turn errors into a Failure."""
+    what = f"cannot export {table} to {source.to}"
     try:
         from qmgr_tables.export import export as exports
     except ImportError as error:
@@ -287,34 +286,34 @@ def _export(where: Where, table: str, given: dict[str, str]) -> "Exported":
     from qmgr_tables.options import OptionInvalid, parse
     from qmgrd.snapshot.finder import SnapshotUnreadable
 
-    paths = json.dumps(where.snapshots or [where.url])
+    paths = json.dumps(source.snapshots or [source.url])
     bar = partial(_bar, table)
     try:
         options = parse({"paths": paths, "table": table, **given})
-        if where.url:
+        if source.url:
             return export_live(
-                options, where.url, where.cursor, where.to, format=where.format, bar=bar
+                options, source.url, source.cursor, source.to, format=source.format, bar=bar
             )
-        return exports.export(options, where.to, format=where.format, full=where.full, bar=bar)
+        return exports.export(options, source.to, format=source.format, full=source.full, bar=bar)
     except OptionInvalid as error:
-        raise usage(what, *_parted(error)) from error
+        raise usage(what, *_parts(error)) from error
     except ExportRefused as error:
-        raise Failure(Exit.REFUSED, what, *_parted(error)) from error
+        raise Failure(Exit.REFUSED, what, *_parts(error)) from error
     except ExportUnavailable as error:
-        raise Failure(Exit.UNAVAILABLE, what, *_parted(error)) from error
+        raise Failure(Exit.UNAVAILABLE, what, *_parts(error)) from error
     except (ExportFailed, SnapshotUnreadable) as error:
-        raise Failure(Exit.FAILED, what, *_parted(error)) from error
+        raise Failure(Exit.FAILED, what, *_parts(error)) from error
 
 
-def _parted(error: Exception) -> tuple[str, str]:
-    """Return what is wrong, and what to do about it."""
+def _parts(error: Exception) -> tuple[str, str]:
+    """Return the reason and the remedy of an error."""
     why, _, remedy = str(error).rpartition("; ")
     return (why, remedy) if why else (remedy, "")
 
 
 @contextmanager
 def _bar(table: str, rows: int) -> Iterator[Callable[[int], object]]:
-    """Show how far a table is; a wheel where nobody knows how long it is."""
+    """Show the progress of a table; a spinner if its length is unknown."""
     with ExitStack() as shown:
         if rows:
             yield shown.enter_context(progress.counted(table, rows))

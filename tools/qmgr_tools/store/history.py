@@ -1,4 +1,4 @@
-"""qmctl history: ls, show, forget."""
+"""qmctl history: ls, show, delete."""
 
 import sys
 import time
@@ -11,8 +11,7 @@ import typer
 
 from qmgr_protocol import history
 from qmgr_protocol.errors import RequestError, name_of
-from qmgr_tools.cli import completion, option, output
-from qmgr_tools.cli import humanize as humane
+from qmgr_tools.cli import completion, humanize, option, output
 from qmgr_tools.cli.command import Call, command
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ Queues = Annotated[
         metavar="QUEUE",
         show_default=False,
         autocompletion=completion.queues,
-        help="Of this queue or subscription only; repeatable.",
+        help="Only this queue or subscription. Repeatable.",
     ),
 ]
 Events = Annotated[
@@ -39,7 +38,7 @@ Events = Annotated[
         "-e",
         metavar="EVENT",
         show_default=False,
-        help="Events of this kind only; repeatable.",
+        help="Only events of this kind. Repeatable.",
     ),
 ]
 Uid = Annotated[
@@ -48,7 +47,7 @@ Uid = Annotated[
         "--uid",
         metavar="ORIGIN.TIMESTAMP",
         show_default=False,
-        help="Of the message of that identity only.",
+        help="Only the message with this UID.",
     ),
 ]
 After = Annotated[
@@ -58,16 +57,18 @@ After = Annotated[
         metavar="ROW",
         min=0,
         show_default=False,
-        help="Begin behind this row; else with the oldest that is kept.",
+        help="Begin after this row. Default: the oldest stored row.",
     ),
 ]
 Limit = Annotated[
-    int | None, typer.Option(metavar="N", min=1, show_default=False, help="Only the last N.")
+    int | None, typer.Option(metavar="N", min=1, show_default=False, help="Only the last N events.")
 ]
-Follow = Annotated[bool, typer.Option("--follow", "-f", help="And those to come, until Ctrl-C.")]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Also show new events until Ctrl-C.")]
 Cursor = Annotated[
     str,
-    typer.Argument(metavar="CURSOR", show_default=False, help='As "qmctl history show" has it.'),
+    typer.Argument(
+        metavar="CURSOR", show_default=False, help='The name from "qmctl history show".'
+    ),
 ]
 COLUMNS = (
     output.text("time"),
@@ -83,7 +84,7 @@ STATE = (
     output.count("first", "first row"),
     output.count("next", "next row"),
     output.size("bytes", "size"),
-    output.size("bytes_max", "at most"),
+    output.size("bytes_max", "maximum size"),
     output.duration("age_max_ms", "kept for"),
     output.count("dropped", "rows dropped"),
 )
@@ -95,10 +96,10 @@ CURSORS = (
     output.count("lost"),
 )
 EVENTS_TEXT = """\b
-Events: put, available (its delay is over), delivered, returned (it came
-back), settled (consumed), expired, dead-lettered, transferred (the peer of a
-link has it), published, republished, parked, moved, removed, lost (over a
-restart), damaged.
+Events: put, available (its delay ended), delivered, returned (to the queue),
+settled (consumed), expired, dead-lettered, transferred (to the peer of a
+link), published, republished, parked, moved, removed, lost (in a restart),
+damaged.
 
 """
 
@@ -107,13 +108,14 @@ restart), damaged.
     EVENTS_TEXT
     + """
 \b
-JSON: an array of objects, with --follow one a line, each with
-  time, event, queue, queue_id  when; what; where
-  uid, arrival, priority        which message, and its place
-  bytes, delivered, failed      its record; how often it came back, and failed
-  age_ms                        since it was put there
-  peer, target, code            who had it; where it went; why; or null
-  row                           in which row of history it stands
+JSON: an array of objects, with --follow one per line, each with
+  time, event, queue, queue_id  time; event; queue
+  uid, arrival, priority        the message, and its position
+  bytes, delivered, failed      size of its record; deliveries; failures
+  age_ms                        time since it was put on the queue
+  peer, target, code            the client or peer; the target; the reason; or
+                                null
+  row                           its row of history
 """
 )
 def ls(
@@ -125,10 +127,10 @@ def ls(
     limit: Limit = None,
     follow: Follow = False,
 ) -> None:
-    """Show what happened to messages of queues that keep accounts.
+    """Show the history of messages, for queues with accounting.
 
-    A queue does with: qmctl queue alter QUEUE --accounting on. What all export cursors have had is
-    no longer here: see qmctl history show.
+    To record the history of a queue: qmctl queue alter QUEUE --accounting on. Rows that all export
+    cursors have read are deleted: see qmctl history show.
 
     Examples:
       qmctl history ls --limit 20
@@ -149,7 +151,7 @@ def ls(
             output.titles(COLUMNS)
         while True:
             for row in shown:
-                _say(call, row)
+                _show_one(call, row)
             output.flush()
             time.sleep(POLL_S)
             shown, last = _some(client, last, wanted)
@@ -158,24 +160,24 @@ def ls(
 @command("""
 \b
 JSON: an object with
-  manager, store_id           whose history it is
-  first, next                 the first row that is kept, the next to come
-  bytes, bytes_max            of the rows; at most
-  age_max_ms, dropped         how long they are kept; rows that went unread
+  manager, store_id           the queue manager
+  first, next                 the first stored row, the next row
+  bytes, bytes_max            size of the rows; its limit
+  age_max_ms, dropped         how long rows are kept; rows deleted unread
   cursors                     an array: cursor, position (its last row),
-                              waiting (rows behind it), lost, created_us,
+                              waiting (unread rows), lost, created_us,
                               committed_us
 """)
 def show(call: Call) -> None:
-    """Show how much history there is, and how far exports are.
+    """Show the size of the history, and the progress of exports.
 
-    A row goes once all export cursors have had it; or at the limits of [accounting], whoever has
-    not.
+    A row is deleted once all export cursors have read it, or when the limits of [accounting] are
+    reached.
 
     Examples:
       qmctl history show
     """
-    with call.client("show the journal of history") as client:
+    with call.client("show the state of the history") as client:
         found = client.admin.history_show()
     if call.is_json:
         output.document(found)
@@ -185,38 +187,41 @@ def show(call: Call) -> None:
         print()
         output.table(
             CURSORS,
-            [row | {"committed": humane.rfc3339(row["committed_us"])} for row in found["cursors"]],
+            [
+                row | {"committed": humanize.rfc3339(row["committed_us"])}
+                for row in found["cursors"]
+            ],
         )
     else:
         output.flush()
-        output.note("no export cursor: rows are kept up to the limits")
+        output.note("there are no export cursors: rows are kept up to the limits")
 
 
 @command("""
 \b
 JSON: an object with
-  cursor   which one is forgotten
+  cursor   the deleted cursor
 """)
-def forget(call: Call, cursor: Cursor) -> None:
-    """Forget an export cursor: nothing is kept for it any more.
+def delete(call: Call, cursor: Cursor) -> None:
+    """Delete an export cursor: rows are no longer kept for it.
 
     Examples:
-      qmctl history forget LAKE
+      qmctl history delete LAKE
     """
-    with call.client(f"forget export cursor {cursor}") as client:
+    with call.client(f"delete export cursor {cursor}") as client:
         client.admin.cursor_delete(cursor)
     if call.is_json:
         output.document({"cursor": cursor})
     else:
-        output.say(f"forgot export cursor {cursor}")
+        output.say(f"deleted export cursor {cursor}")
 
 
 def _some(
     client: "Client", after: int, wanted: dict[str, set[str]], most: int | None = None
 ) -> tuple[list[dict[str, Any]], int]:
-    """Return what is wanted of the rows behind *after*, at most the last *most*, and the last row.
+    """Return the wanted rows later than *after*, at most the last *most*, and the last row read.
 
-    It holds no more than it returns, however long the history is.
+    Memory does not grow with the length of the history.
     """
     found: deque[dict[str, Any]] = deque(maxlen=most)
     for stored in client.admin.history(after):
@@ -228,14 +233,14 @@ def _some(
 
 
 def _rows(stored: "HistoryRow") -> Iterator[dict[str, Any]]:
-    """Yield what a stored row tells, a message at a time."""
+    """Yield the events of a stored row, one for each message."""
     for section in stored.sections:
         columns = [history.values(column, section.messages) for column in section[8:]]
         for arrival, priority, origin, timestamp, size, delivered, failed, age_us in zip(
             *columns, strict=True
         ):
             yield {
-                "time": humane.rfc3339(section.at_us),
+                "time": humanize.rfc3339(section.at_us),
                 "event": history.EVENTS[section.kind],
                 "queue": section.queue,
                 "queue_id": section.queue_id,
@@ -254,7 +259,7 @@ def _rows(stored: "HistoryRow") -> Iterator[dict[str, Any]]:
 
 
 def _why_none(client: "Client", queues: set[str]) -> str:
-    """Return why there may be no history of *queues*, or of any."""
+    """Return why the history of *queues*, or of all queues, may be empty."""
     for name in sorted(queues):
         try:
             attributes = client.admin.queue_show(name)
@@ -262,14 +267,14 @@ def _why_none(client: "Client", queues: set[str]) -> str:
             return f"no history of {name}: {error.text}"
         if attributes.get("accounting") == "off":
             alter = "sub alter" if ":" in name else "queue alter"
-            return f"{name} keeps no accounts; from now on: qmctl {alter} {name} --accounting on"
+            return f"{name} records no history; to record it: qmctl {alter} {name} --accounting on"
     facts = client.admin.history_show()
     if facts["next"] == 1:
-        return "no history yet; a queue has it after: qmctl queue alter QUEUE --accounting on"
-    kept = f"rows {facts['first']} to {facts['next'] - 1} are kept"
+        return "there is no history; to record it: qmctl queue alter QUEUE --accounting on"
+    kept = f"rows {facts['first']} to {facts['next'] - 1} are stored"
     if facts["first"] == facts["next"]:
-        kept = f"none of the {facts['next'] - 1} rows is kept any more, as exports have had them"
-    return f"nothing fits; {kept}, see: qmctl history show"
+        kept = f"all {facts['next'] - 1} rows were exported and deleted"
+    return f"no row matches; {kept}; see: qmctl history show"
 
 
 def _show(call: Call, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -279,8 +284,8 @@ def _show(call: Call, rows: Sequence[Mapping[str, Any]]) -> None:
         output.table(COLUMNS, map(_cells, rows))
 
 
-def _say(call: Call, row: Mapping[str, Any]) -> None:
-    """Print an event as it comes."""
+def _show_one(call: Call, row: Mapping[str, Any]) -> None:
+    """Print an event when it arrives."""
     if call.is_json:
         output.line(row)
     elif not sys.stdout.isatty():
@@ -294,6 +299,6 @@ def _say(call: Call, row: Mapping[str, Any]) -> None:
 def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
     age_ms, failed = row["age_ms"], row["failed"]
     facts = {"by": row["peer"], "to": row["target"], "why": row["code"], "failed": failed or None}
-    told = ", ".join(f"{key} {value}" for key, value in facts.items() if value is not None)
-    waited = humane.duration(age_ms) if age_ms else None
-    return {**row, "waited": waited, "facts": told}
+    text = ", ".join(f"{key} {value}" for key, value in facts.items() if value is not None)
+    waited = humanize.duration(age_ms) if age_ms else None
+    return {**row, "waited": waited, "facts": text}

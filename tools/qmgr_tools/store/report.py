@@ -1,4 +1,4 @@
-"""qmctl report: what snapshots tell of queues and links, by Spark."""
+"""qmctl report: reports about queues and links from snapshots, made with Spark."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from pyspark_qmgr.reports.job import Made
 
 LIST = "ls"
-PACKAGES = ("pyspark", "pandas", "pyarrow", "matplotlib")  # of the extra, in need of being there
+PACKAGES = ("pyspark", "pandas", "pyarrow", "matplotlib")  # required from the extra
 CORES_MAX = 1_024
-_REPORTS = (output.text("report"), output.long_text("text", "WHAT IT TELLS"))
+_REPORTS = (output.text("report"), output.long_text("text", "DESCRIPTION"))
 _DONE = (
     output.text("report"),
     output.text("state"),
     output.count("rows"),
     output.duration("took_ms", "TOOK"),
-    output.long_text("said", "WHAT ONE SEES"),
+    output.long_text("summary", "SUMMARY"),
 )
-_WITHOUT = "qmctl export needs no Java"
+_WITHOUT = "to work without Java, use qmctl export"
 
 
 @command(local=True)
@@ -37,7 +37,7 @@ def report(
         typer.Argument(
             metavar="NAME...",
             show_default=False,
-            help="Reports; all: each there is; ls, or none: list them.",
+            help="Names of reports; all: all reports; ls, or none: list the reports.",
         ),
     ] = None,
     path: Annotated[
@@ -46,7 +46,7 @@ def report(
             metavar="SNAPSHOTS",
             show_default=False,
             autocompletion=completion.files,
-            help="A snapshot, a directory of them or a pattern; may be repeated.",
+            help="A snapshot, a directory of snapshots or a pattern. Repeatable.",
         ),
     ] = None,
     to: Annotated[
@@ -55,31 +55,34 @@ def report(
             metavar="DIR",
             show_default=False,
             autocompletion=completion.files,
-            help="Where the reports go: a directory, or a URI that Spark can write to.",
+            help="The target: a directory, or a URI that Spark can write to.",
         ),
     ] = None,
     cores: Annotated[
-        int, typer.Option(metavar="N", help="Of this machine.", min=1, max=CORES_MAX)
+        int, typer.Option(metavar="N", help="Cores of this machine to use.", min=1, max=CORES_MAX)
     ] = 2,
     master: Annotated[
         str | None,
-        typer.Option(metavar="URL", show_default=False, help="Or a cluster: spark://HOST:PORT."),
+        typer.Option(
+            metavar="URL", show_default=False, help="Use a cluster instead: spark://HOST:PORT."
+        ),
     ] = None,
 ) -> None:
-    """Make reports of snapshots: depth, rates, latency, dead letters and more.
+    """Create reports from snapshots: depth, rates, latency, dead letters and more.
 
-    Each becomes DIR/NAME.parquet (with parts of it in DIR/NAME-PART.parquet), and all of them one
-    page, DIR/report.html. What was there under these names is replaced. Where one fails the others
-    are made, and the exit code is 1. It takes Java and PySpark; see docs/spark.md for clusters.
+    Each report is written to DIR/NAME.parquet (further parts to DIR/NAME-PART.parquet), and all
+    reports to one page, DIR/report.html. Existing files with these names are replaced. If a report
+    fails, the others are still created, and the exit code is 1. Requires Java and PySpark; for
+    clusters see docs/spark.md.
 
     \b
     JSON: an object with
-      page       where report.html is
+      page       the path of report.html
       reports    an array: report, state (done, failed), error (or null),
                  took_ms, parts: an array: part, parquet, rows, title
       snapshots  an array: queue_manager, snapshot_id, taken_at, turn, directory
       versions   of qmgrd, spark, python, java
-    of ls: an array: report, text, tables (those it reads), parts
+    with ls: an array: report, text, tables (its sources), parts
 
     Examples:
       qmctl report ls
@@ -98,13 +101,13 @@ def report(
         asked = named(names)
     if not path or not to:
         missing = "--path" if not path else "--to"
-        remedy = "qmctl report depth --path SNAPSHOTS --to DIR"
-        raise usage("cannot make reports", f"{missing} is missing", remedy)
+        remedy = "example: qmctl report depth --path SNAPSHOTS --to DIR"
+        raise usage("cannot create reports", f"{missing} is missing", remedy)
     options = {"path": ", ".join(path), "to": to, "reports": ", ".join(r.name for r in asked)}
     where = {"master": master} if master else {"cores": str(cores)}
     with _refusals():
         made = _make(asked, path, to, options | where, cores, master)
-    _tell(call, made)
+    _show(call, made)
 
 
 def _list(call: Call) -> None:
@@ -138,9 +141,9 @@ def _make(
     from pyspark_qmgr.session import cluster_session, local_session
 
     with progress.steps(len(asked)) as step:
-        step("looks at the snapshots", 0)
+        step("reading the snapshots", 0)
         snapshots = job.found(path)
-        step("starts Spark", 0)
+        step("starting Spark", 0)
         app = "qmctl report"
         spark = cluster_session(app, master) if master else local_session(app, cores)
         done = -1
@@ -162,39 +165,42 @@ def _make(
 
 
 def _absolute(to: str) -> str:
-    """Return a path from the root on; Spark would take it from where its JVM stands."""
+    """Return an absolute path; Spark would resolve it in the directory of its JVM."""
     return to if ":" in to.partition("/")[0] else str(Path(to).expanduser().absolute())
 
 
-def _tell(call: Call, made: "Made") -> None:
+def _show(call: Call, made: "Made") -> None:
     if call.is_json:
         output.document(made.document())
     else:
         output.table(_DONE, map(_row, made.document()["reports"]))
-        output.say(f"written to {made.page}")
+        output.say(f"wrote {made.page}")
     if made.failed:
         names = ", ".join(outcome.report.name for outcome in made.failed)
         raise Failure(
-            Exit.FAILED, f"cannot make {names}", made.failed[0].error, "the other reports are there"
+            Exit.FAILED,
+            f"cannot create reports: {names}",
+            made.failed[0].error,
+            "the other reports were created",
         )
 
 
 def _row(outcome: dict[str, Any]) -> dict[str, Any]:
     parts = outcome["parts"]
-    said = parts[0]["title"] if parts else outcome["error"]
+    summary = parts[0]["title"] if parts else outcome["error"]
     rows = sum(part["rows"] for part in parts) if parts else None
-    return {**outcome, "rows": rows, "said": said or "no rows"}
+    return {**outcome, "rows": rows, "summary": summary or "no rows"}
 
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """Turn what keeps reports from being made into a Failure."""
+    """Turn errors into a Failure."""
     try:
         yield
     except ModuleNotFoundError as error:
-        remedy = f"pip install 'qmgr-spark[spark]', and a Java 17, 21 or 25 next to it; {_WITHOUT}"
+        remedy = f"pip install 'qmgr-spark[spark]', and install Java 17, 21 or 25; {_WITHOUT}"
         why = f"the Python package {error.name} is not installed"
-        raise Failure(Exit.FAILED, "cannot make reports", why, remedy) from error
+        raise Failure(Exit.FAILED, "cannot create reports", why, remedy) from error
     except Exception as error:
         failure = _failure(error)
         if failure is None:
@@ -208,11 +214,11 @@ def _failure(error: Exception) -> Failure | None:
     from pyspark_qmgr.reports.registry import ReportUnknown
     from qmgrd.snapshot.finder import SnapshotUnreadable
 
-    what = "cannot make reports"
+    what = "cannot create reports"
     if isinstance(error, JavaUnsuitable):
         return Failure(Exit.FAILED, what, str(error), _WITHOUT)
     if isinstance(error, ReportUnknown):
-        return usage(what, str(error), "qmctl report ls")
+        return usage(what, str(error), "see: qmctl report ls")
     if isinstance(error, SnapshotUnreadable | PlaceUnusable):
         return Failure(Exit.FAILED, what, str(error))
     return None

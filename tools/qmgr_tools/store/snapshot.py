@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qmgr_tools.cli import completion, option, output, progress
-from qmgr_tools.cli import humanize as humane
+from qmgr_tools.cli import completion, humanize, option, output, progress
 from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import Failure
-from qmgr_tools.store import snapshot_list as snapshot_look
+from qmgr_tools.store import snapshot_list
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
@@ -21,16 +20,16 @@ if TYPE_CHECKING:
 ASK_EVERY_S = 0.25
 RATE_MIN = 64 << 10  # as snapshots.rate_bytes has it
 PHASES = {
-    "starting": "begins",
-    "writing": "is written",
-    "counting": "is counted",
-    "uploading": "is uploaded",
+    "starting": "starting",
+    "writing": "writing",
+    "counting": "counting",
+    "uploading": "uploading",
 }
 
 FACTS = (
     output.text("snapshot_id", "snapshot"),
     output.text("queue_manager", "queue manager"),
-    output.Column("wall_us", "created", snapshot_look.to_the_second),
+    output.Column("wall_us", "created", snapshot_list.to_the_second),
     output.count("turn"),
     output.count("messages"),
     output.size("data_bytes", "size"),
@@ -48,10 +47,12 @@ QUEUES = (
 
 
 def rate_of(text: str | int) -> int:
-    """Return bytes a second; so few that a snapshot would take days are a unit forgotten."""
+    """Return a rate in bytes per second; a very small one probably lacks its unit."""
     size = option.size(text)
     if 0 < size < RATE_MIN:
-        raise typer.BadParameter(f'at least {humane.exact_size(RATE_MIN)}, as in "20 MiB"')
+        raise typer.BadParameter(
+            f'it is less than {humanize.exact_size(RATE_MIN)}; use a unit, as in "20 MiB"'
+        )
     return size
 
 
@@ -61,7 +62,7 @@ Rate = Annotated[
         metavar="SIZE",
         parser=rate_of,
         show_default=False,
-        help='The most to write in a second, as in "20 MiB"; at least 64 KiB.',
+        help='Write at most SIZE per second, as in "20 MiB"; at least 64 KiB.',
     ),
 ]
 
@@ -80,35 +81,35 @@ def create(
     ],
     rate: Rate = 0,
 ) -> None:
-    """Write a snapshot of the store to a new directory, while the daemon works.
+    """Write a snapshot of the store to a new directory, while the daemon runs.
 
-    The daemon writes it, on its own host; a relative path starts at this command's directory. A URL
-    as s3://bucket/monday is written to the data directory first, then copied. Once begun it is
-    finished, even where this command is interrupted: qmctl status tells how far it is.
+    The daemon writes the snapshot on its own host. A relative path starts at the directory of this
+    command. For a URL such as s3://bucket/monday, the daemon writes to its data directory first,
+    then uploads. If this command is interrupted, the daemon still completes the snapshot; qmctl
+    status shows the progress.
 
     \b
-    JSON: the manifest, which lies in DIR/manifest.json too: an object with
+    JSON: the manifest, also written to DIR/manifest.json: an object with
       format, store_format, record_format, lmdb_format
       snapshot_id, queue_manager, store_id, boot, turn, created
       messages, bytes, data_bytes, data_sha256, manifest_sha256
-      clock_ms, wall_us   the store's own clock, and the wall clock, of that turn
+      clock_ms, wall_us   the store's clock, and the wall clock, at that turn
       queues    an array: queue, kind, depth, delayed, bytes, first_arrival,
                 last_arrival, ranges, lost ...
       links     an array: link, commit_id, next_id
-      inboxes   an array, of links that end here: peer, stream, commit_id,
-                highest_id
+      inboxes   an array of inbound links: peer, stream, commit_id, highest_id
 
     Examples:
       qmctl snapshot create /tmp/monday
       qmctl snapshot create monday --rate "20 MiB" -o json
     """
     path = directory if "://" in directory else str(Path(directory).expanduser().absolute())
-    with call.client(f"take a snapshot to {path}") as client, _shown(call):
+    with call.client(f"write a snapshot to {path}") as client, _shown(call):
         manifest = client.admin.snapshot(path, rate)
     if call.is_json:
         output.document(manifest)
         return
-    output.say(f"written to {path}")
+    output.say(f"wrote snapshot to {path}")
     output.facts(FACTS, manifest)
     if manifest.get("queues"):
         print()
@@ -117,7 +118,7 @@ def create(
 
 @contextmanager
 def _shown(call: Call) -> Iterator[None]:
-    """Show how far the daemon is, asked over a connection beside."""
+    """Show the daemon's progress, read over a second connection."""
     if not sys.stderr.isatty():
         yield
         return
@@ -133,9 +134,9 @@ def _shown(call: Call) -> Iterator[None]:
 
 def _ask(call: Call, ended: Event) -> None:
     with (
-        suppress(Failure),  # What goes wrong is told by who waits for the snapshot.
-        call.client("ask how far it is") as client,
-        progress.sized("the snapshot begins") as show,
+        suppress(Failure),  # The main connection reports errors.
+        call.client("read the progress") as client,
+        progress.sized("snapshot: starting") as show,
     ):
         while not ended.wait(ASK_EVERY_S):
             _show(client, show)
@@ -145,4 +146,4 @@ def _show(client: "Client", show: progress.Sized) -> None:
     facts = client.admin.status().get("snapshot")
     if facts:
         phase = PHASES.get(facts["phase"], facts["phase"])
-        show(f"the snapshot {phase}", facts["done_bytes"], facts["total_bytes"])
+        show(f"snapshot: {phase}", facts["done_bytes"], facts["total_bytes"])

@@ -1,4 +1,4 @@
-"""qmctl snapshot ls, verify: what snapshots there are, and whether they are sound."""
+"""qmctl snapshot ls, verify: lists snapshots, and checks them for damage."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qmgr_tools.cli import completion, output, progress
-from qmgr_tools.cli import humanize as humane
+from qmgr_tools.cli import completion, humanize, output, progress
 from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import Exit, Failure
 
@@ -22,15 +21,15 @@ Places = Annotated[
         metavar="DIR",
         show_default=False,
         autocompletion=completion.files,
-        help="Snapshots, directories of them, patterns, URLs.",
+        help="Snapshots, directories of snapshots, patterns, URLs.",
     ),
 ]
 BAR_BYTES_MIN = 64 << 20
 
 
 def to_the_second(time_us: int) -> str:
-    """Return a time in microseconds as RFC 3339, as short as tells snapshots apart."""
-    return f"{humane.rfc3339(time_us).partition('.')[0]}Z"
+    """Return a time in microseconds as RFC 3339, to the second, enough to identify a snapshot."""
+    return f"{humanize.rfc3339(time_us).partition('.')[0]}Z"
 
 
 ROWS = (
@@ -41,32 +40,32 @@ ROWS = (
     output.count("messages"),
     output.size("data_bytes", "SIZE"),
     output.text("state"),
-    output.long_text("why", "WHAT IS WRONG"),
+    output.long_text("why", "FAULT"),
 )
 VERDICTS = (
     output.whole("directory", "SNAPSHOT"),
     output.text("state"),
     output.count("rows"),
     output.count("messages"),
-    output.long_text("why", "WHAT IS WRONG"),
+    output.long_text("why", "FAULT"),
 )
 
 
 @command(local=True)
 def ls(call: Call, places: Places) -> None:
-    """List snapshots: whose, of when, how much, and whether what they say of themselves holds.
+    """List snapshots with queue manager, time and size, and check their manifests.
 
-    Those of each queue manager from the oldest on; in the end what is damaged. Manifests and sizes
-    are looked at; qmctl snapshot verify reads the data, too. No daemon is asked. Exit code 1 where
-    one is damaged.
+    The snapshots of each queue manager are listed from the oldest on, damaged ones at the end. ls
+    checks manifests and file sizes; qmctl snapshot verify also reads the data. No daemon is needed.
+    The exit code is 1 if a snapshot is damaged.
 
     \b
     JSON: an array of objects with
-      directory      or a URL
+      directory      the path or URL
       state          sound, damaged
-      why            what is wrong, or ""
-      snapshot_id, queue_manager, store_id, boot, turn, created_us, messages
-      data_bytes, format        none of these where it is damaged
+      why            the fault, or ""
+      snapshot_id, queue_manager, store_id, boot, turn, created_us, messages,
+      data_bytes, format        not present if it is damaged
 
     Examples:
       qmctl snapshot ls /backup
@@ -84,18 +83,18 @@ def found_in(places: list[str]) -> list[str]:
     """Return the directories and URLs of snapshots that *places* name.
 
     Raises:
-        Failure: NOT_FOUND, one leads to none.
+        Failure: NOT_FOUND, a place has no snapshot.
     """
     from qmgrd.snapshot.finder import SnapshotUnreadable, directories
 
     try:
         return directories(places)
     except SnapshotUnreadable as error:
-        raise Failure(Exit.NOT_FOUND, "cannot look at snapshots", str(error)) from error
+        raise Failure(Exit.NOT_FOUND, "cannot read snapshots", str(error)) from error
 
 
 def facts(snapshot: "Snapshot") -> dict[str, Any]:
-    """Return the row of a snapshot that can be read."""
+    """Return the row of a readable snapshot."""
     return {
         "directory": snapshot.directory,
         "state": "sound",
@@ -123,7 +122,7 @@ def _row(directory: str) -> dict[str, Any]:
 
 
 def _age(row: dict[str, Any]) -> tuple[bool, str, int]:
-    """Return what rows are sorted by: damaged ones last, else by queue manager, oldest first."""
+    """Return the sort key: sound before damaged, then by queue manager, then the oldest first."""
     return row["state"] != "sound", row.get("queue_manager", ""), row.get("created_us", 0)
 
 
@@ -132,25 +131,25 @@ def _end(rows: list[dict[str, Any]]) -> None:
     if damaged:
         raise Failure(
             Exit.FAILED,
-            f"{len(damaged)} of {humane.counted(len(rows), 'snapshot')} is damaged",
+            f"{len(damaged)} of {humanize.counted(len(rows), 'snapshot')} damaged",
             ", ".join(damaged),
-            "take it anew, or copy it once more",
+            "create it again, or copy it again",
         )
 
 
 @command(local=True)
 def verify(call: Call, places: Places) -> None:
-    """Read all of snapshots: checksums, LMDB's pages, each row against the others, the counts.
+    """Check the data of snapshots: checksums, LMDB pages, consistency of rows, counts.
 
-    The counts and positions of the manifest are held against what is there. A snapshot at a URL is
-    copied to a temporary directory first. A million messages take some ten seconds. Exit code 1
-    where one is damaged.
+    Compares the counts and positions in the manifest with the data. A snapshot at a URL is first
+    copied to a temporary directory. A million messages take about ten seconds. The exit code is 1
+    if a snapshot is damaged.
 
     \b
     JSON: an array of objects with
       directory, state, why      as in qmctl snapshot ls
-      rows, messages             how many were looked at
-      counts                     an object: fault to how often it was found
+      rows, messages             the numbers examined
+      counts                     an object: the number of findings by fault
 
     Examples:
       qmctl snapshot verify /backup/monday
@@ -194,7 +193,7 @@ def _verified(directory: str, which: str) -> dict[str, Any]:
 
 @contextmanager
 def _at_hand(directory: str, size: int, which: str) -> Iterator[Path]:
-    """Give a directory on a local disk with that snapshot in it."""
+    """Yield a local directory with the snapshot."""
     from qmgrd.snapshot import remote
     from qmgrd.snapshot.manifest import MANIFEST
 
@@ -206,7 +205,7 @@ def _at_hand(directory: str, size: int, which: str) -> Iterator[Path]:
             (Path(here) / MANIFEST).write_bytes(remote.manifest(directory))
             with (
                 (Path(here) / remote.DATA).open("wb") as file,
-                _bar(f"{which}: fetches", size) as advance,
+                _bar(f"{which}: downloading", size) as advance,
             ):
                 remote.fetch(directory, lambda piece: advance(file.write(piece)))
         except remote.RemoteFailed as error:
@@ -228,10 +227,10 @@ def _bar(words: str, size: int) -> Iterator[Callable[[int], object]]:
 
 
 def _show(shown: ExitStack, which: str, stage: str, total: int) -> Callable[[int], object]:
-    """Show the next stage in place of the one before."""
+    """Show the next stage instead of the previous one."""
     shown.close()
     if stage == "pages":
-        shown.enter_context(progress.spinner(f"{which}: LMDB's pages"))
+        shown.enter_context(progress.spinner(f"{which}: LMDB pages"))
     elif stage == "bytes" and total >= BAR_BYTES_MIN:
         return shown.enter_context(_bar(f"{which}: checksum", total))
     elif stage == "rows":

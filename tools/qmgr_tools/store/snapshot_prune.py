@@ -1,25 +1,24 @@
-"""qmctl snapshot prune: removes old snapshots, and what writers that died left."""
+"""qmctl snapshot prune: deletes old snapshots, and leftovers of writers that died."""
 
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qmgr_tools.cli import humanize as humane
-from qmgr_tools.cli import option, output
+from qmgr_tools.cli import humanize, option, output
 from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.dry_run import DryRun
 from qmgr_tools.cli.failure import Exit, Failure
-from qmgr_tools.store import snapshot_list as snapshot_look
+from qmgr_tools.store import snapshot_list
 
 if TYPE_CHECKING:
     from qmgrd.snapshot.prune import Pruning
 
 KEEP_MAX = 1_000_000
-GONE = (
+DELETED = (
     output.whole("directory", "SNAPSHOT"),
     output.text("queue_manager", "MANAGER"),
-    output.Column("created_us", "CREATED", snapshot_look.to_the_second),
+    output.Column("created_us", "CREATED", snapshot_list.to_the_second),
     output.size("data_bytes", "SIZE"),
     output.text("what"),
 )
@@ -30,7 +29,7 @@ Keep = Annotated[
         min=1,
         max=KEEP_MAX,
         show_default=False,
-        help="The N newest of each queue manager stay.",
+        help="Keep the N newest snapshots of each queue manager.",
     ),
 ]
 OlderThan = Annotated[
@@ -39,7 +38,7 @@ OlderThan = Annotated[
         metavar="TIME",
         parser=option.time_ms,
         show_default=False,
-        help='What is younger stays, as in "30d".',
+        help='Delete only snapshots older than TIME, as in "30d".',
     ),
 ]
 
@@ -47,24 +46,24 @@ OlderThan = Annotated[
 @command(local=True)
 def prune(
     call: Call,
-    places: snapshot_look.Places,
+    places: snapshot_list.Places,
     keep: Keep = None,
     older_than: OlderThan = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Remove old snapshots, of each queue manager by itself, and what dead writers left.
+    """Delete old snapshots of each queue manager, and leftovers of writers that died.
 
-    With both --keep and --older-than, what one of them keeps stays; with neither, only what dead
-    writers left goes. The newest sound snapshot of a queue manager always stays, and so does what
-    cannot be read. What is uploaded to a URL counts as left after a day.
+    With both --keep and --older-than, a snapshot stays if one of them keeps it. With neither, only
+    leftovers are deleted. The newest sound snapshot of a queue manager always stays, and so do
+    unreadable ones. An incomplete upload to a URL counts as a leftover after a day.
 
     \b
     JSON: an object with
-      removed      an array: directory, what (snapshot, leftover), and of a
-                   snapshot what qmctl snapshot ls tells
-      stay         how many snapshots stay
-      unreadable   an array: what is wrong with each
-      dry_run      whether nothing was removed
+      removed      an array: directory, what (snapshot, leftover), and for a
+                   snapshot the keys of qmctl snapshot ls
+      stay         the number of snapshots that stay
+      unreadable   an array: the fault of each
+      dry_run      whether this was a dry run
 
     Examples:
       qmctl snapshot prune /backup --keep 7 --dry-run
@@ -79,15 +78,15 @@ def prune(
     except SnapshotUnreadable as error:
         raise Failure(Exit.NOT_FOUND, "cannot prune", str(error)) from error
     rows: list[dict[str, Any]] = [
-        {**snapshot_look.facts(snapshot), "what": "snapshot"} for snapshot in planned.go
+        {**snapshot_list.facts(snapshot), "what": "snapshot"} for snapshot in planned.go
     ]
     rows += [{"directory": directory, "what": "leftover"} for directory in planned.leftovers]
     if not dry_run:
         _remove(rows)
-    _tell(call, rows, planned, dry_run)
+    _show(call, rows, planned, dry_run)
     if not call.is_json and keep is None and older_than is None:
         output.flush()
-        output.note("no snapshot was looked at for its age: say --keep N, or --older-than TIME")
+        output.note("only leftovers are deleted; for snapshots: --keep N, or --older-than TIME")
 
 
 def _remove(rows: list[dict[str, Any]]) -> None:
@@ -99,20 +98,20 @@ def _remove(rows: list[dict[str, Any]]) -> None:
             remove(row["directory"])
         except (RemoteFailed, OSError) as error:
             why = getattr(error, "strerror", None) or str(error)
-            raise Failure(Exit.FAILED, f"cannot remove {row['directory']}", str(why)) from error
+            raise Failure(Exit.FAILED, f"cannot delete {row['directory']}", str(why)) from error
 
 
-def _tell(call: Call, rows: list[dict[str, Any]], planned: "Pruning", dry_run: bool) -> None:
+def _show(call: Call, rows: list[dict[str, Any]], planned: "Pruning", dry_run: bool) -> None:
     if call.is_json:
         facts = {"removed": rows, "stay": len(planned.stay), "unreadable": planned.unreadable}
         output.document(facts | {"dry_run": dry_run})
         return
     if rows:
-        output.table(GONE, rows)
+        output.table(DELETED, rows)
     for why in planned.unreadable:
-        output.note(f"left alone: {why}")
-    size = humane.size(sum(row.get("data_bytes", 0) for row in rows))
-    stay = humane.counted(len(planned.stay), "snapshot")
-    said = "would remove" if dry_run else "removed"
-    end = "; nothing is changed" if dry_run else ""
-    output.say(f"{said} {len(rows)}, {size}; {stay} stay{'s' * (len(planned.stay) == 1)}{end}")
+        output.note(f"kept, because it is unreadable: {why}")
+    size = humanize.size(sum(row.get("data_bytes", 0) for row in rows))
+    stay = humanize.counted(len(planned.stay), "snapshot")
+    verb = "would delete" if dry_run else "deleted"
+    end = "; nothing changed" if dry_run else ""
+    output.say(f"{verb} {len(rows)} ({size}); kept {stay}{end}")

@@ -1,4 +1,4 @@
-"""qmctl store: looks at a store while no queue manager works on it."""
+"""qmctl store: examines a store while no queue manager uses it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from qmgr_tools.cli import completion, output, progress
-from qmgr_tools.cli import humanize as humane
+from qmgr_tools.cli import completion, humanize, output, progress
 from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import Exit, Failure
 
@@ -18,7 +17,7 @@ Directory = Annotated[
         metavar="DIR",
         show_default=False,
         autocompletion=completion.files,
-        help="A data directory whose daemon is stopped, or a snapshot.",
+        help="The data directory of a stopped daemon, or a snapshot.",
     ),
 ]
 PROGRESS_ROWS_MIN = 100_000
@@ -28,17 +27,17 @@ FINDINGS = (
     output.text("fault"),
     output.long_text("key"),
     output.long_text("what"),
-    output.long_text("means"),
+    output.long_text("means", "EFFECT"),
 )
 FACTS = (
     output.text("queue_manager", "queue manager"),
     output.text("store_id", "store"),
     output.count("boot"),
     output.count("turn"),
-    output.Column("last_turn_us", "last turn", humane.rfc3339),
+    output.Column("last_turn_us", "last turn", humanize.rfc3339),
     output.text("data", "file"),
     output.size("file_bytes", "file size"),
-    output.size("map_bytes", "store at most"),
+    output.size("map_bytes", "store limit"),
     output.size("used_bytes", "used"),
     output.size("free_bytes", "free in the file"),
     output.size("overhead_bytes", "overhead"),
@@ -68,7 +67,7 @@ QUEUES = (
     output.count("delayed"),
     output.count("parked"),
     output.size("bytes"),
-    output.Column("oldest_us", "OLDEST PUT", humane.rfc3339),
+    output.Column("oldest_us", "OLDEST PUT", humanize.rfc3339),
     output.count("set_aside"),
     output.Column("priorities", "BY PRIORITY", _by_priority, is_long=True),
 )
@@ -78,30 +77,27 @@ QUEUES = (
 def verify(
     call: Call,
     directory: Directory,
-    limit: Annotated[
-        int, typer.Option(metavar="N", help="The most findings that are listed.", min=0)
-    ] = 100,
+    limit: Annotated[int, typer.Option(metavar="N", help="List at most N findings.", min=0)] = 100,
 ) -> None:
-    """Look for damage: in LMDB's pages, checksums, counters, indexes, long messages.
+    """Check a store for damage: LMDB pages, checksums, counters, indexes, long messages.
 
-    Nothing is changed, and a store that a queue manager works on is refused: stop it, or take a
-    snapshot and verify that. A million messages take some ten seconds. Exit code 1 if anything is
-    found.
+    Changes nothing. Refuses a store that a queue manager uses: stop the daemon, or verify a
+    snapshot. A million messages take about ten seconds. The exit code is 1 if anything is found.
 
     \b
     JSON: an object with
-      sound, data, queue_manager     sound: nothing was found
-      rows, messages                 how many were looked at
-      set_aside                      messages that were damaged before, and are
-                                     kept apart
-      counts                         an object: fault to how often it was found
+      sound, data, queue_manager     sound: whether nothing was found
+      rows, messages                 the numbers examined
+      set_aside                      damaged messages that the daemon set aside
+                                     earlier
+      counts                         an object: the number of findings by fault
       findings                       an array: fault, key (in hex), what, means
 
     Examples:
       qmctl store verify /var/lib/qmgrd
       qmctl store verify /backup/monday -o json
     """
-    with _looking_at(directory):
+    with _failures(directory):
         from qmgrd.verify import verify as verification
 
         with ExitStack() as shown:
@@ -120,26 +116,28 @@ def verify(
     elif findings:
         output.table(FINDINGS, findings)
     if total > len(findings):
-        output.note(f"{humane.counted(total - len(findings), 'more finding')}: --limit shows more")
+        output.note(
+            f"{humanize.counted(total - len(findings), 'more finding')}: --limit shows more"
+        )
     if not verdict.is_read:
-        output.note("the rows were not looked at: LMDB might crash on such pages")
+        output.note("the rows were not examined, because LMDB might crash on such pages")
     if total:
         what = ", ".join(f"{count} {fault}" for fault, count in counts.items())
         raise Failure(
             Exit.FAILED,
             f"{verdict.data} is damaged",
             what,
-            "restore it from a snapshot where a finding says so; else see what it means",
+            "if a finding says so, restore the store from a snapshot; else see its effect",
         )
     if not call.is_json:
         output.say(
-            f"sound: {humane.counted(verdict.rows, 'row')}, {humane.messages(verdict.messages)}"
+            f"sound: {humanize.counted(verdict.rows, 'row')}, {humanize.messages(verdict.messages)}"
             + (f"; {verdict.set_aside:,} were set aside before" if verdict.set_aside else "")
         )
 
 
 def _progress(shown: ExitStack, stage: str, rows: int) -> Callable[[int], object]:
-    """Show the next stage in place of the one before."""
+    """Show the next stage instead of the previous one."""
     shown.close()
     if stage == "pages":
         shown.enter_context(progress.spinner("LMDB's pages"))
@@ -152,14 +150,12 @@ def _progress(shown: ExitStack, stage: str, rows: int) -> Callable[[int], object
 def stat(
     call: Call,
     directory: Directory,
-    top: Annotated[
-        int, typer.Option(metavar="N", help="The most queues that are listed.", min=0)
-    ] = 20,
+    top: Annotated[int, typer.Option(metavar="N", help="List at most N queues.", min=0)] = 20,
 ) -> None:
-    """Show what a store is full of: pages, rows by kind, the largest queues.
+    """Show the contents of a store: pages, rows by kind, the largest queues.
 
-    Nothing is changed, and a store that a queue manager works on is refused: qmctl status and
-    qmctl queue ls tell of that.
+    Changes nothing. Refuses a store that a queue manager uses; for that, see qmctl status and qmctl
+    queue ls.
 
     \b
     JSON: an object with
@@ -167,25 +163,26 @@ def stat(
       data                      the file
       file_bytes, map_bytes, page_bytes, used_bytes, free_bytes, overhead_bytes
       tree_depth, leaf_pages, branch_pages, overflow_pages, rows, messages
-      transaction               LMDB's last one
-      readers, oldest_reader    that were killed and left a trace; the
-                                transaction of the oldest
+      transaction               the last transaction of LMDB
+      readers, oldest_reader    slots left by killed readers; the transaction of
+                                the oldest
       kinds     an array: kind, rows, bytes
       queues    an array, the largest first: queue, queue_id, kind, depth,
                 grouped, delayed, parked (of a subscription), bytes, priorities
-                (an object; none of a transmission queue), oldest_us, set_aside
+                (an object; empty for a transmission queue), oldest_us,
+                set_aside
 
     Examples:
       qmctl store stat /var/lib/qmgrd
       qmctl store stat /backup/monday --top 5
     """
-    with _looking_at(directory), progress.spinner("looks at all rows"):
+    with _failures(directory), progress.spinner("reading all rows"):
         from qmgrd.verify.census import census
 
         found: dict[str, Any] = census(directory)
     queues = found["queues"]
     for row in queues:
-        if row["kind"] == "transmission":  # These have their turn, whatever their priority.
+        if row["kind"] == "transmission":  # A link ignores priorities.
             row["priorities"] = {}
     if call.is_json:
         output.document(found | {"queues": queues[:top]})
@@ -197,20 +194,20 @@ def stat(
         print()
         output.table(QUEUES, queues[:top])
     if len(queues) > top:
-        output.note(f"{humane.counted(len(queues) - top, 'more queue')}: --top shows more")
+        output.note(f"{humanize.counted(len(queues) - top, 'more queue')}: --top shows more")
 
 
 @contextmanager
-def _looking_at(directory: Path) -> Iterator[None]:
-    """Turn what keeps a store from being looked at into a Failure."""
+def _failures(directory: Path) -> Iterator[None]:
+    """Turn errors of opening a store into a Failure."""
     from qmgrd.store.inspect import StoreUnreadable
     from qmgrd.store.offline import StoreInUse
 
-    what = f"cannot look at {directory}"
+    what = f"cannot examine {directory}"
     try:
         yield
     except StoreInUse as error:
-        remedy = "stop it, or take a snapshot and look at that: qmctl snapshot create DIR"
+        remedy = "stop the daemon, or examine a snapshot: qmctl snapshot create DIR"
         raise Failure(Exit.REFUSED, what, str(error), remedy) from error
     except StoreUnreadable as error:
         raise Failure(Exit.FAILED, what, str(error)) from error

@@ -1,4 +1,4 @@
-"""qmctl sub: create, alter, rm, healthy."""
+"""qmctl sub: create, alter, delete, healthy."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +11,7 @@ from qmgr_tools.cli.command import Call, command, confirm
 from qmgr_tools.cli.failure import usage
 from qmgr_tools.cli.humanize import counted, messages
 from qmgr_tools.job import run as job_run
-from qmgr_tools.message import selecting
+from qmgr_tools.message import selection
 from qmgr_tools.queue import attribute as queue_attribute
 from qmgr_tools.queue.alter import GetInhibit
 from qmgr_tools.queue.queue import Yes
@@ -29,14 +29,14 @@ Filter = Annotated[
         metavar="FILTER",
         show_default=False,
         autocompletion=completion.topics,
-        help="flights/JFK/UA; + is any one level, # at the end all that follow.",
+        help="flights/JFK/UA; + matches one level, # at the end all further levels.",
     ),
 ]
 Retained = Annotated[
     bool,
     typer.Option(
         "--retained/--no-retained",
-        help="Begin with the last retained publication of each topic, or not.",
+        help="Begin with the retained publication of each topic, or not.",
     ),
 ]
 COLUMNS = (
@@ -45,7 +45,7 @@ COLUMNS = (
 )
 
 
-@command(selecting.HELP, options=subscription_attribute.options(takes_default=False))
+@command(selection.HELP, options=subscription_attribute.options(takes_default=False))
 def create(
     call: Call,
     filter_: Filter,
@@ -54,21 +54,21 @@ def create(
         typer.Argument(
             metavar="NAME",
             show_default=False,
-            help="CLIENT:NAME; :NAME is no client's; :NAME@MANAGER leads over a link.",
+            help="CLIENT:NAME; :NAME without a client; :NAME@MANAGER over a link.",
         ),
     ],
-    where: selecting.Where = "",
+    where: selection.Where = "",
     retained: Retained = True,
     **attributes: Any,
 ) -> None:
-    """Create a durable subscription; what exists already, just so, is left as it is.
+    """Create a durable subscription; has no effect if the same subscription already exists.
 
-    It gets what is published from now on to the topics that its filter has, and keeps it until
-    somebody consumes it: qmctl get NAME, or qmctl sub consume. What fails more often than its
-    redelivery limit is parked: see qmctl republish. :NAME@MANAGER sends what fits to that queue
-    manager, to those who subscribed there.
+    It receives later publications to the topics that match its filter, and stores them until they
+    are consumed: qmctl get NAME, or qmctl sub consume. A publication that fails more often than the
+    redelivery limit is parked: see qmctl republish. :NAME@MANAGER forwards matching publications to
+    the subscribers of that queue manager.
 
-    JSON: the subscription, as "qmctl sub show" gives it.
+    JSON: the subscription as in "qmctl sub show".
 
     Examples:
       qmctl sub create flights/+/UA BILLING:late
@@ -78,20 +78,20 @@ def create(
     given = queue_attribute.given(attributes)
     topic = topic_name.bare(filter_)
     with call.client(f"create subscription {name}") as client:
-        was_there = not call.is_json and _is_there(client, name)
+        existed = not call.is_json and _exists(client, name)
         row = client.admin.subscription_create(
             topic, topic_name.subscription(name), where=where, **given, retained=retained
         )
     if call.is_json:
         output.document(subscription.of(row))
-    elif was_there:
-        output.say(f"subscription {name} is there already")
+    elif existed:
+        output.say(f"subscription {name} already exists")
     else:
         output.say(f"created subscription {name} to {row['topic']}")
         topic_name.note_wildcards(topic)
 
 
-def _is_there(client: "Client", name: str) -> bool:
+def _exists(client: "Client", name: str) -> bool:
     try:
         client.admin.queue_show(name)
     except RequestError as error:
@@ -109,16 +109,16 @@ def alter(
     dry: dry_run.DryRun = False,
     **attributes: Any,
 ) -> None:
-    """Change options of a subscription that is in use; in force at once, and over restarts.
+    """Change options of a subscription, at once and permanently; it may be in use.
 
-    The word "default" takes an option back: its topic has it then, or the queue manager. Filter and
-    selector stay: for others make another subscription.
+    The word "default" resets an option to that of the topic, or to the queue manager's default. You
+    cannot change filter and selector; create another subscription instead.
 
     \b
-    JSON: the subscription, as "qmctl sub show" gives it, and
-      changed   an object: [before, after] of each option that is another now
-    With --dry-run it as it is, dry_run (true), and changed, where null is a
-    default that only the queue manager knows.
+    JSON: the subscription as in "qmctl sub show", and
+      changed   an object: [before, after] of each changed option
+    With --dry-run the unchanged subscription, dry_run (true), and changed, where
+    null stands for the default.
 
     Examples:
       qmctl sub alter BILLING:late --redelivery-limit 10
@@ -128,9 +128,9 @@ def alter(
     changes = queue_attribute.given(attributes | {"get_inhibit": get_inhibit})
     if not changes:
         raise usage(
-            f"nothing is to be altered on subscription {name}",
-            "no option says what",
-            "as in: --redelivery-limit 10; see --help",
+            f"cannot alter subscription {name}",
+            "no option to change is given",
+            "example: --redelivery-limit 10; see --help",
         )
     with call.client(f"alter subscription {name}") as client:
         row = subscription.found(client, name)
@@ -139,20 +139,18 @@ def alter(
         else:
             changed = client.admin.queue_alter(name, **changes)["changed"]
             row = subscription.found(client, name)
-    _tell(call, name, row | {"changed": changed}, is_dry=dry)
+    _show(call, name, row | {"changed": changed}, is_dry=dry)
 
 
 def _would_change(
     name: str, row: Mapping[str, Any], changes: dict[str, Any]
 ) -> dict[str, list[Any]]:
-    """Return what *changes* would change: [before, after] of each option.
+    """Return the effect of *changes*: [before, after] of each option.
 
     Raises:
-        RequestError: VALUE_INVALID, as the daemon would say it.
+        Failure: USAGE, a proxy does not have these attributes.
     """
-    from qmgrd.core.catalogue import attributes  # takes 100 ms
-
-    attributes.altered(name, {"kind": row["kind"]}, changes)
+    queue_attribute.check_known(f"subscription {name}", row, changes)
     return {
         key: [row.get(key), after]
         for key, after in changes.items()
@@ -160,83 +158,86 @@ def _would_change(
     }
 
 
-def _tell(call: Call, name: str, row: Mapping[str, Any], *, is_dry: bool) -> None:
-    told = "; ".join(queue_attribute.changes(row["changed"], COLUMNS))
-    if is_dry and (call.is_json or told):
-        dry_run.tell(call, row, f"alter subscription {name}: {told}")
+def _show(call: Call, name: str, row: Mapping[str, Any], *, is_dry: bool) -> None:
+    changes = "; ".join(queue_attribute.changes(row["changed"], COLUMNS))
+    if is_dry and (call.is_json or changes):
+        dry_run.show(call, row, f"alter subscription {name}: {changes}")
     elif call.is_json:
         output.document(row)
     else:
-        said = f"altered subscription {name}: {told}"
-        output.say(said if told else f"nothing to change on subscription {name}")
+        altered = f"altered subscription {name}: {changes}"
+        output.say(altered if changes else f"subscription {name} is unchanged")
 
 
 @command()
-def rm(call: Call, name: Name, yes: Yes = False, dry: dry_run.DryRun = False) -> None:
-    """End a subscription with all that it holds, parked or not.
+def delete(call: Call, name: Name, yes: Yes = False, dry: dry_run.DryRun = False) -> None:
+    """Delete a subscription with all its publications, including parked ones.
 
-    Asks where messages would be lost; --yes does not.
+    Asks for confirmation if messages would be lost, unless --yes is given.
 
     \b
-    JSON: an object with subscription and messages, how many went with it
+    JSON: an object with subscription and messages (how many were deleted)
       with --dry-run also dry_run (true), parked (of the messages) and consumers
 
     Examples:
-      qmctl sub rm BILLING:late --dry-run
-      qmctl sub rm BILLING:late --yes
+      qmctl sub delete BILLING:late --dry-run
+      qmctl sub delete BILLING:late --yes
     """
-    with call.client(f"end subscription {name}") as client:
+    with call.client(f"delete subscription {name}") as client:
         row = subscription.found(client, name)
         count = row["behind"]
         if dry:
-            _tell_end(call, row)
+            _preview_delete(call, row)
             return
         if count:
             loss = f"{messages(count)} on it will be lost"
-            confirm(name, f"end subscription {name}", loss, yes=yes)
-        ended = client.unsubscribe(name)["messages"]
+            confirm(name, f"delete subscription {name}", loss, yes=yes)
+        deleted = client.unsubscribe(name)["messages"]
     if call.is_json:
-        output.document({"subscription": name, "messages": ended})
+        output.document({"subscription": name, "messages": deleted})
     else:
-        output.say(f"ended subscription {name}" + (f" with {messages(ended)}" if ended else ""))
+        output.say(f"deleted subscription {name} and {messages(deleted)}")
 
 
-def _tell_end(call: Call, row: Mapping[str, Any]) -> None:
+def _preview_delete(call: Call, row: Mapping[str, Any]) -> None:
     counts = {"messages": row["behind"]}
     counts |= {key: row.get(key, 0) for key in ("parked", "consumers")}
-    words = f"end subscription {row['subscription']} with {messages(counts['messages'])}"
+    words = f"delete subscription {row['subscription']} and {messages(counts['messages'])}"
     words += f", {counts['parked']} of them parked" * bool(counts["parked"])
     if consumers := counts["consumers"]:
-        words += f"; {counted(consumers, 'consumer')} would lose it"
-    dry_run.tell(call, {"subscription": row["subscription"]} | counts, words)
+        words += f"; {counted(consumers, 'consumer')} would be closed"
+    dry_run.show(call, {"subscription": row["subscription"]} | counts, words)
 
 
 @command()
 def healthy(call: Call, name: Name) -> None:
-    """Say that a subscriber can take messages again.
+    """Report that a subscriber can process messages again.
 
-    A suspended subscription goes on. What is parked for it is sent once more where its topics have
-    it so, by their option: qmctl topic set TOPIC --republish healthy.
+    A suspended subscription continues. Its parked publications are delivered again if their topics
+    are set to do so: qmctl topic set TOPIC --republish healthy.
 
     \b
-    JSON: the subscription, as "qmctl sub show" gives it, and
-      job   that sends what of it its topics have so, or null
+    JSON: the subscription as in "qmctl sub show", and
+      job   the job that delivers its parked publications, or null
 
     Examples:
       qmctl sub healthy BILLING:late
     """
-    with call.client(f"have subscription {name} go on") as client:
+    with call.client(f"resume subscription {name}") as client:
         was = subscription.found(client, name)
         row = client.admin.subscription_healthy(name)
         job = row["job"]
         done = 0
         if job and not call.is_json:
-            done = job_run.watched(client, client.admin.job_show(job))["done"]
+            done = job_run.followed(client, client.admin.job_show(job))["done"]
     if call.is_json:
         output.document(subscription.of(row))
         return
-    told = "goes on" if was["suspended"] else "is healthy: it was not suspended"
-    sent = f"; {messages(done)} once more, that were parked" if done else ""
-    output.say(f"subscription {name} {told}{sent}")
+    resumed = f"resumed subscription {name}"
+    healthy_ = f"subscription {name} was not suspended"
+    sent = f"; delivering {messages(done)} again that were parked" if done else ""
+    output.say(f"{resumed if was['suspended'] else healthy_}{sent}")
     if left := row.get("parked", 0) - done:
-        output.note(f"note: parked for it: {messages(left)}; see: qmctl republish send --to {name}")
+        output.note(
+            f"note: {messages(left)} parked; to deliver again: qmctl republish send --to {name}"
+        )

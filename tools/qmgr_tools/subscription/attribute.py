@@ -1,20 +1,19 @@
-"""The attributes of subscriptions as qmctl takes and shows them: those of queues, and their own."""
+"""The attributes of subscriptions as options and columns: those of queues, and their own."""
 
 from typing import Any
 
 from qmgr_protocol.limits import SUBSCRIPTION_ATTRIBUTES
 from qmgr_tools.cli import output
 from qmgr_tools.queue import attribute as queue_attribute
-from qmgrd.core.catalogue.attribute import said
 
 _OWN = {
-    "redelivery_limit": "How often what fails comes again; else as its topic has it",
-    "overflow": "What a full one does",
+    "redelivery_limit": "Redeliveries before parking; default: that of the topic",
+    "overflow": "Effect if it is full",
 }
 
 
 def _panels() -> dict[str, dict[str, str]]:
-    """Return what each attribute means, by section of the help: as of queues, but for its own."""
+    """Return the meaning of each attribute by section: that of queues, except its own."""
     found = {
         panel.partition(" and ")[0]: {
             name: _OWN.get(name, about)
@@ -32,12 +31,13 @@ PANELS = _panels()
 
 def _column(name: str) -> output.Column:
     if name == "redelivery_limit":
-        return output.Column(name, said(name).upper(), _redeliveries, is_number=True)
+        title = queue_attribute.label(name).upper()
+        return output.Column(name, title, _redeliveries, is_number=True)
     return queue_attribute.column(name, SUBSCRIPTION_ATTRIBUTES)
 
 
 def _redeliveries(limit: int) -> str:
-    """Return how often something is delivered again; less than nothing leaves it to the topic."""
+    """Return the redelivery limit as text; a negative one stands for that of the topic."""
     return "the topic's" if limit < 0 else str(limit)
 
 
@@ -46,7 +46,7 @@ COLUMNS = tuple(column for columns in SECTIONS.values() for column in columns)
 
 
 def options(*, takes_default: bool) -> Any:
-    """Return the options of all attributes, for a command; None where one is not given."""
+    """Return the options of all attributes for a command; an option not given is None."""
     return queue_attribute.options(
         takes_default=takes_default, attributes=SUBSCRIPTION_ATTRIBUTES, panels=PANELS
     )

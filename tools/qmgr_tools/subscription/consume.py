@@ -7,7 +7,7 @@ import typer
 from qmgr_tools.cli import completion, output
 from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import usage
-from qmgr_tools.message import message, selecting
+from qmgr_tools.message import message, selection
 from qmgr_tools.message import print as message_print
 from qmgr_tools.message import text as message_text
 from qmgr_tools.subscription.alter import Filter, Retained
@@ -19,11 +19,11 @@ Name = Annotated[
         metavar="NAME",
         show_default=False,
         autocompletion=completion.subscriptions,
-        help="A durable subscription, made where it is not there: CLIENT:NAME.",
+        help="A durable subscription, CLIENT:NAME; it is created if it does not exist.",
     ),
 ]
 Count = Annotated[
-    int | None, typer.Option(metavar="N", min=1, show_default="all", help="End after so many.")
+    int | None, typer.Option(metavar="N", min=1, show_default="all", help="End after N messages.")
 ]
 
 
@@ -33,16 +33,16 @@ def consume(
     filter_: Filter,
     name: Name = "",
     count: Count = None,
-    where: selecting.Where = "",
+    where: selection.Where = "",
     retained: Retained = True,
     lease: message.Lease = 0,
     body_only: message.BodyOnly = False,
 ) -> None:
-    """Print what is published, as it comes, until Ctrl-C; each is acknowledged once it is printed.
+    """Print publications as they arrive, until Ctrl-C; acknowledge each one once it is printed.
 
-    Without a NAME by a subscription that lives as long as this does, so nothing is taken from
-    others. With one by the durable subscription of that name, which stays: what is published
-    meanwhile waits for the next time.
+    Without a NAME, uses a temporary subscription, so other subscribers still get every publication.
+    With a NAME, uses that durable subscription, which stays: later publications wait for the next
+    time.
 
     Examples:
       qmctl sub consume 'flights/#'
@@ -51,9 +51,10 @@ def consume(
     """
     topic = topic_name.bare(filter_)
     if name.startswith("~"):
-        why = "it is of another connection, and ends with that"
-        raise usage(f"cannot consume from {name}", why, "leave it out, or name a durable one")
-    doing = f"consume what is published to {topic}"
+        why = "it belongs to another connection, and ends with that connection"
+        remedy = "omit NAME, or name a durable subscription"
+        raise usage(f"cannot consume from {name}", why, remedy)
+    doing = f"consume publications to {topic}"
     with (
         call.client(doing) as client,
         client.subscribe(
@@ -67,9 +68,9 @@ def consume(
     ):
         topic_name.note_wildcards(topic)
         if count is None:
-            output.note(f"{subscription.name} is subscribed to {topic}; Ctrl-C ends this")
-        for got, came in enumerate(subscription, start=1):
-            message_print.show(call, [came], body_only=body_only, several=True)
-            client.ack(came)
+            output.note(f"subscribed {subscription.name} to {topic}; press Ctrl-C to end")
+        for got, received in enumerate(subscription, start=1):
+            message_print.show(call, [received], body_only=body_only, several=True)
+            client.ack(received)
             if got == count:
                 return

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qmgr_protocol.topic import DYNAMIC
-from qmgr_tools.cli import completion, output, watch
+from qmgr_tools.cli import completion, humanize, output, watch
 from qmgr_tools.cli import filter as filters
-from qmgr_tools.cli import humanize as humane
 from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import usage
 from qmgr_tools.queue import attribute as queue_attribute
@@ -26,7 +25,7 @@ Name = Annotated[
         metavar="NAME",
         show_default=False,
         autocompletion=completion.subscriptions,
-        help='Its name, as "qmctl sub ls" shows it.',
+        help='The name from "qmctl sub ls".',
     ),
 ]
 OfTopic = Annotated[
@@ -36,7 +35,7 @@ OfTopic = Annotated[
         metavar="TOPIC",
         show_default=False,
         autocompletion=completion.topics,
-        help="Those alone whose filter has that topic.",
+        help="Only subscriptions whose filter matches this topic.",
     ),
 ]
 SUSPENDED = "suspended"
@@ -71,7 +70,7 @@ COLUMNS = (
     output.count("lost"),
     output.duration("unused_ms", "UNUSED FOR"),
     *subscription_attribute.COLUMNS,
-    output.Column("given", "GIVEN", queue_attribute.all_said),
+    output.Column("given", "GIVEN", queue_attribute.labels),
     output.Column("suspended", "SUSPENDED", output.flag),
     output.Column("get_inhibit", "GET INHIBIT", output.flag),
     output.text("breaker"),
@@ -116,11 +115,11 @@ def ls(
     sort: filters.Sort = None,
     limit: filters.Limit = None,
 ) -> None:
-    """List the subscriptions, in order of name: ~... live and die with their connections.
+    """List the subscriptions, in order of name. Those named ~... end with their connections.
 
-    Conditions know = != < <= > >=; text fits patterns: --where 'topic=flights/*'.
+    Conditions support = != < <= > >=; text matches patterns: --where 'topic=flights/*'.
 
-    JSON: an array of objects: the subscriptions, as "qmctl sub show" gives them.
+    JSON: an array of objects: the subscriptions as in "qmctl sub show".
 
     Examples:
       qmctl sub ls
@@ -140,38 +139,37 @@ def ls(
 
 @command(watched=True)
 def show(call: Call, name: Name) -> None:
-    """Show a subscription: what it is to, how far behind it is, its limits, its counters.
+    """Show a subscription: its filter, backlog, attributes and counters.
 
     \b
     JSON: an object with
       subscription, topic, where      its name; the filter, the selector
       kind                            subscription, or proxy: over a link
-      manager                         of a proxy: where to, else ""
-      durable                         whether it outlives its connection
+      manager                         of a proxy: its target, else ""
+      durable                         whether it survives its connection
       state                           open, full, no gets, breaker, suspended
-      suspended                       gets nothing until it is said to be healthy
-      behind                          not consumed: depth, delayed, parked
-      depth, bytes                    of these on it, ready or leased; their bytes
-      ready, leased, delayed          to be had; in hands; waiting after a failure
-      held                            0: publications are not held for it
+      suspended                       whether it waits for "qmctl sub healthy"
+      behind                          its backlog: depth, delayed, parked
+      depth, bytes                    of these: ready or leased; their bytes
+      ready, leased, delayed          ready; leased; waiting after a failure
+      held                            0: never used for publications
       parked                          failed too often; see "qmctl republish ls"
-      missed                          lost, as it was full or suspended
-      oldest, oldest_ms               when the oldest was published; how long ago
+      missed                          lost because it was full or suspended
+      oldest, oldest_ms               when the oldest was published; its age
       consumers                       how many
-      unused_ms                       with unused_expiry_ms: how long nobody has
-                                      used it
-      puts, fast, slow                what came; how
-      delivered, acked, returned      handed out, done with, come back
-      purged, damaged, expired        removed; set aside; time over
-      dead, moved, lost               dead letter; elsewhere; by a restart
+      unused_ms                       with unused_expiry_ms: its idle time
+      puts, fast, slow                arrivals, in total and by way of storing
+      delivered, acked, returned      deliveries, acknowledged, returned
+      purged, damaged, expired        removed by purge; set aside; expired
+      dead, moved, lost               dead letters; moved; lost in a restart
       duplicates, refused             as of a queue
-      first, next_arrival, queue_id   the first publication that is for it; the
-                                      next one's number; its own
+      first, next_arrival, queue_id   number of its first publication; of the
+                                      next one; its own number
       get_inhibit, breaker, grouped, volatile, volatile_delayed, volatile_bytes,
       volatile_from, maybe_before, template
                                       as of a queue: see "qmctl queue show"
-      given                           which limits it was given itself
-      all that "qmctl sub alter" takes
+      given                           attributes set for the subscription itself
+      all options of "qmctl sub alter"
 
     Examples:
       qmctl sub show BILLING:late
@@ -190,11 +188,11 @@ def lag(
     sort: filters.Sort = None,
     limit: filters.Limit = None,
 ) -> None:
-    """Tell what each subscription has not consumed yet; the one most behind comes first.
+    """Show the backlog of each subscription, the largest first.
 
-    A proxy is left out: what is for it waits for its link.
+    Proxies are omitted: their publications wait on their link.
 
-    JSON: an array of objects: the subscriptions, as "qmctl sub show" gives them.
+    JSON: an array of objects: the subscriptions as in "qmctl sub show".
 
     Examples:
       qmctl sub lag
@@ -208,17 +206,17 @@ def lag(
             worst_first(map(of, client.admin.subscription_list(topic_name.bare(topic))))
         )
 
-    watch.follow(call, "ask how far subscriptions are behind", ask, listing.show)
+    watch.follow(call, "show the backlog of subscriptions", ask, listing.show)
 
 
 def worst_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of subscriptions, but for proxies, those most behind first."""
+    """Return the rows of subscriptions except proxies, the largest backlog first."""
     known = [row for row in rows if row["kind"] != "proxy"]
     return sorted(known, key=lambda row: (-row["behind"], -row["missed"], -(row["oldest_ms"] or 0)))
 
 
 def of(row: Mapping[str, Any], now_us: int = 0) -> dict[str, Any]:
-    """Return the row of a subscription as the help describes it; 0 stands for now."""
+    """Return the row of a subscription as described in the help; *now_us* 0 stands for now."""
     shown = {key: value for key, value in row.items() if not key.endswith("_us")}
     oldest_us = row.get("oldest_us")
     passed_ms = None
@@ -227,13 +225,13 @@ def of(row: Mapping[str, Any], now_us: int = 0) -> dict[str, Any]:
     return shown | {
         "state": state_of(row),
         "behind": sum(row.get(key, 0) for key in ("depth", "delayed", "parked")),
-        "oldest": humane.rfc3339(oldest_us) if oldest_us else None,
+        "oldest": humanize.rfc3339(oldest_us) if oldest_us else None,
         "oldest_ms": passed_ms,
     }
 
 
 def state_of(row: Mapping[str, Any]) -> str:
-    """Return what keeps publications from a subscription, or from its consumers, in a word."""
+    """Return the state of a subscription in a word."""
     return SUSPENDED if row.get("suspended") else queue_state.of(row)
 
 
@@ -252,7 +250,7 @@ NOT_SHOWN = ("queue", "origins", "origins_next")
 
 
 def of_queue(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row of a subscription that is shown as a queue as the help describes it."""
+    """Return a subscription's row, in the form of a queue's, as described in the help."""
     name = str(row["queue"])
     shown = {key: value for key, value in row.items() if key not in NOT_SHOWN}
     own = {"durable": not name.startswith(DYNAMIC), "suspended": bool(row.get("suspended"))}
@@ -261,18 +259,18 @@ def of_queue(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def show_row(row: dict[str, Any]) -> None:
     """Print a subscription for people."""
-    told = [column for column in COLUMNS if column not in subscription_attribute.COLUMNS]
-    output.facts(told, row | {"suspended": row.get("suspended") or None})
+    facts = [column for column in COLUMNS if column not in subscription_attribute.COLUMNS]
+    output.facts(facts, row | {"suspended": row.get("suspended") or None})
     for section, columns in subscription_attribute.SECTIONS.items():
         if any(column.key in row for column in columns):
             output.facts(columns, row, f"\n{section}")
 
 
 def check_no_queue(name: str) -> None:
-    """Raise where *name*, which a queue is to have, is that of a subscription."""
+    """Raise a Failure, USAGE, if *name* for a queue is the name of a subscription."""
     if ":" in name:
         raise usage(
             f"cannot create queue {name}",
-            "a name with a colon is that of a subscription",
-            f"make it with: qmctl sub create FILTER {name}",
+            "only names of subscriptions contain a colon",
+            f"to create a subscription: qmctl sub create FILTER {name}",
         )

@@ -1,6 +1,6 @@
-"""qmctl top on a whole terminal: keys and the mouse change the board, samples the frame.
+"""qmctl top on a full screen: keys and the mouse change the board, samples the frame.
 
-What it looks like is in top_text.py, what is where in top_view.py; here is what needs a terminal.
+text.py draws the screen and view.py selects its contents; this module needs a terminal.
 """
 
 import asyncio
@@ -15,10 +15,10 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from qmgr_tools.cli import humanize as humane
+from qmgr_tools.cli import humanize
 from qmgr_tools.top.feed import Lost
 from qmgr_tools.top.model import Frame, Model, Sample
-from qmgr_tools.top.text import HELP, Mood, Page, paint
+from qmgr_tools.top.text import HELP, Page, Status, paint
 from qmgr_tools.top.view import TREND, VIEWS, Board, fault_of
 
 WHEEL_ROWS = 3
@@ -26,30 +26,30 @@ WIDTH_MIN = 20
 
 
 class Source(Protocol):
-    """Where samples come from: a Feed, or a script."""
+    """The source of samples: a Feed, or a test."""
 
     async def sample(self) -> Sample:
-        """Return what is now, or raise Lost."""
+        """Return the current state, or raise Lost."""
 
     async def close(self) -> None:
-        """End."""
+        """Close the source."""
 
 
 class Table(Widget, can_focus=True):
-    """The screen below everything else. It shows what the board says."""
+    """The main widget: it shows the board."""
 
     def __init__(self, painter: Callable[[int, int], Page]) -> None:
         super().__init__()
         self._painter = painter
 
     def render(self) -> Text:
-        """Return the screen as it is now."""
+        """Return the current screen."""
         lines = self._painter(max(self.size.width, WIDTH_MIN), self.size.height).lines
         return Text("\n", no_wrap=True, overflow="crop").join(lines)
 
 
 class Help(ModalScreen[None]):
-    """The keys. Any of them puts it away."""
+    """The help about keys. Any key closes it."""
 
     CSS = """
     Help { align: center middle; }
@@ -61,13 +61,13 @@ class Help(ModalScreen[None]):
         yield Static(HELP.rstrip(), markup=False)
 
     def on_key(self, event: events.Key) -> None:
-        """Go away."""
+        """Close the help."""
         event.stop()
         self.dismiss()
 
 
 class TopApp(App[None]):
-    """The full screen. Samples are taken while it is paused, too: rates stay right."""
+    """The full screen. It takes samples even while paused, so rates stay correct."""
 
     CSS = """
     Screen { layout: vertical; overflow: hidden; }
@@ -95,7 +95,7 @@ class TopApp(App[None]):
         Binding("p,space", "pause"),
         Binding("slash", "filter"),
         Binding("enter", "detail"),
-        Binding("escape", "put_away"),
+        Binding("escape", "close_panel"),
         Binding("question_mark,h", "help"),
     ]
 
@@ -113,25 +113,25 @@ class TopApp(App[None]):
         self._lost, self._tries = "", 0
 
     def compose(self) -> ComposeResult:
-        """Fill the screen."""
+        """Yield the widgets."""
         yield self._table
         yield self._line
 
     def on_mount(self) -> None:
-        """Begin to watch."""
+        """Start taking samples."""
         self._table.focus()
         self.run_worker(self._watch(), exclusive=True)
 
     async def _watch(self) -> None:
         try:
             while True:
-                await self._look()
+                await self._update()
                 self.repaint()
                 await asyncio.sleep(self._delay_s)
         finally:
             await self._source.close()
 
-    async def _look(self) -> None:
+    async def _update(self) -> None:
         try:
             sample = await self._source.sample()
         except Lost as lost:
@@ -143,14 +143,14 @@ class TopApp(App[None]):
             self._frame = self._latest
 
     def _painted(self, width: int, height: int) -> Page:
-        delay = humane.duration(round(self._delay_s * 1000))
+        delay = humanize.duration(round(self._delay_s * 1000))
         is_filtering = self._line.has_class("open")
-        mood = Mood(delay, self._is_paused, is_filtering, self._lost, self._tries)
-        self.page = paint(self._frame, self.board, mood, width, height, self.page.first_row)
+        status = Status(delay, self._is_paused, is_filtering, self._lost, self._tries)
+        self.page = paint(self._frame, self.board, status, width, height, self.page.first_row)
         return self.page
 
     def repaint(self) -> None:
-        """Show what has changed."""
+        """Draw the screen again."""
         self._table.refresh()
 
     def _move(self, step: int) -> None:
@@ -182,34 +182,34 @@ class TopApp(App[None]):
         self.repaint()
 
     def action_reverse(self) -> None:
-        """Sort the other way round."""
+        """Reverse the order."""
         self.board.reverse()
         self.repaint()
 
     def action_pause(self) -> None:
-        """Hold the picture still, or let it go on from now."""
+        """Pause the screen, or resume it."""
         self._is_paused = not self._is_paused
         self._frame = self._frame if self._is_paused else self._latest
         self.repaint()
 
     def action_detail(self) -> None:
-        """Show all of a row, or no longer."""
+        """Show or hide the details of a row."""
         self.board.is_detailed = not self.board.is_detailed
-        self._move(0)  # Now the cursor follows the row, the first one too.
+        self._move(0)  # The cursor now follows its row, even the first.
 
     def action_help(self) -> None:
         """Show the keys."""
         self.push_screen(Help())
 
     def action_filter(self) -> None:
-        """Ask for a filter."""
+        """Open the line for a filter."""
         self._line.add_class("open")
         self._line.value = self.board.filter
         self._line.focus()
         self.repaint()
 
-    def action_put_away(self) -> None:
-        """Put away what is open: the filter's line, the detail, the filter."""
+    def action_close_panel(self) -> None:
+        """Close the filter's line, or else the details, or else remove the filter."""
         if self._line.has_class("open"):
             self._close_filter("")
         elif self.board.is_detailed:
@@ -218,8 +218,8 @@ class TopApp(App[None]):
             self.board.filters.pop(self.board.view.name, None)
         self.repaint()
 
-    def _close_filter(self, said: str) -> None:
-        self.board.filters[self.board.view.name] = said
+    def _close_filter(self, text: str) -> None:
+        self.board.filters[self.board.view.name] = text
         self._line.remove_class("open")
         self._table.focus()
         self.repaint()
@@ -231,15 +231,15 @@ class TopApp(App[None]):
             self.repaint()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Take the filter, unless it is none."""
+        """Apply the filter if it is valid."""
         fault = fault_of(event.value, self.board.view)
         if fault:
-            self.notify(fault, title="that is no filter", severity="error", markup=False)
+            self.notify(fault, title="invalid filter", severity="error", markup=False)
         else:
             self._close_filter(event.value.strip())
 
     def on_click(self, event: events.Click) -> None:
-        """Do what stands under the mouse: a view, a column's title, a row."""
+        """Select the view, column or row under the mouse."""
         page, place = self.page, event.screen_y - self.page.titles_line - 1
         if event.screen_y == page.tabs_line:
             for left, right, name in page.tabs:

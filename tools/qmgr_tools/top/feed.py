@@ -1,4 +1,4 @@
-"""Where qmctl top has its samples from: a queue manager that may be lost, and come back."""
+"""The samples of qmctl top, from a queue manager whose connection may be lost and restored."""
 
 import asyncio
 import time
@@ -11,27 +11,27 @@ from qmgr_protocol.errors import ErrorCode, RequestError, name_of
 from qmgr_tools.cli.failure import Failure
 from qmgr_tools.top.model import Sample
 
-ANSWER_MAX_S = 10.0  # then a queue manager that is connected counts as lost
+ANSWER_MAX_S = 10.0  # then a connected queue manager counts as lost
 
 
 class Lost(Exception):
-    """Nothing is heard of the queue manager. The text says why."""
+    """The queue manager does not answer. The text says why."""
 
 
 class Feed:
-    """Asks one queue manager. A connection that is lost is made anew by the next sample."""
+    """Reads from one queue manager. After a lost connection, the next sample reconnects."""
 
     def __init__(self, find: Callable[[], str], answer_max_s: float = ANSWER_MAX_S) -> None:
-        """Make one. *find* is asked for the address at each try, and may raise a Failure."""
+        """Create a feed. *find* returns the address for each attempt, and may raise a Failure."""
         self._find, self._address = find, ""
         self._answer_max_s = answer_max_s
         self._manager: QueueManager | None = None
 
     async def sample(self) -> Sample:
-        """Return what the queue manager tells now.
+        """Return the current state of the queue manager.
 
         Raises:
-            Lost: why it tells nothing.
+            Lost: it does not answer.
         """
         try:
             async with asyncio.timeout(self._answer_max_s):
@@ -63,7 +63,7 @@ class Feed:
         return sample_of(status, queues, links, connections)
 
     async def close(self) -> None:
-        """Hang up. Any number of times."""
+        """Close the connection. May be called repeatedly."""
         manager, self._manager = self._manager, None
         if manager is not None:
             await manager.close(0)
@@ -75,7 +75,7 @@ async def _connections(manager: QueueManager) -> Sequence[Mapping[str, Any]]:
     except RequestError as error:
         if error.code != ErrorCode.OPERATION_UNKNOWN:
             raise
-        return []  # The queue manager is older.
+        return []  # An older queue manager lacks this operation.
 
 
 def sample_of(
@@ -84,7 +84,7 @@ def sample_of(
     links: Mapping[str, Any],
     connections: Sequence[Mapping[str, Any]],
 ) -> Sample:
-    """Return what was told as a sample of now."""
+    """Return a sample with the current time."""
     return Sample(
         time.monotonic_ns() // 1_000_000,
         status,

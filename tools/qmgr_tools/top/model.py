@@ -1,8 +1,8 @@
-"""What qmctl top knows: sample after sample of a queue manager becomes rows with rates.
+"""The model of qmctl top: turns samples of a queue manager into rows with rates.
 
-Pure: whoever asked the queue manager says when. A rate is what a counter rose between two samples,
-by the second. It is None, for not known, where there is no earlier sample of the same boot, or
-where the counter fell: then it is another queue of that name.
+Pure: samples carry their time. A rate is the increase of a counter per second between two samples.
+It is None, for unknown, if there is no earlier sample of the same boot, or if the counter fell,
+because then it is another queue with the same name.
 """
 
 from collections import deque
@@ -21,9 +21,9 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What a queue manager told at one time."""
+    """The state of a queue manager at one time."""
 
-    time_ms: int  # of a clock that never goes back
+    time_ms: int  # of a monotonic clock
     status: Row
     queues: Sequence[Row] = ()
     links: Sequence[Row] = ()
@@ -33,24 +33,24 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What is shown of a sample: the head, and the rows of each view by its name."""
+    """A sample prepared for display: the head, and the rows of each view by name."""
 
     head: dict[str, Any] = field(default_factory=dict)
     rows: dict[str, Rows] = field(default_factory=dict)
 
 
 class Model:
-    """Makes frames of samples. ``_trends`` has the depths of the queues that there are."""
+    """Turns samples into frames. ``_trends`` has the depths of existing queues."""
 
     def __init__(self) -> None:
         self._before: Sample | None = None
         self._trends: dict[str, deque[int]] = {}
 
     def take(self, sample: Sample) -> Frame:
-        """Return the frame of *sample*, with rates since the one before it."""
+        """Return the frame of *sample*, with rates since the previous one."""
         before = self._before
         if before is None or before.status.get("boot") != sample.status.get("boot"):
-            before = Sample(sample.time_ms, {})  # Counters of before a restart tell no rate.
+            before = Sample(sample.time_ms, {})  # Counters restart with the daemon.
         self._before = sample
         elapsed_ms = sample.time_ms - before.time_ms
         queues = self._queues(sample, before, elapsed_ms)
@@ -67,13 +67,13 @@ class Model:
         known = {_queue_key(row): row for row in before.queues}
         links = {row["link"]: row.get("state") for row in sample.links}
         rows: Rows = []
-        for told in sample.queues:
-            was = known.get(_queue_key(told), {})
-            row = dict(told)
-            row["state"] = queue_state.with_link(told, links)
+        for queue in sample.queues:
+            was = known.get(_queue_key(queue), {})
+            row = dict(queue)
+            row["state"] = queue_state.with_link(queue, links)
             for name, counter in (("put", "puts"), ("get", "delivered"), ("ack", "acked")):
-                row[f"{name}_rate"] = rate(told, was, counter, elapsed_ms)
-            row["trend"] = self._trend(told)
+                row[f"{name}_rate"] = rate(queue, was, counter, elapsed_ms)
+            row["trend"] = self._trend(queue)
             rows.append(row)
         names = {row["queue"] for row in rows}
         self._trends = {name: trend for name, trend in self._trends.items() if name in names}
@@ -88,7 +88,7 @@ class Model:
 
 
 def rate(now: Row, before: Row, counter: str, elapsed_ms: int) -> float | None:
-    """Return by how much *counter* rose in a second, to one decimal, or None if nobody knows."""
+    """Return the increase of *counter* per second, to one decimal, or None if unknown."""
     new, old = now.get(counter), before.get(counter)
     if new is None or old is None or new < old or elapsed_ms <= 0:
         return None
@@ -101,28 +101,28 @@ def _queue_key(row: Row) -> tuple[Any, Any]:
 
 
 def _links(sample: Sample, before: Sample, elapsed_ms: int) -> Rows:
-    """Return the links of both directions; what leads here is up if its peer is connected."""
+    """Return the links of both directions; an inbound link is up if its peer is connected."""
     known: dict[Any, Row] = {("out", row["link"]): row for row in before.links}
     known |= {("in", row["stream"]): row for row in before.inbound}
     rows: Rows = []
-    for told in sample.links:
-        was = known.get(("out", told["link"]), {})
-        moved = rate(told, was, "transferred", elapsed_ms)
-        rows.append({**told, "direction": "out", "rate": moved, "key": f"out {told['link']}"})
+    for link in sample.links:
+        was = known.get(("out", link["link"]), {})
+        moved = rate(link, was, "transferred", elapsed_ms)
+        rows.append({**link, "direction": "out", "rate": moved, "key": f"out {link['link']}"})
     peers = {row["name"]: row for row in sample.connections if row.get("kind") == "inbound"}
-    for told in sample.inbound:
-        was = known.get(("in", told["stream"]), {})
-        peer = peers.get(told["peer"])
-        state = "up" if told.get("blocked_id") is None else "blocked"
+    for stream in sample.inbound:
+        was = known.get(("in", stream["stream"]), {})
+        peer = peers.get(stream["peer"])
+        state = "up" if stream.get("blocked_id") is None else "blocked"
         rows.append(
             {
-                **told,
-                "link": told["peer"],
+                **stream,
+                "link": stream["peer"],
                 "direction": "in",
                 "state": "away" if peer is None else state,
                 "addresses": [] if peer is None else [peer.get("address", "")],
-                "rate": rate(told, was, "commit_id", elapsed_ms),
-                "key": f"in {told['stream']}",
+                "rate": rate(stream, was, "commit_id", elapsed_ms),
+                "key": f"in {stream['stream']}",
             }
         )
     return rows

@@ -1,7 +1,7 @@
 """The screen of qmctl top, as styled lines: head, table, detail, keys.
 
-Pure: what is seen is a function of the frame, of the board and of the size. `Page` also tells what
-stands where, for the mouse.
+Pure: the screen is a function of the frame, the board and the size. `Page` also records the
+positions of items, for the mouse.
 """
 
 from collections.abc import Sequence
@@ -12,8 +12,7 @@ from typing import Any
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from qmgr_tools.cli import humanize as humane
-from qmgr_tools.cli import output
+from qmgr_tools.cli import humanize, output
 from qmgr_tools.cli.output import STYLES, Column, Row
 from qmgr_tools.link import show as link_show
 from qmgr_tools.manager import connection
@@ -44,21 +43,21 @@ KEYS = (
     ("?", "help"),
     ("q", "quit"),
 )
-FILTER_KEYS = (("enter", "keeps it"), ("escape", "drops it"), ("", "as in: ord, or ready>0"))
+FILTER_KEYS = (("enter", "apply"), ("escape", "cancel"), ("", "examples: ord, ready>0"))
 KEYS_GAP = 2
 HELP = """\
-1 2 3          queues, links, connections
-tab shift+tab  the next of them, the one before
-up down        the next row; page up, page down, home, end
-enter          all that is known of a row; again: no longer
-< >            sort by the column before, by the next
-r              sort the other way round
-/              filter by a part of a name, a state, an address; or by a
-               condition: ready>0, put_rate>=100; escape drops it
-p space        hold the picture still; counting goes on
-? q            this help; quit
+1 2 3          show queues, links, connections
+tab shift+tab  show the next view, the previous view
+up down        select a row; also page up and down, home, end
+enter          show or hide the details of a row
+< >            sort by the previous column, the next column
+r              reverse the order
+/              filter by part of a name, a state or an address; or by a
+               condition: ready>0, put_rate>=100; escape removes it
+p space        pause or resume the screen; rates stay correct
+? q            show this help; quit
 
-A click chooses a view, a row, or the column to sort by.
+A click selects a view, a row, or the column to sort by.
 """
 NOUNS = {
     "queues": queue.COLUMNS,
@@ -70,13 +69,13 @@ LABEL_MAX, FACT_WIDTH = 18, 38  # of a fact in the detail: its name; with its va
 
 
 @dataclass(frozen=True, slots=True)
-class Mood:
-    """How the watching goes."""
+class Status:
+    """The state of the program."""
 
     delay_text: str = "2 s"
     is_paused: bool = False
     is_filtering: bool = False
-    lost: str = ""  # why nothing is heard of the queue manager
+    lost: str = ""  # why the queue manager does not answer
     tries: int = 0  # since then
 
 
@@ -89,15 +88,17 @@ class Page:
     titles: list[tuple[int, int, str]] = field(default_factory=list)  # from, to, column
     tabs_line: int = 0
     titles_line: int = 0
-    first_row: int = 0  # which of the rows is below the titles
+    first_row: int = 0  # the index of the first row shown
     rows_shown: int = 0
     fitted: Fitted = field(default_factory=lambda: Fitted([], []))
 
 
-def paint(frame: Frame, board: Board, mood: Mood, width: int, height: int, top: int = 0) -> Page:
-    """Return the screen. *top*: which row was the first of the table until now."""
+def paint(
+    frame: Frame, board: Board, status: Status, width: int, height: int, top: int = 0
+) -> Page:
+    """Return the screen. *top*: the index of the first row on the previous screen."""
     page = Page()
-    page.lines = _head(frame.head, mood, width)
+    page.lines = _head(frame.head, status, width)
     rows = board.rows(frame)
     page.tabs_line = len(page.lines)
     page.lines.append(_tabs(page, frame, board, len(rows), width))
@@ -114,10 +115,10 @@ def paint(frame: Frame, board: Board, mood: Mood, width: int, height: int, top: 
     for number, row in enumerate(shown, page.first_row):
         page.lines.append(_row(page.fitted, row, width, is_chosen=number == cursor))
     if not rows:
-        page.lines.append(Text(_nothing(frame, board, mood)[:width], style="dim"))
+        page.lines.append(Text(_nothing(frame, board, status)[:width], style="dim"))
     page.lines += [Text() for _ in range(height - 1 - len(detail) - len(page.lines))]
     del page.lines[max(0, height - 1 - len(detail)) :]
-    page.lines += [*detail, _keys(width, mood)]
+    page.lines += [*detail, _keys(width, status)]
     del page.lines[height:]
     for line in page.lines:
         line.truncate(width)
@@ -125,7 +126,7 @@ def paint(frame: Frame, board: Board, mood: Mood, width: int, height: int, top: 
 
 
 def _first(top: int, cursor: int, count: int, shown: int) -> int:
-    """Return which row comes first, so that the cursor is seen and no room is left at the end."""
+    """Return the index of the first row, so that the cursor is visible and the screen is full."""
     top = min(top, cursor, max(0, count - shown))
     return max(top, cursor - shown + 1, 0)
 
@@ -137,21 +138,23 @@ def _line(left: str, right: str, width: int, style: str = "") -> Text:
     return Text(text + " " * gap + right, style=style)
 
 
-def _head(head: Row, mood: Mood, width: int) -> list[Text]:
-    """Return who it is, how full, how fast, and what is wrong."""
-    every = "paused" if mood.is_paused else f"every {mood.delay_text}"
+def _head(head: Row, status: Status, width: int) -> list[Text]:
+    """Return the lines of the head: name, fill level, rates, and errors."""
+    every = "paused" if status.is_paused else f"every {status.delay_text}"
     who = [str(head.get("name", "")), str(head.get("software", ""))]
     if "uptime_ms" in head:
-        who.append(f"up {humane.duration(head['uptime_ms'])}")
+        who.append(f"up {humanize.duration(head['uptime_ms'])}")
     first = _line("  ".join(filter(None, who)), every, width)
     first.stylize("bold", 0, len(who[0]))
-    if mood.is_paused:
+    if status.is_paused:
         first.stylize("bold yellow", width - len(every), width)
     lines = [first, _facts(_stored(head), width), _facts(_speeds(head), width)]
     wrong = ""
-    if mood.lost:
-        wrong = f"LOST after {mood.tries} tries: " if mood.tries > 1 else "LOST: "
-        wrong += mood.lost
+    if status.lost:
+        wrong = (
+            f"NOT CONNECTED, attempt {status.tries}: " if status.tries > 1 else "NOT CONNECTED: "
+        )
+        wrong += status.lost
     elif head.get("store_full"):
         wrong = f"PUTS ARE REFUSED: {head['store_full']}"
     lines.append(_line(wrong, "", width, "bold white on red" if wrong else ""))
@@ -185,7 +188,7 @@ def _counted(value: Any) -> str:
 
 
 def _facts(pairs: Sequence[tuple[str, str]], width: int) -> Text:
-    """Return names and values behind one another, as far as they fit."""
+    """Return names and values on one line, as far as they fit."""
     text = Text()
     for name, value in pairs:
         if not value or len(text) + len(name) + len(value) + 4 > width + 3:
@@ -242,7 +245,7 @@ def _row(fitted: Fitted, row: Row, width: int, *, is_chosen: bool) -> Text:
 
 
 def _cell(column: Column, row: Row, room: int) -> str:
-    """Return what stands there, exactly *room* cells wide; "…" for what is cut."""
+    """Return the cell, exactly *room* cells wide, cut with "…" if necessary."""
     if column.key == TREND:
         return bars(row.get(TREND, ()), room).rjust(room)
     cell = column.cell(row)
@@ -255,16 +258,16 @@ def _cut(cell: str, room: int) -> str:
     return set_cell_size(cell, room - 1) + "…"
 
 
-def _nothing(frame: Frame, board: Board, mood: Mood) -> str:
+def _nothing(frame: Frame, board: Board, status: Status) -> str:
     if frame.rows.get(board.view.name):
-        return f"none of them fits {board.filter!r}"
+        return f"no row matches {board.filter!r}"
     if not frame.head:
-        return "nothing was heard yet"
+        return "waiting for the first sample"
     return f"there are no {board.view.name}"
 
 
 def _detail(board: Board, row: Row, width: int) -> list[Text]:
-    """Return all that is known of a row: its trend, then facts in as many columns as fit."""
+    """Return the details of a row: its trend, then facts in as many columns as fit."""
     title = f"── {row.get(board.view.columns[0].key)} "
     lines = [Text(title + "─" * max(0, width - cell_len(title)), style="bold")]
     if row.get(TREND):
@@ -292,7 +295,7 @@ def _detail(board: Board, row: Row, width: int) -> list[Text]:
 
 
 def _known(view: View, row: Row) -> list[tuple[str, str]]:
-    """Return names and values of what *row* tells, that of the view first."""
+    """Return names and values of *row*, those of the view first."""
     nouns = {column.key: column for column in NOUNS[view.name]}
     columns = {column.key: column for column in view.columns} | nouns
     return [
@@ -307,9 +310,9 @@ def _number(key: str, value: Any) -> str:
     return count_text(value) if is_count and key not in IDS else ""
 
 
-def _keys(width: int, mood: Mood) -> Text:
+def _keys(width: int, status: Status) -> Text:
     text = Text()
-    for key, does in FILTER_KEYS if mood.is_filtering else KEYS:
+    for key, does in FILTER_KEYS if status.is_filtering else KEYS:
         gap = KEYS_GAP if text else 0
         if len(text) + gap + len(key) + 1 + len(does) > width:
             break

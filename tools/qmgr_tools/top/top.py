@@ -1,4 +1,4 @@
-"""qmctl top: what goes on, on a whole terminal; or, for scripts, table after table."""
+"""qmctl top: live activity on a full screen; or, for scripts, as tables."""
 
 import os
 import sys
@@ -21,7 +21,7 @@ DELAY_MIN_S = 0.1
 
 
 class ViewName(StrEnum):
-    """What --view may say."""
+    """The values of --view."""
 
     QUEUES = "queues"
     LINKS = "links"
@@ -42,44 +42,43 @@ def top(
             "-d",
             metavar="TIME",
             parser=option.seconds,
-            help='Between two looks, as in "10s"; at least 100 ms.',
+            help='Time between updates, as in "10s"; at least 100 ms.',
             show_default="2s",
         ),
     ] = 2.0,
     batch: Annotated[
-        bool, typer.Option("--batch", "-b", help="Print, for scripts; no terminal is needed.")
+        bool, typer.Option("--batch", "-b", help="Print tables, for scripts or without a terminal.")
     ] = False,
     count: Annotated[
         int | None,
         typer.Option(
             "--count",
             "-n",
-            metavar="COUNT",
+            metavar="N",
             min=1,
             show_default=False,
-            help="With --batch: print so often, then end; else once.",
+            help="With --batch: print N times, then end. Default: once.",
         ),
     ] = None,
 ) -> None:
     """Watch queues, links and connections: who is busy, what piles up.
 
-    On a terminal: 1, 2, 3 or tab change the view, < > and r the order, / filters, p holds the
-    picture, enter shows all of a row, ? tells all keys, q quits. Where the queue manager is lost
-    that is shown, and it is tried again.
+    Keys: 1, 2, 3 or tab change the view, < > and r the order, / filters, p pauses, enter shows the
+    details of a row, ? shows all keys, q quits. If the connection is lost, top shows this and
+    reconnects.
 
-    With --batch the rates are those of the time between two looks, so the first picture comes after
-    --delay: qmctl top --batch -n 1 -d 10s.
+    With --batch, rates are measured between two updates, so the first output appears after --delay:
+    qmctl top --batch -n 1 -d 10s.
 
     \b
     JSON: with --batch, an object on each line with
-      head          as "qmctl status" gives it, with put_rate, get_rate,
-                    ack_rate, turn_rate (by the second), cpu_percent and
-                    store_percent
-      queues        as "qmctl queue ls", with state, put_rate, get_rate, ack_rate
-                    and trend: its depth at each look
-      links         as "qmctl link ls", with direction (out, in) and rate
-      connections   as "qmctl connection ls"
-    A rate that is not known yet is null.
+      head          as in "qmctl status", with put_rate, get_rate, ack_rate,
+                    turn_rate (per second), cpu_percent and store_percent
+      queues        as in "qmctl queue ls", with state, put_rate, get_rate,
+                    ack_rate and trend: its depth at each update
+      links         as in "qmctl link ls", with direction (out, in) and rate
+      connections   as in "qmctl connection ls"
+    An unknown rate is null.
 
     Examples:
       qmctl top
@@ -95,22 +94,22 @@ def top(
     from qmgr_tools.top.app import TopApp  # Takes 400 ms: not for the other commands.
     from qmgr_tools.top.feed import Feed
 
-    app = TopApp(Feed(call.held().address), delay, view or ViewName.QUEUES)
+    app = TopApp(Feed(call.pinned().address), delay, view or ViewName.QUEUES)
     app.run()
     if app.return_code:
         raise typer.Exit(app.return_code)
 
 
 def _check_screen(call: Call, count: int | None) -> None:
-    """Raise Failure, USAGE, where a whole terminal is not what is wanted, or not what is there."""
-    what, remedy = "cannot show a full screen", "say --batch"
+    """Raise a Failure, USAGE, if a full screen is not wanted or not possible."""
+    what, remedy = "cannot show a full screen", "use --batch"
     if call.is_json or count is not None:
-        said = "-o json" if call.is_json else "--count"
-        raise usage(what, f"{said} is for --batch", remedy)
+        option_name = "-o json" if call.is_json else "--count"
+        raise usage(what, f"{option_name} requires --batch", remedy)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise usage(what, "no terminal is here", remedy)
+        raise usage(what, "input or output is not a terminal", remedy)
     if os.environ.get("TERM") == "dumb":
-        raise usage(what, "this terminal is dumb (TERM)", remedy)
+        raise usage(what, "the terminal does not support it (TERM=dumb)", remedy)
 
 
 def _print(call: Call, view: ViewName | None, delay: float, count: int) -> None:
@@ -156,8 +155,8 @@ def _tables(frame: "Frame", view: ViewName | None, *, is_first: bool) -> None:
     output.facts(HEAD, frame.head)
     for name, rows in _shown(frame, view).items():
         if rows or view is not None:
-            told = VIEWS[name]
-            columns = [column for column in fit(told, rows, room).columns if column.key != TREND]
+            shown = VIEWS[name]
+            columns = [column for column in fit(shown, rows, room).columns if column.key != TREND]
             print()
-            first = told.columns[0].key
-            output.table(columns, ordered(rows, first, told.key, falls=False))
+            first = shown.columns[0].key
+            output.table(columns, ordered(rows, first, shown.key, falls=False))

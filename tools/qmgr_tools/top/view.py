@@ -1,7 +1,6 @@
-"""What qmctl top shows of a frame: which view, which rows in which order, which columns fit.
+"""Selects the contents of qmctl top: the view, the rows and their order, the columns that fit.
 
-Pure. The columns of a view give way one after the other where there is no room; one of them grows
-where there is some.
+Pure. If there is no room, columns are removed one after the other; one column grows into free room.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,8 +15,8 @@ from qmgr_tools.cli.failure import Failure
 from qmgr_tools.cli.output import Column, Row
 from qmgr_tools.top.model import Frame
 
-GAP = 1  # beside the one that each column keeps, for the mark of the order
-NAME_MIN, TEXT_MIN = 18, 8  # names and other texts give way down to this
+GAP = 1  # plus one in each column, for the mark of the order
+NAME_MIN, TEXT_MIN = 18, 8  # minimum widths of names and other texts
 NAMES = ("queue", "link", "name")
 TREND = "trend"
 BARS = "▁▂▃▄▅▆▇█"
@@ -29,12 +28,12 @@ def rate_text(value: float) -> str:
 
 
 def count_text(value: int) -> str:
-    """Return a number with its thousands apart."""
+    """Return a number with separators between thousands."""
     return f"{value:,}"
 
 
 def bars(values: Sequence[int], width: int) -> str:
-    """Return the last *width* of *values*, each as a bar; the highest of them is a full one."""
+    """Return the last *width* of *values* as bars, relative to the highest."""
     shown = values[-width:] if width > 0 else ()
     top = max(shown, default=0)
     return "".join(BARS[-(-value * (len(BARS) - 1) // top) if top else 0] for value in shown)
@@ -57,9 +56,9 @@ HEAD = (
     output.count("messages"),
     output.count("leased"),
     output.size("store_used_bytes", "store used"),
-    output.count("store_percent", "of it, in %"),
+    output.count("store_percent", "store used, %"),
     output.text("store_full", "puts refused"),
-    output.count("cpu_percent", "cpu, in %"),
+    output.count("cpu_percent", "cpu, %"),
     rate("turn_rate", "turns/s"),
     rate("put_rate", "puts/s"),
     rate("get_rate", "deliveries/s"),
@@ -69,15 +68,18 @@ HEAD = (
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A table. The columns of ``gives_way`` go in that order; ``if_told`` only stand where told."""
+    """A table. If there is no room, ``removable`` columns are removed in that order.
+
+    ``optional`` columns are shown only if a row has a value.
+    """
 
     name: str
     key: str  # of a row, which the cursor follows
     columns: tuple[Column, ...]
     sort: str
-    gives_way: tuple[str, ...]
+    removable: tuple[str, ...]
     grows: str
-    if_told: frozenset[str] = frozenset()
+    optional: frozenset[str] = frozenset()
 
 
 QUEUES = View(
@@ -114,7 +116,7 @@ LINKS = View(
         rate("rate", "MSG/S"),
         count("commit_id", "COMMIT"),
         output.duration("down_ms", "DOWN FOR"),
-        output.duration("redial_ms", "DIALS IN"),
+        output.duration("redial_ms", "RECONNECTS IN"),
         Column("addresses", "PEER", output.listed),
         output.text("error", "LAST ERROR"),
     ),
@@ -158,7 +160,7 @@ VIEWS = {view.name: view for view in (QUEUES, LINKS, CONNECTIONS)}
 
 @dataclass(slots=True)
 class Board:
-    """What somebody looks at. The cursor follows its row; where that is gone, its place."""
+    """The user's settings. The cursor follows its row, or keeps its place if the row is deleted."""
 
     view: View = QUEUES
     sorts: dict[str, tuple[str, bool]] = field(default_factory=dict)  # column; highest first
@@ -168,21 +170,21 @@ class Board:
 
     @property
     def sort(self) -> tuple[str, bool]:
-        """The column that the rows are sorted by, and whether the highest is first."""
+        """The sort column, and whether the highest value comes first."""
         view = self.view
         return self.sorts.get(view.name) or (view.sort, _falls(view, view.sort))
 
     @property
     def filter(self) -> str:
-        """What rows must fit."""
+        """The filter of the view."""
         return self.filters.get(self.view.name, "")
 
     def rows(self, frame: Frame) -> list[dict[str, Any]]:
-        """Return the rows of the view that fit, in order."""
-        fits = _fits(self.filter, self.view)
+        """Return the matching rows of the view, in order."""
+        matches = _matcher(self.filter, self.view)
         key, falls = self.sort
         return ordered(
-            [row for row in frame.rows.get(self.view.name, []) if fits(row)],
+            [row for row in frame.rows.get(self.view.name, []) if matches(row)],
             key,
             self.view.key,
             falls=falls,
@@ -198,7 +200,7 @@ class Board:
         self.show(names[(names.index(self.view.name) + step) % len(names)])
 
     def sort_by(self, key: str) -> None:
-        """Sort by a column, or the other way round where that is so already."""
+        """Sort by a column; if it is the sort column already, reverse the order."""
         current, falls = self.sort
         falls = not falls if current == key else _falls(self.view, key)
         self.sorts[self.view.name] = (key, falls)
@@ -211,11 +213,11 @@ class Board:
         self.sort_by(keys[place % len(keys)])
 
     def reverse(self) -> None:
-        """Sort the other way round."""
+        """Reverse the order."""
         self.sort_by(self.sort[0])
 
     def cursor(self, rows: Sequence[Row]) -> int:
-        """Return at which of *rows* the cursor is."""
+        """Return the index in *rows* of the cursor."""
         key, place = self.cursors.get(self.view.name, (None, 0))
         for number, row in enumerate(rows):
             if key is not None and row[self.view.key] == key:
@@ -223,20 +225,20 @@ class Board:
         return max(0, min(place, len(rows) - 1))
 
     def move(self, rows: Sequence[Row], place: int) -> None:
-        """Put the cursor on a row; on the first it stays with the place, whatever comes there."""
+        """Move the cursor to a row. On the first row it follows the place, not the row."""
         place = max(0, min(place, len(rows) - 1))
         key = rows[place][self.view.key] if place or (rows and self.is_detailed) else None
         self.cursors[self.view.name] = (key, place)
 
 
 def _falls(view: View, key: str) -> bool:
-    """Return whether a column is sorted highest first, unless told otherwise."""
+    """Return whether a column is sorted highest first by default."""
     column = next(column for column in view.columns if column.key == key)
     return column.is_number and key != view.key
 
 
 def ordered(rows: list[dict[str, Any]], key: str, tie: str, *, falls: bool) -> list[dict[str, Any]]:
-    """Return *rows* by *key*, then by *tie*; those that lack the key are last either way."""
+    """Return *rows* sorted by *key*, then by *tie*; rows without the key come last."""
     rows = sorted(rows, key=lambda row: _rank(row[tie]))
     known = [row for row in rows if row.get(key) is not None]
     known.sort(key=lambda row: _rank(row[key]), reverse=falls)
@@ -249,52 +251,52 @@ def _rank(value: Any) -> Any:
     return output.listed(value) if isinstance(value, list | tuple) else value
 
 
-def fault_of(said: str, view: View) -> str:
-    """Return why *said* is no filter, or nothing."""
+def fault_of(text: str, view: View) -> str:
+    """Return why *text* is not a valid filter, or ""."""
     try:
-        _condition(said, view)
+        _condition(text, view)
     except Failure as failure:
         return failure.parts[1] if len(failure.parts) > 1 else str(failure)
     return ""
 
 
-def _fits(said: str, view: View) -> Callable[[Row], bool]:
-    """Return whether a row fits: a condition as in "ready>0", else a part of any of its texts."""
+def _matcher(text: str, view: View) -> Callable[[Row], bool]:
+    """Return a function for the filter *text*: a condition as in "ready>0", or part of a text."""
     try:
-        condition = _condition(said, view)
+        condition = _condition(text, view)
     except Failure:
-        return lambda row: True  # It is still being typed.
+        return lambda row: True  # The user is still typing.
     if condition is not None:
         return condition
-    part = said.strip().casefold()
+    part = text.strip().casefold()
     keys = [c.key for c in view.columns if not c.is_number and c.key != TREND]
     return lambda row: any(part in output.listed(row.get(key)).casefold() for key in keys)
 
 
-def _condition(said: str, view: View) -> Callable[[Row], bool] | None:
-    if not set("<>=") & set(said):
+def _condition(text: str, view: View) -> Callable[[Row], bool] | None:
+    if not set("<>=") & set(text):
         return None
-    return filters.condition(said, view.columns)
+    return filters.condition(text, view.columns)
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """The columns that fit, and how wide each of them is."""
+    """The columns that fit, and their widths."""
 
     columns: list[Column]
     widths: list[int]
 
 
 def fit(view: View, rows: Sequence[Row], room: int) -> Fitted:
-    """Return which columns of *view* fit into *room* cells, and how wide they are."""
+    """Return the columns of *view* that fit into *room* cells, and their widths."""
     columns = [
         column
         for column in view.columns
-        if column.key not in view.if_told or any(row.get(column.key) for row in rows)
+        if column.key not in view.optional or any(row.get(column.key) for row in rows)
     ]
     wanted = {column.key: _width(column, rows) for column in columns}
-    for gives_way in ("", *view.gives_way):
-        columns = [column for column in columns if column.key != gives_way]
+    for removed in ("", *view.removable):
+        columns = [column for column in columns if column.key != removed]
         widths = [wanted[column.key] for column in columns]
         while _total(widths) > room and (widest := _widest(columns, widths)) is not None:
             widths[widest] -= 1
@@ -307,7 +309,7 @@ def fit(view: View, rows: Sequence[Row], room: int) -> Fitted:
 
 
 def _width(column: Column, rows: Sequence[Row]) -> int:
-    """Return how wide a column wants to be: one more than its cells, and than its title."""
+    """Return the width that a column needs: one more than its cells and its title."""
     least = len(column.title) + 1
     if column.key == TREND:
         return max(least, TEXT_MIN)
@@ -315,7 +317,7 @@ def _width(column: Column, rows: Sequence[Row]) -> int:
 
 
 def _widest(columns: Sequence[Column], widths: Sequence[int]) -> int | None:
-    """Return which of the texts gives way next, or None where none can."""
+    """Return the index of the widest text that can shrink, or None."""
     texts = [
         number
         for number, column in enumerate(columns)

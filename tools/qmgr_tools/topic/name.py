@@ -1,29 +1,29 @@
-"""Names of topics and of subscriptions as people type them."""
+"""Names of topics and subscriptions as users type them."""
 
 from qmgr_protocol.topic import MARK, check_subscription, is_subscription
 from qmgr_tools.cli import output
 
-ELSEWHERE = ("*", "**", ">")  # wildcards of others; here they are words
+ELSEWHERE = ("*", "**", ">")  # wildcards of other systems; here they are ordinary words
 
 
 def bare(topic: str) -> str:
-    """Return a topic, or a filter, without the mark that it has where it is a destination."""
+    """Return a topic or filter without the mark of a destination."""
     return topic.removeprefix(MARK)
 
 
 def note_wildcards(filter_: str) -> None:
-    """Tell people who brought the wildcards of another system along."""
+    """Write a note if a filter contains the wildcards of another system."""
     level = next((level for level in filter_.split(MARK) if level in ELSEWHERE), "")
     if level:
         output.note(
-            f"note: {level} is no wildcard: + is any one level, # at the end all that follow"
+            f"note: {level} is not a wildcard: + matches one level, # at the end all further levels"
         )
 
 
 def subscription(name: str) -> str:
-    """Return *name*, which is to be that of a subscription.
+    """Return *name* if it is the name of a subscription.
 
     Raises:
-        RequestError: NAME_INVALID, that of a queue, say.
+        RequestError: NAME_INVALID, for example the name of a queue.
     """
     return name if is_subscription(name) else check_subscription(name)

@@ -7,12 +7,11 @@ from typing import Annotated, Any
 import typer
 
 from qmgr_protocol.topic import MARK
-from qmgr_tools.cli import completion, option, output
-from qmgr_tools.cli import humanize as humane
+from qmgr_tools.cli import completion, humanize, option, output
 from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import refused, usage
 from qmgr_tools.cli.humanize import messages
-from qmgr_tools.message import grouping, message, put_lines, put_source, selecting
+from qmgr_tools.message import grouping, message, put_lines, put_source, selection
 from qmgr_tools.topic import name as topic_name
 
 Topic = Annotated[
@@ -21,13 +20,13 @@ Topic = Annotated[
         metavar="TOPIC",
         show_default=False,
         autocompletion=completion.topics,
-        help="Levels with / between them: flights/JFK/UA.",
+        help="Levels separated by /: flights/JFK/UA.",
     ),
 ]
 Retain = Annotated[
     bool,
     typer.Option(
-        "--retain", help="The topic keeps it for those who subscribe later; empty: keeps nothing."
+        "--retain", help="Retain it for later subscribers; an empty body deletes the retained one."
     ),
 ]
 
@@ -54,17 +53,17 @@ def pub(
     number: grouping.PutNumber = None,
     last: grouping.Last = False,
 ) -> None:
-    """Publish a message, or one for each line of a file. What is answered is on disk.
+    """Publish a message, or one for each line of a file. Returns once it is on disk.
 
-    It goes to all who have subscribed to the topic by now, see: qmctl topic show. Where nobody has,
-    it is not kept. A topic needs no definition.
+    All current subscribers of the topic receive it, see: qmctl topic show. Without subscribers it
+    is not stored. A topic needs no definition.
 
     \b
     JSON: an object with
-      topic, messages, refused      how many were published, and how many refused
-      bytes, seconds                of their bodies; how long it took
-      subscriptions                 how many each was for; null: not known, or
-                                    not the same of all
+      topic, messages, refused      the number of messages published, and refused
+      bytes, seconds                size of their bodies; time taken
+      subscriptions                 the number that each matched; null: unknown,
+                                    or not the same for all
       uid                           of a single message, else null
 
     Examples:
@@ -82,10 +81,10 @@ def pub(
         uid=uid is not None,
     )
     if report and not reply_to:
-        raise usage("--report tells nobody", "no queue is named", "name one with --reply-to")
+        raise usage("--report needs a queue for reports", "none is given", "add --reply-to QUEUE")
     properties: dict[str, Any] = {
         "priority": priority,
-        "correlation_id": selecting.correlation(correlation_id),
+        "correlation_id": selection.correlation(correlation_id),
         "content_type": content_type,
         "headers": option.headers(header or []),
         "reply_to": reply_to,
@@ -108,7 +107,7 @@ def _publish_one(call: Call, topic: str, data: bytes, properties: dict[str, Any]
         result = client.publish(topic, data, **properties)
     stored = None if result.uid is None else str(result.uid)
     if not call.is_json:
-        known = stored or "stored by an earlier try"
+        known = stored or "already stored by an earlier try"
         output.say(f"published to {topic}: {known}{message.matched(result)}")
         return
     seconds = round(time.monotonic() - started_s, 3)
@@ -142,7 +141,7 @@ def _publish_lines(call: Call, topic: str, file: Path | None, properties: dict[s
             }
         )
     else:
-        each = "" if fits is None else f", each for {humane.counted(fits, 'subscription')}"
+        each = "" if fits is None else f", each for {humanize.counted(fits, 'subscription')}"
         output.say(f"published to {topic}: {messages(stored)}{each}{done.rate}")
     if done.refusals:
         what = f"publish {len(done.refusals)} of {messages(done.messages)} to {topic}"

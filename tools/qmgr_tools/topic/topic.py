@@ -1,7 +1,7 @@
-"""qmctl topic: ls, show, set, rm."""
+"""qmctl topic: ls, show, set, delete."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,24 +13,21 @@ from qmgr_tools.cli.failure import usage
 from qmgr_tools.queue import attribute as queue_attribute
 from qmgr_tools.topic import name as topic_name
 
-if TYPE_CHECKING:
-    pass
-
 Topic = Annotated[
     str,
     typer.Argument(
         metavar="TOPIC",
         show_default=False,
         autocompletion=completion.topics,
-        help="Levels with / between them: flights/JFK.",
+        help="Levels separated by /: flights/JFK.",
     ),
 ]
 PANELS = {
     "Attributes": {
-        "redelivery_limit": "How often what fails comes again before it is parked",
-        "republish": "When what is parked is sent once more",
-        "republish_interval_ms": "How often by schedule",
-        "put_inhibit": "Refuse what is published, or not",
+        "redelivery_limit": "Redeliveries of a failed publication before it is parked",
+        "republish": "When parked publications are delivered again",
+        "republish_interval_ms": "Interval of the schedule",
+        "put_inhibit": "Refuse publications, or not",
     }
 }
 ATTRIBUTES = tuple(queue_attribute.column(name, TOPIC_ATTRIBUTES) for name in TOPIC_ATTRIBUTES)
@@ -38,7 +35,7 @@ COLUMNS = (
     output.whole("topic"),
     *ATTRIBUTES,
     output.Column("retained", "RETAINED", output.flag),
-    output.Column("given", "GIVEN", queue_attribute.all_said),
+    output.Column("given", "GIVEN", queue_attribute.labels),
     output.count("subscriptions"),
     output.Column("first_subscriptions", "FIRST OF THEM", output.listed),
 )
@@ -53,11 +50,12 @@ def ls(
     sort: filters.Sort = None,
     limit: filters.Limit = None,
 ) -> None:
-    """List the topics for which something is set, or that retained a publication.
+    """List the topics that have attributes or a retained publication.
 
-    All others have what the topic above them has. GIVEN is what is set for the topic itself.
+    All other topics inherit the attributes of the topic above. GIVEN lists the attributes set for
+    the topic itself.
 
-    JSON: an array of objects: the topics, as "qmctl topic show" gives them, without subscriptions.
+    JSON: an array of objects: the topics as in "qmctl topic show", without subscriptions.
 
     Examples:
       qmctl topic ls
@@ -74,20 +72,20 @@ def ls(
 
 @command(watched=True)
 def show(call: Call, topic: Topic) -> None:
-    """Show what holds for a topic, whether anything is set for it or not, and who subscribed.
+    """Show the attributes in force for a topic, and its subscribers.
 
     \b
     JSON: an object with
       topic
-      redelivery_limit       failures after which a subscriber's copy is parked:
-                             the limit and one more
-      republish              manual, healthy (when the subscriber says so),
+      redelivery_limit       a publication is parked for a subscriber after this
+                             number of failures plus one
+      republish              manual, healthy (when the subscriber reports it),
                              schedule
-      republish_interval_ms  how often by schedule
+      republish_interval_ms  the interval of the schedule
       put_inhibit            whether publications are refused
-      given                  which of these are set for the topic itself
-      retained               whether it keeps a publication for those to come
-      subscriptions          how many it fits
+      given                  the attributes set for the topic itself
+      retained               whether it has a retained publication
+      subscriptions          the number of matching subscriptions
       first_subscriptions    an array: the names of the first 20
 
     Examples:
@@ -109,14 +107,14 @@ def _show(row: Mapping[str, Any]) -> None:
     options=queue_attribute.options(takes_default=True, attributes=TOPIC_ATTRIBUTES, panels=PANELS)
 )
 def set_(call: Call, topic: Topic, **attributes: Any) -> None:
-    """Set what holds for a topic and all below it; in force at once, and over restarts.
+    """Set attributes of a topic and all topics below it, at once and permanently.
 
-    What is not said stays as it is. The word "default" takes an option back: the topic above has it
-    then. A subscription may have a redelivery limit of its own, which goes before.
+    Options that are not given stay unchanged. The word "default" resets an option: the topic then
+    inherits it. The redelivery limit of a subscription overrides that of the topic.
 
     \b
-    JSON: the topic, as "qmctl topic show" gives it, and
-      changed  an object: [before, after] of each option that is another now
+    JSON: the topic as in "qmctl topic show", and
+      changed  an object: [before, after] of each changed option
 
     Examples:
       qmctl topic set flights --redelivery-limit 3
@@ -127,9 +125,9 @@ def set_(call: Call, topic: Topic, **attributes: Any) -> None:
     changes = queue_attribute.given(attributes)
     if not changes:
         raise usage(
-            f"nothing is to be set for topic {topic}",
-            "no option says what",
-            "as in: --redelivery-limit 3; see --help",
+            f"cannot set topic {topic}",
+            "no option to change is given",
+            "example: --redelivery-limit 3; see --help",
         )
     topic = topic_name.bare(topic)
     with call.client(f"set topic {topic}") as client:
@@ -145,31 +143,31 @@ def set_(call: Call, topic: Topic, **attributes: Any) -> None:
     if call.is_json:
         output.document(row | {"changed": changed})
         return
-    told = "; ".join(queue_attribute.changes(changed, ATTRIBUTES))
-    output.say(f"set topic {topic}: {told or 'what is in force stays as it was'}")
+    changes_text = "; ".join(queue_attribute.changes(changed, ATTRIBUTES))
+    output.say(f"set topic {topic}: {changes_text or 'the attributes in force are unchanged'}")
 
 
 @command()
-def rm(
+def delete(
     call: Call,
     topic: Topic,
     retained: Annotated[
-        bool, typer.Option("--retained", help="The publication that it retained, instead.")
+        bool, typer.Option("--retained", help="Delete its retained publication instead.")
     ] = False,
 ) -> None:
-    """Forget what is set for a topic: it has what the one above has; or what it retained.
+    """Delete the attributes of a topic, which then inherits them; or its retained publication.
 
-    JSON: an object with topic and retained, whether that is what is forgotten.
+    JSON: an object with topic and retained (whether that was deleted).
 
     Examples:
-      qmctl topic rm flights/JFK
-      qmctl topic rm flights/JFK/UA --retained
+      qmctl topic delete flights/JFK
+      qmctl topic delete flights/JFK/UA --retained
     """
     topic = topic_name.bare(topic)
-    what = f"what topic {topic} retained" if retained else f"what is set for topic {topic}"
-    with call.client(f"forget {what}") as client:
+    what = f"the {'retained publication' if retained else 'attributes'} of topic {topic}"
+    with call.client(f"delete {what}") as client:
         client.admin.topic_delete(topic, retained=retained)
     if call.is_json:
         output.document({"topic": topic, "retained": retained})
     else:
-        output.say(f"forgot {what}")
+        output.say(f"deleted {what}")

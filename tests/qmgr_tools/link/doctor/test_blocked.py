@@ -41,8 +41,8 @@ def test_block_is_told_with_what_mends_it_there(code: str, severity: Severity, r
     there = "" if remedy.startswith("explain") else "-c lga:7470 "
     assert found.remedy == f"qmctl {there}{remedy}"
     assert found.what == (
-        f"LGA cannot store a message for BAGS: {code}: LGA says: it is so; the message is "
-        f"{ROW['blocked_uid']}, put 3 min ago; 4 messages behind it; tries again in 9 s"
+        f"LGA cannot store a message for BAGS: {code}: LGA says: it is so; the message "
+        f"is {ROW['blocked_uid']}, put 3 min ago; 4 messages after it; retries in 9 s"
     )
     assert found.choices[-1].command == "qmctl link start LGA"
 
@@ -67,8 +67,8 @@ def test_message_for_a_manager_unknown_there_may_go_on_or_be_given_up(
         ]
     )
     if not is_plain:
-        assert "if there is no SHOPC" in choices[2].effect
-        assert "loses it" in choices[2].effect
+        assert "wait there for SHOPC" in choices[2].effect
+        assert "loses this" in choices[2].effect
 
 
 @pytest.mark.parametrize(
@@ -76,30 +76,36 @@ def test_message_for_a_manager_unknown_there_may_go_on_or_be_given_up(
 )
 def test_block_that_lasts_says_how_long(blocked_ms: int | None, says: str) -> None:
     what = link_blocked.found(ROW | {"error": "odd", "blocked_ms": blocked_ms}, NOW_US).what
-    assert f"4 messages behind it{says}; tries again in 9 s" in what
+    assert f"4 messages after it{says}; retries in 9 s" in what
 
 
 def test_message_that_is_gone_meanwhile_leaves_words_out() -> None:
     row = ROW | {"blocked_uid": None, "blocked_queue": None, "retry_ms": None, "error": "odd"}
     found = link_blocked.found(row | {"blocked_behind": None}, NOW_US)
-    assert found.what == "LGA cannot store a message: odd; 0 messages behind it"
+    assert found.what == "LGA cannot store a message: odd; 0 messages after it"
     assert found.remedy == "qmctl link start LGA"
 
 
 def test_meaning_of_the_error_says_where_it_is_meant() -> None:
     why = link_blocked.found(ROW | {"error": "QUEUE_UNKNOWN: x"}, NOW_US).why
-    assert why.startswith("At LGA: There is no such queue here. Nothing is dropped: it waits here")
-    assert link_blocked.found(ROW | {"error": "odd"}, NOW_US).why.startswith("Nothing is dropped")
+    assert why.startswith("At LGA: The queue does not exist. No message is lost: it waits here")
+    assert link_blocked.found(ROW | {"error": "odd"}, NOW_US).why.startswith("No message is lost")
 
 
 def test_ordered_link_stores_nothing_behind_it() -> None:
-    assert "nothing behind it" in link_blocked.found(ROW | {"ordered": True}, NOW_US).why
-    assert "stored all the same" in link_blocked.found(ROW, NOW_US).why
+    assert (
+        "no message after it is stored" in link_blocked.found(ROW | {"ordered": True}, NOW_US).why
+    )
+    assert "in flight with it are stored" in link_blocked.found(ROW, NOW_US).why
 
 
 @pytest.mark.parametrize(
     ("left", "says"),
-    [(None, "it is tried until"), (1, "1 try before it goes"), (3, "3 tries before it goes")],
+    [
+        (None, "it is retried until"),
+        (1, "1 try left before it moves"),
+        (3, "3 tries left before it moves"),
+    ],
 )
 def test_receiving_end_tells_it_too(left: int | None, says: str) -> None:
     row = {

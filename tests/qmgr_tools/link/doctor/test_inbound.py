@@ -47,8 +47,8 @@ def test_gap_is_told_with_what_waits_behind_it() -> None:
     both = AHEAD | {"in_line": 2}
     (found,) = link_inbound.found(both, both, 1000)
     assert found.what == (
-        "from BOS id 8 has not come in 1 s: 3 messages stored above it; 2 messages kept in memory "
-        "behind it, as the link is --ordered"
+        "id 8 from BOS did not arrive within 1 s: 3 messages stored after it; 2 "
+        "messages buffered after it, because the link is --ordered"
     )
     assert found.remedy == "qmctl link doctor BOS --watch"
 

@@ -53,13 +53,13 @@ def found(error: str, waiting: int = 7) -> Finding:
             "qmctl link delete EWR",
             "refused-peer-store-changed",
             "qmctl -c nyc:7470 link delete EWR",
-            "NYC does not take EWR",
+            "NYC does not accept EWR:",
         ),
         (
             f"PEER_STORE_CHANGED: {refusal('NYC', 'EWR')}",
             "refused-peer-store-changed",
             f"qmctl -c nyc:7470 link allow EWR --store-id {'0b' * 16}",
-            "NYC does not take EWR",
+            "NYC does not accept EWR:",
         ),
         (
             f"PEER_STORE_CHANGED: {refusal('EWR', 'NYC', ACCEPT)}",
@@ -83,7 +83,7 @@ def found(error: str, waiting: int = 7) -> Finding:
             "RESTORED: NYC holds up to id 9, but the next id to assign here is 5: this is older",
             "refused-restored",
             ACCEPT,
-            "the store here is older",
+            "this store is older",
         ),
         (
             "PEER_RESTORED: NYC holds up to id 40, but had committed 52: its store was restored",
@@ -99,24 +99,24 @@ def found(error: str, waiting: int = 7) -> Finding:
         ),
         ("NAME_INVALID: a/b", "refused-name-invalid", "qmctl link start NYC", "NAME_INVALID: a/b"),
         ("something else", "refused-unknown", "qmctl link start NYC", "something else"),
-        ("", "refused-unknown", "qmctl link start NYC", "no reason is told"),
+        ("", "refused-unknown", "qmctl link start NYC", "no reason is"),
     ],
 )
 def test_refusal_is_told_with_what_is_safe(error: str, code: str, remedy: str, says: str) -> None:
     finding = found(error)
     assert (finding.code, finding.severity, finding.remedy) == (code, Severity.CRITICAL, remedy)
     assert says in finding.what
-    assert "7 messages on it, safe here" in finding.what
+    assert "7 messages, stored safely" in finding.what
     assert finding.why
 
 
 @pytest.mark.parametrize("code", sorted(ACCEPTABLE))
 def test_accepting_is_told_with_what_may_arrive_twice(code: str) -> None:
     effects = {choice.command: choice.effect for choice in found(f"{code}: why").choices}
-    assert "arrives twice" in effects[ACCEPT]
-    assert found(f"{code}: why", 0).what.endswith("; it stays refused, nothing waits on it")
+    assert "arrive twice" in effects[ACCEPT]
+    assert found(f"{code}: why", 0).what.endswith("; it stays refused; it holds no messages")
     none = {choice.command: choice.effect for choice in found(f"{code}: why", 0).choices}
-    assert "nothing arrives twice" in none[ACCEPT]
+    assert "none arrives twice" in none[ACCEPT]
 
 
 AT_5 = "NYC holds up to id 9, but the next id to assign here is 5: this store was restored"
@@ -126,11 +126,11 @@ OTHER = "NYC holds another message than this store under id 9: one of the two wa
 @pytest.mark.parametrize(
     ("text", "commit_id", "says"),
     [
-        (AT_5, 2, "2 messages of it, no more, (up to id 4) may be there already"),
-        (AT_5, 4, "goes, once and only once: all of it was put since the restore"),
-        (OTHER, 2, ": 7 messages (up to id 9) may be there already"),
-        (OTHER, 6, "3 messages of it, no more, (up to id 9) may be there already"),
-        ("why", 2, "new stream: some of it may be there already; what of that was consumed"),
+        (AT_5, 2, "messages (7) as a new stream: the peer may already"),
+        (AT_5, 4, "exactly once: all were put since the restore"),
+        (OTHER, 2, "all (up to id 9); of these, consumed"),
+        (OTHER, 6, "messages (7) as a new stream: the peer may already"),
+        ("why", 2, "new stream: the peer may already have some. Of these, consumed"),
     ],
 )
 def test_restored_store_counts_only_what_can_arrive_twice(
@@ -140,7 +140,7 @@ def test_restored_store_counts_only_what_can_arrive_twice(
     finding = link_refused.found(row | {"error": f"RESTORED: {text}"})
     assert finding.remedy == ACCEPT
     assert says in finding.choices[0].effect
-    assert "What waits here from the backup may have been sent" in finding.why
+    assert "in the backup may have been sent" in finding.why
 
 
 def test_address_is_that_where_the_peer_was_met() -> None:
@@ -158,4 +158,4 @@ def test_accepting_is_offered_only_where_it_helps() -> None:
 
 def test_link_that_asks_again_by_itself_says_when() -> None:
     row = {"link": "NYC", "error": "PEER_NOT_ALLOWED: no", "retry_ms": 12_000}
-    assert "; it asks again in 12 s, nothing waits on it" in link_refused.found(row).what
+    assert "it tries again in 12 s; it holds no messages" in link_refused.found(row).what

@@ -19,7 +19,7 @@ def test_loss_is_a_warning_for_a_day_and_a_note_from_then_on(
     assert found is not None
     assert (found.code, found.severity) == ("peer-restored", severity)
     assert found.what.startswith(
-        "NYC was put back to an older state: up to 3 messages may be lost, found out "
+        "the store of NYC was restored to an older state: up to 3 messages may be lost, detected "
     )
     assert found.what.endswith(" ago")
     assert found.remedy == "qmctl -c nyc:7470 link doctor"
@@ -30,7 +30,7 @@ def test_peer_that_dials_has_no_address_to_be_asked_at() -> None:
     found = link_restored.at_peer(ROW | {"addresses": [], "lost_us": NOW_US}, NOW_US)
     assert found is not None
     assert (found.remedy, found.choices[0].command) == ("", "")
-    assert found.choices[0].effect == "look there, too, at NYC: qmctl link doctor"
+    assert found.choices[0].effect == "check the other end, too, at NYC: qmctl link doctor"
 
 
 def test_loss_here_is_told_of_who_sends() -> None:
@@ -38,8 +38,8 @@ def test_loss_here_is_told_of_who_sends() -> None:
     found = link_restored.here(row, NOW_US)
     assert found is not None
     assert found.what == (
-        "this store was put back to before what EWR had sent: up to 1 message may be lost, found "
-        "out now"
+        "this store was restored to a state older than messages that EWR had sent: up "
+        "to 1 message may be lost, detected now"
     )
     assert found.remedy == ""
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from qmgr_tools.link.doctor import running as link_running
-from qmgr_tools.link.doctor.look import Look
+from qmgr_tools.link.doctor.measurement import Measurement
 
 Row = dict[str, Any]
 
@@ -44,7 +44,7 @@ def row(*paths: Row, **more: Any) -> Row:
 
 
 def codes(now: Row, before: Row | None = None) -> list[tuple[str, str]]:
-    found = link_running.found(Look(now, before, 1000 if before else 0))
+    found = link_running.found(Measurement(now, before, 1000 if before else 0))
     assert all(one.what and one.why and one.remedy.startswith("qmctl ") for one in found)
     return [(one.code, one.severity.word) for one in found]
 
@@ -97,21 +97,21 @@ def test_what_is_wrong_is_found(
 
 
 def said(now: Row, before: Row | None = None) -> str:
-    return link_running.found(Look(now, before, 1000 if before else 0))[0].what
+    return link_running.found(Measurement(now, before, 1000 if before else 0))[0].what
 
 
 @pytest.mark.parametrize(
     ("case", "words"),
     [
-        ("a path is down", "1 of 2 paths not up: path 1 is waiting (gone), dials in 500 ms"),
-        ("late", "path 1: 2 messages on the way, the oldest for 5 s"),
+        ("a path is down", "1 of 2 paths not up: path 1 is waiting (gone), reconnects in 500 ms"),
+        ("late", "path 1: 2 messages in flight, the oldest for 5 s"),
         ("slow", "path 2 has a round trip of 400 ms, the others of 2 ms"),
         ("stalled once", "path 0 2 times since"),
-        ("gap stays", "NYC holds 4 messages above a gap at id 101, which did not close in 1 s"),
-        ("sent again", "500 messages sent again since the daemon started, beside 100 that went"),
-        ("grows", "1,000 messages/s go, 2,000/s come: 60,000 more in a minute"),
-        ("stuck for long", "what is on its way longest is so for 10 s"),
-        ("inhibited", "gets are inhibited on @NYC, so it is up and sends nothing"),
+        ("gap stays", "NYC holds 4 messages above a gap at id 101, which did not close within 1 s"),
+        ("sent again", "500 messages sent again since the daemon started, and 100"),
+        ("grows", "1,000 messages/s sent, 2,000 messages/s put"),
+        ("stuck for long", "without progress for 1 s:"),
+        ("inhibited", "gets are inhibited on @NYC, so the link is up but sends nothing"),
     ],
 )
 def test_finding_says_how_much_and_since_when(case: str, words: str) -> None:
@@ -126,24 +126,28 @@ THERE = "qmctl -c nyc:1 link"
     ("why", "remedy", "says"),
     [
         (
-            "LINK_UNKNOWN: there is no link to BOS; "
-            "create it with: qmctl link create BOS HOST:PORT",
+            "LINK_UNKNOWN: there is no link to BOS; create it with: qmctl link create BOS "
+            "HOST:PORT",
             f"{THERE} create BOS --passive",
-            "makes it: what waits",
+            "creates that link:",
         ),
-        ("LINK_UNKNOWN: none", f"{THERE} create NAME --passive", "NAME being this queue manager"),
-        ("LINK_DOWN: link BOS of NYC is refused", f"{THERE} doctor BOS", "what is wrong with it"),
-        ("LINK_DOWN: link BOS of NYC is stopped", f"{THERE} start BOS", "starts it: what waits"),
+        ("LINK_UNKNOWN: none", f"{THERE} create NAME --passive", "NAME is this queue manager"),
+        (
+            ("LINK_DOWN: link BOS of NYC is refused"),
+            f"{THERE} doctor BOS",
+            "changes nothing: shows its",
+        ),
+        ("LINK_DOWN: link BOS of NYC is stopped", f"{THERE} start BOS", "starts it: the"),
         (
             "LINK_DOWN: link BOS of NYC has addresses: it dials, and is not fetched from",
             f"{THERE} show BOS",
-            "must be deleted there, once nothing waits on it, and created",
+            "empty, delete it there and create",
         ),
-        ("NOT_AUTHORIZED: no", f"{THERE} doctor NAME", "NAME being this queue manager"),
+        ("NOT_AUTHORIZED: no", f"{THERE} doctor NAME", "NAME is this queue manager"),
     ],
 )
 def test_remedy_of_what_is_not_fetched_is_by_its_reason(why: str, remedy: str, says: str) -> None:
-    (finding,) = link_running.found(Look(row(path(fetches=why), path(1, fetches=why))))
+    (finding,) = link_running.found(Measurement(row(path(fetches=why), path(1, fetches=why))))
     assert why in finding.what
     assert finding.remedy == remedy
     assert says in finding.choices[0].effect

@@ -43,26 +43,30 @@ def test_link_that_is_well_has_one_line(on_screen: Screen) -> None:
     before = WELL | {"next_id": 4101}
     shown = on_screen(found([BUSY, up(link="EWR")], [], [before, up(link="EWR")]))
     assert shown.splitlines() == [
-        "NYC  ok        up over 2 of 2 paths, 3,000 messages (2.9 MiB) wait, 1,000 messages/s,",
-        "               1000 KiB/s, drained in 3 s",
-        "EWR  ok        up, nothing waits",
+        "NYC  ok        up over 2 of 2 paths, 3,000 messages (2.9 MiB) pending, 1,000",
+        "               messages/s, 1000 KiB/s, drained in 3 s",
+        "EWR  ok        up, no messages pending",
     ]
 
 
 def test_link_that_is_not_tells_what_to_type(on_screen: Screen) -> None:
     shown = on_screen(found([up(link="EWR"), DOWN, REFUSED], []))
-    assert "EWR  ok        up, nothing waits\n\nNYC  critical  waiting, 3 messages (2 KiB)" in shown
+    assert (
+        "EWR  ok        up, no messages pending\n\nNYC  critical  waiting, 3 messages (2 KiB)"
+    ) in shown
     assert "\n  down: down for 1 min 30 s; " in shown
     assert "\n    try: qmctl -c nyc:1 status\n" in shown
-    assert "  why, and other ways: qmctl link explain NYC\n" in shown
+    assert "  for causes and other remedies: qmctl link explain NYC\n" in shown
     assert "explain LGA" not in shown  # There is one way.
     assert max(map(len, shown.splitlines())) <= 100
 
 
 def test_what_cannot_be_typed_here_is_told_in_words(on_screen: Screen) -> None:
     shown = on_screen(found([DOWN | {"addresses": [], "error": "the peer left: so"}], []))
-    assert "NYC dialled, and is gone: the peer left: so; " in shown
-    assert "\n    try: look at NYC, at its link to here: qmctl link doctor, there\n" in shown
+    assert "NYC lost its connection: the peer left: so; " in shown
+    assert (
+        "try: at NYC, check its link to this queue manager: qmctl link doctor, there\n"
+    ) in shown
 
 
 def test_link_that_is_named_has_its_paths_and_what_leads_here(on_screen: Screen) -> None:
@@ -78,8 +82,8 @@ def test_link_that_is_named_has_its_paths_and_what_leads_here(on_screen: Screen)
     assert head.split()[:5] == ["PATH", "STATE", "ADDRESS", "IN", "FLIGHT"]
     assert (first.split()[:2], second.split()[-2:]) == (["0", "up"], ["2", "gone"])
     assert (
-        "from NYC: all up to id 7 has come; 3 messages above a gap; 2 messages in line behind it; "
-        "5 messages came again" in " ".join(shown.split())
+        "from NYC: all up to id 7 have arrived; 3 messages above a gap; 2 messages "
+        "buffered after it; 5 messages arrived again" in " ".join(shown.split())
     )
 
 
@@ -91,7 +95,7 @@ def test_path_tells_whether_the_peer_sends_over_it(capsys: Shown) -> None:
 
 
 def test_no_link_is_told(on_screen: Screen) -> None:
-    assert on_screen(found([], [])) == "no link leads from here, and none to here\n"
+    assert on_screen(found([], [])) == "there are no outbound or inbound links\n"
 
 
 def test_finding_is_a_row_where_no_terminal_is(capsys: Shown) -> None:
@@ -106,38 +110,39 @@ def test_finding_is_a_row_where_no_terminal_is(capsys: Shown) -> None:
 
 def test_those_that_are_not_looked_at_are_counted(capsys: Shown) -> None:
     link_doctor_text.show(found([], [INBOUND]) | {"inbound_count": 3})
-    assert capsys.readouterr().err == "2 more that lead here are not looked at\n"
+    assert capsys.readouterr().err == "2 more inbound links are not examined\n"
 
 
 def test_explaining_tells_why_and_what_each_way_does(capsys: Shown) -> None:
     link_doctor_text.explain(found([DOWN], [INBOUND | {"peer": "NYC"}], None, "NYC"))
     assert capsys.readouterr().out.splitlines() == [
-        "NYC  critical  waiting, 3 messages (2 KiB) wait",
+        "NYC  critical  waiting, 3 messages (2 KiB) pending",
         "",
-        "down: down for 1 min 30 s; nyc:1: no route; 5 dials in a row led nowhere; dials again in "
-        "4 s; 3 messages on it, safe here",
-        "why: Nobody answers as NYC at nyc:1, nyc:2: it does not run, is not reached, or listens "
-        "elsewhere. The link dials by itself, at longer and longer intervals, and goes on where "
-        "it was.",
-        "what can be done:",
+        "down: down for 1 min 30 s; nyc:1: no route; 5 consecutive connection attempts "
+        "failed; connects again in 4 s; it holds 3 messages, stored safely",
+        "why: NYC does not answer at nyc:1, nyc:2: it does not run, cannot be reached, "
+        "or has another address. The link retries by itself, at growing intervals, and "
+        "continues where it stopped.",
+        "remedies:",
         "  qmctl -c nyc:1 status",
-        "    changes nothing: tells whether it can be reached; start it if it does not run",
+        "    changes nothing: shows whether it can be reached; start it if it does not run",
         "  qmctl link start NYC",
-        "    dials now; nothing is lost or doubled",
+        "    connects now; nothing is lost or duplicated",
         "  qmctl link alter NYC HOST:PORT",
-        "    if it listens elsewhere: goes on there; nothing is lost or doubled",
+        "    if it listens at another address: continues at the new address; nothing "
+        "is lost or duplicated",
         "",
-        "from NYC: all up to id 7 has come",
+        "from NYC: all up to id 7 have arrived",
     ]
 
 
 def test_explaining_tells_that_nothing_is_wrong(capsys: Shown) -> None:
     link_doctor_text.explain(found([WELL], []))
-    assert capsys.readouterr().out.splitlines()[1] == "Nothing is wrong that one look can tell."
+    assert capsys.readouterr().out.splitlines()[1] == "One measurement found no problem."
 
 
 def test_one_that_only_leads_here_stands_so() -> None:
     entry: dict[str, Any] = found([], [INBOUND, INBOUND | {"commit_id": 0}])["links"][0]
-    assert link_doctor_text.standing(entry) == (
-        "leads here only: all up to id 7 has come, nothing has come yet"
+    assert link_doctor_text.state_of(entry) == (
+        "inbound only: all up to id 7 have arrived, no message has arrived"
     )

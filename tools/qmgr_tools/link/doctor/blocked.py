@@ -1,4 +1,4 @@
-"""A message that a link cannot deliver: at the end that sends, and at the one that receives."""
+"""Findings about a message that a link cannot deliver, at either end."""
 
 from typing import Any
 
@@ -16,14 +16,14 @@ ALTER = {
     "TRANSFER_REFUSED": "--transfer-in",
 }
 
-LONG_MS = 1_000  # Shorter it is not worth a word.
+LONG_MS = 1_000  # A shorter time is not shown.
 
 
 def found(row: Row, now_us: int) -> Finding:
     """Return the finding of a link that its peer has blocked.
 
     Args:
-        now_us: the time, in microseconds since 1970: a UID says when its message was put.
+        now_us: the time, in microseconds since 1970: a UID contains the time of its put.
     """
     link, queue, uid = row["link"], row.get("blocked_queue"), row.get("blocked_uid")
     code, text = text_of(row.get("error"))
@@ -32,15 +32,15 @@ def found(row: Row, now_us: int) -> Finding:
     behind = int(row.get("blocked_behind") or 0)
     blocked_ms = int(row.get("blocked_ms") or 0)
     long = f"; blocked for {duration(blocked_ms)}" if blocked_ms >= LONG_MS else ""
-    again = f"; tries again in {duration(row['retry_ms'])}" if row.get("retry_ms") else ""
+    again = f"; retries in {duration(row['retry_ms'])}" if row.get("retry_ms") else ""
     what = (
         f"{link} cannot store a message{bound}: {one_line(_reason(code, text))}{which}; "
-        f"{messages(behind)} behind it{long}{again}"
+        f"{messages(behind)} after it{long}{again}"
     )
-    choices = _mended(f"-c {address_of(row)} ", code, queue, f"at {link}: ")
+    choices = _remedies(f"-c {address_of(row)} ", code, queue, f"at {link}: ")
     start = Choice(
         f"qmctl link start {link}",
-        f"once it is mended: tries at once, not only {_later(row)}; nothing is lost or doubled",
+        f"once it is fixed: retries at once, not {_later(row)}; nothing is lost or duplicated",
     )
     return Finding(
         "blocked", _severity(code), what, _why(link, code, row.get("ordered")), (*choices, start)
@@ -49,41 +49,43 @@ def found(row: Row, now_us: int) -> Finding:
 
 def _why(link: str, code: str, ordered: object) -> str:
     order = (
-        "It is --ordered: nothing behind it is stored."
+        "The link is --ordered: no message after it is stored."
         if ordered
-        else "What was under way beside it is stored all the same; the rest waits."
+        else "Messages that were in flight with it are stored; the others wait."
     )
     known = ErrorCode.__members__.get(code)
-    means = f"At {link}: {known.means} " if known else ""  # Its "here" is there.
+    means = f"At {link}: {known.means} " if known else ""
     return (
-        f"{means}Nothing is dropped: it waits here until the peer takes it, or, where "
-        f"link.deliver_retries is set there, gives it up to SYSTEM.DEAD.LETTERS. {order}"
+        f"{means}No message is lost: it waits here until the peer stores it. If "
+        f"link.deliver_retries is set at the peer, it may move to SYSTEM.DEAD.LETTERS there. "
+        f"{order}"
     )
 
 
 def inbound(row: Row) -> Finding | None:
-    """Return the finding of what leads here, where something of it cannot be stored."""
+    """Return the finding of an inbound stream with a message that cannot be stored, or None."""
     if row.get("blocked_id") is None:
         return None
     peer, queue, left = row["peer"], row.get("blocked_queue"), row.get("tries_left")
     code, text = text_of(row.get("error"))
     end = (
-        "it is tried until it can be"
+        "it is retried until it succeeds"
         if left is None
-        else f"{'1 try' if left == 1 else f'{left} tries'} before it goes to SYSTEM.DEAD.LETTERS"
+        else f"{'1 try' if left == 1 else f'{left} tries'} left before it moves to "
+        "SYSTEM.DEAD.LETTERS"
     )
     what = (
         f"message {row['blocked_id']} from {peer} for {queue} cannot be stored here: "
         f"{one_line(_reason(code, text))}; {end}"
     )
-    choices = _mended("", code, queue, "")
-    why = f"The link of {peer} is blocked by it, and keeps what lies behind it."
+    choices = _remedies("", code, queue, "")
+    why = f"It blocks the link of {peer}, which keeps all messages after it."
     return Finding("inbound-blocked", _severity(code), what, why, choices)
 
 
-def _mended(where: str, code: str, queue: object, at: str) -> tuple[Choice, ...]:
-    """Return what mends it, at the end that receives."""
-    goes_on = f"{at}it is stored at the next try, and the link goes on"
+def _remedies(where: str, code: str, queue: object, at: str) -> tuple[Choice, ...]:
+    """Return the remedies at the receiving end."""
+    goes_on = f"{at}the message is stored at the next try, and the link continues"
     if code == "QUEUE_UNKNOWN":
         return (Choice(f"qmctl {where}queue create {queue}", goes_on),)
     manager = str(queue or "").partition("@")[2]
@@ -94,48 +96,49 @@ def _mended(where: str, code: str, queue: object, at: str) -> tuple[Choice, ...]
             Choice(f"qmctl {where}queue alter {queue} {ALTER[code]}", goes_on),
         )
         if code.endswith("_FULL"):
-            mend = "have its messages consumed: it takes as many as there is room for"
-            choices += (Choice(f"qmctl {where}queue show {queue}", f"{at}{mend}"),)
+            room = "consume its messages: the queue accepts as many as it has room for"
+            choices += (Choice(f"qmctl {where}queue show {queue}", f"{at}{room}"),)
         return choices
     if code == "STORE_FULL":
-        room = "have messages consumed, or free disk: puts there go on by themselves then"
+        room = "consume messages, or free some disk: puts then continue by themselves"
         return (Choice(f"qmctl {where}status", f"{at}{room}"),)
     if code == "MESSAGE_TOO_LARGE":
-        text = "raise limits.message_max_bytes in its configuration, or of the queue: " + goes_on
-        return (Choice(f"qmctl {where}queue show {queue}", f"{at}{text}"),)
+        text = "raise limits.message_max_bytes in its configuration, or message_max of the queue: "
+        return (Choice(f"qmctl {where}queue show {queue}", f"{at}{text}{goes_on}"),)
     if code in ErrorCode.__members__:
-        return (Choice(f"qmctl explain {code}", "changes nothing: tells what the error means"),)
+        return (Choice(f"qmctl explain {code}", "changes nothing: explains the error"),)
     return ()
 
 
 def _onward(where: str, manager: str, at: str, goes_on: str) -> tuple[Choice, ...]:
-    """Return what has a message go on to *manager*, or ends one that is bound for nobody.
+    """Return the remedies if the receiving end has no link to *manager*.
 
-    It is numbered at the end that sends, so it cannot be taken out there.
+    The sender cannot delete the message, because it is numbered there.
     """
     create, passive = f"qmctl {where}link create {manager}", "--passive --transit"
     return (
-        Choice(f"{create} HOST:PORT --transit", f"{goes_on}; from there it goes to {manager}"),
+        Choice(f"{create} HOST:PORT --transit", f"{goes_on}; it is forwarded to {manager}"),
         Choice(
-            f"{create} {passive}", f"{goes_on}; it waits there until {manager} dials and fetches it"
+            f"{create} {passive}",
+            f"{goes_on}; it waits there until {manager} connects and fetches it",
         ),
         Choice(
             f"qmctl {where}link delete {manager} --purge",
-            f"{at}if there is no {manager}: after the command before this one, once it waits "
-            f"there; loses it, and all that waits there for {manager}",
+            f"{at}if {manager} does not exist: first create the link, then delete it with its "
+            f"messages; loses this message, and all others that wait there for {manager}",
         ),
     )
 
 
 def _severity(code: str) -> Severity:
-    """Return how bad it is: what consumers mend by themselves is a warning."""
+    """Return the severity: a problem that consumers resolve by themselves is a warning."""
     known = ErrorCode.__members__.get(code)
-    mends = known is not None and known.error_class is ErrorClass.RETRY_LATER
-    return Severity.WARNING if mends and code != "STORE_FULL" else Severity.CRITICAL
+    resolves = known is not None and known.error_class is ErrorClass.RETRY_LATER
+    return Severity.WARNING if resolves and code != "STORE_FULL" else Severity.CRITICAL
 
 
 def _reason(code: str, text: str) -> str:
-    """Return why, without what to do, which is told apart."""
+    """Return the reason without the remedy, which the choices contain."""
     fact = text.partition("; ")[0]
     return f"{code}: {fact}" if code else fact
 

@@ -1,4 +1,4 @@
-"""What is wrong with all links: from the rows that a daemon tells, without asking it more."""
+"""The problems of all links, found in the rows of a daemon without further requests."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from qmgr_tools.link.doctor import refused as link_refused
 from qmgr_tools.link.doctor import restored as link_restored
 from qmgr_tools.link.doctor import running as link_running
 from qmgr_tools.link.doctor.finding import Finding, worst
-from qmgr_tools.link.doctor.look import Look
+from qmgr_tools.link.doctor.measurement import Measurement
 
 Row = dict[str, Any]
 
@@ -17,13 +17,13 @@ Row = dict[str, Any]
 def diagnosis(
     found: Row, before: Row | None, passed_ms: int, now_us: int, named: str | None = None
 ) -> Row:
-    """Return what is wrong, for scripts: "qmctl link doctor --help" tells its keys.
+    """Return the diagnosis as an object; "qmctl link doctor --help" describes its keys.
 
     Args:
-        found: the links that lead from here and to here, as a daemon lists them.
+        found: the outbound and inbound links, as the daemon lists them.
         before: the same, *passed_ms* earlier, or None.
         now_us: the time, in microseconds since 1970.
-        named: of which manager alone.
+        named: the only queue manager to examine, or None for all.
     """
     links = {str(row["link"]): row for row in found["links"]}
     refused = {str(row["peer"]): row for row in found.get("refused", ())}
@@ -31,9 +31,10 @@ def diagnosis(
     names = [named] if named else [*links, *(peer for peer in peers if peer not in links)]
     entries, verdicts = [], []
     for name in names:
-        look = Look(links.get(name, {}), _of(before, "links", "link", name), passed_ms)
-        findings = findings_of(look, now_us) if look.row else []
-        findings += filter(None, [link_restored.at_peer(look.row, now_us)])
+        then = _of(before, "links", "link", name)
+        measured = Measurement(links.get(name, {}), then, passed_ms)
+        findings = findings_of(measured, now_us) if measured.row else []
+        findings += filter(None, [link_restored.at_peer(measured.row, now_us)])
         inbound = [row for row in found["inbound"] if row["peer"] == name]
         for row in inbound:
             then = _of(before, "inbound", "stream", row.get("stream"))
@@ -43,7 +44,7 @@ def diagnosis(
             findings.append(link_inbound.refused(refused[name], now_us))
         findings.sort(key=lambda one: -one.severity)
         verdicts.append(worst(findings))
-        entries.append(_entry(name, look, findings, inbound))
+        entries.append(_entry(name, measured, findings, inbound))
     return {
         "verdict": max(verdicts).verdict if verdicts else "ok",
         "looked_ms": passed_ms if before else 0,
@@ -52,35 +53,35 @@ def diagnosis(
     }
 
 
-def findings_of(look: Look, now_us: int) -> list[Finding]:
-    """Return what is wrong with a link that leads from here."""
-    state, before = look.row.get("state"), look.before or {}
-    is_same = before.get("commit_id") == look.row.get("commit_id")
+def findings_of(measured: Measurement, now_us: int) -> list[Finding]:
+    """Return the findings of an outbound link."""
+    state, before = measured.row.get("state"), measured.before or {}
+    is_same = before.get("commit_id") == measured.row.get("commit_id")
     if state == "up" and before.get("state") == "blocked" and is_same:
-        return [link_blocked.found(before, now_us)]  # It tries again just now, and is up for that.
+        return [link_blocked.found(before, now_us)]  # It is up only for its next attempt.
     if state == "refused":
-        return [link_refused.found(look.row)]
+        return [link_refused.found(measured.row)]
     if state == "blocked":
-        return [link_blocked.found(look.row, now_us)]
+        return [link_blocked.found(measured.row, now_us)]
     if state == "up":
-        return link_running.found(look)
+        return link_running.found(measured)
     if state == "stopped":
-        held = link_down.stopped(look.row)
-        return [held] if held else []
-    return [link_down.down(look.row)]
+        stopped = link_down.stopped(measured.row)
+        return [stopped] if stopped else []
+    return [link_down.down(measured.row)]
 
 
 def _of(found: Row | None, rows: str, key: str, value: object) -> Row | None:
     return next((row for row in (found or {}).get(rows, ()) if row.get(key) == value), None)
 
 
-def _entry(name: str, look: Look, findings: list[Finding], inbound: list[Row]) -> Row:
+def _entry(name: str, measured: Measurement, findings: list[Finding], inbound: list[Row]) -> Row:
     return {
         "link": name,
-        "state": look.row.get("state"),
+        "state": measured.row.get("state"),
         "verdict": worst(findings).verdict,
         "findings": [one.row() for one in findings],
-        "progress": look.figures() if look.row else None,
-        "paths": look.paths(),
+        "progress": measured.figures() if measured.row else None,
+        "paths": measured.paths(),
         "inbound": inbound,
     }

@@ -1,4 +1,4 @@
-"""qmctl link doctor, explain: what is wrong with which link, and what to do."""
+"""qmctl link doctor, explain: problems of links, and what to do about them."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from qmgr_tools.link.show import Peer
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
-APART_S = 1.0  # between two looks
+INTERVAL_S = 1.0  # between two measurements
 EXITS = {"ok": Exit.OK, "warning": Exit.WARNING, "critical": Exit.CRITICAL}
 Row = dict[str, Any]
 AnyPeer = Annotated[
@@ -27,42 +27,43 @@ AnyPeer = Annotated[
         metavar="MANAGER",
         show_default=False,
         autocompletion=completion.peers,
-        help="The queue manager there; all without it.",
+        help="The queue manager at the other end. Default: all links.",
     ),
 ]
 
 
 @command(watched=True)
 def doctor(call: Call, link: AnyPeer = None) -> None:
-    """Tell what is wrong with which link, since when, and what to type.
+    """Find problems of links, and suggest what to do.
 
-    Looks twice, a second apart, where a link is up: so it tells what goes over, when the backlog is
-    drained, and what does not move. Of what was and is over there are notes only. "qmctl link
-    explain" tells why, and what each way on does to messages.
+    If a link is up, doctor measures twice, a second apart, and reports the rate, the time until the
+    backlog is drained, and anything that makes no progress. Past problems are only notes. "qmctl
+    link explain" adds the causes, and the effect of each remedy on messages.
 
-    Exit code: 0 where no link has more than a note, 8 after a warning, 9 where one is critical: it
-    does not get on, and messages wait or somebody has to act. With --watch that of Ctrl-C.
+    Exit code: 0 if no link has more than a note, 8 if the worst finding is a warning, 9 if it is
+    critical: messages wait without progress, or an operator must act. With --watch: that of Ctrl-C.
 
     \b
     JSON: an object with
       verdict       ok, warning or critical: the worst of all
-      looked_ms     between the two looks; 0: there was one
-      inbound_count how many links lead here; at most 1,000 are looked at
+      looked_ms     time between the two measurements; 0: there was one
+      inbound_count the number of inbound links; at most 1,000 are examined
       links         an array of objects:
-        link, state     state is null where it only leads here from there
+        link, state     state is null if there is only an inbound link
         verdict         of this link
         findings        an array: code, severity (note, warning, critical),
                         what, why, remedy (a command, or ""), choices (an array
                         of command, or "", and effect; the first is the remedy)
-        progress        null where it only leads here; as "qmctl link show":
+        progress        null if there is only an inbound link; as in
+                        "qmctl link show":
                         waiting, waiting_bytes, in_flight, oldest_ms,
                         commit_id, held, next_id, transferred, resent,
                         connections, connections_up, down_ms, redial_ms,
                         blocked_ms, retry_ms; and, or null,
-                        messages_per_s, put_per_s, bytes_per_s (by the size of
-                        what waits), drained_ms
-        paths           as "qmctl link show", and messages_per_s
-        inbound         what leads here from there, as "qmctl link ls"
+                        messages_per_s, put_per_s, bytes_per_s (estimated from
+                        the pending messages), drained_ms
+        paths           as in "qmctl link show", and messages_per_s
+        inbound         the inbound link, as in "qmctl link ls"
 
     Examples:
       qmctl link doctor
@@ -77,43 +78,42 @@ def doctor(call: Call, link: AnyPeer = None) -> None:
         last[:] = [ask(client)]
         return last[0]
 
-    watch.follow(call, f"look after link{of}", asked, partial(link_doctor_text.show, named=link))
+    watch.follow(call, f"examine link{of}", asked, partial(link_doctor_text.show, named=link))
     raise typer.Exit(EXITS[last[0]["verdict"]])
 
 
 @command()
 def explain(call: Call, link: Peer) -> None:
-    """Explain how a link is: what happened, why, and what each way on does to messages.
+    """Explain the state of a link: its problems, causes, and the effect of each remedy.
 
-    It is "qmctl link doctor MANAGER" in words, with one look and no figures; exit code 0 whatever
-    it finds.
+    Like "qmctl link doctor MANAGER", but in sentences, with one measurement and no rates. The exit
+    code is 0, whatever it finds.
 
-    JSON: as of "qmctl link doctor", with looked_ms 0.
+    JSON: as in "qmctl link doctor", with looked_ms 0.
 
     Examples:
       qmctl link explain NYC
     """
 
     def ask(client: "Client") -> Row:
-        return diagnosis(_look(client, link), None, 0, _now_us(), link)
+        return diagnosis(_rows(client, link), None, 0, _now_us(), link)
 
     watch.follow(call, f"explain link {link}", ask, link_doctor_text.explain)
 
 
 def _twice(link: str | None) -> "Callable[[Client], Row]":
-    """Return what looks twice; asked again, it takes the look of the last time for the first."""
+    """Return a function that measures twice; later calls reuse the previous measurement."""
     before: Row | None = None
     at_s = 0.0
 
     def ask(client: "Client") -> Row:
         nonlocal before, at_s
         if before is None:
-            before, at_s = _look(client, link), time.monotonic()
-            # Nobody waits for what cannot come.
-            if not _moves(before):
+            before, at_s = _rows(client, link), time.monotonic()
+            if not _may_progress(before):
                 return diagnosis(before, None, 0, _now_us(), link)
-            time.sleep(APART_S)
-        now, now_s = _look(client, link), time.monotonic()
+            time.sleep(INTERVAL_S)
+        now, now_s = _rows(client, link), time.monotonic()
         found = diagnosis(now, before, round((now_s - at_s) * 1000), _now_us(), link)
         before, at_s = now, now_s
         return found
@@ -121,8 +121,8 @@ def _twice(link: str | None) -> "Callable[[Client], Row]":
     return ask
 
 
-def _look(client: "Client", link: str | None) -> Row:
-    """Return the links that lead from here and to here, those of *link* if given.
+def _rows(client: "Client", link: str | None) -> Row:
+    """Return the outbound and inbound links, only those of *link* if given.
 
     Raises:
         RequestError: LINK_UNKNOWN, there is none of that name.
@@ -138,8 +138,8 @@ def _look(client: "Client", link: str | None) -> Row:
     return {"links": links, "inbound": inbound, "inbound_count": len(inbound), "refused": refused}
 
 
-def _moves(found: Row) -> bool:
-    """Return whether another look may tell more."""
+def _may_progress(found: Row) -> bool:
+    """Return whether a second measurement may show more."""
     return bool(found["inbound"]) or any(row.get("state") == "up" for row in found["links"])
 
 

@@ -1,16 +1,16 @@
-"""A link that is stopped, or dials and is not up."""
+"""Findings about a link that is stopped or cannot connect."""
 
 from typing import Any
 
 from qmgr_config.units import SECOND_MS
 from qmgr_tools.cli.failure import one_line
-from qmgr_tools.cli.humanize import counted, duration, messages, size
+from qmgr_tools.cli.humanize import duration, messages, size
 from qmgr_tools.link.doctor.finding import Choice, Finding, Severity
 from qmgr_tools.link.doctor.refused import address_of
 
 Row = dict[str, Any]
-DOWN_LONG_MS = 10 * SECOND_MS  # A peer that is started anew is back by then.
-# Of errors of the system, and of a daemon about who was dialled.
+DOWN_LONG_MS = 10 * SECOND_MS  # A restart of the peer takes less.
+# In errors of the operating system, and of a daemon.
 UNRESOLVED = (
     "Name or service not known",
     "Temporary failure in name resolution",
@@ -18,14 +18,14 @@ UNRESOLVED = (
     "nodename nor servname",
 )
 REFUSED = ("Connection refused", "No such file or directory")
-NO_QMGRD = "is it a qmgrd?"  # said where a connection stood, and no welcome came
-SILENT = "nothing heard for"  # by one that had welcomed
-MAINTENANCE = "in maintenance: "  # as a daemon says it that was started for an operator
-NEVER_DIALLED = "it has no address: "  # as a daemon says it, where nobody was there to leave
+NO_QMGRD = "is it a qmgrd?"  # A connection was opened, but no welcome arrived.
+SILENT = "nothing heard for"  # after the welcome
+MAINTENANCE = "in maintenance: "  # The daemon runs with --maintenance.
+NEVER_DIALLED = "it has no address: "  # and the peer has never connected
 
 
 def stopped(row: Row) -> Finding | None:
-    """Return the finding of a link that somebody stopped, where messages wait on it."""
+    """Return the finding of a stopped link; None if it holds no messages."""
     waiting = int(row.get("waiting") or 0)
     if not waiting:
         return None
@@ -33,115 +33,118 @@ def stopped(row: Row) -> Finding | None:
     return Finding(
         "stopped",
         Severity.WARNING,
-        f"somebody stopped it{_since(row)}; {held} on it, safe here",
-        "It stays so, over restarts too, until somebody starts it. It goes on where it was.",
+        f"an operator stopped it{_since(row)}; it holds {held}, stored safely",
+        "It stays stopped, even across restarts, until an operator starts it. Then it continues "
+        "where it stopped.",
         (
-            Choice(f"qmctl link start {link}", "all of them go, once and only once"),
+            Choice(f"qmctl link start {link}", "sends all of them, exactly once"),
             Choice(f"qmctl link delete {link} --purge", f"loses {messages(waiting)}"),
         ),
     )
 
 
 def _since(row: Row) -> str:
-    down_ms = row.get("down_ms")  # Since then it is down, or the daemon runs.
-    return "" if down_ms is None else f", and it is down for {duration(down_ms)}"
+    down_ms = row.get("down_ms")  # At most since the daemon started.
+    return "" if down_ms is None else f", and it has been down for {duration(down_ms)}"
 
 
 def down(row: Row) -> Finding:
-    """Return the finding of a link that waits, dials or opens."""
+    """Return the finding of a link that waits or connects."""
     waiting, down_ms = int(row.get("waiting") or 0), int(row.get("down_ms") or 0)
     attempts = int(row.get("attempts") or 0)
     is_bad = bool(waiting) and down_ms >= DOWN_LONG_MS
-    error = one_line(str(row.get("error") or _told_by_paths(row)))
-    tried = f"{counted(attempts, 'dial')} in a row led nowhere" if attempts > 1 else ""
+    error = one_line(str(row.get("error") or _path_error(row)))
+    tried = f"{attempts:,} consecutive connection attempts failed" if attempts > 1 else ""
     redial_ms = row.get("redial_ms")
-    again = "" if redial_ms is None else f"dials again in {duration(redial_ms)}"
-    backlog = f"{messages(waiting)} on it, safe here" if waiting else "nothing waits on it"
+    again = "" if redial_ms is None else f"connects again in {duration(redial_ms)}"
+    backlog = f"it holds {messages(waiting)}, stored safely" if waiting else "it holds no messages"
     if error.startswith(MAINTENANCE):
         return Finding(
             "down",
             Severity.CRITICAL if is_bad else Severity.WARNING,
-            f"it is not dialled in maintenance; down for {duration(down_ms)}; {backlog}",
-            "The daemon here runs with --maintenance, and so dials no link by itself.",
+            f"not connected because of maintenance; down for {duration(down_ms)}; {backlog}",
+            "This daemon runs with --maintenance, so its links do not connect by themselves.",
             (
-                Choice("", "restart the daemon here without --maintenance: the link goes on"),
-                Choice(f"qmctl link start {row['link']}", "dials once"),
+                Choice("", "restart this daemon without --maintenance: the link continues"),
+                Choice(f"qmctl link start {row['link']}", "connects once"),
             ),
         )
     if not row.get("addresses"):
-        return _undialled(row, error, f"down for {duration(down_ms)}; {backlog}", is_bad=is_bad)
-    said = [f"down for {duration(down_ms)}", error, tried, again, backlog]
+        return _passive(row, error, f"down for {duration(down_ms)}; {backlog}", is_bad=is_bad)
+    facts = [f"down for {duration(down_ms)}", error, tried, again, backlog]
     return Finding(
         "down",
         Severity.CRITICAL if is_bad else Severity.WARNING,
-        "; ".join(filter(None, said)),
-        f"{_unanswered(row, error)} The link dials by itself, at longer and longer intervals, and "
-        "goes on where it was.",
-        _ways(row, error),
+        "; ".join(filter(None, facts)),
+        f"{_cause(row, error)} The link retries by itself, at growing intervals, and continues "
+        "where it stopped.",
+        _choices(row, error),
     )
 
 
-def _ways(row: Row, error: str) -> tuple[Choice, ...]:
+def _choices(row: Row, error: str) -> tuple[Choice, ...]:
     link = row["link"]
     status = Choice(
         f"qmctl -c {address_of(row)} status",
-        "changes nothing: tells whether it can be reached; start it if it does not run",
+        "changes nothing: shows whether it can be reached; start it if it does not run",
     )
-    start = Choice(f"qmctl link start {link}", "dials now; nothing is lost or doubled")
-    elsewhere = "goes on there; nothing is lost or doubled"
+    start = Choice(f"qmctl link start {link}", "connects now; nothing is lost or duplicated")
+    elsewhere = "continues at the new address; nothing is lost or duplicated"
     alter = f"qmctl link alter {link} HOST:PORT"
     if any(words in error for words in UNRESOLVED):
-        return (Choice(alter, f"if the name is misspelt: {elsewhere}"), start)
-    return (status, start, Choice(alter, f"if it listens elsewhere: {elsewhere}"))
+        return (Choice(alter, f"if the host name is misspelt: {elsewhere}"), start)
+    return (status, start, Choice(alter, f"if it listens at another address: {elsewhere}"))
 
 
-def _unanswered(row: Row, error: str) -> str:
-    """Return what is to be thought of an *error*, as a daemon tells it: "ADDRESS: why"."""
+def _cause(row: Row, error: str) -> str:
+    """Return the probable cause of a daemon's *error*, "ADDRESS: why"."""
     link, of, all_of_them = row["link"], error.partition(": ")[0], ", ".join(row["addresses"])
     at = of if of in row["addresses"] else all_of_them
     if any(words in error for words in UNRESOLVED):
         return (
-            f"The host of {at} is not known by that name here: it is misspelt, or the name service "
-            "does not answer. Nobody was dialled."
+            f"The host name in {at} cannot be resolved: it is misspelt, or the name service does "
+            "not answer."
         )
     if any(words in error for words in REFUSED):
-        return f"Nobody listens as {link} at {at}: it does not run, or listens elsewhere."
-    # One that cannot connect gives up before that, and says so.
+        return f"{link} does not listen at {at}: it does not run, or has another address."
+    # A connection attempt that fails ends earlier, with an error.
     is_mute = not error and row.get("state") == "dialling"
     if NO_QMGRD in error or (is_mute and int(row.get("down_ms") or 0) >= DOWN_LONG_MS):
         return (
-            f"What answers at {at} takes the connection and says nothing, or not what a qmgrd "
-            "says: it hangs, or is no qmgrd."
+            f"The program at {at} accepts the connection, but does not answer as a qmgrd does: it "
+            "hangs, or is another program."
         )
     if SILENT in error:
-        return f"{link} has gone silent: it hangs, or the network loses what it says."
+        return f"{link} stopped sending: it hangs, or the network loses its messages."
     return (
-        f"Nobody answers as {link} at {all_of_them}: it does not run, is not reached, or listens "
-        "elsewhere."
+        f"{link} does not answer at {all_of_them}: it does not run, cannot be reached, or has "
+        "another address."
     )
 
 
-def _undialled(row: Row, error: str, said: str, *, is_bad: bool) -> Finding:
-    """Return the finding of a link without an address: it is its peer that dials."""
+def _passive(row: Row, error: str, facts: str, *, is_bad: bool) -> Finding:
+    """Return the finding of a link without an address, which waits for its peer to connect."""
     link = row["link"]
-    was_here = error and not error.startswith(NEVER_DIALLED)
-    gone = f"{link} dialled, and is gone: {error}" if was_here else f"{link} has not dialled"
+    was_connected = error and not error.startswith(NEVER_DIALLED)
+    state = f"{link} lost its connection: {error}" if was_connected else f"{link} has not connected"
     return Finding(
         "down",
         Severity.CRITICAL if is_bad else Severity.WARNING,
-        f"{gone}; it has no address here; {said}",
-        f"{link} does not run, does not reach this queue manager, or its link to here is stopped "
-        "or does not fetch. It dials; this link waits for that.",
+        f"{state}; this link has no address; {facts}",
+        f"{link} does not run, cannot reach this queue manager, or its link to this one is stopped "
+        f"or does not fetch. This link waits until {link} connects.",
         (
-            Choice("", f"look at {link}, at its link to here: qmctl link doctor, there"),
+            Choice(
+                "", f"at {link}, check its link to this queue manager: qmctl link doctor, there"
+            ),
             Choice(
                 f"qmctl link alter {link} HOST:PORT",
-                f"only if {link} can be dialled from here: goes on there, and waits for its dials "
-                "no more; nothing is lost or doubled",
+                f"only if this queue manager can reach {link}: connects to that address, and no "
+                "longer waits; nothing is lost or duplicated",
             ),
         ),
     )
 
 
-def _told_by_paths(row: Row) -> str:
+def _path_error(row: Row) -> str:
     return next((p["error"] for p in row.get("paths") or [] if p.get("error")), "")

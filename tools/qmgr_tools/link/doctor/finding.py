@@ -1,7 +1,7 @@
-"""What is wrong with a link: findings, and the verdict that they come to.
+"""Findings about a link, and the verdict on it.
 
-A note tells of what was, or what goes by itself; only what is wrong now makes a verdict. So a link
-that had a bad night and is well again is ok, and no alarm stays on that nobody can put off.
+A note reports a past problem, or one that resolves itself. Only present problems affect the
+verdict. So a link that recovered is ok, and no alarm stays on that an operator cannot clear.
 """
 
 from collections.abc import Iterable
@@ -24,13 +24,13 @@ class Severity(IntEnum):
 
     @property
     def verdict(self) -> str:
-        """What is said of a link of which nothing is worse."""
+        """The verdict on a link with no worse finding."""
         return self.word if self else "ok"
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What can be done: a command, and what it does to messages. No command: wait, or look."""
+    """A remedy: a command, and its effect on messages. Without a command: wait, or check."""
 
     command: str
     effect: str
@@ -38,10 +38,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is found: what, since when, how much; why; and what can be done.
-
-    The first choice is the one to take where nothing speaks against it.
-    """
+    """A finding: what, since when, how much; the cause; and the remedies, the best one first."""
 
     code: str
     severity: Severity
@@ -51,11 +48,11 @@ class Finding:
 
     @property
     def remedy(self) -> str:
-        """The command to type, or nothing."""
+        """The command to type; it may be empty."""
         return self.choices[0].command if self.choices else ""
 
     def row(self) -> dict[str, Any]:
-        """Return it for scripts."""
+        """Return the object for scripts."""
         return {
             "code": self.code,
             "severity": self.severity.word,
@@ -67,11 +64,11 @@ class Finding:
 
 
 def worst(findings: Iterable[Finding]) -> Severity:
-    """Return how bad the worst of *findings* is."""
+    """Return the highest severity of *findings*."""
     return max((found.severity for found in findings), default=Severity.NOTE)
 
 
 def text_of(error: object) -> tuple[str, str]:
-    """Return the code and the text of an error as a daemon tells it: "CODE: text"."""
+    """Return code and text of a daemon's error, "CODE: text"."""
     code, colon, text = str(error or "").partition(": ")
     return (code, text) if colon and code.isupper() else ("", str(error or ""))

@@ -1,6 +1,6 @@
-"""A link that is refused: what happened, what is safe, what each way on does to messages.
+"""Findings about a refused link: what happened, and the effect of each remedy on messages.
 
-The daemon tells the code and a sentence; the rest is what the protocol says of links (section 9).
+The daemon reports a code and a sentence; the rest follows from the protocol (section 9).
 """
 
 import re
@@ -22,35 +22,35 @@ BEHIND = re.compile(r"holds up to id (\d+), but had committed (\d+)")
 
 
 def found(row: Row) -> Finding:
-    """Return the finding of a link, given its *row*, that is refused."""
+    """Return the finding of a refused link with this *row*."""
     code, text = text_of(row.get("error"))
-    say = {
+    explain = {
         "PEER_WRONG": _peer_wrong,
         "PEER_NOT_ALLOWED": _not_allowed,
         "PEER_STORE_CHANGED": _store_changed,
         "RESTORED": _restored,
         "PEER_RESTORED": _peer_restored,
         "STORE_DAMAGED": _damaged,
-    }.get(code, _anything)
-    happened, why, choices = say(row, code, one_line(text))
+    }.get(code, _other)
+    happened, why, choices = explain(row, code, one_line(text))
     waiting = _waiting(row)
-    safe = f"{messages(waiting)} on it, safe here" if waiting else "nothing waits on it"
+    held = f"it holds {messages(waiting)}, stored safely" if waiting else "it holds no messages"
     name = "refused-" + (code or "unknown").lower().replace("_", "-")
     retry_ms = row.get("retry_ms")
-    goes_on = "it stays refused" if retry_ms is None else f"it asks again in {duration(retry_ms)}"
-    return Finding(name, Severity.CRITICAL, f"{happened}; {goes_on}, {safe}", why, choices)
+    next_ = "it stays refused" if retry_ms is None else f"it tries again in {duration(retry_ms)}"
+    return Finding(name, Severity.CRITICAL, f"{happened}; {next_}; {held}", why, choices)
 
 
-Told = tuple[str, str, tuple[Choice, ...]]  # what happened, why it is refused, what can be done
+Explanation = tuple[str, str, tuple[Choice, ...]]  # what happened, why, and the remedies
 
 
 UNKNOWN_ADDRESS = "HOST:PORT"
 
 
 def address_of(row: Row) -> str:
-    """Return where the peer was met last, or is looked for."""
-    met = [str(path.get("address") or "") for path in row.get("paths") or []]
-    known = [address for address in met if ":" in address and " " not in address]
+    """Return the last address of the peer, or its configured one."""
+    last = [str(path.get("address") or "") for path in row.get("paths") or []]
+    known = [address for address in last if ":" in address and " " not in address]
     return str((known or row.get("addresses") or [UNKNOWN_ADDRESS])[0])
 
 
@@ -60,7 +60,7 @@ def _waiting(row: Row) -> int:
 
 def _all(row: Row) -> str:
     waiting = _waiting(row)
-    return f"what waits here ({messages(waiting)})" if waiting else "what is put from now on"
+    return f"the pending messages ({waiting:,})" if waiting else "messages put from now on"
 
 
 def _accept(row: Row, effect: str) -> Choice:
@@ -68,156 +68,155 @@ def _accept(row: Row, effect: str) -> Choice:
 
 
 def _elsewhere(row: Row) -> Choice:
-    effect = f"{_all(row)} goes to that address, once and only once; nothing is lost or doubled"
+    effect = f"sends {_all(row)} to that address, exactly once; nothing is lost or duplicated"
     return Choice(f"qmctl link alter {row['link']} HOST:PORT", effect)
 
 
-def _sends_anew(row: Row) -> str:
-    """Return what accepting does to what waits, however it came to that."""
+def _sends_again(row: Row) -> str:
+    """Return the effect of accepting the peer on the pending messages."""
     if not _waiting(row):
-        return "nothing waits here, so nothing arrives twice"
+        return "no messages are pending, so none arrives twice"
     return (
-        f"{_all(row)} goes as a new stream: some of it may be there already; what of that was "
-        "consumed there arrives twice, what is still on its queue there does not"
+        f"sends {_all(row)} as a new stream: the peer may already have some. Of these, consumed "
+        "ones arrive twice; those still on their queue do not"
     )
 
 
-def _peer_wrong(row: Row, code: str, text: str) -> Told:
+def _peer_wrong(row: Row, code: str, text: str) -> Explanation:
     return (
-        f"another queue manager than {row['link']} answers: {text.partition(';')[0]}",
+        f"a queue manager other than {row['link']} answers: {text.partition(';')[0]}",
         "The address is wrong, or another queue manager was started there. It was sent nothing. "
-        "To accept the peer does not help here.",
+        "Accepting the peer does not help.",
         (_elsewhere(row),),
     )
 
 
-def _not_allowed(row: Row, code: str, text: str) -> Told:
+def _not_allowed(row: Row, code: str, text: str) -> Explanation:
     link, there = str(row["link"]), AT_PEER.search(text)
     command = there[2] if there else "qmctl link allow NAME"
     remote = command.replace("qmctl ", f"qmctl -c {address_of(row)} ", 1)
     return (
         f"{link} accepts no links from this queue manager",
-        f"An operator of {link} has to allow this queue manager before it may send there. {link} "
-        "was sent nothing.",
+        f"An operator of {link} must allow this queue manager before it may send. {link} was sent "
+        "nothing.",
         (
             Choice(
                 remote,
-                f"at {link}: {_all(row)} goes, once and only once. With --store-id, as "
-                "qmctl status shows it here, nobody else can come first",
+                f"at {link}: accepts {_all(row)}, exactly once. With --store-id (see qmctl "
+                "status here), it accepts no other store",
             ),
-            Choice(f"qmctl link start {link}", "after that, here: asks again now"),
+            Choice(f"qmctl link start {link}", "after that, here: tries again now"),
         ),
     )
 
 
-def _store_changed(row: Row, code: str, text: str) -> Told:
+def _store_changed(row: Row, code: str, text: str) -> Explanation:
     link = str(row["link"])
     which, there = OTHER_STORE.search(text), AT_PEER.search(text)
-    if which and which[1] != link:  # It is the peer that says so, of this store.
+    if which and which[1] != link:  # The peer refused this store.
         where = there[1] if there else link
         command = there[2] if there else f"qmctl link delete {which[1]}"
         remote = command.replace("qmctl ", f"qmctl -c {address_of(row)} ", 1)
         return (
-            f"{where} does not take {which[1]}: it knows it with another store than this one",
-            f"The store here was made anew, or two queue managers are called {which[1]}. {where} "
-            "takes nothing until it was told there that this is the one. To accept the peer here "
-            "does not help.",
+            f"{where} does not accept {which[1]}: it knows {which[1]} with another store",
+            f"This store was created again, or two queue managers have the name {which[1]}. "
+            f"{where} accepts nothing until an operator accepts this store there. Accepting the "
+            "peer here does not help.",
             (
                 Choice(
                     remote,
-                    f"at {where}: it takes the store here for {which[1]} from now on; "
-                    "what the old store had sent stays there; what it had not is not here",
+                    f"at {where}: accepts this store as {which[1]} from then on; messages that "
+                    "the old store had sent stay there; unsent ones are lost with the old store",
                 ),
                 Choice(
-                    f"qmctl link start {link}",
-                    f"after that, here: {_all(row)} goes, once and only once",
+                    f"qmctl link start {link}", f"after that, here: sends {_all(row)}, exactly once"
                 ),
             ),
         )
     return (
         f"{link} has another store than before",
-        f"The store of {link} was made anew, so what it held is gone there; or another queue "
-        "manager goes by that name. What it had committed was deleted here, and is not sent again.",
-        (_accept(row, f"if its store was made anew: {_sends_anew(row)}"), _elsewhere(row)),
+        f"The store of {link} was created again, so its messages are lost; or another queue "
+        "manager has the same name. Messages that the old store had committed were deleted here, "
+        "and are not sent again.",
+        (_accept(row, f"if its store was created again: {_sends_again(row)}"), _elsewhere(row)),
     )
 
 
-def _restored(row: Row, code: str, text: str) -> Told:
+def _restored(row: Row, code: str, text: str) -> Explanation:
     return (
-        f"the store here is older than what {row['link']} holds of it: {text}",
-        "This queue manager was put back to a backup. What was put here after the backup is gone "
-        f"here, unless it had gone to {row['link']} already. What waits here from the backup may "
-        "have been sent since; what was put since the restore has ids that were given before, "
-        "which is why it stops.",
+        f"this store is older than the messages of it that {row['link']} holds: {text}",
+        "This queue manager was restored from a backup. Messages put after the backup are lost "
+        f"here, unless {row['link']} has them. Messages in the backup may have been sent since. "
+        "Messages put since the restore have ids that were used before, so the link stopped.",
         (
-            _accept(row, _restored_goes(row, text)),
+            _accept(row, _restored_effect(row, text)),
             Choice(
                 "",
-                "if the newer store is still there: stop this daemon and start it with "
-                "that one; nothing is lost or doubled then",
+                "if the newer store still exists: stop this daemon and start it with that store; "
+                "nothing is lost or duplicated",
             ),
         ),
     )
 
 
-def _restored_goes(row: Row, text: str) -> str:
-    """Return what accepting does, where *text* may tell how much of it can be there already.
+def _restored_effect(row: Row, text: str) -> str:
+    """Return the effect of accepting; *text* may state how much the peer already has.
 
-    What got its id after the peer had told which it holds was never sent.
+    Messages that got their id after the peer had reported its highest were never sent.
     """
     held = HOLDS.search(text)
     if not held or not _waiting(row):
-        return _sends_anew(row)
+        return _sends_again(row)
     highest = min(int(held[1]), int(held[2]) - 1 if held[2] else int(held[1]))
     count = min(max(highest - int(row.get("commit_id") or 0), 0), _waiting(row))
     if not count:
-        return f"{_all(row)} goes, once and only once: all of it was put since the restore"
-    which = messages(count) if count == _waiting(row) else f"{messages(count)} of it, no more,"
+        return f"sends {_all(row)}, exactly once: all were put since the restore"
+    which = "all" if count == _waiting(row) else f"at most {count:,}"
     return (
-        f"{_all(row)} goes as a new stream: {which} (up to id {highest}) may be there already, "
-        "and what of that was consumed there arrives twice"
+        f"sends {_all(row)} as a new stream: the peer may already have {which} (up to id "
+        f"{highest}); of these, consumed ones arrive twice"
     )
 
 
-def _peer_restored(row: Row, code: str, text: str) -> Told:
+def _peer_restored(row: Row, code: str, text: str) -> Explanation:
     link, ids = row["link"], BEHIND.search(text)
     gone = counted(int(ids[2]) - int(ids[1]), "message") if ids else "some messages"
     which = f" (ids {int(ids[1]) + 1} to {ids[2]})" if ids else ""
     return (
-        f"{link} was put back to an older store, and lacks {gone}{which} that it had committed",
-        "They were deleted here as it had them for good, so no choice here brings them back. Those "
-        "that were consumed there before have done their work; the others are lost.",
+        f"{link} was restored to an older store, and lacks {gone}{which} that it had committed",
+        "They were deleted here once they were committed, so no remedy brings them back. Those "
+        "consumed before the restore have been processed; the others are lost.",
         (
-            _accept(row, f"{_sends_anew(row)}; {gone} stay lost unless somebody puts them again"),
+            _accept(row, f"{_sends_again(row)}; {gone} stay lost unless producers put them again"),
             Choice(
                 f"qmctl link start {link}",
-                f"after {link} was started with its newer store: nothing is lost or doubled",
+                f"after {link} was started with its newer store: nothing is lost or duplicated",
             ),
         ),
     )
 
 
-def _damaged(row: Row, code: str, text: str) -> Told:
+def _damaged(row: Row, code: str, text: str) -> Explanation:
     return (
         f"a row of a store about this link is damaged: {text}",
-        "The disk rots, here or at the peer: up to where the peer holds the stream cannot be "
-        "told any more.",
+        "The disk is damaged, here or at the peer: how much of the stream the peer holds is "
+        "unknown.",
         (
             Choice(
                 "qmctl store verify SNAPSHOT",
-                "changes nothing: tells what else is damaged (docs/operating.md, Verifying). "
-                "A store restored from a snapshot lacks what came after that",
+                "changes nothing: shows other damage (docs/operating.md, Verifying). A store "
+                "restored from a snapshot lacks all later messages",
             ),
-            _accept(row, _sends_anew(row)),
+            _accept(row, _sends_again(row)),
         ),
     )
 
 
-def _anything(row: Row, code: str, text: str) -> Told:
+def _other(row: Row, code: str, text: str) -> Explanation:
     known = ErrorCode.__members__.get(code)
-    means = f"{known.means} {known.remedy}" if known else "The peer, or this daemon, said so."
-    again = f"once it is mended: {_all(row)} goes, once and only once"
+    means = f"{known.means} {known.remedy}" if known else "The peer, or this daemon, refused it."
+    again = f"once it is fixed: sends {_all(row)}, exactly once"
     choices: tuple[Choice, ...] = (Choice(f"qmctl link start {row['link']}", again),)
     if known:
-        choices += (Choice(f"qmctl explain {code}", "changes nothing: tells what the error means"),)
-    return f"refused with {code or 'an error'}: {text or 'no reason is told'}", means, choices
+        choices += (Choice(f"qmctl explain {code}", "changes nothing: explains the error"),)
+    return f"refused with {code or 'an error'}: {text or 'no reason is given'}", means, choices

@@ -1,42 +1,43 @@
-"""What was lost of a link as the store at one of its ends was put back to an older state."""
+"""Findings about messages lost because the store at one end of a link was restored."""
 
 from qmgr_tools.cli.humanize import age, messages
 from qmgr_tools.link.doctor.finding import Choice, Finding, Severity
-from qmgr_tools.link.doctor.look import Row
+from qmgr_tools.link.doctor.measurement import Row
 from qmgr_tools.link.doctor.refused import UNKNOWN_ADDRESS, address_of
 
-FRESH_US = 24 * 3_600 * 1_000_000  # So long it is worth a warning.
+FRESH_US = 24 * 3_600 * 1_000_000  # For this long it is a warning, then a note.
 _WHY = (
-    "They had been confirmed, and so were deleted where they came from. Those that had gone on, or "
-    "had been consumed, before the backup was put back are not lost, though they are counted."
+    "They had been confirmed, so the sender deleted them. Messages that were consumed or forwarded "
+    "before the restore are not lost, although they are counted."
 )
 
 
 def at_peer(row: Row, now_us: int) -> Finding | None:
-    """Return the finding of a link whose peer was put back, or None.
+    """Return the finding of a link whose peer was restored, or None.
 
     Args:
-        row: of a link that leads from here.
+        row: of an outbound link.
         now_us: the time, in microseconds since 1970.
     """
     peer, address = row.get("link"), address_of(row)
     look = f"qmctl -c {address} link doctor"
     there = (
-        Choice("", f"look there, too, at {peer}: qmctl link doctor")
+        Choice("", f"check the other end, too, at {peer}: qmctl link doctor")
         if address == UNKNOWN_ADDRESS
-        else Choice(look, "changes nothing: says the same at that end")
+        else Choice(look, "changes nothing: shows the finding of the other end")
     )
-    return _found(row, now_us, "peer-restored", f"{peer} was put back to an older state", (there,))
+    what = f"the store of {peer} was restored to an older state"
+    return _found(row, now_us, "peer-restored", what, (there,))
 
 
 def here(row: Row, now_us: int) -> Finding | None:
-    """Return the finding of a stream that leads here into a store that was put back, or None.
+    """Return the finding of an inbound stream of a restored store, or None.
 
     Args:
-        row: of a link that leads here.
+        row: of an inbound link.
         now_us: the time, in microseconds since 1970.
     """
-    what = f"this store was put back to before what {row.get('peer')} had sent"
+    what = f"this store was restored to a state older than messages that {row.get('peer')} had sent"
     return _found(row, now_us, "restored", what, ())
 
 
@@ -47,11 +48,11 @@ def _found(
     if not lost:
         return None
     severity = Severity.WARNING if now_us - at_us < FRESH_US else Severity.NOTE
-    again = Choice("", "who put them may put them again: a UID of their own is stored once only")
+    again = Choice("", "the producers can put them again: with the same UID each is stored once")
     return Finding(
         code,
         severity,
-        f"{what}: up to {messages(lost)} may be lost, found out {age(at_us, now_us)}",
+        f"{what}: up to {messages(lost)} may be lost, detected {age(at_us, now_us)}",
         _WHY,
         (*choices, again),
     )

@@ -1,4 +1,4 @@
-"""A link that is up: whether it gets on, over all of its paths, and for whom it is late."""
+"""Findings about a link that is up: its progress, and that of its paths."""
 
 import re
 from typing import Any
@@ -7,34 +7,34 @@ from qmgr_config.units import MINUTE_MS, SECOND_MS
 from qmgr_tools.cli.failure import one_line
 from qmgr_tools.cli.humanize import counted, duration, messages, size
 from qmgr_tools.link.doctor.finding import Choice, Finding, Severity
-from qmgr_tools.link.doctor.look import Look
+from qmgr_tools.link.doctor.measurement import Measurement
 from qmgr_tools.link.doctor.refused import address_of
 
 Row = dict[str, Any]
-LATE_MS = 5 * SECOND_MS  # Half of link.stall_ms as installed, at which the link asks.
+LATE_MS = 5 * SECOND_MS  # half of the default link.stall_ms
 STUCK_MS = 10 * SECOND_MS
 SLOWER = 4  # times the round trip of the others
 SLOW_MS = 100  # and by that much at least
-OFTEN = 0.1  # of what went over
+OFTEN = 0.1  # of the transferred messages
 OFTEN_MIN = 100
-BACKLOG_S = 10  # of what goes in a second: a smaller one is no matter
+BACKLOG_S = 10  # seconds to drain; a smaller backlog is not reported
 OWN_NAME = re.compile(r"there is no link to ([^;\s]+)|link ([^;\s]+) of \S+ ")
 
 
-def found(look: Look) -> list[Finding]:
-    """Return what is wrong with a link that is up."""
-    row = look.row
+def found(measured: Measurement) -> list[Finding]:
+    """Return the findings of a link that is up."""
+    row = measured.row
     if "GET_INHIBITED" in str(row.get("error")):
         return [_inhibited(row)]
     checks = (
-        _nothing_moves(look),
+        _no_progress(measured),
         _paths_down(row),
-        _late(look),
+        _late(measured),
         _slow(row),
-        _stalled(look),
-        _gap(look),
-        _resent(look),
-        _grows(look),
+        _stalled(measured),
+        _gap(measured),
+        _resent(measured),
+        _grows(measured),
         _fetches(row),
     )
     return [one for one in checks if one is not None]
@@ -47,45 +47,44 @@ def _waiting(row: Row) -> int:
 def _inhibited(row: Row) -> Finding:
     queue = f"@{row['link']}"
     waiting = _waiting(row)
-    held = f"{messages(waiting)} on it, safe here" if waiting else "nothing waits on it yet"
+    held = f"it holds {messages(waiting)}, stored safely" if waiting else "it holds no messages"
     return Finding(
         "gets-inhibited",
         Severity.WARNING,
-        f"gets are inhibited on {queue}, so it is up and sends nothing; {held}",
-        "Somebody said so with queue alter --get-inhibit, to keep back what is bound for "
-        f"{row['link']}.",
+        f"gets are inhibited on {queue}, so the link is up but sends nothing; {held}",
+        f"An operator ran queue alter --get-inhibit, to hold back the messages for {row['link']}.",
         (
             Choice(
-                f"qmctl queue alter {queue} --no-get-inhibit", "what waits goes, once and only once"
+                f"qmctl queue alter {queue} --no-get-inhibit",
+                "sends the pending messages, exactly once",
             ),
         ),
     )
 
 
-def _nothing_moves(look: Look) -> Finding | None:
-    row, before = look.row, look.before or {}
+def _no_progress(measured: Measurement) -> Finding | None:
+    row, before = measured.row, measured.before or {}
     had = min(_waiting(row), _waiting(before))
-    if not (look.is_double and had and before.get("state") == "up") or look.has_moved:
+    if not (measured.is_double and had and before.get("state") == "up") or measured.has_moved:
         return None
     oldest_ms = int(row.get("oldest_ms") or 0)
-    since = f"; what is on its way longest is so for {duration(oldest_ms)}" if oldest_ms else ""
+    since = f"; the oldest was sent {duration(oldest_ms)} ago" if oldest_ms else ""
     return Finding(
         "nothing-moves",
         Severity.CRITICAL if oldest_ms >= STUCK_MS else Severity.WARNING,
-        f"up, but nothing moved in {duration(look.passed_ms)}: {messages(_waiting(row))} "
-        f"({size(row.get('waiting_bytes') or 0)}) wait, up to id {row.get('commit_id')} all is "
-        f"there{since}",
-        f"{row['link']} answers, and takes or confirms nothing: its disk or machine is very "
-        "slow, or the network is. A path on which nothing moves for link.stall_ms is dialled "
-        "again by itself.",
+        f"up, but without progress for {duration(measured.passed_ms)}: "
+        f"{messages(_waiting(row))} ({size(row.get('waiting_bytes') or 0)}) pending, confirmed up "
+        f"to id {row.get('commit_id')}{since}",
+        f"{row['link']} answers, but stores or confirms nothing: its disk, its machine or the "
+        "network is very slow. A path without progress for link.stall_ms reconnects by itself.",
         (
             Choice(
                 f"qmctl -c {address_of(row)} status",
-                "changes nothing: look there at the longest turn, and at the disk",
+                "changes nothing: check the longest turn, and the disk, at that end",
             ),
             Choice(
                 f"qmctl link doctor {row['link']} --watch",
-                "changes nothing: look whether it goes on",
+                "changes nothing: shows whether it continues",
             ),
         ),
     )
@@ -101,13 +100,13 @@ def _paths_down(row: Row) -> Finding | None:
         "paths-down",
         Severity.WARNING,
         f"{len(gone)} of {counted(len(paths), 'path')} not up: {each}",
-        "What these carried goes over the others: nothing is lost, but it is slower. Each path "
-        "begins at another of the link's addresses, and dials by itself.",
+        "The other paths carry their messages: nothing is lost, but the link is slower. Each path "
+        "starts with another address of the link, and reconnects by itself.",
         (
-            Choice(f"qmctl link start {row['link']}", "dials those at once; the others go on"),
+            Choice(f"qmctl link start {row['link']}", "reconnects these now; the others continue"),
             Choice(
                 f"qmctl link alter {row['link']} HOST:PORT...",
-                "if an address is wrong: all paths hang up and dial; nothing is lost or doubled",
+                "if an address is wrong: reconnects all paths; nothing is lost or duplicated",
             ),
         ),
     )
@@ -115,58 +114,57 @@ def _paths_down(row: Row) -> Finding | None:
 
 def _gone(path: Row) -> str:
     redial_ms, error = path.get("redial_ms"), one_line(str(path.get("error") or ""))
-    again = "" if redial_ms is None else f", dials in {duration(redial_ms)}"
-    told = f" ({error})" if error else ""
-    return f"path {path.get('path')} is {path.get('state')}{told}{again}"
+    again = "" if redial_ms is None else f", reconnects in {duration(redial_ms)}"
+    why = f" ({error})" if error else ""
+    return f"path {path.get('path')} is {path.get('state')}{why}{again}"
 
 
 def _fetches(row: Row) -> Finding | None:
-    """Return why nothing is fetched over what the link dials, where it is to be."""
-    told = [str(path.get("fetches") or "") for path in row.get("paths") or []]
-    errors = sorted({one_line(why) for why in told if why not in ("", "asked", "yes")})
+    """Return the finding of a link that should fetch, but cannot."""
+    results = [str(path.get("fetches") or "") for path in row.get("paths") or []]
+    errors = sorted({one_line(why) for why in results if why not in ("", "asked", "yes")})
     if not errors:
         return None
     choices = {choice: None for why in errors for choice in _fetchable(row, why)}
     return Finding(
         "not-fetched",
         Severity.WARNING,
-        f"{row['link']} sends nothing over what this link dials: {'; '.join(errors)}",
-        "The link fetches, but the one that is to send, from there to here, is missing, stopped, "
-        "refused, or has addresses of its own. It asks again each second.",
+        f"this link fetches from {row['link']}, which sends nothing: {'; '.join(errors)}",
+        "The link of the peer that should send to this queue manager is missing, stopped, refused, "
+        "or has its own addresses. This link asks again each second.",
         tuple(choices),
     )
 
 
 def _fetchable(row: Row, why: str) -> tuple[Choice, ...]:
-    """Return what has the peer send what it was asked for, by *why* it does not."""
+    """Return the remedies at the peer, by *why* it does not send."""
     there = f"qmctl -c {address_of(row)} link"
     named = OWN_NAME.search(why)
     name = (named[1] or named[2]) if named else "NAME"
-    of = "" if named else ", NAME being this queue manager"
-    comes = "what waits there for here comes, once and only once"
+    of = "" if named else ", where NAME is this queue manager"
+    arrive = "the pending messages arrive here, exactly once"
     if why.startswith("LINK_UNKNOWN"):
-        return (Choice(f"{there} create {name} --passive", f"makes it{of}: {comes}"),)
+        return (Choice(f"{there} create {name} --passive", f"creates that link{of}: {arrive}"),)
     if "has addresses" in why:
         return (
             Choice(
                 f"{there} show {name}",
-                f"changes nothing: tells what waits on it{of}. It must be deleted there, once "
-                "nothing waits on it, and created --passive: its addresses cannot be taken "
-                "away",
+                f"changes nothing: shows its pending messages{of}. When it is empty, delete it "
+                "there and create it with --passive: its addresses cannot be removed",
             ),
             Choice(
                 f"qmctl link alter {row['link']} --no-fetch",
-                "if it gets here with its own addresses: nothing is fetched then",
+                "if that link connects with its own addresses: this one no longer fetches",
             ),
         )
-    doctor = Choice(f"{there} doctor {name}", f"changes nothing: tells what is wrong with it{of}")
+    doctor = Choice(f"{there} doctor {name}", f"changes nothing: shows its problems{of}")
     if why.endswith(" is stopped"):
-        return (Choice(f"{there} start {name}", f"starts it{of}: {comes}"), doctor)
+        return (Choice(f"{there} start {name}", f"starts it{of}: {arrive}"), doctor)
     return (doctor,)
 
 
-def _late(look: Look) -> Finding | None:
-    row = look.row
+def _late(measured: Measurement) -> Finding | None:
+    row = measured.row
     late = [
         path
         for path in row.get("paths") or []
@@ -175,7 +173,7 @@ def _late(look: Look) -> Finding | None:
     if not late:
         return None
     each = "; ".join(
-        f"path {path.get('path')}: {messages(path.get('in_flight') or 0)} on the way, the oldest "
+        f"path {path.get('path')}: {messages(path.get('in_flight') or 0)} in flight, the oldest "
         f"for {duration(path['oldest_ms'])}"
         for path in late
     )
@@ -183,16 +181,16 @@ def _late(look: Look) -> Finding | None:
         "path-late",
         Severity.WARNING,
         each,
-        "The peer has not taken it yet. After link.stall_ms in which nothing of it was, the path "
-        "is hung up and dialled again, and what it carried goes over another, once and only once.",
+        "The peer has not confirmed them yet. After link.stall_ms without progress the path "
+        "reconnects by itself, and another path sends its messages, exactly once.",
         (
             Choice(
                 f"qmctl link doctor {row['link']} --watch",
-                "changes nothing: look whether it goes on",
+                "changes nothing: shows whether it continues",
             ),
             Choice(
                 f"qmctl link stop {row['link']} && qmctl link start {row['link']}",
-                "hangs up and dials now; nothing is lost or doubled",
+                "reconnects now; nothing is lost or duplicated",
             ),
         ),
     )
@@ -219,101 +217,101 @@ def _slow(row: Row) -> Finding | None:
         "path-slow",
         Severity.WARNING,
         "; ".join(slow),
-        "Its network is slower or lossy, or its address another. It is given less; what is late "
-        "on it is sent over another path as well, so nothing is lost or doubled.",
+        "Its network is slower or lossy, or it has another address. It gets fewer messages; late "
+        "ones are also sent over another path, so nothing is lost or duplicated.",
         (
-            Choice(f"qmctl link show {row['link']}", "changes nothing: tells which address it has"),
+            Choice(f"qmctl link show {row['link']}", "changes nothing: shows its address"),
             Choice(
                 f"qmctl link alter {row['link']} HOST:PORT...",
-                "leaves a bad address out: all paths hang up and dial; nothing is lost or doubled",
+                "to omit a bad address: reconnects all paths; nothing is lost or duplicated",
             ),
         ),
     )
 
 
-def _stalled(look: Look) -> Finding | None:
-    paths = look.row.get("paths") or []
+def _stalled(measured: Measurement) -> Finding | None:
+    paths = measured.row.get("paths") or []
     stalls = {p.get("path"): int(p.get("stalls") or 0) for p in paths if p.get("stalls")}
     if not stalls:
         return None
-    before = (look.before or {}).get("paths") or []
-    is_now = look.is_double and sum(stalls.values()) > sum(
+    before = (measured.before or {}).get("paths") or []
+    is_now = measured.is_double and sum(stalls.values()) > sum(
         int(p.get("stalls") or 0) for p in before
     )
     each = ", ".join(f"path {path} {counted(times, 'time')}" for path, times in stalls.items())
     return Finding(
         "path-stalled",
         Severity.WARNING if is_now else Severity.NOTE,
-        f"nothing moved for link.stall_ms: {each} since it was made, altered or started with the "
-        f"daemon{'; just now again' if is_now else ''}",
-        "The connection stood and the peer took nothing. Such a path is dialled again by itself, "
-        "at its next address, and has twice as long then; what it carried went over another.",
+        f"no progress for link.stall_ms: {each} since the link was created, altered or started "
+        f"with the daemon{'; again just now' if is_now else ''}",
+        "The connection was open, but the peer stored nothing. Such a path reconnects by itself, "
+        "at its next address, with twice the stall time. Another path sent its messages.",
         (Choice("qmctl events", "changes nothing: shows each stall as it happens (link stalled)"),),
     )
 
 
-def _gap(look: Look) -> Finding | None:
-    row, before = look.row, look.before or {}
+def _gap(measured: Measurement) -> Finding | None:
+    row, before = measured.row, measured.before or {}
     held, commit_id = int(row.get("held") or 0), row.get("commit_id")
     stays = before.get("commit_id") == commit_id and before.get("held")
-    if not (held and look.is_double and stays):
+    if not (held and measured.is_double and stays):
         return None
     return Finding(
         "gap",
         Severity.WARNING,
         f"{row['link']} holds {messages(held)} above a gap at id {int(commit_id or 0) + 1}, which "
-        f"did not close in {duration(look.passed_ms)}",
-        "That message is late on a slow path, or was lost with one and is sent again. Those above "
-        "it can be got there already, unless the link is --ordered; none is sent again.",
+        f"did not close within {duration(measured.passed_ms)}",
+        "The missing message is late on a slow path, or was lost with a path and is sent again. "
+        "Those above it can already be consumed there, unless the link is --ordered.",
         (
             Choice(
                 f"qmctl link doctor {row['link']} --watch",
-                "changes nothing: look whether it closes",
+                "changes nothing: shows whether it closes",
             ),
         ),
     )
 
 
-def _resent(look: Look) -> Finding | None:
-    row = look.row
+def _resent(measured: Measurement) -> Finding | None:
+    row = measured.row
     resent, went = int(row.get("resent") or 0), int(row.get("transferred") or 0)
-    again, over = look.grown("resent"), look.grown("transferred")
-    is_now = look.is_double and again >= OFTEN_MIN and again > OFTEN * over
+    again, over = measured.grown("resent"), measured.grown("transferred")
+    is_now = measured.is_double and again >= OFTEN_MIN and again > OFTEN * over
     if not is_now and (resent < OFTEN_MIN or resent <= OFTEN * (went or 1)):
         return None
     return Finding(
         "resent",
         Severity.WARNING if is_now else Severity.NOTE,
-        f"{messages(resent)} sent again since the daemon started, beside {went:,} that went over"
-        + (f"; {again:,} of them in the last {duration(look.passed_ms)}" if is_now else ""),
-        "Connections break, paths are late, or the peer was blocked. Each copy is discarded there: "
-        "nothing is doubled, the line is only busier.",
+        f"{messages(resent)} sent again since the daemon started, and {went:,} transferred"
+        + (f"; {again:,} of them in the last {duration(measured.passed_ms)}" if is_now else ""),
+        "Connections break, paths are late, or the peer was blocked. The peer discards each copy: "
+        "no message is duplicated, but the network carries more.",
         (Choice("qmctl events", "changes nothing: shows links that break, stall or are blocked"),),
     )
 
 
-def _grows(look: Look) -> Finding | None:
-    figures = look.figures()
+def _grows(measured: Measurement) -> Finding | None:
+    figures = measured.figures()
     gone, come = figures["messages_per_s"], figures["put_per_s"]
-    waiting = _waiting(look.row)
+    waiting = _waiting(measured.row)
     if not gone or not come or come <= gone or waiting < BACKLOG_S * gone:
         return None
     grows = round((come - gone) * MINUTE_MS / SECOND_MS)
     return Finding(
         "backlog-grows",
         Severity.WARNING,
-        f"more comes than goes: {messages(waiting)} wait, {gone:,.0f} messages/s go, "
-        f"{come:,.0f}/s come: {grows:,} more in a minute",
-        "It is up and works; the network or the peer's disk gives no more, or one connection "
-        "does not fill a long line.",
+        f"the backlog grows by {grows:,} messages/min: {messages(waiting)} pending, "
+        f"{gone:,.0f} messages/s sent, {come:,.0f} messages/s put",
+        "The link works at the speed of the network or of the peer's disk, or one connection is "
+        "not enough for a network with a long round trip.",
         (
             Choice(
-                f"qmctl link alter {look.row['link']} --connections N",
-                "more paths at a time: hangs up and dials once; nothing is lost or doubled",
+                f"qmctl link alter {measured.row['link']} --connections N",
+                "more paths in parallel: reconnects once; nothing is lost or duplicated",
             ),
             Choice(
-                f"qmctl -c {address_of(look.row)} status",
-                "changes nothing: look there at the longest turn, and at the disk",
+                f"qmctl -c {address_of(measured.row)} status",
+                "changes nothing: check the longest turn, and the disk, at that end",
             ),
         ),
     )

@@ -1,13 +1,13 @@
-"""What qmctl link doctor and explain print for people.
+"""The output of qmctl link doctor and explain for people.
 
-A link that is well has one line. One that is not has what is wrong, what to type, and how it gets
-on, below that. Where no terminal is, a finding is a row of a table, and so is a link without one.
+A link without findings has one line. For other links the findings, remedies and the progress
+follow. Without a terminal each finding is a row of a table, and so is a link without findings.
 """
 
 import sys
 from typing import Any
 
-from qmgr_tools.cli import output, same_place
+from qmgr_tools.cli import connect_options, output
 from qmgr_tools.cli.humanize import duration, messages, size
 
 Row = dict[str, Any]
@@ -38,12 +38,12 @@ ROWS = (
 
 
 def show(found: Row, named: str | None = None) -> None:
-    """Print what *found* tells, all of it of a link that was *named*."""
+    """Print the diagnosis *found*, in full if a link was *named*."""
     links = found["links"]
     if not sys.stdout.isatty():
         output.table(ROWS, [row for link in links for row in _rows(link)])
     elif not links:
-        output.say("no link leads from here, and none to here")
+        output.say("there are no outbound or inbound links")
     else:
         wide = max(len(link["link"]) for link in links)
         was_long = False
@@ -55,25 +55,25 @@ def show(found: Row, named: str | None = None) -> None:
             was_long = is_long
     left = found["inbound_count"] - sum(len(link["inbound"]) for link in links)
     if left > 0:
-        output.note(f"{left} more that lead here are not looked at")
+        output.note(f"{left} more inbound links are not examined")
 
 
 def show_paths(paths: list[Row], indent: int = 0) -> None:
-    """Print a table of the *paths* of a link, below a line that stays free."""
+    """Print a table of the *paths* of a link, below an empty line."""
     if not paths:
         return
     print()
-    # The error of a single one is told above.
+    # The output above shows the error of a single path.
     shown = paths if len(paths) > 1 else [paths[0] | {"error": ""}]
     used = [column for column in PATHS if any(column.cell(path) for path in shown)]
     output.table(used, shown, indent)
 
 
 def _rows(link: Row) -> list[Row]:
-    """Return the rows of a link where no terminal is."""
+    """Return the rows of a link for output without a terminal."""
     own = {"link": link["link"], "verdict": link["verdict"], "state": link["state"]}
     own["waiting"] = (link["progress"] or {}).get("waiting")
-    found = [f | {"remedy": same_place.commands(f["remedy"])} for f in link["findings"]]
+    found = [f | {"remedy": connect_options.add_to(f["remedy"])} for f in link["findings"]]
     return [own | finding for finding in found] or [own]
 
 
@@ -82,7 +82,7 @@ def _print(link: Row, wide: int, *, is_long: bool, is_named: bool) -> None:
     head = [
         (f"{link['link']:<{wide}}  ", "bold"),
         (f"{verdict:<8}  ", STYLES[verdict]),
-        (standing(link), ""),
+        (state_of(link), ""),
     ]
     output.words(head, others=wide + 12)
     if not is_long:
@@ -90,17 +90,19 @@ def _print(link: Row, wide: int, *, is_long: bool, is_named: bool) -> None:
     for finding in link["findings"]:
         _print_finding(finding)
     if any(len(finding["choices"]) > 1 for finding in link["findings"]):
-        more = same_place.commands(f"why, and other ways: qmctl link explain {link['link']}")
+        more = connect_options.add_to(
+            f"for causes and other remedies: qmctl link explain {link['link']}"
+        )
         output.words([(more, "dim")], INDENT)
     is_at_rest = link["state"] in ("stopped", "refused")
     if link["paths"] and (is_named or not is_at_rest):
-        output.words([(getting_on(link), "")], INDENT, INDENT)
+        output.words([(progress_of(link), "")], INDENT, INDENT)
     if is_named or (len(link["paths"]) > 1 and not is_at_rest):
         show_paths(link["paths"], INDENT)
     if is_named:
         for row in link["inbound"]:
             print()
-            output.words([(_leading_here(row), "")], INDENT, INDENT)
+            output.words([(_inbound(row), "")], INDENT, INDENT)
 
 
 def _print_finding(finding: Row) -> None:
@@ -109,27 +111,26 @@ def _print_finding(finding: Row) -> None:
     head = [(f"{finding['code']}: ", style), (finding["what"], style if is_note else "")]
     output.words(head, INDENT, 2 * INDENT)
     if finding["remedy"]:
-        typed = [("try: ", ""), (same_place.commands(finding["remedy"]), "bold")]
+        typed = [("try: ", ""), (connect_options.add_to(finding["remedy"]), "bold")]
         output.words(typed, 2 * INDENT, is_whole=True)
-    elif finding["choices"]:  # The first is in words: nothing is typed here.
+    elif finding["choices"]:  # The first choice has no command.
         output.words([("try: ", ""), (finding["choices"][0]["effect"], "")], 2 * INDENT, 3 * INDENT)
 
 
-def standing(link: Row) -> str:
-    """Return where a link stands, in a line."""
+def state_of(link: Row) -> str:
+    """Return the state of a link in a line."""
     figures = link["progress"]
     if figures is None:
         if not link["inbound"]:
-            return "no link leads there, and none from there is open"
+            return "no outbound link, and no open inbound link"
         ends = (_arrived(row) for row in link["inbound"])
-        return f"leads here only: {', '.join(ends)}"
+        return f"inbound only: {', '.join(ends)}"
     words = [str(link["state"])]
     if link["state"] == "up" and (figures["connections"] or 1) > 1:
         words[0] += f" over {figures['connections_up']} of {figures['connections']} paths"
     waiting = figures["waiting"] or 0
-    is_one = "s" if waiting == 1 else ""
-    held = f"{messages(waiting)} ({size(figures['waiting_bytes'] or 0)}) wait{is_one}"
-    words.append(held if waiting else "nothing waits")
+    held = f"{messages(waiting)} ({size(figures['waiting_bytes'] or 0)}) pending"
+    words.append(held if waiting else "no messages pending")
     if figures["messages_per_s"]:
         rate = f"{figures['messages_per_s']:,.0f} messages/s, {size(figures['bytes_per_s'] or 0)}/s"
         words.append(rate if figures["bytes_per_s"] else rate.partition(",")[0])
@@ -138,8 +139,8 @@ def standing(link: Row) -> str:
     return ", ".join(words)
 
 
-def getting_on(link: Row) -> str:
-    """Return how far a link is, in words."""
+def progress_of(link: Row) -> str:
+    """Return the progress of a link in words."""
     figures = link["progress"]
     words = [_confirmed(figures["commit_id"])]
     if figures["held"]:
@@ -149,26 +150,26 @@ def getting_on(link: Row) -> str:
         since = "" if oldest is None else f", the oldest sent {duration(oldest)} ago"
         words.append(f"{messages(figures['in_flight'])} in flight{since}")
     if figures["put_per_s"]:
-        words.append(f"{figures['put_per_s']:,.0f} messages/s come")
+        words.append(f"{figures['put_per_s']:,.0f} messages/s put")
     if figures["resent"]:
         words.append(f"{messages(figures['resent'])} sent again")
     return "; ".join(words)
 
 
 def explain(found: Row) -> None:
-    """Print in words what *found* tells of one link."""
+    """Print the diagnosis *found* of one link in sentences."""
     for link in found["links"]:
         name, verdict = link["link"], link["verdict"]
-        head = [(f"{name}  ", "bold"), (f"{verdict}  ", STYLES[verdict]), (standing(link), "")]
+        head = [(f"{name}  ", "bold"), (f"{verdict}  ", STYLES[verdict]), (state_of(link), "")]
         output.words(head, others=INDENT)
         if not link["findings"]:
-            output.words([("Nothing is wrong that one look can tell.", "")])
+            output.words([("One measurement found no problem.", "")])
         for finding in link["findings"]:
             print()
             _explain(finding)
         for row in link["inbound"]:
             print()
-            output.words([(_leading_here(row), "")])
+            output.words([(_inbound(row), "")])
 
 
 def _explain(finding: Row) -> None:
@@ -176,33 +177,33 @@ def _explain(finding: Row) -> None:
     output.words([(f"{finding['code']}: ", style), (finding["what"], "")], 0, INDENT)
     output.words([("why: ", "bold"), (finding["why"], "")], 0, INDENT)
     if finding["choices"]:
-        output.words([("what can be done:", "bold")])
+        output.words([("remedies:", "bold")])
     for choice in finding["choices"]:
         if choice["command"]:
-            typed = same_place.commands(choice["command"])
+            typed = connect_options.add_to(choice["command"])
             output.words([(typed, "bold")], INDENT, is_whole=True)
         output.words([(choice["effect"], "")], 2 * INDENT, 2 * INDENT)
 
 
-def _leading_here(row: Row) -> str:
-    """Return how what leads here gets on, in words."""
+def _inbound(row: Row) -> str:
+    """Return the progress of an inbound link in words."""
     ahead, line = int(row.get("ahead") or 0), int(row.get("in_line") or 0)
     words = [f"from {row.get('peer')}: {_arrived(row)}"]
     if ahead:
         words.append(f"{messages(ahead)} above a gap")
     if line:
-        words.append(f"{messages(line)} in line behind it")
+        words.append(f"{messages(line)} buffered after it")
     if row.get("duplicates"):
-        words.append(f"{messages(int(row['duplicates']))} came again and were discarded")
+        words.append(f"{messages(int(row['duplicates']))} arrived again and were discarded")
     return "; ".join(words)
 
 
 def _confirmed(commit_id: Any) -> str:
-    return f"confirmed up to id {commit_id}" if commit_id else "nothing is confirmed yet"
+    return f"confirmed up to id {commit_id}" if commit_id else "no message confirmed yet"
 
 
 def _arrived(row: Row) -> str:
-    """Return what of a stream has come; what was lost as the store was put back came once."""
+    """Return how much of a stream has arrived, including messages lost in a restore."""
     commit_id = row.get("commit_id")
-    lost = ", some of it lost since" if row.get("lost") else ""
-    return f"all up to id {commit_id} has come{lost}" if commit_id else "nothing has come yet"
+    lost = ", some of them lost since" if row.get("lost") else ""
+    return f"all up to id {commit_id} have arrived{lost}" if commit_id else "no message has arrived"

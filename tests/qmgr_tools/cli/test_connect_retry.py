@@ -9,9 +9,9 @@ import pytest
 
 from qmgr_bench.host import QMGRD
 from qmgr_bench.server import Program, free_port
-from qmgr_tools.cli import starting
+from qmgr_tools.cli import connect_retry
+from qmgr_tools.cli.connect_retry import retried
 from qmgr_tools.cli.failure import Exit, Failure, NotListening
-from qmgr_tools.cli.starting import waited
 from tests.qmgr_tools.conftest import Qmctl
 
 
@@ -29,36 +29,36 @@ class Dial:
 
 
 def test_place_where_nobody_listens_is_tried_again(capsys: pytest.CaptureFixture[str]) -> None:
-    assert waited(Dial(3), 60_000) == "open"
+    assert retried(Dial(3), 60_000) == "open"
     assert capsys.readouterr().err == ""
 
 
 def test_wait_is_told_once(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(starting, "QUIET_MS", 0)
-    assert waited(Dial(3), 60_000) == "open"
+    monkeypatch.setattr(connect_retry, "QUIET_MS", 0)
+    assert retried(Dial(3), 60_000) == "open"
     err = capsys.readouterr().err
-    assert err == "waiting up to 60 s: cannot connect to h:1: refused\n"
+    assert err == "retrying for up to 60 s: cannot connect to h:1: refused\n"
 
 
 def test_patience_ends() -> None:
     dial = Dial(10**9)
     with pytest.raises(NotListening):
-        waited(dial, 120)
+        retried(dial, 120)
     assert 10**9 - dial.left >= 2
     started_s, once = time.monotonic(), Dial(10**9)
     with pytest.raises(NotListening):
-        waited(once, 0)
+        retried(once, 0)
     assert (once.left, time.monotonic() - started_s < 60) == (10**9 - 1, True)
 
 
 def test_environment_says_for_how_long(qmctl: Qmctl, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert starting.patience_ms({}) == 3_000
-    assert starting.patience_ms({starting.ENVIRONMENT: ""}) == 3_000
-    assert starting.patience_ms({starting.ENVIRONMENT: "0"}) == 0
-    assert starting.patience_ms({starting.ENVIRONMENT: "30s"}) == 30_000
-    monkeypatch.setenv(starting.ENVIRONMENT, "5")
+    assert connect_retry.patience_ms({}) == 3_000
+    assert connect_retry.patience_ms({connect_retry.ENVIRONMENT: ""}) == 3_000
+    assert connect_retry.patience_ms({connect_retry.ENVIRONMENT: "0"}) == 0
+    assert connect_retry.patience_ms({connect_retry.ENVIRONMENT: "30s"}) == 30_000
+    monkeypatch.setenv(connect_retry.ENVIRONMENT, "5")
     ended = qmctl("-c", "unix:/nowhere/qmgrd.sock", "status")
     assert (ended.code, "error: QMCTL_PATIENCE is not a time -- 5 has no unit" in ended.err) == (
         2,
@@ -73,7 +73,7 @@ def test_other_failures_are_not_tried_again() -> None:
 
     calls: list[int] = []
     with pytest.raises(Failure):
-        waited(dial, 60_000)
+        retried(dial, 60_000)
     assert len(calls) == 1
 
 
@@ -82,7 +82,7 @@ def test_other_failures_are_not_tried_again() -> None:
 def test_command_right_behind_the_start_of_a_daemon_finds_it(
     qmctl: Qmctl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    monkeypatch.setenv(starting.ENVIRONMENT, "60s")
+    monkeypatch.setenv(connect_retry.ENVIRONMENT, "60s")
     port, data_dir, program = free_port(), tmp_path / "qm", Program()
     where = {
         "tcp": ["-c", f"127.0.0.1:{port}"],
@@ -101,11 +101,11 @@ def test_command_right_behind_the_start_of_a_daemon_finds_it(
 def test_script_that_asks_whether_a_daemon_is_down_has_its_answer_in_3_s(
     qmctl: Qmctl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv(starting.ENVIRONMENT)
+    monkeypatch.delenv(connect_retry.ENVIRONMENT)
     with socket.socket() as place:  # keeps the port, and nobody listens there
         place.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{place.getsockname()[1]}"
         ended = qmctl("-c", address, "--json", "status")
     note, error = map(json.loads, ended.err.splitlines())
-    assert note["note"].startswith(f"waiting up to 3 s: cannot connect to {address}: ")
+    assert note["note"].startswith(f"retrying for up to 3 s: cannot connect to {address}: ")
     assert (ended.code, error["error"]["exit_code"]) == (5, 5)

@@ -1,4 +1,4 @@
-"""What goes to stderr: notes, and at the end the error; for people, or JSON with -o json.
+"""Writes notes and errors to stderr: as text, or as JSON with -o json.
 
 With -o json every line of stderr is a JSON object, {"note": "..."} or {"error": {...}}; an error is
 the last line. So a script can read stderr by lines, and stdout holds results only.
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from qmgr_tools.cli import same_place
+from qmgr_tools.cli import connect_options
 from qmgr_tools.cli.failure import Failure, one_line
 
 _WORDS = (["-o", "json"], ["--output", "json"])
@@ -19,7 +19,7 @@ _is_json: ContextVar[bool] = ContextVar("is_json", default=False)
 
 
 def asks_for_json(arguments: Sequence[str]) -> bool:
-    """Return whether the command line asks for JSON, even one that cannot be parsed."""
+    """Return whether the command line asks for JSON, even if the command line is invalid."""
     words = list(arguments)
     if "--" in words:
         words = words[: words.index("--")]
@@ -28,7 +28,7 @@ def asks_for_json(arguments: Sequence[str]) -> bool:
 
 @contextmanager
 def in_json(*, wanted: bool) -> Iterator[None]:
-    """Write notes and errors as JSON meanwhile, if *wanted*."""
+    """Write notes and errors as JSON in this block, if *wanted*."""
     token = _is_json.set(wanted)
     try:
         yield
@@ -37,13 +37,13 @@ def in_json(*, wanted: bool) -> Iterator[None]:
 
 
 def is_json() -> bool:
-    """Return whether notes and errors are JSON now."""
+    """Return whether notes and errors are written as JSON."""
     return _is_json.get()
 
 
 def note(words: str) -> None:
-    """Write a note: what people should know and what is no part of the result."""
-    text = one_line(same_place.commands(words))
+    """Write a note: information that is not part of the result."""
+    text = one_line(connect_options.add_to(words))
     print(json.dumps({"note": text}) if is_json() else text, file=sys.stderr)
 
 

@@ -4,17 +4,17 @@ import pytest
 
 from qmgr_protocol.record import Uid
 from qmgr_tools.cli.failure import Exit, Failure
-from qmgr_tools.message import selecting
+from qmgr_tools.message import selection
 from tests.qmgr_tools.conftest import Qmctl
 
 
 def test_each_way_to_select_is_passed_on() -> None:
-    assert selecting.chosen("", "", "", None) == {}
-    assert selecting.chosen("size > 1", "", "", None) == {"where": "size > 1"}
-    assert selecting.chosen("", "é", "", None) == {"correlation_id": "é".encode()}
-    assert selecting.chosen("", "", "0A" * 24, None) == {"group_id": b"\n" * 24}
-    assert selecting.chosen("", "", "N1", None) == {"group_id": b"N1".ljust(24, b"\0")}
-    assert selecting.chosen("", "", "", "QM1.7") == {"uid": Uid("QM1", 7)}
+    assert selection.chosen("", "", "", None) == {}
+    assert selection.chosen("size > 1", "", "", None) == {"where": "size > 1"}
+    assert selection.chosen("", "é", "", None) == {"correlation_id": "é".encode()}
+    assert selection.chosen("", "", "0A" * 24, None) == {"group_id": b"\n" * 24}
+    assert selection.chosen("", "", "N1", None) == {"group_id": b"N1".ljust(24, b"\0")}
+    assert selection.chosen("", "", "", "QM1.7") == {"uid": Uid("QM1", 7)}
 
 
 @pytest.mark.parametrize(
@@ -30,25 +30,25 @@ def test_each_way_to_select_is_passed_on() -> None:
 )
 def test_what_selects_nothing_is_wrong_usage(given: tuple[str, str, str, str | None]) -> None:
     with pytest.raises(Failure) as caught:
-        selecting.chosen(*given)
+        selection.chosen(*given)
     assert caught.value.exit_code is Exit.USAGE
 
 
 def test_group_becomes_a_selector_whether_it_is_text_or_digits() -> None:
     digits = b"N1".ljust(24, b"\0").hex()
-    assert selecting.within("a OR b", "") == "a OR b"
+    assert selection.within("a OR b", "") == "a OR b"
     for group in ("N1", digits.upper()):
-        assert selecting.within("", group) == f"group_id = '{digits}'"
-        assert selecting.within("a OR b", group) == f"group_id = '{digits}' AND (a OR b)"
+        assert selection.within("", group) == f"group_id = '{digits}'"
+        assert selection.within("a OR b", group) == f"group_id = '{digits}' AND (a OR b)"
     with pytest.raises(Failure):
-        selecting.within("", "x" * 25)
+        selection.within("", "x" * 25)
 
 
 def test_uids_become_a_selector() -> None:
-    assert selecting.of_uids([]) == ""
-    assert selecting.of_uids(["QM1.7", "a.b.8"]) == "uid IN ('QM1.7', 'a.b.8')"
+    assert selection.of_uids([]) == ""
+    assert selection.of_uids(["QM1.7", "a.b.8"]) == "uid IN ('QM1.7', 'a.b.8')"
     with pytest.raises(Failure):
-        selecting.of_uids(["QM1.7' OR 'a' = 'a"])
+        selection.of_uids(["QM1.7' OR 'a' = 'a"])
 
 
 @pytest.mark.process
@@ -58,7 +58,7 @@ def test_get_of_what_is_empty_is_not_of_all_messages(option: str, qm: Qmctl, que
     ended = qm("get", queue, "--all", option, "")
     assert (ended.code, ended.out) == (2, "")
     assert option in ended.err
-    assert "it is empty; leave it out if all messages are meant" in ended.err
+    assert "it is empty; to select all messages, omit the option" in ended.err
     assert qm("queue", "show", queue, "-o", "json").json["depth"] == 1
 
 

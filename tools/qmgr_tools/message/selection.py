@@ -1,4 +1,4 @@
-"""Which messages a command is for: --where and its like. The daemon picks them."""
+"""Options that select messages, such as --where. The daemon evaluates them."""
 
 from typing import Annotated, Any
 
@@ -10,8 +10,8 @@ from qmgr_tools.cli import completion, option
 from qmgr_tools.cli.failure import usage
 
 HELP = """\b
-A selector is a condition on messages, as "priority > 4 AND color = 'red'": on
-what is known of each, and on its headers by their names: docs/SELECTORS.md.
+A selector is a condition on fields and headers of messages, such as
+"priority > 4 AND color = 'red'": docs/SELECTORS.md.
 """
 Where = Annotated[
     str,
@@ -19,7 +19,7 @@ Where = Annotated[
         metavar="SELECTOR",
         show_default=False,
         callback=option.given,
-        help="Those that fit this condition: docs/SELECTORS.md.",
+        help="Only messages that match this condition: docs/SELECTORS.md.",
     ),
 ]
 CorrelationId = Annotated[
@@ -28,7 +28,7 @@ CorrelationId = Annotated[
         metavar="TEXT",
         show_default=False,
         callback=option.given,
-        help="Those of that correlation id.",
+        help="Only messages with this correlation id.",
     ),
 ]
 GroupId = Annotated[
@@ -40,19 +40,19 @@ GroupId = Annotated[
         show_default=False,
         callback=option.given,
         autocompletion=completion.groups,
-        help='Those of that group; see "qmctl group ls".',
+        help="Only messages of this group; see: qmctl group ls.",
     ),
 ]
 GivenUid = Annotated[
     str | None,
     typer.Option(
-        "--uid", metavar="ORIGIN.TIMESTAMP", show_default=False, help="The one of that identity."
+        "--uid", metavar="ORIGIN.TIMESTAMP", show_default=False, help="The message with this UID."
     ),
 ]
 
 
 def chosen(where: str, correlation_id: str, group_id: str, uid: str | None) -> dict[str, Any]:
-    """Return what a client is told to select, at most one of the four.
+    """Return the selection for a client: at most one of the four.
 
     Raises:
         Failure: USAGE.
@@ -65,7 +65,7 @@ def chosen(where: str, correlation_id: str, group_id: str, uid: str | None) -> d
     }
     names = [name for name, is_given in given.items() if is_given]
     if len(names) > 1:
-        raise usage(f"cannot select by {' and '.join(names)}", "each selects by itself: give one")
+        raise usage(f"conflicting options {' and '.join(names)}", "they exclude each other")
     if where:
         return {"where": where}
     if correlation_id:
@@ -76,14 +76,14 @@ def chosen(where: str, correlation_id: str, group_id: str, uid: str | None) -> d
 
 
 def correlation(text: str) -> bytes:
-    """Return the correlation id of an option.
+    """Return the correlation id from an option.
 
     Raises:
         Failure: USAGE, it is too long.
     """
     found = text.encode(errors="surrogateescape")
     if len(found) > CORRELATION_MAX_BYTES:
-        why = f"it has {len(found)} bytes, at most {CORRELATION_MAX_BYTES}"
+        why = f"it has {len(found)} bytes; the maximum is {CORRELATION_MAX_BYTES}"
         raise usage("--correlation-id is too long", why)
     return found
 
@@ -92,14 +92,14 @@ def _group(text: str) -> bytes:
     try:
         return group_ids.parsed(text)
     except ValueError as error:
-        raise usage(f"--group {text[:80]!r} is no group", str(error)) from None
+        raise usage(f"invalid group id --group {text[:80]!r}", str(error)) from None
 
 
 def within(where: str, group: str) -> str:
-    """Return a selector of what *where* selects of a *group*; either may be empty, for all.
+    """Return a selector for *where* within *group*; either may be empty, for all.
 
     Raises:
-        Failure: USAGE, it is no group.
+        Failure: USAGE, the group id is invalid.
     """
     if not group:
         return where
@@ -108,10 +108,10 @@ def within(where: str, group: str) -> str:
 
 
 def of_uids(uids: list[str]) -> str:
-    """Return a selector of the messages of these UIDs; nothing for none.
+    """Return a selector of the messages with these UIDs; empty for none.
 
     Raises:
-        Failure: USAGE, one of them is none.
+        Failure: USAGE, a UID is invalid.
     """
     names = ", ".join(f"'{option.uid(uid)}'" for uid in uids)
     return f"uid IN ({names})" if names else ""

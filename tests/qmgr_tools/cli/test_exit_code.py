@@ -5,7 +5,7 @@ import sys
 import pytest
 import typer
 
-from qmgr_tools.cli import ending
+from qmgr_tools.cli import exit_code
 from qmgr_tools.cli.failure import Exit, Failure
 from tests.qmgr_tools.conftest import OnTerminal, Qmctl
 
@@ -14,12 +14,12 @@ def raising(error: BaseException) -> int:
     def run() -> None:
         raise error
 
-    return ending.code_of(run)
+    return exit_code.code_of(run)
 
 
 def test_code_is_what_the_command_returns_or_all_is_well() -> None:
-    assert ending.code_of(lambda: 3) == 3
-    assert ending.code_of(lambda: None) is Exit.OK
+    assert exit_code.code_of(lambda: 3) == 3
+    assert exit_code.code_of(lambda: None) is Exit.OK
 
 
 def test_failure_is_one_line_and_has_its_code(capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,7 +44,7 @@ def test_misuse_leads_to_the_help_and_words_of_a_message_to_quotes(qmctl: Qmctl)
     for words, remedy in (
         (["get", "Q", "R"], "see: qmctl get --help"),
         (["put", "Q", "--frob"], "see: qmctl put --help"),
-        (["put", "Q", "two", "words"], "quote a message that has spaces: 'two words'"),
+        (["put", "Q", "two", "words"], "if the message has spaces, quote it: 'two words'"),
     ):
         ended = qmctl(*words)
         assert (ended.code, ended.err.endswith(f" -- {remedy}\n")) == (Exit.USAGE, True)
@@ -65,9 +65,8 @@ def test_file_that_a_bug_forgot_is_not_taken_for_the_output() -> None:
 
 def test_output_that_cannot_be_written_is_told() -> None:
     program = (
-        "import sys\n"
-        "from qmgr_tools.cli.ending import code_of\n"
-        "sys.exit(code_of(lambda: print('x' * 100_000)))\n"
+        "import sys\nfrom qmgr_tools.cli.exit_code import "
+        "code_of\nsys.exit(code_of(lambda: print('x' * 100_000)))\n"
     )
     with open("/dev/full", "w") as full:
         done = subprocess.run(

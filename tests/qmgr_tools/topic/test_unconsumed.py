@@ -40,11 +40,11 @@ def test_what_lacks_has_all_that_is_not_consumed(
     assert [key for key in rows[0] if key not in help_] == []
     cut = qm("topic", "what-lacks", name, "--limit", "2", "--columns", "state")
     assert cut.out == "STATE\nready\ndelayed\n"
-    assert cut.err == "2 shown, there are more: see --limit\n"
+    assert cut.err == "2; for more: --limit\n"
     assert qm("topic", "what-lacks", "B:none").code == 3
 
 
 def test_publication_that_nobody_lacks_may_be_retained(qm: Qmctl, queue: str) -> None:
     uid = qm("pub", queue, "x", "--retain", "-o", "json").json["uid"]
-    assert qm("topic", "who-lacks", uid).out.startswith("nobody lacks it: ")
-    qm("topic", "rm", queue, "--retained")
+    assert qm("topic", "who-lacks", uid).out.startswith("no subscription lacks ")
+    qm("topic", "delete", queue, "--retained")

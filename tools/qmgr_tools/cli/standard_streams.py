@@ -1,4 +1,4 @@
-"""Standard input, output and error as a command may count on them, whatever it was started with."""
+"""Standard input, output and error: opened if the caller closed them."""
 
 import io
 import os
@@ -6,10 +6,10 @@ import sys
 
 
 def complete() -> None:
-    """Open what the caller closed (>&-), and show what the output's encoding lacks as an escape.
+    """Open closed streams (>&-), and escape characters that the output's encoding lacks.
 
-    A closed input is empty. A closed output cannot be written, so that who gets a message that
-    nobody can have seen does not acknowledge it.
+    A closed input is empty. Writing to a closed output fails, so that qmctl get does not
+    acknowledge a message that it could not print.
     """
     for number, name, flags in (
         (0, "stdin", os.O_RDONLY),

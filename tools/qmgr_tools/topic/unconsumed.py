@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qmgr_tools.cli import filter as filters
-from qmgr_tools.cli import humanize as humane
-from qmgr_tools.cli import option, output
+from qmgr_tools.cli import humanize, option, output
 from qmgr_tools.cli.command import Call, command
-from qmgr_tools.message.browse import tell_cut
+from qmgr_tools.message.browse import note_cut
 from qmgr_tools.subscription.subscription import Name
 from qmgr_tools.topic import name as topic_name
 
@@ -23,10 +22,10 @@ LISTED_MAX = 100
 Uid = Annotated[
     str,
     typer.Argument(
-        metavar="UID", show_default=False, help='Its identity, as "qmctl pub" tells it.'
+        metavar="UID", show_default=False, help='The UID of the publication, from "qmctl pub".'
     ),
 ]
-Limit = Annotated[int, typer.Option(metavar="N", min=1, help="At most so many.")]
+Limit = Annotated[int, typer.Option(metavar="N", min=1, help="At most N publications.")]
 SUBSCRIPTIONS = (
     output.whole("subscription"),
     output.text("state"),
@@ -49,25 +48,25 @@ LISTED = ("uid", "topic", "state", "age", "body_bytes", "delivered", "failed", "
 
 @command()
 def who_lacks(call: Call, uid: Uid) -> None:
-    """Tell which subscriptions have not consumed a publication, and how it stands with each.
+    """List the subscriptions that have not consumed a publication, with its state in each.
 
     \b
     JSON: an object with
       uid, topic
       subscriptions   an array of objects: subscription, state (ready, leased,
-                      delayed, parked, damaged), delivered, failed (how often)
+                      delayed, parked, damaged), delivered, failed (counts)
 
     Examples:
       qmctl topic who-lacks NYC.1700000000000001
     """
-    with call.client(f"tell who lacks publication {uid}") as client:
+    with call.client(f"list the subscriptions that lack publication {uid}") as client:
         row = client.admin.topic_lacks(option.uid(uid))
     if call.is_json:
         output.document(row)
     elif row["subscriptions"]:
         output.table(SUBSCRIPTIONS, row["subscriptions"])
     else:
-        output.say(f"nobody lacks it: {uid} on {row['topic']} is on its way, or retained")
+        output.say(f"no subscription lacks {uid} on {row['topic']}: it is in transit, or retained")
 
 
 @command()
@@ -80,25 +79,25 @@ def what_lacks(
     JSON: an array of objects with
       uid, topic, state        ready, leased, delayed, parked
       put_time, body_bytes     when it was published (RFC 3339); its size
-      delivered, failed        how often it was handed out; how often that failed
-      reason                   of what is parked: what its consumer said, or ""
+      delivered, failed        number of deliveries; number of failures
+      reason                   of a parked one: its consumer's report, or ""
 
     Examples:
       qmctl topic what-lacks BILLING:late
       qmctl topic what-lacks BILLING:late --limit 10 -o json
     """
     shown = filters.columns(columns, COLUMNS, LISTED)
-    with call.client(f"tell what {name} lacks") as client:
-        found = list(islice(_lacking(client, topic_name.subscription(name), limit), limit + 1))
+    with call.client(f"list the publications that {name} lacks") as client:
+        found = list(islice(_unconsumed(client, topic_name.subscription(name), limit), limit + 1))
     if call.is_json:
         output.document([{k: v for k, v in row.items() if k != "age"} for row in found[:limit]])
     else:
         output.table(shown, found[:limit])
     if len(found) > limit:
-        tell_cut(limit)
+        note_cut(limit)
 
 
-def _lacking(client: "Client", name: str, limit: int) -> Iterator[dict[str, Any]]:
+def _unconsumed(client: "Client", name: str, limit: int) -> Iterator[dict[str, Any]]:
     for delayed in (False, True):
         for message in client.browse(name, limit + 1, delayed=delayed):
             yield _row(message, delayed=delayed)
@@ -130,4 +129,4 @@ def _row(message: "Message", *, delayed: bool) -> dict[str, Any]:
 
 
 def _published(us: int) -> dict[str, str]:
-    return {"put_time": humane.rfc3339(us), "age": humane.age(us, time.time_ns() // 1_000)}
+    return {"put_time": humanize.rfc3339(us), "age": humanize.age(us, time.time_ns() // 1_000)}

@@ -1,4 +1,4 @@
-"""Why a get got nothing, as far as the row of its queue tells."""
+"""Explains why a get received nothing, from the row of its queue."""
 
 import shlex
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from qmgr_config.units import ms_text
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_tools.cli import humanize as humane
+from qmgr_tools.cli import humanize
 from qmgr_tools.cli.failure import Exit, Failure
 from qmgr_tools.group import row as group_row
 from qmgr_tools.message import selector_hint
@@ -14,12 +14,12 @@ from qmgr_tools.message import selector_hint
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
-# What is on a queue and not to be had, by its key in the row.
+# Messages that a get cannot receive, by their key in the row.
 _HELD = {"delayed": "delayed", "leased": "leased", "held": "in open units of work"}
 
 
 def failure(client: "Client", queue: str, wait_ms: int, chosen: Mapping[str, Any]) -> Failure:
-    """Return the failure of a get that waited for *wait_ms* and had *chosen* what it wants."""
+    """Return the failure of a get that waited for *wait_ms* with the selection *chosen*."""
     group, why = None, None
     try:
         row: Mapping[str, Any] = client.admin.queue_show(queue)
@@ -27,7 +27,7 @@ def failure(client: "Client", queue: str, wait_ms: int, chosen: Mapping[str, Any
             row = client.admin.queue_show(row["alias_of"])
         if "group_id" in chosen:
             group = _group(client, queue, chosen["group_id"])
-    except RequestError:  # It is deleted meanwhile; that nothing came is true all the same.
+    except RequestError:  # The queue was deleted meanwhile.
         row = {}
     where = str(chosen.get("where", ""))
     hint = selector_hint.on_queue(client, queue, where) if where else ""
@@ -35,13 +35,13 @@ def failure(client: "Client", queue: str, wait_ms: int, chosen: Mapping[str, Any
         why = _why_of_group(group, queue)
     return Failure(
         Exit.EMPTY,
-        f"got nothing from {queue}",
+        f"got no message from {queue}",
         *(why or _why(row, queue, wait_ms, hint, selects=bool(chosen))),
     )
 
 
 def _group(client: "Client", queue: str, group: bytes) -> dict[str, Any] | None:
-    """Return how a group stands, or None where there is no such one."""
+    """Return the row of a group, or None if it does not exist."""
     try:
         return group_row.of(found := client.admin.show_group(queue, group)) | {
             "waiting_for": found["waiting_for"]
@@ -53,25 +53,25 @@ def _group(client: "Client", queue: str, group: bytes) -> dict[str, Any] | None:
 
 
 def _is_open(row: Mapping[str, Any]) -> bool:
-    """Return whether a queue hands out at all."""
+    """Return whether a queue delivers messages at all."""
     return not row.get("get_inhibit") and row.get("breaker", "closed") == "closed"
 
 
 def _why_of_group(group: Mapping[str, Any], queue: str) -> tuple[str, str] | None:
-    """Return why nothing of a group came, and what to do, where the group itself tells."""
+    """Return why a group delivered nothing, and what to do; None if its row does not explain it."""
     name = f"{queue} {shlex.quote(group['group'])}"
     if group["state"] == "paused":
-        return f"group {group['group']} is paused", f"have it go on: qmctl group resume {name}"
+        return f"group {group['group']} is paused", f"resume it: qmctl group resume {name}"
     if group["state"] == "parked":
         failed = f"its number {group['parked_number']} failed ({group['parked_code']})"
         return (
             f"group {group['group']} is parked: {failed}",
-            f"mend what fails, then: qmctl group resume {name}; or go on behind it: "
+            f"fix the cause, then: qmctl group resume {name}; or skip the message: "
             f"qmctl group skip {name}",
         )
     see = f"see: qmctl group show {name}"
     if group["holder"]:
-        return f"group {group['group']} is in the hands of connection {group['holder']}", see
+        return f"group {group['group']} is assigned to connection {group['holder']}", see
     if not group["next_is_here"]:
         return f"group {group['group']} waits for {group['waiting_for']}", see
     return None
@@ -80,27 +80,25 @@ def _why_of_group(group: Mapping[str, Any], queue: str) -> tuple[str, str] | Non
 def _why(
     row: Mapping[str, Any], queue: str, wait_ms: int, hint: str, *, selects: bool
 ) -> tuple[str, str]:
-    """Return why nothing came, and what to do; *hint* says why a selector selects nothing."""
-    within = f"within {humane.duration(wait_ms)}" if wait_ms else "right now"
+    """Return why nothing arrived, and what to do; *hint* explains an empty selection."""
+    within = f"within {humanize.duration(wait_ms)}" if wait_ms else "right now"
     see = f"see: qmctl queue show {queue}"
     breaker = row.get("breaker", "closed")
     if row.get("get_inhibit"):
-        return (
-            "its gets are inhibited",
-            f"have it go on: qmctl queue alter {queue} --no-get-inhibit",
-        )
+        return ("gets are inhibited", f"allow them: qmctl queue alter {queue} --no-get-inhibit")
     if breaker == "open":
         pause = ms_text(row["breaker_pause_ms"]) if "breaker_pause_ms" in row else "a while"
-        why = f"its breaker is open: too much failed, so nothing is handed out for {pause}"
-        return why, f"mend what fails; then a message is tried; {see}"
+        why = f"its circuit breaker is open: too many failures, so delivery pauses for {pause}"
+        return why, f"fix the cause; then the queue tries one message; {see}"
     if breaker == "probing":
-        why = "its breaker is probing: too much failed, and the message that is tried is not done"
-        return why, f"mend what fails; once a message is consumed it closes; {see}"
+        why = "its circuit breaker is probing: after too many failures, it tries one message"
+        return why, f"fix the cause; the breaker closes once a message is consumed; {see}"
     if row.get("ready") and not selects:
-        why = f"none of {humane.messages(row['ready'])} may be had: their groups wait, or are held"
+        ready = humanize.messages(row["ready"])
+        why = f"{ready} cannot be delivered: their groups wait, or other consumers have them"
         return why, f"see: qmctl group ls {queue}"
     if row.get("ready"):
-        why = f"of {humane.messages(row['ready'])} that may be had none is selected"
+        why = f"none of {humanize.messages(row['ready'])} is selected"
         return why, f"{hint}; see: qmctl browse {queue}" if hint else f"see: qmctl browse {queue}"
     held = [f"{row[key]:,} {words}" for key, words in _HELD.items() if row.get(key)]
     why = f"no message was ready {within}" + (f": {', '.join(held)}" if held else "")

@@ -61,7 +61,7 @@ def test_input_that_is_closed_is_empty(queue: str, started: Callable[..., Ended]
     assert (ended.code, ended.json["messages"]) == (0, 0)
     ended = started("queue", "purge", queue, closes="<&-")
     assert ended.code == Exit.USAGE
-    assert "no terminal is here to confirm it" in ended.err
+    assert "there is no terminal to ask for confirmation" in ended.err
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])

@@ -4,7 +4,7 @@ import pytest
 
 from qmgr_client.blocking import connect
 from qmgr_tools.cli.failure import Exit
-from qmgr_tools.message import no_messages as nothing
+from qmgr_tools.message import empty_get
 from tests.qmgr_tools.conftest import Daemon, Qmctl
 
 pytestmark = pytest.mark.process
@@ -15,7 +15,7 @@ def why(qm: Qmctl, queue: str, *words: str) -> tuple[str, str]:
     ended = qm("get", queue, *words)
     assert (ended.code, ended.out) == (7, "")
     what, why, remedy = ended.err.rstrip("\n").split(" -- ")
-    assert what == f"error: got nothing from {queue}"
+    assert what == f"error: got no message from {queue}"
     return why, remedy
 
 
@@ -62,9 +62,9 @@ def test_inhibited_queue_is_named(qm: Qmctl, queue: str, daemon: Daemon) -> None
     """A get of one is refused at once; one that waits is met by the change."""
     qm("queue", "alter", queue, "--get-inhibit")
     with connect(daemon.unix) as client:
-        told = nothing.failure(client, queue, 0, {})
-        gone = nothing.failure(client, "NOWHERE", 5_000, {"where": "size = 1"})
-    assert "its gets are inhibited" in str(told)
+        told = empty_get.failure(client, queue, 0, {})
+        gone = empty_get.failure(client, "NOWHERE", 5_000, {"where": "size = 1"})
+    assert "gets are inhibited" in str(told)
     assert "no message was ready within 5 s" in str(gone)
     assert (told.exit_code, gone.exit_code) == (Exit.EMPTY, Exit.EMPTY)
 
@@ -79,7 +79,7 @@ def test_paused_group_is_named_with_how_to_resume_it(qm: Qmctl, queue: str, orde
     qm("group", "pause", queue, "two words")
     assert why(qm, queue, "--order", order, "--group", "two words") == (
         "group two words is paused",
-        f"have it go on: qmctl group resume {queue} 'two words'",
+        f"resume it: qmctl group resume {queue} 'two words'",
     )
 
 
@@ -88,8 +88,8 @@ def test_group_of_an_inhibited_queue_is_not_to_blame(qm: Qmctl, queue: str, daem
     qm("group", "pause", queue, "N1")
     qm("queue", "alter", queue, "--get-inhibit")
     with connect(daemon.unix) as client:
-        told = nothing.failure(client, queue, 0, {"group_id": b"N1".ljust(24, b"\0")})
-    assert "its gets are inhibited" in str(told)
+        told = empty_get.failure(client, queue, 0, {"group_id": b"N1".ljust(24, b"\0")})
+    assert "gets are inhibited" in str(told)
 
 
 @pytest.mark.parametrize("order", ["logical", "physical"])
@@ -104,8 +104,8 @@ def test_parked_group_is_named_with_what_failed(
         client.reject(message)
     assert why(qm, queue, "--order", order, "--group", "N1") == (
         "group N1 is parked: its number 1 failed (MESSAGE_REJECTED)",
-        f"mend what fails, then: qmctl group resume {queue} N1; or go on behind it: "
-        f"qmctl group skip {queue} N1",
+        f"fix the cause, then: qmctl group resume {queue} N1; or skip the message: qmctl "
+        f"group skip {queue} N1",
     )
 
 
@@ -122,6 +122,6 @@ def test_group_that_waits_and_one_that_is_held_are_told(
     with connect(daemon.unix, name="gate") as client, client.reader(queue) as reader:
         assert reader.get() is not None
         said = why(qm, queue, *words)
-    assert said[0].startswith("group N1 is in the hands of connection ")
+    assert said[0].startswith("group N1 is assigned to connection ")
     assert (said[0].endswith(" gate"), said[1]) == (True, see)
     assert why(qm, queue, "--group", "N2")[0] == "of 2 messages that may be had none is selected"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from qmgr_tools.cli import notice, output
+from qmgr_tools.cli import output, stderr
 from qmgr_tools.cli.failure import Exit, Failure
 from tests.qmgr_tools.conftest import Daemon, Qmctl
 
@@ -26,21 +26,21 @@ KEYS = ["code", "exit_code", "what", "why", "remedy"]
     ],
 )
 def test_command_line_says_whether_errors_are_json(words: str, wanted: bool) -> None:
-    assert notice.asks_for_json(words.split()) is wanted
+    assert stderr.asks_for_json(words.split()) is wanted
 
 
 def test_notes_are_lines_of_json_only_where_that_is_wanted(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     output.note("a\tnote")
-    with notice.in_json(wanted=True):
+    with stderr.in_json(wanted=True):
         output.note('"ann"\n')
     assert capsys.readouterr().err == 'a\\tnote\n{"note": "\\"ann\\"\\\\n"}\n'
-    assert not notice.is_json()
+    assert not stderr.is_json()
 
 
 def test_error_has_all_keys_whatever_is_known() -> None:
-    told = json.loads(notice.error_line(Failure(Exit.FAILED, "cannot", "it broke")))["error"]
+    told = json.loads(stderr.error_line(Failure(Exit.FAILED, "cannot", "it broke")))["error"]
     assert told == {"code": None, "exit_code": 1, "what": "cannot", "why": "it broke", "remedy": ""}
     assert list(told) == KEYS
 

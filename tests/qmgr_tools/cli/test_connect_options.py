@@ -2,7 +2,7 @@
 
 import pytest
 
-from qmgr_tools.cli import same_place
+from qmgr_tools.cli import connect_options
 from qmgr_tools.cli.failure import Exit, Failure
 from qmgr_tools.link.doctor.text import explain
 from tests.qmgr_tools.conftest import Daemon, OnTerminal, Qmctl
@@ -19,8 +19,8 @@ from tests.qmgr_tools.link.doctor.test_down import ROW as DOWN
             "qmctl -c a:1 link stop X && qmctl -c a:1 link start X",
         ),
         (
-            "look with: qmctl job show 5; end it with: qmctl job cancel 5",
-            "look with: qmctl -c a:1 job show 5; end it with: qmctl -c a:1 job cancel 5",
+            "look with: qmctl job show 5; to cancel it: qmctl job cancel 5",
+            "look with: qmctl -c a:1 job show 5; to cancel it: qmctl -c a:1 job cancel 5",
         ),
         ("qmctl -c b:2 link ls", "qmctl -c b:2 link ls"),
         ("qmctl link ls --context nyc", "qmctl link ls --context nyc"),
@@ -40,24 +40,26 @@ from tests.qmgr_tools.link.doctor.test_down import ROW as DOWN
     ],
 )
 def test_command_gets_what_was_given_unless_it_says_where(text: str, told: str) -> None:
-    with same_place.given("-c a:1"):
-        assert same_place.commands(text) == told
-        assert same_place.commands(told) == told
-    assert same_place.commands(text) == text
+    with connect_options.in_use("-c a:1"):
+        assert connect_options.add_to(text) == told
+        assert connect_options.add_to(told) == told
+    assert connect_options.add_to(text) == text
 
 
 def test_choices_of_the_doctor_go_there(capsys: pytest.CaptureFixture[str]) -> None:
     passive = DOWN | {"link": "EWR", "addresses": []}
-    with same_place.given("--context nyc"):
+    with connect_options.in_use("--context nyc"):
         explain(found([DOWN, passive], []))
     shown = capsys.readouterr().out
     assert "\n  qmctl -c nyc:1 status\n" in shown
     assert "\n  qmctl --context nyc link start NYC\n" in shown
-    assert "link to here: qmctl link doctor, there\n" in shown  # That is typed at EWR.
+    assert (
+        "link to this queue manager: qmctl link doctor, there\n"
+    ) in shown  # That is typed at EWR.
 
 
 def test_failure_goes_there_too() -> None:
-    with same_place.given("-c a:1"):
+    with connect_options.in_use("-c a:1"):
         failure = Failure(Exit.FAILED, "cannot", "why", "see: qmctl queue ls")
     assert str(failure) == "cannot -- why -- see: qmctl -c a:1 queue ls"
 

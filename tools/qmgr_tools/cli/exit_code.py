@@ -1,4 +1,4 @@
-"""How a command ends: with an exit code; where it failed, with why on stderr."""
+"""Runs a command: returns its exit code, and writes errors to stderr."""
 
 import os
 import re
@@ -8,15 +8,15 @@ from difflib import get_close_matches
 
 import typer
 
-from qmgr_tools.cli import notice
+from qmgr_tools.cli import stderr
 from qmgr_tools.cli.failure import Exit, Failure, usage
 
-WIDTH = 80  # of a terminal that does not tell
+WIDTH = 80  # of a terminal that does not report its size
 QUOTE = "'"
 PLAIN: tuple[
     tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...
-] = (  # words for what some Typers say
-    (re.compile(r"Input should be a valid (integer|number).*"), "it is no number"),
+] = (  # plain words for messages of some versions of Typer
+    (re.compile(r"Input should be a valid (integer|number).*"), "it is not a number"),
     (re.compile(r"Input should be less than or equal to "), "at most "),
     (re.compile(r"Input should be greater than or equal to "), "at least "),
     (re.compile(r"Value error, "), ""),
@@ -31,7 +31,7 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 def code_of(run: Callable[[], object]) -> int:
-    """Call *run*, which may return an exit code; say what went wrong, and return the code."""
+    """Call *run*, which may return an exit code; write errors to stderr, and return the code."""
     try:
         code = run()
         sys.stdout.flush()
@@ -43,23 +43,23 @@ def code_of(run: Callable[[], object]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        _drop_output()  # Who reads has gone, as in `qmctl queue ls | head -1`.
+        _drop_output()  # The reader closed the pipe, as in `qmctl queue ls | head -1`.
         return Exit.FAILED
     except OSError as error:
         if error.filename is not None:
-            raise  # Not of the output, but a bug.
+            raise  # A bug: errors of the output name no file.
         _drop_output()
         return _fail(Failure(Exit.FAILED, "cannot write the output", error.strerror or str(error)))
 
 
 def _drop_output() -> None:
-    """Have nothing flushed at exit: that would fail again, and end with 120."""
+    """Discard buffered output: flushing it at exit would fail again, with exit code 120."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(failure: Failure) -> int:
-    if notice.is_json():
-        print(notice.error_line(failure), file=sys.stderr)
+    if stderr.is_json():
+        print(stderr.error_line(failure), file=sys.stderr)
     elif sys.stderr.isatty():
         print(failure.paragraphs(_width()), file=sys.stderr)
     else:
@@ -68,10 +68,10 @@ def _fail(failure: Failure) -> int:
 
 
 def _width() -> int:
-    """Return how wide the terminal is on which errors are shown."""
-    said = os.environ.get("COLUMNS", "")
-    if said.isdecimal() and int(said):
-        return int(said)
+    """Return the width of the terminal for errors."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        return int(columns)
     try:
         return os.get_terminal_size(sys.stderr.fileno()).columns or WIDTH
     except (OSError, ValueError):
@@ -79,18 +79,18 @@ def _width() -> int:
 
 
 def _misused(error: BaseException) -> int:
-    """Say how a command is used. Bare groups of commands show their help."""
+    """Write how to use the command. A group without a command shows its help."""
     text, context = error.format_message(), error.ctx  # type: ignore[attr-defined]
-    if text.startswith("Usage:") and not notice.is_json():
+    if text.startswith("Usage:") and not stderr.is_json():
         print(text, file=sys.stderr)
         return Exit.USAGE
     what = text[:1].lower() + text[1:].rstrip(".")
-    what = "no command is given" if text.startswith("Usage:") else what
+    what = "no command given" if text.startswith("Usage:") else what
     for pattern, words in PLAIN:
         what = pattern.sub(words, what)
     path = context.command_path if context else "qmctl"
     why = " ".join(context.get_usage().split()) if context else ""
     remedy = f"see: {path} --help"
     if path == "qmctl put" and "extra argument" in what:
-        remedy = "quote a message that has spaces: 'two words'"
+        remedy = "if the message has spaces, quote it: 'two words'"
     return _fail(usage(what, why[:1].lower() + why[1:], remedy))

@@ -1,11 +1,11 @@
-"""Two looks at a link a moment apart: what moved, how fast, and when it is drained."""
+"""Two measurements of a link a moment apart: progress, rates, and time until it is drained."""
 
 from dataclasses import dataclass
 from typing import Any
 
 Row = dict[str, Any]
-# Of a link's row, as it is told again among the figures.
-TOLD = (
+# Keys of a link's row that are repeated in the figures.
+ROW_KEYS = (
     "waiting",
     "waiting_bytes",
     "in_flight",
@@ -25,8 +25,8 @@ TOLD = (
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """A link now, and what it was *passed_ms* before; None where nobody looked, or it was not."""
+class Measurement:
+    """A link now, and *passed_ms* before; None if there is one measurement or the link is new."""
 
     row: Row
     before: Row | None = None
@@ -34,39 +34,39 @@ class Look:
 
     @property
     def is_double(self) -> bool:
-        """Whether there are two looks, a moment apart."""
+        """Whether there are two measurements."""
         return self.before is not None and self.passed_ms > 0
 
     def grown(self, key: str) -> int:
-        """Return by how much a number of the row grew; 0 where it did not, or began anew."""
+        """Return the growth of a number of the row; 0 if it did not grow, or was reset."""
         return max(int(self.row.get(key) or 0) - int((self.before or {}).get(key) or 0), 0)
 
     def landed(self, number: int) -> int:
-        """Return how many records landed over a path, as far as its connection stayed the same."""
+        """Return how many records a path delivered over the same connection."""
         now, then = (_landed(row).get(number, 0) for row in (self.row, self.before or {}))
         return now if now < then else now - then
 
     @property
     def has_moved(self) -> bool:
-        """Whether anything was committed, held or taken between the two looks."""
+        """Whether anything was committed, held or delivered between the measurements."""
         then = self.before or {}
         is_other = any(self.row.get(key) != then.get(key) for key in ("commit_id", "held"))
         return is_other or _landed(self.row) != _landed(then)
 
     def per_s(self, count: int) -> float | None:
-        """Return how often in a second that is; None without a second look."""
+        """Return *count* per second; None without a second measurement."""
         return round(count * 1000 / self.passed_ms, 1) if self.is_double else None
 
     def figures(self) -> Row:
-        """Return how the link gets on, for scripts."""
+        """Return the progress of the link, for scripts."""
         waiting, size = int(self.row.get("waiting") or 0), int(self.row.get("waiting_bytes") or 0)
         gone, come = self.per_s(self.grown("commit_id")), self.per_s(self.grown("next_id"))
         before = self.before or {}
-        # Sizes of what went are not told: they are taken to be as those of what waits, or waited.
+        # The daemon does not report the size of sent messages: assume that of pending ones.
         count = waiting + int(before.get("waiting") or 0)
         mean_bytes = (size + int(before.get("waiting_bytes") or 0)) / count if count else 0.0
         nets = None if gone is None or come is None else gone - come
-        return {key: self.row.get(key) for key in TOLD} | {
+        return {key: self.row.get(key) for key in ROW_KEYS} | {
             "messages_per_s": gone,
             "bytes_per_s": None if gone is None else round(gone * mean_bytes),
             "put_per_s": come,
@@ -74,7 +74,7 @@ class Look:
         }
 
     def paths(self) -> list[Row]:
-        """Return the paths, each with what lands over it in a second."""
+        """Return the paths, each with its rate."""
         return [
             path | {"messages_per_s": self.per_s(self.landed(path.get("path", 0)))}
             for path in self.row.get("paths") or []
@@ -82,6 +82,6 @@ class Look:
 
 
 def _landed(row: Row) -> dict[int, int]:
-    """Return what landed over each path: a list of them may have others the next time."""
+    """Return the records that each path delivered, by number: the paths may change."""
     paths = row.get("paths") or []
     return {int(path.get("path") or 0): int(path.get("landed") or 0) for path in paths}

@@ -1,0 +1,41 @@
+"""Adds the connection option of a command to the commands that its texts suggest.
+
+If --connect, --data-dir or --context is given, each "qmctl ..." in a text gets the same option, so
+that it acts on the same queue manager. The environment and the current context apply anyway.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+COMMAND = re.compile(r"\bqmctl (?P<words>[a-z](?:(?!\bqmctl\b)[^;&\"])*)")
+ELSEWHERE = re.compile(r" at \S+: $")  # as in "at NYC: qmctl ...", to be typed at NYC
+OWN = re.compile(r"(?:^|\s)(?:-c|--connect|--data-dir|--context|--help)\b")
+LOCAL = {"bench", "context", "explain", "proxy", "store"}  # These do not connect, or name a place.
+
+_in_use: ContextVar[str] = ContextVar("in_use", default="")
+
+
+@contextmanager
+def in_use(options: str) -> Iterator[None]:
+    """Add these *options*, as typed, to commands suggested in this block."""
+    token = _in_use.set(options)
+    try:
+        yield
+    finally:
+        _in_use.reset(token)
+
+
+def add_to(text: str) -> str:
+    """Return *text* with the options in use added to each command that has none of its own."""
+    options = _in_use.get()
+
+    def completed(match: re.Match[str]) -> str:
+        words = match["words"]
+        is_local = words.split()[0].rstrip(",.:") in LOCAL
+        if is_local or OWN.search(words) or ELSEWHERE.search(text[: match.start()]):
+            return match[0]
+        return f"qmctl {options} {words}"
+
+    return COMMAND.sub(completed, text) if options else text

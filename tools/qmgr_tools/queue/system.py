@@ -1,0 +1,7 @@
+"""The names of the reserved queues. They are created when they are first used."""
+
+PREFIX = "SYSTEM."
+DEAD_LETTERS = "SYSTEM.DEAD.LETTERS"
+EVENTS = "SYSTEM.EVENTS"
+PUBLICATIONS = "SYSTEM.PUBLICATIONS"
+QUEUES = (DEAD_LETTERS, EVENTS, PUBLICATIONS)
