@@ -151,5 +151,9 @@ def test_each_named_test_exists(page: Path) -> None:
 
 def test_range_of_ids_is_read() -> None:
     assert list(ids("C1-C3, D2 of test_x_B16 and 4KiB, US 6,401,136 BX")) == [
-        "C1", "C2", "C3", "D2", "B16",
-    ]  # fmt: skip
+        "C1",
+        "C2",
+        "C3",
+        "D2",
+        "B16",
+    ]

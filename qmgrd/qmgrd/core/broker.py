@@ -36,7 +36,7 @@ from qmgrd.core.puts.publications import Publications
 from qmgrd.core.puts.refusal_reports import FullStore
 from qmgrd.core.queue.lease_number import LeaseNumbers
 from qmgrd.core.queue.selection import compile_weight
-from qmgrd.core.requests.operations import operations
+from qmgrd.core.requests.operations import Services, operations
 from qmgrd.core.requests.queues import Admin
 from qmgrd.core.requests.rights import RIGHTS, allowed
 from qmgrd.core.requests.template_pass import TemplatePass
@@ -126,7 +126,21 @@ class Broker:
         self.subscriptions.load()
         self.unused.load()
         self._lose_volatile()
-        self._handlers = operations(self)
+        self.services = Services(
+            context,
+            self.catalogue,
+            self.jobs,
+            self.dead_letters,
+            self.delivery,
+            self.settlements,
+            self.streams,
+            self.units,
+            self.subscriptions,
+            self.connections,
+            self.template_pass,
+            self.admin,
+        )
+        self._handlers = operations(self.services)
         if is_maintenance:
             self.jobs.hold()
         for link in self.catalogue.links.values() if not is_maintenance else ():

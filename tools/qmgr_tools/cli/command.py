@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.version import VERSION
 from qmgr_tools.cli import completion, connect_options, connect_retry, help_text, watch
 from qmgr_tools.cli.failure import (
     Exit,
@@ -73,7 +73,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        print(f"qmctl/{metadata.version('qmgrd')}")
+        print(f"qmctl/{VERSION}")
         raise typer.Exit
 
 

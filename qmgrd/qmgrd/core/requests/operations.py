@@ -1,26 +1,52 @@
 """The handler of each request of a client, an operator or a link."""
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from qmgr_protocol import messages as m
+from qmgrd.core.catalogue.catalogue import Catalogue
+from qmgrd.core.context.context import Context
+from qmgrd.core.jobs.jobs import Jobs
 from qmgrd.core.requests.aside import AsideAdmin
 from qmgrd.core.requests.groups import GroupAdmin
 from qmgrd.core.requests.history import HistoryAdmin
 from qmgrd.core.requests.jobs import JobAdmin
 from qmgrd.core.requests.links import LinkAdmin
+from qmgrd.core.requests.queues import Admin
 from qmgrd.core.requests.set_aside import Parts
+from qmgrd.core.requests.template_pass import TemplatePass
 from qmgrd.core.requests.templates import TemplateAdmin
 from qmgrd.core.requests.topics import TopicAdmin
+from qmgrd.core.returns.dead_letters import DeadLetters
+from qmgrd.core.sessions.connection import Connections
+from qmgrd.core.sessions.delivery import Delivery
 from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.settle_part import SettlePart
-
-if TYPE_CHECKING:
-    from qmgrd.core.broker import Broker
+from qmgrd.core.sessions.settlements import Settlements
+from qmgrd.core.sessions.streams import Streams
+from qmgrd.core.sessions.subscriptions import Subscriptions
+from qmgrd.core.sessions.units import Units
 
 Kind = TypeVar("Kind", bound=m.Request | SettlePart)
 Handler: TypeAlias = Callable[[Session, Any], None]
 _Row: TypeAlias = tuple[type[Any], Handler]
+
+
+class Services(NamedTuple):
+    """The parts of a queue manager that handle requests."""
+
+    context: Context
+    catalogue: Catalogue
+    jobs: Jobs
+    dead_letters: DeadLetters
+    delivery: Delivery
+    settlements: Settlements
+    streams: Streams
+    units: Units
+    subscriptions: Subscriptions
+    connections: Connections
+    template_pass: TemplatePass
+    admin: Admin
 
 
 def row(kind: type[Kind], handler: Callable[[Session, Kind], None]) -> _Row:
@@ -28,23 +54,23 @@ def row(kind: type[Kind], handler: Callable[[Session, Kind], None]) -> _Row:
     return kind, handler
 
 
-def operations(broker: "Broker") -> dict[type[Any], Handler]:
+def operations(parts: Services) -> dict[type[Any], Handler]:
     """Returns the table of handlers, by kind of request."""
-    return dict(_rows(broker))
+    return dict(_rows(parts))
 
 
-def _rows(broker: "Broker") -> Iterator[_Row]:
-    yield from _of_messages(broker)
-    yield from _of_queues(broker)
-    yield from _of_groups(GroupAdmin(broker.context, broker.catalogue, broker.dead_letters))
-    yield from _of_topics(broker)
-    yield from _of_history(HistoryAdmin(broker.context))
-    yield from _of_links(broker)
-    yield from _of_operators(broker)
+def _rows(parts: Services) -> Iterator[_Row]:
+    yield from _of_messages(parts)
+    yield from _of_queues(parts)
+    yield from _of_groups(GroupAdmin(parts.context, parts.catalogue, parts.dead_letters))
+    yield from _of_topics(parts)
+    yield from _of_history(HistoryAdmin(parts.context))
+    yield from _of_links(parts)
+    yield from _of_operators(parts)
 
 
-def _of_messages(broker: "Broker") -> Iterator[_Row]:
-    delivery, streams, units = broker.delivery, broker.streams, broker.units
+def _of_messages(parts: Services) -> Iterator[_Row]:
+    delivery, streams, units = parts.delivery, parts.streams, parts.units
     yield row(m.ProducerOpen, streams.open_producer)
     yield row(m.Put, streams.put)
     yield row(m.UnitBegin, units.begin)
@@ -56,15 +82,15 @@ def _of_messages(broker: "Broker") -> Iterator[_Row]:
     yield row(m.Credit, delivery.credit)
     yield row(m.Cancel, delivery.cancel)
     yield row(m.ReaderClose, delivery.reader_close)
-    yield row(m.Settle, broker.settlements.settle)
-    yield row(SettlePart, broker.settlements.settle_part)
-    yield row(m.Browse, broker.admin.browse)
+    yield row(m.Settle, parts.settlements.settle)
+    yield row(SettlePart, parts.settlements.settle_part)
+    yield row(m.Browse, parts.admin.browse)
 
 
-def _of_queues(broker: "Broker") -> Iterator[_Row]:
-    admin = broker.admin
-    jobs = JobAdmin(broker.context, broker.catalogue, broker.jobs)
-    templates = TemplateAdmin(broker.context, broker.catalogue, broker.template_pass)
+def _of_queues(parts: Services) -> Iterator[_Row]:
+    admin = parts.admin
+    jobs = JobAdmin(parts.context, parts.catalogue, parts.jobs)
+    templates = TemplateAdmin(parts.context, parts.catalogue, parts.template_pass)
     yield row(m.QueueCreate, admin.queue_create)
     yield row(m.QueueAlter, admin.queue_alter)
     yield row(m.QueueDelete, admin.queue_delete)
@@ -87,8 +113,8 @@ def _of_groups(admin: GroupAdmin) -> Iterator[_Row]:
     yield row(m.GroupAlter, admin.group_alter)
 
 
-def _of_topics(broker: "Broker") -> Iterator[_Row]:
-    topics = TopicAdmin(broker.context, broker.catalogue, broker.jobs, broker.subscriptions)
+def _of_topics(parts: Services) -> Iterator[_Row]:
+    topics = TopicAdmin(parts.context, parts.catalogue, parts.jobs, parts.subscriptions)
     yield row(m.Subscribe, topics.subscribe)
     yield row(m.Unsubscribe, topics.unsubscribe)
     yield row(m.SubscriptionList, topics.subscription_list)
@@ -109,9 +135,9 @@ def _of_history(admin: HistoryAdmin) -> Iterator[_Row]:
     yield row(m.CursorDelete, admin.cursor_delete)
 
 
-def _of_links(broker: "Broker") -> Iterator[_Row]:
-    links = broker.streams.links
-    admin = LinkAdmin(broker.context, broker.catalogue, broker.jobs, links)
+def _of_links(parts: Services) -> Iterator[_Row]:
+    links = parts.streams.links
+    admin = LinkAdmin(parts.context, parts.catalogue, parts.jobs, links)
     yield row(m.LinkOpen, links.open)
     yield row(m.CommitAsk, links.ask_commit)
     yield row(m.LinkFetch, admin.link_fetch)
@@ -126,9 +152,12 @@ def _of_links(broker: "Broker") -> Iterator[_Row]:
     yield row(m.LinkDisallow, admin.link_disallow)
 
 
-def _of_operators(broker: "Broker") -> Iterator[_Row]:
-    admin, connections = broker.admin, broker.connections
-    aside = AsideAdmin(Parts(broker.context, broker.catalogue, broker.jobs))
+def _of_operators(parts: Services) -> Iterator[_Row]:
+    admin, aside, connections = (
+        parts.admin,
+        AsideAdmin(Parts(parts.context, parts.catalogue, parts.jobs)),
+        parts.connections,
+    )
     yield row(m.Status, admin.status)
     yield row(m.Snapshot, admin.snapshot)
     yield row(m.ConnectionList, connections.connection_list)

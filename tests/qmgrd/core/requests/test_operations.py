@@ -13,11 +13,11 @@ REQUESTS = {found.kind for found in OPERATIONS.values() if found.request is not 
 
 
 def test_each_request_has_a_handler() -> None:
-    assert operations(Manager().turns.broker).keys() == REQUESTS | {SettlePart}
+    assert operations(Manager().turns.broker.services).keys() == REQUESTS | {SettlePart}
 
 
 def test_no_request_has_two_handlers() -> None:
-    counted = Counter(kind for kind, _ in _rows(Manager().turns.broker))
+    counted = Counter(kind for kind, _ in _rows(Manager().turns.broker.services))
     assert set(counted.values()) == {1}
 
 
