@@ -37,6 +37,7 @@ CONTENTS = {
     "Trust": ["PROMISES", "behaviour", "not-built", "benchmarks", "ledger"],
     "Look inside": [
         "ARCHITECTURE",
+        "internals",
         "design",
         "adr/index",
         "protocol",
