@@ -67,7 +67,7 @@ def test_burst_gets_what_is_there_and_leaves_it(tmp_path: Path) -> None:
 def test_message_that_is_missing_is_reported(tmp_path: Path) -> None:
     with Host(tmp_path) as host, Wire(host.address, "test") as wire:
         host.ask(m.QueueCreate, QUEUE)
-        with pytest.raises(LoadFailed, match="not the message that was asked for: Ok"):
+        with pytest.raises(LoadFailed, match="not the requested message: Ok"):
             Asker(host, wire, BURST).burst()
 
 

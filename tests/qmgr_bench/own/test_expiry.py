@@ -50,5 +50,5 @@ def test_moment_that_came_too_soon_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "SPARE_S", -100.0)
-    with pytest.raises(LoadFailed, match="20 messages expired before all was ready"):
+    with pytest.raises(LoadFailed, match="20 messages expired before the start of the measurement"):
         expiry(Setting(tmp_path, 0.02, 1, 0.00002))

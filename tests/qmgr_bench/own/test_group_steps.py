@@ -60,7 +60,7 @@ def test_burst_steps_through_groups_and_leaves_them(tmp_path: Path) -> None:
 def test_member_that_is_missing_is_reported(tmp_path: Path) -> None:
     with Host(tmp_path) as host, Wire(host.address, "test") as wire:
         host.ask(m.QueueCreate, QUEUE)
-        with pytest.raises(LoadFailed, match="not the message that was asked for: Ok"):
+        with pytest.raises(LoadFailed, match="not the requested message: Ok"):
             Stepper(host, wire).burst()
 
 
