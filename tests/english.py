@@ -29,7 +29,7 @@ PATTERNS = {
         "stands, lies": r"\b(?:stands?|stood|lies|lay)\b(?! for\b)",
         "tells": r"\b(?:tells?|told|telling)\b",
         "have it done": r"(?:^|[.;:] )Have \S+ (?:\S+ )*\w+",
-        "is no": r"\b(?:is|are|be|was|were) no\b"
+        "is no": r"(?<!there )\b(?:is|are|be|was|were) no\b"
         r"(?! (?:longer|more|less|later|lower|higher|fewer|such)\b)",
         "is there": r"\b(?:is|are|was|were|be|not|still) there\b|\bthere already\b",
         "beside": r"\bbesides?\b",
