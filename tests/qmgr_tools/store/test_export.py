@@ -109,7 +109,7 @@ def test_what_is_wrong_has_its_exit_code(qmctl: Qmctl, snapshot: Path, tmp_path:
     code, err = ended(path=tmp_path / "none")
     assert code == Exit.FAILED
     assert err.startswith("error: cannot export messages to ")
-    assert "there is nothing -- check the path, or make a snapshot" in err
+    assert "none: not found -- check the path, or make a snapshot" in err
     assert qmctl("export", "--path", str(snapshot), "--to", str(tmp_path / "out")).code == 0
     code, err = ended("--full")
     assert (code, "export to another directory" in err) == (Exit.REFUSED, True)
