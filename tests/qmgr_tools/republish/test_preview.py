@@ -1,4 +1,4 @@
-"""What republishing would do: told, and nothing is done."""
+"""A dry run shows the effect of republishing and changes nothing."""
 
 import pytest
 
@@ -40,10 +40,10 @@ def test_dry_run_says_who_would_get_what(
         ]
         first, head, *lines = qm(*words).out.splitlines()
         assert first == (
-            "would send 2 messages; 1 message would wait until its subscriber returns; nothing "
+            "would deliver 2 messages; 1 message would wait until its subscriber returns; nothing "
             "changed"
         )
-        assert head == "SUBSCRIPTION\tMESSAGES\tBYTES\tSENT\tFIRST OF THEM"
+        assert head == "SUBSCRIPTION\tMESSAGES\tBYTES\tDELIVERED\tFIRST OF THEM"
         assert [line.split("\t")[3] for line in lines] == ["now", "on return"]
         assert qm(*words, "--max", "1", "-o", "json").json["messages"] == 1
         assert qm("sub", "show", f"{queue}:a", "-o", "json").json["parked"] == 2
@@ -56,7 +56,7 @@ def test_dry_run_of_a_drop_waits_for_nobody(qm: Qmctl, queue: str, parked: list[
         2,
         [["bytes", "first", "messages", "subscription"]] * 2,
     )
-    assert qm(*words, "--dry-run").out.startswith("would drop 2 messages; nothing changed\n")
+    assert qm(*words, "--dry-run").out.startswith("would delete 2 messages; nothing changed\n")
     assert qm("republish", "delete", "QM.1", "--dry-run").code == 3
 
 

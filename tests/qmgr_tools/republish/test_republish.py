@@ -31,7 +31,7 @@ def test_list_has_each_publication_once_with_its_list(
     assert row["first"] == [f"{queue}:b"]
     cut = qm("republish", "ls", *where, "--limit", "1", "--columns", "uid")
     assert cut.out == f"UID\n{parked[0]}\n"
-    assert "1 shown, there are more" in cut.err
+    assert cut.err == "showing the first 1; for more: --limit\n"
 
 
 def test_show_has_what_each_subscriber_said(
@@ -57,7 +57,10 @@ def test_show_has_what_each_subscriber_said(
 def test_what_nobody_has_parked_is_not_found(qm: Qmctl, topic: str) -> None:
     uid = qm("pub", topic, "x", "-o", "json").json["uid"]
     ended = qm("republish", "show", uid)
-    assert (ended.code, f"{uid} is not parked" in ended.err) == (3, True)
+    assert (
+        ended.code,
+        f"{uid} -- it is not parked for any selected subscription" in ended.err,
+    ) == (3, True)
     assert qm("republish", "show", "QM.1").code == 3
 
 

@@ -32,7 +32,9 @@ def test_all_that_is_parked_is_sent_to_those_who_are_there(
     """C14, C16: for all; of one who is away it waits for the return."""
     ended = qm("republish", "send", *where(topic))
     assert (ended.code, ended.err) == (0, "")
-    assert ended.out == "sent 2 messages again; 1 message waits until its subscriber returns\n"
+    assert (
+        ended.out == "delivering 2 messages again; 1 message waits until its subscriber returns\n"
+    )
     assert on_list(qm, topic) == {parked[0]: [f"{queue}:b"]}
     (row,) = qm("republish", "ls", *where(topic), "-o", "json").json
     assert row["awaited"] == 1
@@ -49,7 +51,7 @@ def test_one_publication_is_sent(
     qm: Qmctl, queue: str, topic: str, parked: list[str], there: Client
 ) -> None:
     """C14: for one message."""
-    assert qm("republish", "send", parked[1]).out == "sent 1 message again\n"
+    assert qm("republish", "send", parked[1]).out == "delivering 1 message again\n"
     assert on_list(qm, topic) == {parked[0]: [f"{queue}:a", f"{queue}:b"]}
     ended = qm("republish", "send", parked[1])
     assert (ended.code, ended.out) == (3, "")
@@ -71,8 +73,8 @@ def test_one_subscriber_gets_what_is_parked(
 
 def test_job_may_be_left(qm: Qmctl, topic: str, there: Client) -> None:
     ended = qm("republish", "send", *where(topic), "--rate", "1", "--detach")
-    assert ended.out.startswith("job ")
-    job = ended.out.split()[1]
+    job = ended.out.split()[2].rstrip(";")
+    assert ended.out == f"started job {job}; see: qmctl job show {job}\n"
     assert qm("job", "cancel", job).out.startswith(f"job {job} is ")
 
 
@@ -89,7 +91,7 @@ def test_those_without_room_stay_and_are_told(
         assert f"2 stayed: subscription {name} is full" in ended.err
         tried = qm("republish", "send", "--to", name, "--dry-run").out
         assert tried.startswith(
-            "would send 0 messages; 2 messages would stay because there is no room;"
+            "would deliver 0 messages; 2 messages would stay because there is no room;"
         )
 
 
@@ -97,7 +99,7 @@ def test_drop_asks_and_forgets(qm: Qmctl, queue: str, topic: str, parked: list[s
     words = ["republish", "delete", parked[0], "--to", f"{queue}:b"]
     assert qm(*words).code == 2
     assert len(on_list(qm, topic)[parked[0]]) == 2
-    assert qm(*words, "--yes").out == "deleted 1 message that was parked\n"
+    assert qm(*words, "--yes").out == "deleted 1 message from the parked publications\n"
     assert on_list(qm, topic) == {parked[0]: [f"{queue}:a"], parked[1]: [f"{queue}:a"]}
     row = qm("republish", "delete", *where(topic), "--yes", "-o", "json").json
     assert (row["kind"], row["done"]) == ("republish-drop", 2)

@@ -91,9 +91,9 @@ def test_what_is_wrong_has_its_exit_code(qmctl: Qmctl, snapshot: Path, tmp_path:
 
     for words, what in (
         (("--queues", "ALLL"), "option queues: no queue ALLL in "),
-        (("--table", "mesages"), "'mesages' is no table -- did you mean messages?"),
-        (("--states", "redy"), "'redy' is no state of a message -- did you mean ready?"),
-        (("--queues-pattern", "("), "'(' is no regular expression"),
+        (("--table", "mesages"), "'mesages' is not a table -- did you mean messages?"),
+        (("--states", "redy"), "'redy' is not a state of a message -- did you mean ready?"),
+        (("--queues-pattern", "("), "'(' is not a regular expression"),
         (("--max-body-bytes", "-1"), "'-1' is not an integer"),
     ):
         code, err = ended(*words)
@@ -109,7 +109,7 @@ def test_what_is_wrong_has_its_exit_code(qmctl: Qmctl, snapshot: Path, tmp_path:
     code, err = ended(path=tmp_path / "none")
     assert code == Exit.FAILED
     assert err.startswith("error: cannot export messages to ")
-    assert "there is nothing -- check the path, or make a snapshot" in err
+    assert "none: not found -- check the path, or make a snapshot" in err
     assert qmctl("export", "--path", str(snapshot), "--to", str(tmp_path / "out")).code == 0
     code, err = ended("--full")
     assert (code, "export to another directory" in err) == (Exit.REFUSED, True)
@@ -125,7 +125,7 @@ def test_a_damaged_snapshot_is_named(qmctl: Qmctl, snapshot: Path, tmp_path: Pat
     words = ("--path", str(snapshot), "--path", str(tmp_path / "none"), "--on-damaged", "skip")
     ended = qmctl("export", *words, "--to", str(tmp_path / "out"))
     assert ended.code == 0
-    assert ended.err.startswith(f"skipped: {tmp_path}/none: there is nothing; check the path")
+    assert ended.err.startswith(f"skipped: {tmp_path}/none: not found; check the path")
     ended = qmctl("export", *words, "--to", str(tmp_path / "out"), "-o", "json")
     assert len(ended.json["tables"][0]["skipped"]) == 1
 

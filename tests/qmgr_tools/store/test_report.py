@@ -32,7 +32,7 @@ def test_reports_are_listed_with_and_without_a_word(qmctl: Qmctl) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["dept"], "'dept' is no report; did you mean depth? -- see: qmctl report ls"),
+        (["dept"], "'dept' is not a report; did you mean depth? -- see: qmctl report ls"),
         (
             ["depth", "--to", "/x"],
             "--path is missing -- example: qmctl report depth --path SNAPSHOTS",
@@ -49,7 +49,9 @@ def test_what_cannot_be_meant_is_refused(qmctl: Qmctl, words: list[str], said: s
 def test_path_without_a_snapshot_is_named(qmctl: Qmctl, tmp_path: Path) -> None:
     ended = qmctl("report", "depth", "--path", str(tmp_path / "none"), "--to", str(tmp_path))
     assert ended.code == Exit.FAILED
-    assert f"error: cannot create reports -- {tmp_path}/none: there is nothing" in ended.err
+    assert (
+        f"error: cannot create reports -- {tmp_path}/none: not found; check the path" in ended.err
+    )
 
 
 def test_machine_without_java_is_told_what_to_do(

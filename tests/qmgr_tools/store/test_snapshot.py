@@ -27,7 +27,7 @@ def test_relative_directory_starts_here(
     monkeypatch.chdir(tmp_path)
     ended = qm("snapshot", "create", "monday")
     assert (ended.code, ended.err) == (0, "")
-    assert ended.out.startswith(f"written to {tmp_path}/monday\nsnapshot\tQM-")
+    assert ended.out.startswith(f"wrote snapshot to {tmp_path}/monday\nsnapshot\tQM-")
     assert f"\n{queue}\tlocal\t0\t0\t0 B\t" in ended.out
     assert (tmp_path / "monday" / "data.mdb").exists()
 
@@ -63,7 +63,7 @@ def test_rate_bounds_how_fast_it_is_written(
 def test_rate_without_its_unit_is_refused(qm: Qmctl, tmp_path: Path) -> None:
     ended = qm("snapshot", "create", str(tmp_path / "snap"), "--rate", "20")
     assert ended.code == 2
-    assert 'at least 64 KiB; use a unit, as in "20 MiB"' in ended.err
+    assert 'it is less than 64 KiB; use a unit, as in "20 MiB"' in ended.err
     assert not (tmp_path / "snap").exists()
 
 
@@ -94,5 +94,5 @@ def test_bar_shows_how_far_the_daemon_is(
         "snapshot", "create", str(tmp_path / "snap"), "--rate", "2 MiB", "-c", daemon.unix
     )
     assert ended.code == 0
-    assert "the snapshot is written" in ended.out
+    assert "snapshot: writing" in ended.out
     assert "MiB" in ended.out

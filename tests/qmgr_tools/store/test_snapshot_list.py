@@ -64,7 +64,7 @@ def test_path_that_leads_nowhere_is_not_found(qmctl: Qmctl, tmp_path: Path) -> N
     for words in ("ls", "verify"):
         ended = qmctl("snapshot", words, f"{tmp_path}/none")
         assert (ended.code, ended.out) == (3, "")
-        assert f"{tmp_path}/none: there is nothing" in ended.err
+        assert f"{tmp_path}/none: not found; check the path" in ended.err
 
 
 def test_verify_reads_each(qmctl: Qmctl, three: Path) -> None:

@@ -74,4 +74,4 @@ def test_value_that_cannot_be_is_refused(qmctl: Qmctl, three: Path, words: list[
 def test_path_that_leads_nowhere_is_not_found(qmctl: Qmctl, tmp_path: Path) -> None:
     ended = qmctl("snapshot", "prune", f"{tmp_path}/none", "--keep", "1")
     assert ended.code == 3
-    assert f"cannot prune -- {tmp_path}/none: there is nothing" in ended.err
+    assert f"cannot prune -- {tmp_path}/none: not found; check the path" in ended.err

@@ -1,4 +1,4 @@
-"""qmctl sub: create, alter, rm, healthy, against a real daemon."""
+"""qmctl sub: create, alter, delete, healthy, against a real daemon."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def test_create_is_done_once(qm: Qmctl, queue: str) -> None:
         (["a/#/b", "B:x"], "TOPIC_INVALID"),
         (["a", "x"], "NAME_INVALID"),
         (["a", "B:x", "--overflow", "refuse"], "is not one of discard-newest"),
-        (["a", "B:x", "--redelivery-limit", "-1"], "is no whole number"),
+        (["a", "B:x", "--redelivery-limit", "-1"], "is not a whole number (0 or more)"),
         (["a", "B:x", "--where", "("], "SELECTOR_INVALID"),
     ],
 )
@@ -46,7 +46,7 @@ def test_alter_says_what_changed(qm: Qmctl, queue: str, topic: str) -> None:
     assert dry.out == f"would alter {told}; nothing changed\n"
     assert qm(*words, "--dry-run", "-o", "json").json["changed"] == {"redelivery_limit": [0, 7]}
     assert qm(*words).out == f"altered {told}\n"
-    assert qm(*words).out == f"nothing to change on subscription {queue}:a\n"
+    assert qm(*words).out == f"subscription {queue}:a is unchanged\n"
     row = qm(*words[:-1], "default", "-o", "json").json
     assert (row["changed"], row["given"]) == ({"redelivery_limit": [7, -1]}, [])
     assert qm("sub", "alter", f"{queue}:a").code == 2
@@ -60,10 +60,10 @@ def test_suspended_one_goes_on_once_it_is_healthy(qm: Qmctl, queue: str, topic: 
         qm("pub", topic, body)
     row = qm("sub", "show", name, "-o", "json").json
     assert (row["state"], row["suspended"], row["missed"]) == ("suspended", True, 2)
-    assert qm("sub", "healthy", name).out == f"subscription {name} goes on\n"
+    assert qm("sub", "healthy", name).out == f"resumed subscription {name}\n"
     assert qm("sub", "show", name, "-o", "json").json["suspended"] is False
     again = qm("sub", "healthy", name).out
-    assert again == f"subscription {name} is healthy: it was not suspended\n"
+    assert again == f"subscription {name} was not suspended\n"
 
 
 def test_healthy_one_gets_what_is_parked_where_its_topic_says_so(
@@ -71,12 +71,14 @@ def test_healthy_one_gets_what_is_parked_where_its_topic_says_so(
 ) -> None:
     """C14: what is parked is sent by an event: its subscriber says that it is healthy."""
     name = f"{queue}:a"
-    note = f"note: parked for it: 2 messages; see: qmctl republish send --to {name}\n"
+    note = f"note: 2 messages parked; to deliver again: qmctl republish send --to {name}\n"
     assert qm("sub", "healthy", name).err == note
     qm("topic", "set", topic, "--republish", "healthy")
     with connect(daemon.unix) as client, client.consume(name):
         ended = qm("sub", "healthy", name)
-        assert ended.out.endswith("it was not suspended; 2 messages once more, that were parked\n")
+        assert ended.out == (
+            f"subscription {name} was not suspended; delivering 2 parked messages again\n"
+        )
         assert ended.err == ""
     assert qm("sub", "healthy", f"{queue}:b", "-o", "json").json["job"]
     qm("topic", "delete", topic)
@@ -89,11 +91,11 @@ def test_rm_asks_where_messages_would_be_lost(
     name = f"{queue}:b"
     assert qm("sub", "delete", name).code == 2
     assert qm("sub", "delete", name, "--dry-run").out == (
-        f"would end subscription {name} with 2 messages, 1 of them parked; nothing changed\n"
+        f"would delete subscription {name} and 2 messages, 1 of them parked; nothing changed\n"
     )
     row = qm("sub", "delete", name, "--dry-run", "-o", "json").json
     assert (row["messages"], row["parked"], row["consumers"]) == (2, 1, 0)
-    assert qm("sub", "delete", name, "--yes").out == f"ended subscription {name} with 2 messages\n"
+    assert qm("sub", "delete", name, "--yes").out == f"deleted subscription {name} and 2 messages\n"
     assert qm("sub", "delete", name, "--yes").code == 3
     rows = qm("republish", "ls", "--where", f"topic = '{topic}'", "-o", "json").json
     assert [row["first"] for row in rows] == [[f"{queue}:a"]] * 2
@@ -104,7 +106,7 @@ def test_queue_commands_say_what_to_do_with_a_subscription(
     qm: Qmctl, queue: str, topic: str
 ) -> None:
     ended = qm("queue", "delete", f"{queue}:a")
-    assert (ended.code, f"qmctl sub rm {queue}:a" in ended.err) == (6, True)
+    assert (ended.code, f"qmctl sub delete {queue}:a" in ended.err) == (6, True)
     qm("pub", topic, "x")
     words = ["queue", "purge", f"{queue}:a", "--where", "size = 1"]
     assert qm(*words, "--dry-run", "-o", "json").json["messages"] == 1
@@ -113,7 +115,7 @@ def test_queue_commands_say_what_to_do_with_a_subscription(
 
 def test_wildcards_of_others_are_told(qm: Qmctl, queue: str, topic: str) -> None:
     noted = qm("sub", "create", f"{topic}/*", f"{queue}:star").err
-    assert "note: * is no wildcard: + is any one level" in noted
+    assert "note: * is not a wildcard: + matches one level" in noted
     assert qm("sub", "create", f"{topic}/#", f"{queue}:many").err == ""
     slip = qm("sub", "show", f"{queue}:stat").err
     assert f"did you mean {queue}:star?" in slip

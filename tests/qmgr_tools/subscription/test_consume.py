@@ -39,5 +39,5 @@ def test_one_without_a_name_ends_with_the_command(qm: Qmctl, daemon: Daemon, que
 
 def test_name_of_another_connection_is_refused(qm: Qmctl) -> None:
     ended = qm("sub", "consume", "a", "~1-2.3")
-    assert (ended.code, "of another connection" in ended.err) == (2, True)
+    assert (ended.code, "it belongs to another connection" in ended.err) == (2, True)
     assert qm("sub", "consume", "a/#/b").code == 2

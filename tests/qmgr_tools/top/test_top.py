@@ -77,8 +77,8 @@ def test_batch_prints_one_view_where_one_is_named(qm: Qmctl) -> None:
     ("words", "why"),
     [
         ([], "input or output is not a terminal"),
-        (["-n", "1"], "--count is for --batch"),
-        (["-o", "json"], "-o json is for --batch"),
+        (["-n", "1"], "--count requires --batch"),
+        (["-o", "json"], "-o json requires --batch"),
     ],
 )
 def test_screen_where_there_is_none_is_refused(words: list[str], why: str, qm: Qmctl) -> None:

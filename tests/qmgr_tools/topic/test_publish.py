@@ -46,8 +46,8 @@ def test_put_to_a_topic_says_for_how_many(qm: Qmctl, topic: str) -> None:
     [
         (["a/+", "x"], 2, "TOPIC_INVALID"),
         (["a"], 2, "no message is given"),
-        (["a", "x", "--report"], 2, "tells nobody"),
-        (["a", "x", "--uid", "u"], 2, "no UID"),
+        (["a", "x", "--report"], 2, "--report needs a queue for reports -- none is given"),
+        (["a", "x", "--uid", "u"], 2, "invalid UID 'u'"),
         (["a", "x", "--last"], 2, "needs a group"),
     ],
 )

@@ -1,4 +1,4 @@
-"""qmctl topic: ls, show, set, rm, against a real daemon."""
+"""qmctl topic: ls, show, set, delete, against a real daemon."""
 
 import pytest
 
@@ -31,11 +31,11 @@ def test_what_is_set_holds_for_all_below(qm: Qmctl, queue: str, topic: str) -> N
         "redelivery_limit": [3, 5],
         "republish_interval_ms": [3_600_000, 7_200_000],
     }
-    assert qm(*words).out == f"set topic {queue}: what is in force stays as it was\n"
+    assert qm(*words).out == f"set topic {queue}: the attributes in force are unchanged\n"
     listed = qm("topic", "ls", "--where", f"topic={queue}", "--columns", "republish,given").out
     assert listed == "REPUBLISH\tGIVEN\nhealthy\trepublish, republish interval\n"
     assert "republish interval\t2 h\n" in qm("topic", "show", topic).out
-    assert qm("topic", "delete", queue).out == f"deleted what is set for topic {queue}\n"
+    assert qm("topic", "delete", queue).out == f"deleted the attributes of topic {queue}\n"
     assert qm("topic", "delete", queue).code == 3
 
 

@@ -40,7 +40,7 @@ def test_what_lacks_has_all_that_is_not_consumed(
     assert [key for key in rows[0] if key not in help_] == []
     cut = qm("topic", "what-lacks", name, "--limit", "2", "--columns", "state")
     assert cut.out == "STATE\nready\ndelayed\n"
-    assert cut.err == "2; for more: --limit\n"
+    assert cut.err == "showing the first 2; for more: --limit\n"
     assert qm("topic", "what-lacks", "B:none").code == 3
 
 

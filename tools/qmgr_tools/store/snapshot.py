@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 
 ASK_EVERY_S = 0.25
 RATE_MIN = 64 << 10  # as snapshots.rate_bytes has it
-PHASES = {
-    "starting": "starting",
-    "writing": "writing",
-    "counting": "counting",
-    "uploading": "uploading",
-}
 
 FACTS = (
     output.text("snapshot_id", "snapshot"),
@@ -145,5 +139,4 @@ def _ask(call: Call, ended: Event) -> None:
 def _show(client: "Client", show: progress.Sized) -> None:
     facts = client.admin.status().get("snapshot")
     if facts:
-        phase = PHASES.get(facts["phase"], facts["phase"])
-        show(f"snapshot: {phase}", facts["done_bytes"], facts["total_bytes"])
+        show(f"snapshot: {facts['phase']}", facts["done_bytes"], facts["total_bytes"])

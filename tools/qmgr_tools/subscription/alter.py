@@ -235,7 +235,7 @@ def healthy(call: Call, name: Name) -> None:
         return
     resumed = f"resumed subscription {name}"
     healthy_ = f"subscription {name} was not suspended"
-    sent = f"; delivering {messages(done)} again that were parked" if done else ""
+    sent = f"; delivering {counted(done, 'parked message')} again" if done else ""
     output.say(f"{resumed if was['suspended'] else healthy_}{sent}")
     if left := row.get("parked", 0) - done:
         output.note(

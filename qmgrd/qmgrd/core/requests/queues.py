@@ -81,7 +81,8 @@ class Admin:
         if message.queue in self._catalogue.topics.subscriptions:
             raise RequestError(
                 ErrorCode.QUEUE_IS_SUBSCRIPTION,
-                f"{message.queue} is a subscription; end it with: qmctl sub rm {message.queue}",
+                f"{message.queue} is a subscription; delete it with: "
+                f"qmctl sub delete {message.queue}",
             )
         if not isinstance(found, Queue):
             count = self._removal.remove(message.queue)

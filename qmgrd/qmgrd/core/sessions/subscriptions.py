@@ -162,9 +162,12 @@ class Subscriptions:
             return
         what = f" where {known.row['where']}" if known.row.get("where") else ""
         own = ", ".join(f"{key} {said}" for key, said in attributes.own_of(known.row).items())
-        other = f"give it other limits with: qmctl sub alter {known.name}"
+        other = f"to change its limits: qmctl sub alter {known.name}"
         if not is_same:
-            other = f"its filter and selector stay: say them, or end it: qmctl sub rm {known.name}"
+            other = (
+                "its filter and selector cannot change: give the same ones, or delete it: "
+                f"qmctl sub delete {known.name}"
+            )
         raise RequestError(
             ErrorCode.SUBSCRIPTION_EXISTS,
             f"subscription {known.name} exists, to {known.topic}{what}"
