@@ -126,4 +126,4 @@ def test_group_that_waits_and_one_that_is_held_are_told(
         said = why(qm, queue, *words)
     assert said[0].startswith("group N1 is assigned to connection ")
     assert (said[0].endswith(" gate"), said[1]) == (True, see)
-    assert why(qm, queue, "--group", "N2")[0] == "of 2 messages that may be had none is selected"
+    assert why(qm, queue, "--group", "N2")[0] == "the selection matches none of 2 ready messages"

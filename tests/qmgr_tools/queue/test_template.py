@@ -60,9 +60,11 @@ def test_deleted_template_is_not_found(qm: Qmctl, queue: str, pattern: str) -> N
         f"deleted template {pattern}; it was in force for 1 queue\n"
     )
     assert qm("queue", "show", queue, "-o", "json").json["template"] is None
-    for verb in ("show", "delete"):
+    whys = {"show": "it does not exist", "delete": f"there is no template {pattern}"}
+    for verb, why in whys.items():
         ended = qm("template", verb, pattern)
-        assert (ended.code, f"there is no template {pattern}" in ended.err) == (3, True)
+        said = f"error: cannot {verb} template {pattern} -- {why} "
+        assert (ended.code, ended.err.startswith(said)) == (3, True)
 
 
 @pytest.mark.parametrize("words", [["a b"], ["A@B"], ["X*", "--depth-max", "0"]])
