@@ -106,7 +106,7 @@ def held(name: str) -> RequestError:
     """Return that no job takes what subscriptions hold off the queue *name*."""
     return RequestError(
         ErrorCode.QUEUE_IS_TRANSMISSION,
-        f"{name} keeps what subscriptions hold: purge or move theirs, or end them: qmctl sub rm",
+        f"{name} holds the publications of subscriptions: purge, move or delete the subscriptions",
     )
 
 
