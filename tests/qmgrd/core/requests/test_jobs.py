@@ -59,7 +59,7 @@ def test_nothing_is_moved_to_a_subscription_or_off_all_publications(app: Client)
     assert codes == [ErrorCode.QUEUE_IS_SUBSCRIPTION] * 3
     for kind in (m.QueueMove, m.QueuePurge):
         fields = ("SYSTEM.PUBLICATIONS", "Q")[: 2 if kind is m.QueueMove else 1]
-        with pytest.raises(RequestError, match="holds the publications of subscriptions: purge"):
+        with pytest.raises(RequestError, match="stores the messages of subscriptions: purge"):
             app.ask(kind, *fields)
     app.put("/a", b"x")
     row = app.ask(m.QueueMove, "B:s", "Q")
