@@ -19,7 +19,9 @@ def test_alias_is_created_shown_led_elsewhere_and_deleted(qm: Qmctl, queue: str)
     assert refused.code == 3
     assert f"{alias} is an alias of queue {queue}.other, which does not exist here" in refused.err
     dry = qm("queue", "delete", alias, "--dry-run")
-    assert dry.out.startswith(f"would delete alias {alias}; queue {queue}.other stays")
+    assert dry.out.startswith(
+        f"would delete alias {alias}; queue {queue}.other is kept; nothing changed"
+    )
     assert qm("queue", "purge", alias, "--yes").code == 6
     assert qm("queue", "delete", alias).code == 0
 
@@ -49,7 +51,7 @@ def test_other_options_are_given_shown_by_section_and_taken_back(qm: Qmctl, queu
     assert ended.out == f"altered queue {name}: exclusive yes -> no; retry factor 1.5 -> 2.0\n"
     again = qm("queue", "create", name, "--exclusive")
     assert again.code == 6
-    assert "exclusive is no, asked yes" in again.err
+    assert "it already exists with other attributes: exclusive is no, requested yes; " in again.err
 
 
 def test_system_queue_is_not_deleted_and_its_prefix_is_reserved(qm: Qmctl) -> None:

@@ -20,7 +20,7 @@ def own(qmctl: Qmctl, own_daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> Qm
 def test_example_is_applied_once(own: Qmctl) -> None:
     dry = own("apply", "-f", str(EXAMPLE), "--dry-run")
     assert dry.code == 0
-    assert dry.out.splitlines()[-1] == "8 definitions would change, 0 as they are"
+    assert dry.out.splitlines()[-1] == "8 definitions would change, 0 unchanged"
     assert own("queue", "ls", "-o", "json").json == []
     done = own("apply", "-f", str(EXAMPLE))
     assert (done.code, done.err) == (0, "")
@@ -36,7 +36,7 @@ def test_example_is_applied_once(own: Qmctl) -> None:
         "APP.*",
     )
     assert own("queue", "show", "SALES", "-o", "json").json["alias_of"] == "APP.ORDERS"
-    assert own("apply", "-f", str(EXAMPLE)).out == "0 definitions changed, 8 as they are\n"
+    assert own("apply", "-f", str(EXAMPLE)).out == "0 definitions changed, 8 unchanged\n"
 
 
 def test_example_does_not_stand_in_the_way_of_the_readme() -> None:
@@ -85,18 +85,18 @@ def test_prune_leaves_what_holds_messages(own: Qmctl, tmp_path: Path) -> None:
     own("put", "FULL", "x")
     path = tmp_path / "empty.toml"
     path.write_text("")
-    assert own("apply", "-f", str(path)).out == "0 definitions changed, 0 as they are\n"
+    assert own("apply", "-f", str(path)).out == "0 definitions changed, 0 unchanged\n"
     ended = own("apply", "-f", str(path), "--prune")
     assert (ended.code, ended.err) == (0, "note: kept: queue FULL holds 1 message\n")
-    assert ended.out == "delete queue EMPTY\n1 definition changed, 0 as they are\n"
+    assert ended.out == "delete queue EMPTY\n1 definition changed, 0 unchanged\n"
     assert [row["queue"] for row in own("queue", "ls", "-o", "json").json] == ["FULL"]
 
 
 @pytest.mark.parametrize(
     ("bad", "code", "why"),
     [
-        ("[queues.B]\ndepth_max = 0", 2, "queues.B.depth_max: depth max of queue B: 0 is"),
-        ("colour = 1", 2, "colour: not known"),
+        ("[queues.B]\ndepth_max = 0", 2, "queues.B.depth_max: 0 is too small (1 to "),
+        ("colour = 1", 2, "colour: unknown key; known keys: links, "),
         ('[queues."F@EWR"]', 6, 'queues."F@EWR": link EWR'),
     ],
 )

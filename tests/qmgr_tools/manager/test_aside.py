@@ -39,7 +39,7 @@ def test_items_are_listed_retried_and_dropped(damaged: Qmctl) -> None:
     header, *_ = damaged("aside", "ls").out.splitlines()
     assert header.split("\t") == ["NUMBER", "KIND", "SET ASIDE", "WHAT", "WHY"]
     assert damaged("aside", "retry", "1").out == (
-        "item 1, the definition of topic a: retried read at the next start\n"
+        "retried item 1, the definition of topic a: read at the next start\n"
     )
     assert damaged("aside", "delete", "2", "--yes").out == (
         "deleted item 2, the definition of topic b\n"

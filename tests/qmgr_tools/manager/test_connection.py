@@ -57,18 +57,21 @@ def test_closed_connection_gives_back_what_it_leased(qm: Qmctl, queue: str, daem
         )
         tried = qm("connection", "close", str(number), "--dry-run")
         assert tried.out == (
-            f"would close connection {number} of hangs, which holds 1 message; nothing changed\n"
+            f"would close connection {number} of hangs, which has leased 1 message; "
+            "nothing changed\n"
         )
         row = qm("connection", "close", str(number), "--dry-run", "-o", "json").json
         assert (row["dry_run"], row["name"], row["leased"]) == (True, "hangs", 1)
         ended = qm("connection", "close", str(number))
-        assert (ended.code, "input or output is not a terminal to confirm it" in ended.err) == (
+        assert (ended.code, ended.err) == (
             2,
-            True,
+            f"error: did not close connection {number} of hangs -- 1 leased message can be "
+            "delivered again, and there is no terminal to ask for confirmation -- to confirm, "
+            "add --yes\n",
         )
         assert client.admin.status()["name"] == "QM"
         said = qm("connection", "close", str(number), "--yes").out
-        assert said == f"closed connection {number} of hangs; it held 1 message\n"
+        assert said == f"closed connection {number} of hangs; it had leased 1 message\n"
         with pytest.raises(RequestError, match="closed by an operator of QM"):
             client.admin.status()
     assert qm("get", queue, "--wait", "20s", "--body-only").out == "x"
@@ -82,12 +85,12 @@ def test_what_a_unit_holds_is_told_before_it_is_cut(qm: Qmctl, queue: str, daemo
         _, row = qm("connection", "ls", *where).out.splitlines()
         number, *held = row.split("\t")
         assert held == ["1", "1"]
-        assert ", which holds 1 message;" in qm("connection", "close", number, "--dry-run").out
+        assert ", which has leased 1 message;" in qm("connection", "close", number, "--dry-run").out
         unit.backout()
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "why"), [("999999", 3, "it is not there"), ("0", 2, "'ID'")]
+    ("number", "code", "why"), [("999999", 3, "it does not exist, or has ended"), ("0", 2, "'ID'")]
 )
 def test_connection_that_is_not_there_is_refused(
     number: str, code: int, why: str, qm: Qmctl

@@ -109,7 +109,7 @@ def test_error_on_a_terminal_says_where_more_is_told(on_terminal: OnTerminal) ->
     assert ended.out.endswith("\n  see: qmctl explain QUEUE_UNKNOWN\n")
     code, explained = ended.code, on_terminal("explain", "QUEUE_UNKNOWN")
     assert code == Exit.NOT_FOUND
-    assert "There is no such queue here." in explained.out
+    assert "The queue does not exist." in explained.out
 
 
 def test_code_of_a_newer_daemon_is_not_explained() -> None:

@@ -25,7 +25,7 @@ def test_open_breaker_is_named_and_for_how_long(qm: Qmctl, queue: str) -> None:
     qm("put", queue, "x")
     assert qm("get", queue, "--release").code == 0
     said, remedy = why(qm, queue)
-    assert said == "its breaker is open: too much failed, so nothing is handed out for 1 h"
+    assert said == "its circuit breaker is open: too many failures, so delivery pauses for 1 h"
     assert remedy.endswith(f"see: qmctl queue show {queue}")
     qm("queue", "create", f"{queue}.ALIAS", "--alias-of", queue)
     assert why(qm, f"{queue}.ALIAS")[0] == said
@@ -39,7 +39,7 @@ def test_probing_breaker_is_named(qm: Qmctl, queue: str, daemon: Daemon) -> None
     assert qm("get", queue, "--release").code == 0
     with connect(daemon.unix) as client:
         assert client.get(queue, wait_ms=60_000, lease_ms=60_000) is not None
-        assert why(qm, queue)[0].startswith("its breaker is probing: ")
+        assert why(qm, queue)[0].startswith("its circuit breaker is probing: ")
 
 
 def test_messages_that_are_not_to_be_had_are_counted(qm: Qmctl, queue: str, daemon: Daemon) -> None:
@@ -55,7 +55,7 @@ def test_messages_that_are_not_to_be_had_are_counted(qm: Qmctl, queue: str, daem
 def test_selection_that_nothing_fits_is_named(qm: Qmctl, queue: str) -> None:
     qm("put", queue, "x")
     said = why(qm, queue, "--where", "size = 5")
-    assert said == ("of 1 message that may be had none is selected", f"see: qmctl browse {queue}")
+    assert said == ("the selection matches none of 1 ready message", f"see: qmctl browse {queue}")
 
 
 def test_inhibited_queue_is_named(qm: Qmctl, queue: str, daemon: Daemon) -> None:
@@ -117,11 +117,13 @@ def test_group_that_waits_and_one_that_is_held_are_told(
     words = ("--order", "logical", "--group", "N1")
     assert why(qm, queue, *words) == ("group N1 waits for number 1", see)
     none = why(qm, queue, "--order", "logical")
-    assert none[0] == "none of 1 message may be had: their groups wait, or are held"
+    assert none[0] == (
+        "1 message cannot be delivered: their groups wait, or other consumers have them"
+    )
     put(qm, queue, "N1", 1)
     with connect(daemon.unix, name="gate") as client, client.reader(queue) as reader:
         assert reader.get() is not None
         said = why(qm, queue, *words)
     assert said[0].startswith("group N1 is assigned to connection ")
     assert (said[0].endswith(" gate"), said[1]) == (True, see)
-    assert why(qm, queue, "--group", "N2")[0] == "of 2 messages that may be had none is selected"
+    assert why(qm, queue, "--group", "N2")[0] == "the selection matches none of 2 ready messages"

@@ -82,12 +82,12 @@ def test_lines_become_a_group_in_their_order(lines: int, qm: Qmctl, queue: str) 
     [
         (["put", "Q", "x", "--number", "1"], "--number needs a group"),
         (["put", "Q", "x", "--last"], "--last needs a group"),
-        (["put", "Q", "x", "--group", "y" * 25], "is no group: a text of 25 bytes"),
+        (["put", "Q", "x", "--group", "y" * 25], "is not a group id: a text of 25 bytes"),
         (["put", "Q", "x", "--group", "00" * 24], "24 zero bytes"),
         (["put", "Q", "x", "--group", "G", "--number", str(GROUP_NUMBER_MAX + 1)], "--number"),
         (["get", "Q", "--number", "1"], "--number needs a group"),
         (["get", "Q", "--order", "pinned"], "--order"),
-        (["browse", "Q", "--group", "y" * 25], "is no group"),
+        (["browse", "Q", "--group", "y" * 25], "invalid group id --group"),
     ],
 )
 def test_group_that_cannot_be_is_wrong_usage(words: list[str], why: str, qm: Qmctl) -> None:

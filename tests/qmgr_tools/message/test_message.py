@@ -126,15 +126,15 @@ def test_no_lines_are_no_messages(qm: Qmctl, queue: str) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ([], "no message is given -- give a BODY, --file FILE, or --stdin for what comes through"),
+        ([], "no message is given -- give a BODY, --file FILE, or --stdin to read a pipe"),
         (["two", "words"], "-- if the message has spaces, quote it: 'two words'"),
-        (["x", "--stdin"], "exactly one of"),
-        (["x", "--file", "f"], "exactly one of"),
-        (["x", "--lines"], "--lines puts the lines of --file or of standard input"),
-        (["--lines", "--uid", "a.1"], "--uid names one message"),
-        (["x", "--uid", "a"], "is no UID"),
-        (["x", "--header", "a"], "is no header"),
-        (["x", "--correlation-id", "c" * 65], "it has 65 bytes, at most 64"),
+        (["x", "--stdin"], "BODY, --file and --stdin exclude each other -- give one"),
+        (["x", "--file", "f"], "BODY, --file and --stdin exclude each other -- give one"),
+        (["x", "--lines"], "--lines reads --file or standard input, not a BODY"),
+        (["--lines", "--uid", "a.1"], "--uid is for one message, but --lines puts many"),
+        (["x", "--uid", "a"], "invalid UID 'a' -- it is not ORIGIN.TIMESTAMP"),
+        (["x", "--header", "a"], "invalid --header 'a'"),
+        (["x", "--correlation-id", "c" * 65], "it has 65 bytes; the maximum is 64"),
     ],
 )
 def test_put_that_cannot_be_is_wrong_usage(
@@ -301,7 +301,7 @@ def test_ack_that_comes_after_the_lease_is_told(qm: Qmctl, queue: str, daemon: D
 def test_browse_leaves_all_where_it_is(qm: Qmctl, queue: str) -> None:
     qm("put", queue, "--lines", stdin=b"a\nb\nc\n")
     header, row, _ = qm("browse", queue, "--limit", "2").out.splitlines()
-    assert header == "UID\tPRIO\tAGE\tAGAIN\tLEASED\tCORRELATION\tSIZE\tBODY"
+    assert header == "UID\tPRIO\tAGE\tREDELIVERED\tLEASED\tCORRELATION\tSIZE\tBODY"
     assert row.endswith("\tno\tno\t\t1 B\ta")
     assert len(qm("browse", queue, "-o", "json").json) == 3
     assert depth(qm, queue) == (3, 0)

@@ -94,4 +94,4 @@ def test_nothing_given_is_all_messages(qm: Qmctl, queue: str, bad: str) -> None:
 def test_uid_that_is_none_is_named_as_it_was_said(words: str, qm: Qmctl) -> None:
     ended = qm(*words.split(), "garbage")
     assert ended.code == 2
-    assert ended.err.startswith("error: 'garbage' is no UID -- it is not ORIGIN.TIMESTAMP -- ")
+    assert ended.err.startswith("error: invalid UID 'garbage' -- it is not ORIGIN.TIMESTAMP -- ")

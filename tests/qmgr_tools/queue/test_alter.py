@@ -16,7 +16,7 @@ def test_alteration_tells_from_what_to_what(qm: Qmctl, queue: str) -> None:
     again = qm("queue", "alter", queue, "--put-inhibit", "--depth-max", "5")
     assert (again.code, again.out) == (
         0,
-        f"queue {queue}: depth max is 5 already, put inhibit is yes already\n",
+        f"queue {queue} is unchanged: depth max is already 5, put inhibit is already yes\n",
     )
     back = qm("queue", "alter", queue, "--depth-max", "default", "--no-put-inhibit")
     assert back.out == (f"altered queue {queue}: depth max 5 -> 100000000; put inhibit yes -> no\n")
@@ -53,8 +53,10 @@ def test_limit_below_what_is_there_is_said(qm: Qmctl, queue: str, limit: str, sh
         qm("put", queue, "x" * 600)
     ended = qm("queue", "alter", queue, limit)
     assert ended.code == 0
-    assert ended.err.startswith("note: it holds 2 messages of ")
-    assert ended.err.endswith(f", over {shown}: puts are refused until it is below the limit\n")
+    assert ended.err.startswith("note: the queue holds 2 messages (1.2 KiB), ")
+    assert ended.err.endswith(
+        f", more than {shown}: puts are refused until it is below the limit\n"
+    )
     assert qm("put", queue, "x").code == 6
 
 
@@ -62,7 +64,10 @@ def test_limit_below_what_is_there_is_said(qm: Qmctl, queue: str, limit: str, sh
     ("options", "why"),
     [
         ([], "cannot alter queue {queue} -- no option to change is given"),
-        (["--depth-max", "0"], "invalid value for '--depth-max': \"0\" is no number of messages"),
+        (
+            ["--depth-max", "0"],
+            "invalid value for '--depth-max': \"0\" is not a number of messages",
+        ),
         (["--depth-max", "many"], '"many" is not a number of messages (1 or more)'),
         (["--lease", "5"], "5 has no unit"),
         (["--lease", "1ms"], "1 ms is too small (100 ms to 1 d)"),
@@ -97,7 +102,10 @@ def test_remote_queue_has_its_puts_inhibited_and_nothing_else(
     assert qm("put", "FAR@ALTER", "x").code == 6
     ended = qm("queue", "alter", "FAR@ALTER", "--depth-max", "5")
     assert (ended.code, ended.out) == (2, "")
-    assert "FAR@ALTER.depth_max: not known" in ended.err
+    assert ended.err == (
+        "error: cannot alter queue FAR@ALTER -- a remote queue has no attribute depth max "
+        "(VALUE_INVALID) -- omit --depth-max\n"
+    )
 
 
 def test_dry_run_says_what_would_change_and_changes_nothing(qm: Qmctl, queue: str) -> None:
@@ -112,7 +120,7 @@ def test_dry_run_says_what_would_change_and_changes_nothing(qm: Qmctl, queue: st
         "nothing changed\n",
     )
     assert tried.err.endswith(
-        ", over depth max 1: puts would be refused until it is below the limit\n"
+        ", more than depth max 1: puts would be refused until it is below the limit\n"
     )
     found = qm("queue", "alter", queue, *words, "--dry-run", "-o", "json").json
     assert found["dry_run"] is True
@@ -122,8 +130,8 @@ def test_dry_run_says_what_would_change_and_changes_nothing(qm: Qmctl, queue: st
     assert done["changed"] == found["changed"]
     again = qm("queue", "alter", queue, *words, "--dry-run")
     assert again.out == (
-        f"queue {queue}: depth max is 1 already, bytes max is 1 TiB by "
-        "default already, put inhibit is yes already\n"
+        f"queue {queue} is unchanged: depth max is already 1, bytes max is already 1 TiB by "
+        "default, put inhibit is already yes\n"
     )
 
 

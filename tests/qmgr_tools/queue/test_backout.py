@@ -23,8 +23,8 @@ def note(name: str) -> str:
 def test_missing_backout_queue_is_told_of_where_it_is_given(qm: Qmctl, queue: str) -> None:
     bad, work = f"{queue}.BAD", f"{queue}.WORK"
     assert note(bad) == (
-        f"note: backout queue {bad} does not exist: dead letters go to SYSTEM.DEAD.LETTERS until "
-        "it does\n"
+        f"note: backout queue {bad} does not exist; until it is created, dead letters go to "
+        "SYSTEM.DEAD.LETTERS\n"
     )
     for words in (
         ["create", work, "--backout-queue", bad],

@@ -90,7 +90,7 @@ def test_dry_run_says_why_it_would_wait(qm: Qmctl, queue: str, target: str, way:
     qm("queue", "create", f"{target}.ALIAS", "--alias-of", target)
     assert waits(target) == waits(f"{queue}@{way}") == ""
     qm("queue", "alter", target, "--depth-max", "2")
-    rest = f"note: {target} has room for 2 messages more: the job would wait with the rest\n"
+    rest = f"note: {target} has room for only 2 messages: the job would wait with the rest\n"
     assert waits(target) == waits(f"{target}.ALIAS") == rest
     qm("put", target, "--lines", stdin=b"a\nb\n")
     assert waits(target) == f"note: {target} is full: the job would wait\n"
@@ -110,7 +110,7 @@ def test_delayed_messages_stay_and_are_told_of(qm: Qmctl, queue: str, target: st
     for body in ("later", "later still"):
         qm("put", queue, body, "--delay", "1h")
     for verb in ("move", "copy"):
-        assert "so do delayed messages" in qm(verb, "--help").out
+        assert "Leased and delayed messages stay." in qm(verb, "--help").out
         tried = qm(verb, queue, target, "--dry-run")
         assert tried.err == "note: 2 messages would stay: they are delayed\n"
     assert qm("move", queue, target, "--dry-run", "-o", "json").json["delayed"] == 2
@@ -149,7 +149,7 @@ def test_move_that_is_left_to_itself_is_looked_at_and_cancelled(
     assert qm("job", "show", job, "-o", "json").json["state"] in ("running", "waiting")
     assert (
         qm("job", "cancel", job).out
-        == f"job {job} is cancelled; it did 0 messages of a queue with 3\n"
+        == f"job {job} is cancelled; it processed 0 messages of 3 on the queue\n"
     )
     assert len(bodies(qm, queue)) == 3
 
@@ -165,7 +165,7 @@ def test_ctrl_c_leaves_it_running_and_says_how_to_go_on(
         env=os.environ | {"QMCTL_CONNECT": daemon.unix},
     )
     assert process.stderr is not None
-    assert b" waits: " in process.stderr.readline()
+    assert b" is waiting: " in process.stderr.readline()
     process.send_signal(signal.SIGINT)
     _, said = process.communicate()
     (row,) = qm("job", "ls", "-o", "json", "--where", f"queue={queue}").json

@@ -28,8 +28,9 @@ def test_creating_it_with_other_attributes_is_refused(qm: Qmctl, queue: str) -> 
     ended = qm("queue", "create", queue, "--depth-max", "5", "--lease", "1min")
     assert (ended.code, ended.err) == (
         6,
-        f"error: cannot create queue {queue} -- it exists: depth max is 100000000 by default, "
-        "asked 5; lease is 30 s by default, asked 1 min -- "
+        f"error: cannot create queue {queue} -- it already exists with other attributes: "
+        "depth max is 100000000 by default, requested 5; lease is 30 s by default, "
+        "requested 1 min -- "
         f"to change them: qmctl queue alter {queue} --depth-max 5 --lease '1 min'\n",
     )
 
@@ -38,7 +39,10 @@ def test_creating_it_with_fewer_attributes_is_refused(qm: Qmctl, queue: str) -> 
     qm("queue", "create", f"{queue}.5", "--depth-max", "5", "--lease", "30s")
     ended = qm("queue", "create", f"{queue}.5", "--lease", "30s")
     assert ended.code == 6
-    assert "it exists: depth max is 5, asked the default -- give it others" in ended.err
+    assert (
+        "it already exists with other attributes: depth max is 5, requested the default -- "
+        in ended.err
+    )
 
 
 def test_creating_it_with_what_is_the_default_anyway_is_told_from_that(
@@ -46,7 +50,7 @@ def test_creating_it_with_what_is_the_default_anyway_is_told_from_that(
 ) -> None:
     ended = qm("queue", "create", queue, "--lease", "30s")
     assert ended.code == 6
-    assert "it exists: lease is 30 s by default, asked 30 s --" in ended.err
+    assert "other attributes: lease is 30 s by default, requested 30 s --" in ended.err
 
 
 def test_state_of_each_queue_is_listed(qm: Qmctl, queue: str) -> None:
@@ -189,7 +193,7 @@ def test_without_a_terminal_nothing_is_lost_unless_yes_is_said(
     purge = ["--purge"] if verb == "delete" else []
     ended = qm("queue", verb, queue, *purge, stdin=queue.encode())
     assert (ended.code, ended.out) == (2, "")
-    assert f"error: will not {verb} queue {queue} unasked" in ended.err
+    assert f"error: did not {verb} queue {queue} -- 1 message" in ended.err
     assert " -- to confirm, add --yes" in ended.err
     assert qm("queue", "show", queue).code == 0
 
@@ -202,10 +206,10 @@ def test_empty_queue_is_deleted_unasked(words: list[str], qm: Qmctl, queue: str)
 def test_alias_of_a_deleted_queue_is_told_of(qm: Qmctl, queue: str) -> None:
     alias = f"{queue}.ALIAS"
     qm("queue", "create", alias, "--alias-of", queue)
-    tail = f"nowhere; see: qmctl queue delete {alias}\n"
+    tail = f"no target; to delete it: qmctl queue delete {alias}\n"
     tried = qm("queue", "delete", queue, "--dry-run")
-    assert tried.err == f"note: its alias {alias} would lead {tail}"
-    assert qm("queue", "delete", queue).err == f"note: its alias {alias} leads {tail}"
+    assert tried.err == f"note: alias {alias} would have {tail}"
+    assert qm("queue", "delete", queue).err == f"note: alias {alias} has {tail}"
     assert qm("queue", "delete", alias).err == ""
 
 

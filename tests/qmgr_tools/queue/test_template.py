@@ -51,18 +51,20 @@ def test_template_has_just_what_it_was_given_last(qm: Qmctl, queue: str, pattern
         "exclusive default -> yes\n"
     )
     again = qm("template", "set", pattern, "--retry-initial", "1s", "--exclusive")
-    assert again.out == f"template {pattern}, in force for 1 queue\n"
+    assert again.out == f"template {pattern} is unchanged, in force for 1 queue\n"
     assert qm("queue", "show", queue, "-o", "json").json["exclusive"] is True
 
 
 def test_deleted_template_is_not_found(qm: Qmctl, queue: str, pattern: str) -> None:
     assert qm("template", "delete", pattern).out == (
-        f"deleted template {pattern}, which 1 queue had\n"
+        f"deleted template {pattern}; it was in force for 1 queue\n"
     )
     assert qm("queue", "show", queue, "-o", "json").json["template"] is None
-    for verb in ("show", "delete"):
+    whys = {"show": "it does not exist", "delete": f"there is no template {pattern}"}
+    for verb, why in whys.items():
         ended = qm("template", verb, pattern)
-        assert (ended.code, f"there is no template {pattern}" in ended.err) == (3, True)
+        said = f"error: cannot {verb} template {pattern} -- {why} "
+        assert (ended.code, ended.err.startswith(said)) == (3, True)
 
 
 @pytest.mark.parametrize("words", [["a b"], ["A@B"], ["X*", "--depth-max", "0"]])

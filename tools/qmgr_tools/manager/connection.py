@@ -8,7 +8,7 @@ from qmgr_tools.cli import completion, dry_run, output, watch
 from qmgr_tools.cli import filter as filters
 from qmgr_tools.cli.command import Call, command, confirm
 from qmgr_tools.cli.failure import Exit, Failure
-from qmgr_tools.cli.humanize import messages
+from qmgr_tools.cli.humanize import counted, messages
 from qmgr_tools.queue.queue import Yes
 
 COLUMNS = (
@@ -111,7 +111,8 @@ def close(
         if dry:
             dry_run.show(call, found, f"{doing}, which has leased {leased}")
             return
-        effect = f"it has leased {leased}, which return to their queues"
+        leases = counted(found.get("leased", 0), "leased message")
+        effect = f"{leases} can be delivered again"
         confirm(str(connection), doing, effect, yes=yes)
         row = client.admin.connection_close(connection)
     if call.is_json:

@@ -98,7 +98,7 @@ def _why(
         why = f"{ready} cannot be delivered: their groups wait, or other consumers have them"
         return why, f"see: qmctl group ls {queue}"
     if row.get("ready"):
-        why = f"none of {humanize.messages(row['ready'])} is selected"
+        why = f"the selection matches none of {humanize.counted(row['ready'], 'ready message')}"
         return why, f"{hint}; see: qmctl browse {queue}" if hint else f"see: qmctl browse {queue}"
     held = [f"{row[key]:,} {words}" for key, words in _HELD.items() if row.get(key)]
     why = f"no message was ready {within}" + (f": {', '.join(held)}" if held else "")

@@ -1,10 +1,11 @@
 """qmctl queue alter: changes the attributes of a queue, and inhibits or allows puts and gets."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_tools.cli import dry_run, output
 from qmgr_tools.cli.command import Call, command
 from qmgr_tools.cli.failure import usage
@@ -12,6 +13,9 @@ from qmgr_tools.cli.humanize import messages
 from qmgr_tools.queue import attribute as queue_attribute
 from qmgr_tools.queue import backout
 from qmgr_tools.queue.queue import COLUMNS, AliasOf, AnyName, with_state
+
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
 
 PutInhibit = Annotated[
     bool | None,
@@ -71,21 +75,36 @@ def alter(
         )
     with call.client(f"alter queue {queue}", queue) as client:
         if dry:
-            row: Mapping[str, Any] = _altered(queue, client.admin.queue_show(queue), changes)
+            row: Mapping[str, Any] = _altered(client.admin.queue_show(queue), changes)
         else:
-            row = client.admin.queue_alter(queue, **changes)
+            row = _alter(client, queue, changes)
         if not call.is_json:
             backout.note_missing(client, changes.get("backout_queue"))
     _show(call, queue, row, changes, is_dry=dry)
 
 
-def _altered(queue: str, row: Mapping[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+def _alter(client: "Client", queue: str, changes: dict[str, Any]) -> Mapping[str, Any]:
+    """Apply *changes* and return the row of the queue.
+
+    Raises:
+        RequestError: VALUE_INVALID, with the same text as in a dry run if the queue lacks one of
+            the attributes.
+    """
+    try:
+        return client.admin.queue_alter(queue, **changes)
+    except RequestError as error:
+        if error.code == ErrorCode.VALUE_INVALID:
+            queue_attribute.check_known(client.admin.queue_show(queue), changes)
+        raise
+
+
+def _altered(row: Mapping[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """Return the *row* of a queue with the effect of *changes*.
 
     Raises:
-        Failure: USAGE, a queue of this kind does not have one of the attributes.
+        RequestError: VALUE_INVALID, a queue of this kind does not have one of the attributes.
     """
-    queue_attribute.check_known(f"queue {queue}", row, changes)
+    queue_attribute.check_known(row, changes)
     changed = {}
     for key, after in changes.items():
         is_default = after is None and key not in row["given"]

@@ -13,9 +13,9 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from qmgr_config.units import ms_text
+from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.limits import QUEUE_ATTRIBUTES, Attribute
 from qmgr_tools.cli import completion, humanize, option, output
-from qmgr_tools.cli.failure import Exit, Failure
 
 # By section of the help and of the output: the meaning of each attribute.
 PANELS: dict[str, dict[str, str]] = {
@@ -232,18 +232,19 @@ def given(options_: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def check_known(owner: str, row: Mapping[str, Any], changes: Iterable[str]) -> None:
-    """Raise a Failure if the object of *row* lacks an attribute of *changes*.
+def check_known(row: Mapping[str, Any], changes: Iterable[str]) -> None:
+    """Check that the object of *row* has all attributes of *changes*.
 
     The row of a queue or subscription has all attributes of its kind.
+
+    Raises:
+        RequestError: VALUE_INVALID, it lacks one of them.
     """
     for name in changes:
         if name not in row:
-            raise Failure(
-                Exit.USAGE,
-                f"cannot alter {owner}",
-                f"a {row['kind']} queue has no attribute {label(name)}",
-                f"omit {option_name(name)}",
+            raise RequestError(
+                ErrorCode.VALUE_INVALID,
+                f"a {row['kind']} queue has no attribute {label(name)}; omit {option_name(name)}",
             )
 
 

@@ -148,9 +148,9 @@ def _would_change(
     """Return the effect of *changes*: [before, after] of each option.
 
     Raises:
-        Failure: USAGE, a proxy does not have these attributes.
+        RequestError: VALUE_INVALID, a proxy does not have these attributes.
     """
-    queue_attribute.check_known(f"subscription {name}", row, changes)
+    queue_attribute.check_known(row, changes)
     return {
         key: [row.get(key), after]
         for key, after in changes.items()

@@ -174,7 +174,7 @@ class Aside:
                 raise RequestError(
                     ErrorCode.VALUE_INVALID,
                     f"item {number} cannot be put back: {item.what} exists again; delete that, "
-                    f"or drop the item: qmctl aside drop {number}",
+                    f"or drop the item: qmctl aside delete {number}",
                 )
             context.tx.put(key, item.row)
         return self.remove(context, number)

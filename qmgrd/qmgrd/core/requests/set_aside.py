@@ -131,7 +131,7 @@ def retry(parts: Parts, number: int) -> tuple[Item, str]:
         raise RequestError(
             ErrorCode.VALUE_INVALID,
             f"item {number}: {item.what} is among the damaged messages of its queue and stays "
-            f"there; drop the item: qmctl aside drop {number}",
+            f"there; drop the item: qmctl aside delete {number}",
         )
     context.aside.put_back(context, number)
     if item.work.kind == "job":

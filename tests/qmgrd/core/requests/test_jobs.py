@@ -41,10 +41,10 @@ def test_refusal_says_what_is_wrong_and_what_to_do(app: Client) -> None:
         except RequestError as error:
             said.append(error.text)
     assert said == [
-        "Q is the queue Q itself: what is moved there would be moved for ever; name another target",
-        "@NYC is filled by puts to remote queues such as QUEUE@NYC: name one of these",
-        "@NYC has numbered its messages: a move would leave holes; delete the link with its "
-        "messages instead",
+        "Q is the queue Q itself; name another target",
+        "@NYC is a transmission queue; name a remote queue, such as QUEUE@NYC",
+        "@NYC is a transmission queue: its messages are numbered, and a move would leave gaps; "
+        "delete the link with its messages instead",
         "a copy needs a target: dead letters go back themselves",
     ]
 
