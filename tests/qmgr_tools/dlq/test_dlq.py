@@ -82,17 +82,14 @@ def test_what_went_back_often_enough_stays(qm: Qmctl, daemon: Daemon, queue: str
             assert message is not None
             client.reject(message)
     ended = qm(*words)
-    why = "3 stayed: went back 1 time already (--max-retries)"
+    why = "3 stayed: already retried 1 time (--max-retries)"
     assert (ended.code, ended.out) == (6, "")
     assert ended.err == f"error: nothing was moved back from {bad} -- {why}\n"
     ended = qm(*words, "-o", "json")
     assert (ended.code, ended.json["stayed"], ended.json["text"]) == (6, 3, why)
     assert [row["dead"]["retries"] for row in rows(qm, bad)] == [1, 1, 1]  # type: ignore[index]
     found = qm(*words, "--dry-run", "-o", "json").json
-    assert (found["messages"], found["stay"]) == (
-        0,
-        {"went back 1 time already (--max-retries)": 3},
-    )
+    assert (found["messages"], found["stay"]) == (0, {"already retried 1 time (--max-retries)": 3})
 
 
 def test_those_whose_queue_is_gone_stay_and_are_told_of_before_and_after(
@@ -105,17 +102,17 @@ def test_those_whose_queue_is_gone_stay_and_are_told_of_before_and_after(
     tried = qm(*words, "--dry-run")
     assert tried.out.startswith(f"would move 0 messages from {bad} to their original queues;")
     assert tried.err == (
-        f"note: 3 messages would stay: {gone}\nnote: 1 message would stay: they are not dead letters\n"
+        f"note: 3 messages would stay: {gone}\nnote: 1 message would stay: not a dead letter\n"
     )
     done = qm(*words)
     assert (done.code, done.out) == (6, "")
-    assert done.err.endswith(f" -- 3 stayed: {gone}; 1 stayed: no dead letters\n")
+    assert done.err.endswith(f" -- 3 stayed: {gone}; 1 stayed: not a dead letter\n")
     qm("queue", "create", queue, "--alias-of", f"{queue}.NONE")
     for dry in ([], ["--dry-run"]):
         assert f"{queue} is an alias of queue {queue}.NONE, which does not" in qm(*words, *dry).err
     qm("queue", "delete", queue)
     qm("queue", "create", queue)
-    assert qm(*words).out == f"moved back 3 messages from {bad}; 1 stayed: no dead letters\n"
+    assert qm(*words).out == f"moved back 3 messages from {bad}; 1 stayed: not a dead letter\n"
 
 
 def test_only_dead_letters_go_to_another_queue(qm: Qmctl, queue: str, bad: str) -> None:
@@ -141,7 +138,7 @@ def test_drop_leaves_what_is_no_dead_letter(qm: Qmctl, bad: str) -> None:
     for where, count in ((["--where", "size > 1"], 1), (["--all"], 3)):
         tried = qm("dlq", "delete", "--queue", bad, *where, "--dry-run")
         assert tried.out.startswith(f"would delete {count} message")
-        assert tried.err == "note: 1 message would stay: they are not dead letters\n"
+        assert tried.err == "note: 1 message would stay: not a dead letter\n"
     for verb in ("drop", "retry"):
         ended = qm("dlq", verb, ordinary, "--queue", bad)
         assert (ended.code, ended.out) == (3, "")
@@ -149,7 +146,7 @@ def test_drop_leaves_what_is_no_dead_letter(qm: Qmctl, bad: str) -> None:
     ended = qm("dlq", "delete", "--all", "--queue", bad, "--yes")
     assert ended.out == f"deleted 3 messages from {bad}\n"
     assert ended.err == (
-        f"note: 1 message stayed: they are not dead letters; to delete all messages: qmctl queue "
+        f"note: 1 message stayed: not a dead letter; to delete all messages: qmctl queue "
         f"purge {bad}\n"
     )
     assert uids(qm, bad) == [ordinary]

@@ -47,11 +47,11 @@ def test_link_goes_up_once_the_operator_types_what_the_error_names(
     assert "REFUSED\tSTORE\tREASON\tTIMES\tLAST\n" in qm("link", "ls").out
     assert "REFUSED\t" in qm("link", "show", "OWN").out
     allowed = qm(*finding["remedy"].split()[1:]).out
-    assert allowed == f"OWN; from store {store_id}\n"
+    assert allowed == f"allowed links from OWN; from store {store_id}\n"
     at("link", "start", strict.name)  # By itself it would, within 30 s.
     assert qm("get", queue, "--wait", "20s", "--body-only").out == "over there"
     ended = qm("link", "disallow", "OWN").out
-    assert ended == "OWN; closed 1 connection\n"
+    assert ended == "disallowed links from OWN; closed 1 connection\n"
 
 
 @pytest.mark.process

@@ -54,7 +54,18 @@ def _resolved(client: "Client", row: Mapping[str, Any]) -> list[Mapping[str, Any
     """Return *row* and, if it is an alias, the row of its target."""
     if row["kind"] != "alias":
         return [row]
-    return [row, client.admin.queue_show(row["alias_of"])]
+    alias, target = row["queue"], row["alias_of"]
+    try:
+        return [row, client.admin.queue_show(target)]
+    except RequestError as error:
+        if error.code != ErrorCode.QUEUE_UNKNOWN:
+            raise
+        why = (
+            f"{alias} is an alias of queue {target}, which does not exist here; create it with: "
+            f"qmctl queue create {target}; or name another target with: "
+            f"qmctl queue alter {alias} --alias-of QUEUE"
+        )
+        raise RequestError(ErrorCode.QUEUE_UNKNOWN, why) from None
 
 
 def _without_room(row: Mapping[str, Any], count: int) -> str:
