@@ -162,7 +162,7 @@ def test_skip_goes_no_further_than_behind_the_last(qm: Qmctl, queue: str) -> Non
     for word in ("--dry-run", "--yes"):
         ended = qm("group", "skip", queue, "N1", "--to", "99", word)
         assert (ended.code, ended.out) == (2, "")
-        assert "group N1 ends with number 3 " in ended.err
+        assert "group N1 ends with number 3, so it cannot continue with 99 " in ended.err
         assert "skip to 4 at most, which ends the group" in ended.err
     tried = qm("group", "skip", queue, "N1", "--to", "4", "--dry-run").out
     assert (
@@ -196,7 +196,7 @@ def test_what_is_so_already_is_told_as_that(qm: Qmctl, queue: str) -> None:
         "it is already closed, with number 2;" in qm("group", "close", queue, "N1", "--dry-run").out
     )
     again = qm("group", "close", queue, "N1")  # There is nothing to ask about.
-    assert (again.code, "was already closed: nothing changed;" in again.out) == (0, True)
+    assert (again.code, "was already closed; " in again.out) == (0, True)
 
 
 @pytest.mark.parametrize("verb", ["skip", "close"])

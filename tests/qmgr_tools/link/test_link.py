@@ -308,8 +308,8 @@ def test_blocked_link_says_by_what_and_that_it_tries_again(
     ):
         assert "started link" not in said
     assert (
-        f"; the last error was: PUT_INHIBITED: {peer.name} says: puts are inhibited on queue {queue}"
-        in said
+        f"; the last error was: PUT_INHIBITED: {peer.name} says: puts are inhibited on "
+        f"queue {queue}" in said
     )
     assert f"qmctl -c {peer.tcp} queue alter {queue} --no-put-inhibit" in said  # there, not here
     qm("queue", "alter", queue, "--no-put-inhibit")

@@ -18,8 +18,9 @@ def source(client: "Client", name: str) -> str:
     """
     row = _resolved(client, client.admin.queue_show(name))[-1]
     if row["kind"] == "transmission":
+        why = "its messages are numbered, and a move would leave gaps"
         raise _transmission(
-            name, f"see: qmctl link delete {name.removeprefix('@')} --purge --dry-run"
+            f"{name} is a transmission queue: {why}; delete the link with its messages instead"
         )
     return str(row["queue"])
 
@@ -33,9 +34,10 @@ def waits(client: "Client", source_name: str, target: str, count: int) -> str:
     """
     path = _resolved(client, client.admin.queue_show(target))
     if path[-1]["kind"] == "transmission":
-        raise _transmission(target, f"put to a remote queue, such as QUEUE{target}")
+        remedy = f"name a remote queue, such as QUEUE{target}"
+        raise _transmission(f"{target} is a transmission queue; {remedy}")
     if path[-1]["queue"] == source_name:
-        why = f"{target} is the source itself; name another target"
+        why = f"{target} is the queue {source_name} itself; name another target"
         raise RequestError(ErrorCode.VALUE_INVALID, why)
     if path[-1]["kind"] == "remote":
         path.append(client.admin.queue_show(f"@{path[-1]['manager']}"))
@@ -45,27 +47,24 @@ def waits(client: "Client", source_name: str, target: str, count: int) -> str:
     return _without_room(path[-1], count)
 
 
-def _transmission(name: str, remedy: str) -> RequestError:
-    text = f"{name} is a transmission queue; {remedy}"
+def _transmission(text: str) -> RequestError:
     return RequestError(ErrorCode.QUEUE_IS_TRANSMISSION, text)
 
 
 def _resolved(client: "Client", row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return *row* and, if it is an alias, the row of its target."""
+    """Return *row* and, if it is an alias, the row of its target.
+
+    Raises:
+        RequestError: QUEUE_UNKNOWN, the target of the alias does not exist.
+    """
     if row["kind"] != "alias":
         return [row]
-    alias, target = row["queue"], row["alias_of"]
     try:
-        return [row, client.admin.queue_show(target)]
+        return [row, client.admin.queue_show(row["alias_of"])]
     except RequestError as error:
-        if error.code != ErrorCode.QUEUE_UNKNOWN:
-            raise
-        why = (
-            f"{alias} is an alias of queue {target}, which does not exist here; create it with: "
-            f"qmctl queue create {target}; or name another target with: "
-            f"qmctl queue alter {alias} --alias-of QUEUE"
-        )
-        raise RequestError(ErrorCode.QUEUE_UNKNOWN, why) from None
+        if error.code == ErrorCode.QUEUE_UNKNOWN:
+            list(client.browse(row["queue"], 1))  # Raises the daemon's error about the alias.
+        raise
 
 
 def _without_room(row: Mapping[str, Any], count: int) -> str:

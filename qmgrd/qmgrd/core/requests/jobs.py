@@ -28,7 +28,7 @@ class JobAdmin:
 
     def queue_purge(self, session: Session, message: m.QueuePurge) -> None:
         """Remove what is there now and not leased; the answer comes when it is done."""
-        queue, wanted = self._source(message.queue, message.where, "a purge would leave holes")
+        queue, wanted = self._source(message.queue, message.where, "a purge would leave gaps")
         job = self._jobs.start(
             "purge",
             **_facts(queue, queue.counters.delayed),
@@ -40,7 +40,7 @@ class JobAdmin:
 
     def queue_move(self, session: Session, message: m.QueueMove) -> None:
         """Begin to move or copy what is there now and not leased."""
-        queue, wanted = self._source(message.queue, message.where, "a move would leave holes")
+        queue, wanted = self._source(message.queue, message.where, "a move would leave gaps")
         kind = "copy" if message.copy else "move" if message.target else "retry"
         if message.copy and not message.target:
             raise RequestError(
@@ -106,7 +106,7 @@ def held(name: str) -> RequestError:
     """Return that no job takes what subscriptions hold off the queue *name*."""
     return RequestError(
         ErrorCode.QUEUE_IS_TRANSMISSION,
-        f"{name} keeps what subscriptions hold: purge or move theirs, or end them: qmctl sub rm",
+        f"{name} holds the publications of subscriptions: purge, move or delete the subscriptions",
     )
 
 
@@ -114,7 +114,8 @@ def numbered(name: str, why: str) -> RequestError:
     """Return that no job takes messages off the transmission queue *name*."""
     return RequestError(
         ErrorCode.QUEUE_IS_TRANSMISSION,
-        f"{name} has numbered its messages: {why}; delete the link with its messages instead",
+        f"{name} is a transmission queue: its messages are numbered, and {why}; "
+        f"delete the link with its messages instead",
     )
 
 
@@ -122,16 +123,14 @@ def is_transmission(name: str) -> RequestError:
     """Return that no job brings messages to the transmission queue *name*."""
     return RequestError(
         ErrorCode.QUEUE_IS_TRANSMISSION,
-        f"{name} is filled by puts to remote queues such as QUEUE{name}: name one of these",
+        f"{name} is a transmission queue; name a remote queue, such as QUEUE{name}",
     )
 
 
 def is_itself(name: str, source: str) -> RequestError:
     """Return that a job from *source* has the same queue as its target, by that *name*."""
     return RequestError(
-        ErrorCode.VALUE_INVALID,
-        f"{name} is the queue {source} itself: what is moved there would be moved for ever; "
-        "name another target",
+        ErrorCode.VALUE_INVALID, f"{name} is the queue {source} itself; name another target"
     )
 
 

@@ -136,7 +136,7 @@ def test_who_refuses_is_silent_or_unknown_is_told_apart(
     says = {
         "127.0.0.1:1": "",
         silent: "it hangs, or is another",
-        "no.such.host.invalid:7470": "cannot be resolved: it is misspelt, or the name service does not answer",
+        "no.such.host.invalid:7470": "cannot be resolved: it is misspelt, or the name service",
     }
     for number, address in enumerate(says):
         at("link", "create", f"L{number}", address)
