@@ -61,7 +61,10 @@ def test_due_message_is_skipped_into_the_dead_letters(qm: Qmctl, queue: str) -> 
         "nothing changed\n"
     )
     ended = qm("group", "skip", queue, "N1")
-    assert (ended.code, "input or output is not a terminal to confirm it" in ended.err) == (2, True)
+    assert (ended.code, "and there is no terminal to ask for confirmation" in ended.err) == (
+        2,
+        True,
+    )
     row = qm("group", "skip", queue, "N1", "--yes", "-o", "json").json
     assert (row["next"], row["count"]) == (2, 1)
     (letter,) = qm("dlq", "ls", "--where", f"dead_queue = '{queue}'", "-o", "json").json
@@ -169,9 +172,8 @@ def test_skip_goes_no_further_than_behind_the_last(qm: Qmctl, queue: str) -> Non
         "the group ends, because 3 is its last number, and is forgotten; nothing changed" in tried
     )
     assert qm("group", "skip", queue, "N1", "--to", "4", "--yes").out == (
-        f"skipped in group N1 of {queue}; it has ended: number 3 was its last, and "
-        f"nothing of it is "
-        "here\n"
+        f"skipped in group N1 of {queue}; it has ended: number 3 was its last, and it has no "
+        "messages\n"
     )
     assert qm("group", "show", queue, "N1").code == 3
 

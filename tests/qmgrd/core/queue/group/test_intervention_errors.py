@@ -13,7 +13,7 @@ A = group_id("A")
     ("error", "code", "fact", "remedy"),
     [
         (errors.not_ahead(A, 3), ErrorCode.VALUE_INVALID, "at number 3", "a higher one"),
-        (errors.beyond_end(A, 99, 3), ErrorCode.VALUE_INVALID, "go on with 99", "4 at most"),
+        (errors.beyond_end(A, 99, 3), ErrorCode.VALUE_INVALID, "continue with 99", "4 at most"),
         (
             errors.nothing_here(A),
             ErrorCode.VALUE_INVALID,
