@@ -103,10 +103,11 @@ class JobAdmin:
 
 
 def held(name: str) -> RequestError:
-    """Return that no job takes what subscriptions hold off the queue *name*."""
+    """Return the error: no job removes the messages of subscriptions from the queue *name*."""
     return RequestError(
         ErrorCode.QUEUE_IS_TRANSMISSION,
-        f"{name} holds the publications of subscriptions: purge, move or delete the subscriptions",
+        f"{name} stores the messages of subscriptions: purge or move theirs, or delete them: "
+        "qmctl sub delete",
     )
 
 

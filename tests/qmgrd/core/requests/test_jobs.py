@@ -41,10 +41,10 @@ def test_refusal_says_what_is_wrong_and_what_to_do(app: Client) -> None:
         except RequestError as error:
             said.append(error.text)
     assert said == [
-        "Q is the queue Q itself: what is moved there would be moved for ever; name another target",
-        "@NYC is filled by puts to remote queues such as QUEUE@NYC: name one of these",
-        "@NYC has numbered its messages: a move would leave holes; delete the link with its "
-        "messages instead",
+        "Q is the queue Q itself; name another target",
+        "@NYC is a transmission queue; name a remote queue, such as QUEUE@NYC",
+        "@NYC is a transmission queue: its messages are numbered, and a move would leave gaps; "
+        "delete the link with its messages instead",
         "a copy needs a target: dead letters go back themselves",
     ]
 
@@ -59,7 +59,7 @@ def test_nothing_is_moved_to_a_subscription_or_off_all_publications(app: Client)
     assert codes == [ErrorCode.QUEUE_IS_SUBSCRIPTION] * 3
     for kind in (m.QueueMove, m.QueuePurge):
         fields = ("SYSTEM.PUBLICATIONS", "Q")[: 2 if kind is m.QueueMove else 1]
-        with pytest.raises(RequestError, match="keeps what subscriptions hold: purge"):
+        with pytest.raises(RequestError, match="stores the messages of subscriptions: purge"):
             app.ask(kind, *fields)
     app.put("/a", b"x")
     row = app.ask(m.QueueMove, "B:s", "Q")
