@@ -116,7 +116,10 @@ def test_anything_else_typed_changes_nothing(
     qm("put", queue, "x")
     shown = on_terminal("queue", "purge", queue, typed=typed)
     assert shown.code == 1
-    assert f"error: did not purge queue {queue}\n  {typed.strip()!r} is not {queue}\n" in shown.out
+    assert (
+        f"error: did not purge queue {queue}\n  you typed {typed.strip()!r}, not {queue}\n"
+        in shown.out
+    )
     assert qm("queue", "show", queue, "-o", "json").json["depth"] == 1
 
 

@@ -113,7 +113,7 @@ def test_what_would_be_refused_is_refused(qm: Qmctl, queue: str, way: str) -> No
 def test_link_is_left_as_it_is(qm: Qmctl, queue: str, way: str) -> None:
     qm("put", f"{queue}@{way}", "x")
     remote = qm("queue", "delete", f"{queue}@{way}", "--dry-run")
-    assert remote.out.endswith(f"pending messages on @{way} stays; nothing changed\n")
+    assert remote.out.endswith(f"pending messages on @{way} are kept; nothing changed\n")
     assert qm("queue", "delete", f"{queue}@{way}").code == 0
     before = qm("link", "show", way, "-o", "json").json
     found = qm("link", "delete", way, "--purge", "--dry-run", "-o", "json").json

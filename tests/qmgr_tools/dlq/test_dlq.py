@@ -56,7 +56,7 @@ def test_retry_restores_the_original(qm: Qmctl, queue: str, bad: str) -> None:
     """G19: the retry tool puts the message back where it was, with what it had."""
     uid = uids(qm, bad)[1]
     ended = qm("dlq", "retry", uid, "--queue", bad)
-    assert (ended.code, ended.out, ended.err) == (0, f"sent back 1 message from {bad}\n", "")
+    assert (ended.code, ended.out, ended.err) == (0, f"moved back 1 message from {bad}\n", "")
     (row,) = qm("browse", queue, "-o", "json").json
     assert (row["uid"], row["body"], row["headers"]) == (uid, "bb", {"n": 2})
     assert (row["delivered"], row["failed"]) == (0, 0)
@@ -67,7 +67,7 @@ def test_retry_of_all_to_another_queue(qm: Qmctl, queue: str, bad: str) -> None:
     later = f"{queue}.LATER"
     qm("queue", "create", later)
     words = ["dlq", "retry", "--queue", bad, "--all", "--to", later]
-    assert qm(*words, "--dry-run").out.startswith(f"would send 3 messages from {bad} to {later};")
+    assert qm(*words, "--dry-run").out.startswith(f"would move 3 messages from {bad} to {later};")
     row = qm(*words, "-o", "json").json
     assert (row["done"], row["kind"], row["target"]) == (3, "retry", later)
     assert len(qm("browse", later, "-o", "json").json) == 3
@@ -82,17 +82,14 @@ def test_what_went_back_often_enough_stays(qm: Qmctl, daemon: Daemon, queue: str
             assert message is not None
             client.reject(message)
     ended = qm(*words)
-    why = "3 stayed: went back 1 time already (--max-retries)"
+    why = "3 stayed: already retried 1 time (--max-retries)"
     assert (ended.code, ended.out) == (6, "")
-    assert ended.err == f"error: nothing was sent back from {bad} -- {why}\n"
+    assert ended.err == f"error: nothing was moved back from {bad} -- {why}\n"
     ended = qm(*words, "-o", "json")
     assert (ended.code, ended.json["stayed"], ended.json["text"]) == (6, 3, why)
     assert [row["dead"]["retries"] for row in rows(qm, bad)] == [1, 1, 1]  # type: ignore[index]
     found = qm(*words, "--dry-run", "-o", "json").json
-    assert (found["messages"], found["stay"]) == (
-        0,
-        {"went back 1 time already (--max-retries)": 3},
-    )
+    assert (found["messages"], found["stay"]) == (0, {"already retried 1 time (--max-retries)": 3})
 
 
 def test_those_whose_queue_is_gone_stay_and_are_told_of_before_and_after(
@@ -103,26 +100,26 @@ def test_those_whose_queue_is_gone_stay_and_are_told_of_before_and_after(
     assert qm("queue", "delete", queue).code == 0
     gone = f"queue {queue} does not exist here"
     tried = qm(*words, "--dry-run")
-    assert tried.out.startswith(f"would send 0 messages from {bad} to where each comes from;")
+    assert tried.out.startswith(f"would move 0 messages from {bad} to their original queues;")
     assert tried.err == (
-        f"note: 3 messages would stay: {gone}\nnote: 1 message would stay: no dead letters\n"
+        f"note: 3 messages would stay: {gone}\nnote: 1 message would stay: not a dead letter\n"
     )
     done = qm(*words)
     assert (done.code, done.out) == (6, "")
-    assert done.err.endswith(f" -- 3 stayed: {gone}; 1 stayed: no dead letters\n")
+    assert done.err.endswith(f" -- 3 stayed: {gone}; 1 stayed: not a dead letter\n")
     qm("queue", "create", queue, "--alias-of", f"{queue}.NONE")
     for dry in ([], ["--dry-run"]):
         assert f"{queue} is an alias of queue {queue}.NONE, which does not" in qm(*words, *dry).err
     qm("queue", "delete", queue)
     qm("queue", "create", queue)
-    assert qm(*words).out == f"sent back 3 messages from {bad}; 1 stayed: no dead letters\n"
+    assert qm(*words).out == f"moved back 3 messages from {bad}; 1 stayed: not a dead letter\n"
 
 
 def test_only_dead_letters_go_to_another_queue(qm: Qmctl, queue: str, bad: str) -> None:
     qm("put", bad, "no dead letters")
     words = ["dlq", "retry", "--queue", bad, "--all", "--to", queue]
-    assert qm(*words, "--dry-run").out.startswith("would send 3 messages ")
-    assert qm(*words).out == f"sent back 3 messages from {bad} to {queue}\n"
+    assert qm(*words, "--dry-run").out.startswith("would move 3 messages ")
+    assert qm(*words).out == f"moved back 3 messages from {bad} to {queue}\n"
     assert [row["body"] for row in rows(qm, bad)] == ["no dead letters"]
 
 
@@ -141,15 +138,15 @@ def test_drop_leaves_what_is_no_dead_letter(qm: Qmctl, bad: str) -> None:
     for where, count in ((["--where", "size > 1"], 1), (["--all"], 3)):
         tried = qm("dlq", "delete", "--queue", bad, *where, "--dry-run")
         assert tried.out.startswith(f"would delete {count} message")
-        assert tried.err == "note: 1 message would stay: no dead letters\n"
+        assert tried.err == "note: 1 message would stay: not a dead letter\n"
     for verb in ("drop", "retry"):
         ended = qm("dlq", verb, ordinary, "--queue", bad)
         assert (ended.code, ended.out) == (3, "")
-        assert f"{ordinary} is no dead letter" in ended.err
+        assert f"{ordinary} is not a dead letter" in ended.err
     ended = qm("dlq", "delete", "--all", "--queue", bad, "--yes")
     assert ended.out == f"deleted 3 messages from {bad}\n"
     assert ended.err == (
-        f"note: 1 message stayed: no dead letters; to delete all messages: qmctl queue "
+        f"note: 1 message stayed: not a dead letter; to delete all messages: qmctl queue "
         f"purge {bad}\n"
     )
     assert uids(qm, bad) == [ordinary]

@@ -25,12 +25,12 @@ GET = ("--order", "logical", "--body-only")
             Skipped(4, 9, 3, 8),
             "numbers 4 to 8",
             "3 messages become dead letters, 2 numbers never arrived, the group ends, "
-            "because 8 is its last, and is forgotten",
+            "because 8 is its last number, and is forgotten",
         ),
         (
             Skipped(8, 9, 1, 8, is_kept=True),
             "number 8",
-            "1 message becomes a dead letter, the group ends, because 8 is its last",
+            "1 message becomes a dead letter, the group ends, because 8 is its last number",
         ),
     ],
 )
@@ -43,7 +43,7 @@ def test_paused_group_is_not_handed_out_until_it_is_resumed(qm: Qmctl, queue: st
     put(qm, queue, "N2", 1)
     ended = qm("group", "pause", queue, "N1")
     assert ended.out == (
-        f"paused group N1 of {queue}; it is paused, number 1 is next, 1 message here\n"
+        f"paused group N1 of {queue}; it is paused, number 1 is next, 1 message on the queue\n"
     )
     assert qm("get", queue, *GET).out == "N2-1"
     assert qm("get", queue, *GET).code == 7
@@ -61,7 +61,10 @@ def test_due_message_is_skipped_into_the_dead_letters(qm: Qmctl, queue: str) -> 
         "nothing changed\n"
     )
     ended = qm("group", "skip", queue, "N1")
-    assert (ended.code, "input or output is not a terminal to confirm it" in ended.err) == (2, True)
+    assert (ended.code, "and there is no terminal to ask for confirmation" in ended.err) == (
+        2,
+        True,
+    )
     row = qm("group", "skip", queue, "N1", "--yes", "-o", "json").json
     assert (row["next"], row["count"]) == (2, 1)
     (letter,) = qm("dlq", "ls", "--where", f"dead_queue = '{queue}'", "-o", "json").json
@@ -96,7 +99,7 @@ def test_skip_to_a_number_gives_up_all_below(qm: Qmctl, queue: str) -> None:
     assert (dry["from"], dry["to"], dry["messages"], dry["absent"]) == (1, 5, 2, 2)
     ended = qm("group", "skip", queue, "N1", "--to", "5", "--yes")
     assert ended.out == (
-        f"skipped in group N1 of {queue}; it is open, number 5 is next, 1 message here\n"
+        f"skipped in group N1 of {queue}; it is open, number 5 is next, 1 message on the queue\n"
     )
     again = qm("group", "skip", queue, "N1", "--to", "5", "--dry-run")
     assert (again.code, "is at number 5" in again.err) == (2, True)
@@ -149,7 +152,7 @@ def test_group_is_reassigned_once_what_is_out_is_settled(
             assert "see: qmctl connection ls" in ended.err
         consumer = other.consume(queue, groups="pinned")
         ended = qm("group", "reassign", queue, "N1")
-        told = "it is open, number 1 is next, 2 messages"
+        told = "it is open, number 1 is next, 2 messages on the queue"
         assert ended.out == f"reassigned group N1 of {queue}; {told}\n"
         one.ack(message)
         assert next(consumer).body == b"N1-2"
@@ -162,14 +165,15 @@ def test_skip_goes_no_further_than_behind_the_last(qm: Qmctl, queue: str) -> Non
     for word in ("--dry-run", "--yes"):
         ended = qm("group", "skip", queue, "N1", "--to", "99", word)
         assert (ended.code, ended.out) == (2, "")
-        assert "group N1 ends with number 3 " in ended.err
+        assert "group N1 ends with number 3, so it cannot continue with 99 " in ended.err
         assert "skip to 4 at most, which ends the group" in ended.err
     tried = qm("group", "skip", queue, "N1", "--to", "4", "--dry-run").out
-    assert "the group ends, because 3 is its last, and is forgotten; nothing changed" in tried
+    assert (
+        "the group ends, because 3 is its last number, and is forgotten; nothing changed" in tried
+    )
     assert qm("group", "skip", queue, "N1", "--to", "4", "--yes").out == (
-        f"skipped in group N1 of {queue}; it has ended: number 3 was its last, and "
-        f"nothing of it is "
-        "here\n"
+        f"skipped in group N1 of {queue}; it has ended: number 3 was its last, and it has no "
+        "messages\n"
     )
     assert qm("group", "show", queue, "N1").code == 3
 
@@ -179,7 +183,7 @@ def test_what_is_so_already_is_told_as_that(qm: Qmctl, queue: str) -> None:
     ended = qm("group", "resume", queue, "N1")
     assert ended.out == (
         f"group N1 of {queue} was neither paused nor parked; it is open, "
-        "number 1 is next, 1 message\n"
+        "number 1 is next, 1 message on the queue\n"
     )
     changes = [
         qm("group", *verb, queue, "N1", "-o", "json").json["changed"]
@@ -194,7 +198,7 @@ def test_what_is_so_already_is_told_as_that(qm: Qmctl, queue: str) -> None:
         "it is already closed, with number 2;" in qm("group", "close", queue, "N1", "--dry-run").out
     )
     again = qm("group", "close", queue, "N1")  # There is nothing to ask about.
-    assert (again.code, "was already closed: nothing changed;" in again.out) == (0, True)
+    assert (again.code, "was already closed; " in again.out) == (0, True)
 
 
 @pytest.mark.parametrize("verb", ["skip", "close"])
@@ -204,7 +208,7 @@ def test_people_type_the_group_to_go_on(
     for number in (1, 2):
         put(qm, queue, "N1", number)
     ended = on_terminal("group", verb, queue, "N1", typed="N2\n")
-    assert (ended.code, "'N2' is not N1" in ended.out) == (1, True)
+    assert (ended.code, "you typed 'N2', not N1" in ended.out) == (1, True)
     assert qm("group", "show", queue, "N1", "-o", "json").json["count"] == 2
     assert on_terminal("group", verb, queue, "N1", typed="N1\n").code == 0
 

@@ -57,7 +57,7 @@ def test_parked_group_names_the_message_and_the_reason() -> None:
         ),
         (
             {"next": 10, "missing": 0, "count": 0, "delayed": 0, "state": "complete"},
-            "it has ended: number 9 was its last, and none are on the queue",
+            "it has ended: number 9 was its last, and it has no messages",
         ),
     ],
 )

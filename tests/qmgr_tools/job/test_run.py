@@ -27,7 +27,7 @@ def test_job_that_did_not_end_well_is_a_failure(
         with pytest.raises(Failure) as caught:
             job_run.run(Call(), client, row, "moved", detach=False)
     assert caught.value.exit_code is Exit.FAILED
-    assert f"job {row['job']} moved 0 messages, then ended" in str(caught.value)
+    assert f"job {row['job']} ended early; it moved 0 messages" in str(caught.value)
     assert capsys.readouterr().out == ""
 
 
@@ -39,4 +39,4 @@ def test_job_that_is_left_is_told_of(
         row = client.admin.queue_move(queue, f"{queue}.TO")
         job_run.run(Call(), client, row, "moved", detach=True)
     job = row["job"]
-    assert capsys.readouterr().out == f"job {job}; see: qmctl job show {job}\n"
+    assert capsys.readouterr().out == f"started job {job}; see: qmctl job show {job}\n"

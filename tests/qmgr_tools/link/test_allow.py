@@ -44,14 +44,14 @@ def test_link_goes_up_once_the_operator_types_what_the_error_names(
     (entry,) = [x for x in qm("link", "doctor", "-o", "json").json["links"] if x["link"] == "OWN"]
     (finding,) = entry["findings"]
     assert finding["remedy"] == f"qmctl link allow OWN --store-id {store_id}"
-    assert "REFUSED\tSTORE\tWHY\tTIMES\tLAST\n" in qm("link", "ls").out
+    assert "REFUSED\tSTORE\tREASON\tTIMES\tLAST\n" in qm("link", "ls").out
     assert "REFUSED\t" in qm("link", "show", "OWN").out
     allowed = qm(*finding["remedy"].split()[1:]).out
-    assert allowed == f"OWN; from store {store_id}\n"
+    assert allowed == f"allowed links from OWN; from store {store_id}\n"
     at("link", "start", strict.name)  # By itself it would, within 30 s.
     assert qm("get", queue, "--wait", "20s", "--body-only").out == "over there"
     ended = qm("link", "disallow", "OWN").out
-    assert ended == "OWN; closed 1 connection\n"
+    assert ended == "disallowed links from OWN; closed 1 connection\n"
 
 
 @pytest.mark.process
@@ -66,7 +66,9 @@ def test_end_says_so_where_anybody_may_open_links(
         ended = qmctl("-c", anybody.unix, "link", "disallow", "FRA")
     finally:
         anybody.program.stop()
-    assert ended.out == ("FRA from closed 0 connections\n")
+    assert ended.out == (
+        'closed 0 connections from FRA; it may connect again: link.inbound is "any"\n'
+    )
 
 
 @pytest.mark.process

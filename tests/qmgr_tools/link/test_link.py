@@ -73,7 +73,9 @@ def test_messages_go_over_a_link(at: Qmctl, qm: Qmctl, queue: str, peer: Daemon)
     assert at("queue", "create", f"{queue}@{peer.name}").code == 0
     assert at("put", f"{queue}@{peer.name}", "over there").code == 0
     assert at("link", "show", peer.name, "-o", "json").json["waiting"] == 1
-    assert at("link", "start", peer.name).out.startswith(f"link {peer.name} is started: ")
+    assert at("link", "start", peer.name).out.startswith(
+        f"started link {peer.name}, connecting to {peer.tcp}"
+    )
     assert qm("get", queue, "--wait", "20s", "--body-only").out == "over there"
     row = at("link", "show", peer.name, "-o", "json").json
     assert row["state"] == "up"
@@ -90,7 +92,7 @@ def test_messages_go_over_a_link(at: Qmctl, qm: Qmctl, queue: str, peer: Daemon)
     assert qm("link", "ls", "--sort", "link").out == listed
     assert qm("link", "ls", "--where", "state=up").out.startswith("LINK\tSTATE\t")
     stopped = at("link", "stop", peer.name).out
-    assert stopped.startswith(f"link {peer.name} is stopped; ")
+    assert stopped.startswith(f"stopped link {peer.name}; it holds 0 messages")
 
 
 def test_receiving_end_shows_what_of_a_link_cannot_be_stored(
@@ -127,7 +129,7 @@ def test_connections_and_order_are_given_and_altered(at: Qmctl) -> None:
     assert dry.out == "would alter link NYC: connections 3 -> 2; nothing changed\n"
     altered = at("link", "alter", "NYC", "--connections", "2", "--unordered").out
     assert altered == ("altered link NYC: connections 3 -> 2; ordered yes -> no; state: stopped\n")
-    assert at("link", "alter", "NYC", "--unordered").out.startswith("link NYC is so already; ")
+    assert at("link", "alter", "NYC", "--unordered").out.startswith("link NYC is unchanged; ")
 
 
 @pytest.mark.parametrize(
@@ -137,7 +139,7 @@ def test_connections_and_order_are_given_and_altered(at: Qmctl) -> None:
         (["create", "NYC", "nowhere"], 2, "ADDRESS is not a valid address"),
         (["create", "NYC"], 2, "ADDRESS is missing"),
         (["create", "NYC", "h:1", "--passive"], 2, "addresses and --passive exclude each other"),
-        (["create", "OWN", "h:1"], 6, "give the link the name of the other one"),
+        (["create", "OWN", "h:1"], 6, "name the link after the queue manager that it leads to"),
         (["alter", "NYC", "nowhere"], 2, "ADDRESS is not a valid address"),
         (["alter", "NYC"], 2, "no address and no option"),
         (["alter", "NYC", "--connections", "17"], 2, "at most 16"),
@@ -242,14 +244,17 @@ def test_link_that_is_refused_for_its_peers_store_names_accept(
     accept = f"qmctl -c {own_daemon.unix} link start {changed} --accept"
     assert "it holds 1 message, and is refused: PEER_STORE_CHANGED: " in said
     assert said.endswith(
-        f" -- have them sent with: {accept}, or delete it with --purge, which loses them\n"
+        f" -- to send them: {accept}, or delete it with --purge, which loses them\n"
     )
     ended = at("link", "start", changed, "--accept")
-    assert (ended.code, "of 1 message on it some may arrive twice" in ended.err) == (2, True)
+    assert (
+        ended.code,
+        "some of its pending messages (1 message) may arrive twice" in ended.err,
+    ) == (2, True)
     why = at("link", "show", changed, "-o", "json").json["error"]
     said = at("link", "start", changed).out
-    assert said.startswith(f"link {changed} is started: ")
-    assert said.endswith(f"; it was refused: {why}; if it is again: {accept}\n")
+    assert said.startswith(f"started link {changed}, connecting to ")
+    assert said.endswith(f"; it was refused: {why}; if it is refused again: {accept}\n")
 
 
 def test_acceptable_is_what_the_queue_manager_accepts() -> None:
@@ -269,9 +274,9 @@ def test_wrong_address_is_corrected(at: Qmctl, refused: str, daemon: Daemon) -> 
         [daemon.tcp],
     )
     assert at("link", "show", refused, "-o", "json").json["addresses"] == was["addresses"]
-    assert at("link", "alter", refused, daemon.tcp).out == "link NYC is so already; it is refused\n"
+    assert at("link", "alter", refused, daemon.tcp).out == "link NYC is unchanged; state: refused\n"
     assert at("link", "stop", refused).code == 0
-    assert at("link", "alter", refused, "h:1", "h:2").out == f"altered {change}; it is stopped\n"
+    assert at("link", "alter", refused, "h:1", "h:2").out == f"altered {change}; state: stopped\n"
     again = at("link", "alter", refused, daemon.tcp, "-o", "json").json
     assert set(again) == KEYS | {"changed"}
     assert (again["waiting"], again["addresses"], again["error"]) == (1, [daemon.tcp], "")
@@ -299,16 +304,21 @@ def test_blocked_link_says_by_what_and_that_it_tries_again(
     assert cause == [uids[0], queue, 1]
     assert 0 <= row["retry_ms"] <= 1_000
     while not (said := at("link", "start", peer.name).out).startswith(
-        f"link {peer.name} is trying again now; before: "
+        f"link {peer.name} is trying again; the last error was: "
     ):
-        assert "is started" not in said
-    assert f"; before: PUT_INHIBITED: {peer.name} says: puts are inhibited on queue {queue}" in said
+        assert "started link" not in said
+    assert (
+        f"; the last error was: PUT_INHIBITED: {peer.name} says: puts are inhibited on "
+        f"queue {queue}" in said
+    )
     assert f"qmctl -c {peer.tcp} queue alter {queue} --no-put-inhibit" in said  # there, not here
     qm("queue", "alter", queue, "--no-put-inhibit")
     at("link", "start", peer.name)
     assert qm("get", queue, "--wait", "20s", "--body-only").out == "a"
     wait_for_state(at, "up", peer.name)
-    assert at("link", "start", peer.name).out == f"link {peer.name} was not stopped: it is up\n"
+    assert (
+        at("link", "start", peer.name).out == f"link {peer.name} was already started; state: up\n"
+    )
 
 
 def test_stopped_link_does_not_look_broken(at: Qmctl, refused: str) -> None:

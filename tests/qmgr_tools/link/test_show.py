@@ -10,7 +10,7 @@ pytestmark = pytest.mark.process
 
 def test_list_and_show_are_tables(at: Qmctl) -> None:
     assert at("link", "create", "NYC", "127.0.0.1:1", "unix:/x", "--stopped").out == (
-        "link NYC is there: stopped\n"
+        "created link NYC; state: stopped\n"
     )
     header, row = at("link", "ls").out.splitlines()
     assert header.split("\t")[:4] == ["LINK", "STATE", "PATHS", "WAITING"]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 DEAD = "dead_code IS NOT NULL"
 NOT_DEAD = "dead_code IS NULL"
-NOT_DEAD_REASON = "they are not dead letters"
+NOT_DEAD_REASON = "not a dead letter"
 
 
 def dead(where: str) -> str:
@@ -86,8 +86,8 @@ class _Origins:
         if home in self._subscriptions:
             return f"{home} is a subscription, which only publications can fill"
         if home not in self._rows:
-            return f"queue {home} does not exist" if home else "the original queue is unknown"
+            return f"queue {home} does not exist here" if home else "the original queue is unknown"
         local = self._rows[home].get("alias_of") or home
         if local not in self._rows:
-            return f"queue {local}, the target of alias {home}, does not exist"
-        return f"{local} is the original queue" if local == self._source else ""
+            return f"{home} is an alias of queue {local}, which does not exist here"
+        return f"queue {local} is the original queue" if local == self._source else ""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -283,16 +284,24 @@ def _skipped(client: "Client", queue: str, group: bytes, to: int) -> Skipped:
     stop = to or (first + 1 if found["next_is_here"] else min(numbers, default=0))
     name = group_id.shown(group)
     if not stop:
-        raise _invalid(f"group {name} has no messages on the queue; name the number with --to")
+        raise _invalid(f"group {name} has no messages on the queue; name the number to skip to")
     if stop <= first:
-        raise _invalid(f"group {name} is already at number {first}; skip to a higher one")
+        raise _invalid(f"group {name} is at number {first}; skip to a higher one")
     if 0 < last < stop - 1:
-        raise _invalid(f"group {name} ends with number {last}; skip to {last + 1} at most")
+        raise _invalid(
+            f"group {name} ends with number {last}, so it cannot continue with {stop}; "
+            f"skip to {last + 1} at most, which ends the group"
+        )
     here = 0
     for row in _members(client, queue, group, found, stop):
         if row["state"] == "leased":
             client_name = row.get("client") or "a client without a name"
-            why = f"number {row['number']} of group {name} is leased to {client_name}"
+            why = (
+                f"number {row['number']} of group {name} is leased to {client_name}; skip it "
+                f"after the lease ends: pause the group until then (qmctl group pause {queue} "
+                f"{quote(name)}), or close the connection of a client that hangs "
+                "(qmctl connection ls)"
+            )
             raise RequestError(ErrorCode.GROUP_IN_USE, why)
         here += 1
     return Skipped(first, stop, here, last, found["closed"] or found["state"] == "paused")

@@ -117,7 +117,7 @@ def facts_of(row: Mapping[str, Any]) -> dict[str, Any]:
 def summary(row: Mapping[str, Any]) -> str:
     """Return the state of a group in words."""
     if row["last"] and row["next"] > row["last"]:
-        return f"it has ended: number {row['last']} was its last, and none are on the queue"
+        return f"it has ended: number {row['last']} was its last, and it has no messages"
     state = "it has a gap" if row["state"] == "gap" else f"it is {row['state']}"
     last = f" of {row['last']}" if row["last"] else ""
     missing = f", {counted(row['missing'], 'number')} missing" if row["missing"] else ""

@@ -44,6 +44,7 @@ CONNECTIONS = "Number of parallel connections."
 KEEP_ORDER = "Keep the order of messages over several connections."
 FETCH = "Over the connections of this link, also fetch messages that wait for this queue manager."
 TRANSIT = "Forward messages that arrive over other links."
+ADDRESSES_MAX = 16
 ACCEPTABLE = {"PEER_STORE_CHANGED", "RESTORED", "PEER_RESTORED", "STORE_DAMAGED"}
 STARTED = {"dialling", "opening", "up"}  # A start has no effect in these states.
 
@@ -175,6 +176,9 @@ def alter(
     if not changes:
         why = "no address and no option to change is given"
         raise usage(f"cannot alter link {link}", why)
+    if len(addresses or []) > ADDRESSES_MAX:
+        why = f"{len(addresses or []):,} addresses are too many"
+        raise usage(f"cannot alter link {link}", why, f"give up to {ADDRESSES_MAX}")
     with call.client(f"alter link {link}") as client:
         row = (
             _altered(client.admin.link_show(link), changes)
@@ -328,6 +332,9 @@ def _holding(link: str, row: Mapping[str, Any], waiting: int) -> Failure:
         why += f", and is refused: {str(row.get('error')).partition('; ')[0]}"
         see = f"see: qmctl link explain {link}"
         remedy = f"to send them: {_accepting(link)}" if _is_acceptable(row) else see
+        if str(row.get("error")).startswith("PEER_WRONG:"):
+            alter = connect_options.add_to(f"qmctl link alter {link} HOST:PORT")
+            remedy = f"correct the address with: {alter}"
     what = f"cannot delete link {link}"
     return Failure(
         Exit.REFUSED, what, why, f"{remedy}, or delete it with --purge, which loses them"

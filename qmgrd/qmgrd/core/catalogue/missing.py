@@ -34,8 +34,8 @@ def no_target(alias: str, target: str) -> RequestError:
     """Returns the error for an *alias* whose queue *target* does not exist."""
     return RequestError(
         ErrorCode.QUEUE_UNKNOWN,
-        f"{alias} is an alias of queue {target}, which does not exist here; create that with: "
-        f"qmctl queue create {target}; or have the alias name another with: "
+        f"{alias} is an alias of queue {target}, which does not exist here; create it with: "
+        f"qmctl queue create {target}; or name another target with: "
         f"qmctl queue alter {alias} --alias-of QUEUE",
     )
 

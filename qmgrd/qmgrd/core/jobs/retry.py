@@ -13,7 +13,7 @@ from qmgrd.core.limits.amount import amount
 from qmgrd.core.queue.notes import Note
 from qmgrd.core.returns.transfer import Place
 
-NO_DEAD_LETTER = "no dead letters"
+NO_DEAD_LETTER = "not a dead letter"
 _KEPT = ("attempts",)
 
 
@@ -44,7 +44,7 @@ def reason_to_stay(note: Note, retries_max: int) -> str:
 
 def went_back_often(count: int) -> str:
     """Returns the reason that a dead letter stays that was returned *count* times already."""
-    return f"went back {amount(count, 'time')} already (--max-retries)"
+    return f"already retried {amount(count, 'time')} (--max-retries)"
 
 
 def home(note: Note, manager: str) -> str:
@@ -57,12 +57,12 @@ def home(note: Note, manager: str) -> str:
 
 def missing(name: str) -> str:
     """Returns the reason that a dead letter stays whose original queue *name* does not exist."""
-    return f"queue {name} does not exist here" if name else "it does not say where it comes from"
+    return f"queue {name} does not exist here" if name else "the original queue is unknown"
 
 
 def is_here(name: str) -> str:
     """Returns the reason that a dead letter stays that is on its original queue *name*."""
-    return f"queue {name} is where it comes from"
+    return f"queue {name} is the original queue"
 
 
 def origin(catalogue: Catalogue, name: str) -> Place | str:

@@ -136,7 +136,7 @@ def test_who_refuses_is_silent_or_unknown_is_told_apart(
     says = {
         "127.0.0.1:1": "",
         silent: "it hangs, or is another",
-        "no.such.host.invalid:7470": "is not known by that name here",
+        "no.such.host.invalid:7470": "cannot be resolved: it is misspelt, or the name service",
     }
     for number, address in enumerate(says):
         at("link", "create", f"L{number}", address)
@@ -151,7 +151,7 @@ def test_terminal_shows_one_line_of_what_is_well(
 ) -> None:
     at("link", "create", "NYC", "127.0.0.1:1", "--stopped")
     ended = on_terminal("link", "doctor", QMCTL_CONNECT=own_daemon.unix, TERM="dumb")
-    assert (ended.code, ended.out) == (0, "NYC  ok        stopped, nothing waits\n")
+    assert (ended.code, ended.out) == (0, "NYC  ok        stopped, no messages pending\n")
 
 
 def test_watching_compares_with_the_last_look(own_daemon: Daemon, at: Qmctl) -> None:

@@ -74,7 +74,7 @@ def test_retries_are_counted_until_it_was_often_enough(app: Client) -> None:
         reject_again(app)
     row = sent_back(app)
     assert (row["done"], row["stayed"]) == (0, 1)
-    assert row["text"] == "1 stayed: went back 3 times already (--max-retries)"
+    assert row["text"] == "1 stayed: already retried 3 times (--max-retries)"
     assert note_of(app.browse(DEAD_LETTERS)[0])["retries"] == 3
     assert sent_back(app, retries_max=4)["done"] == 1
 
@@ -112,7 +112,7 @@ def test_backout_queue_sends_back_each_to_its_own(app: Client) -> None:
         reject(app, queue.encode(), queue=queue)
     app.put("BAD", b"put by hand")
     row = sent_back(app, "BAD")
-    assert (row["done"], row["stayed"], row["text"]) == (2, 1, "1 stayed: no dead letters")
+    assert (row["done"], row["stayed"], row["text"]) == (2, 1, "1 stayed: not a dead letter")
     assert (app.bodies("A"), app.bodies("B"), app.bodies("BAD")) == (
         [b"A"],
         [b"B"],
@@ -141,7 +141,7 @@ def test_note_that_says_of_no_origin_leads_nowhere() -> None:
     assert retry.home({"queue": "Q", "manager": "M"}, "M") == "Q"
     assert retry.home({"queue": "Q", "manager": "M"}, "N") == "Q@M"
     assert retry.home({"queue": "Q"}, "M") == retry.home({"manager": 1, "queue": "Q"}, "M") == ""
-    assert retry.missing("") == "it does not say where it comes from"
+    assert retry.missing("") == "the original queue is unknown"
 
 
 def test_queue_that_takes_nothing_now_is_waited_for(app: Client) -> None:

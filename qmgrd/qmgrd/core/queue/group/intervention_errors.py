@@ -9,8 +9,7 @@ from qmgr_protocol.group_id import shown
 def not_ahead(group_id: bytes, due: int) -> RequestError:
     """A skip to *due*, or to a number before it, skips nothing."""
     return RequestError(
-        ErrorCode.VALUE_INVALID,
-        f"group {shown(group_id)} is at number {due}; a skip goes to a higher one",
+        ErrorCode.VALUE_INVALID, f"group {shown(group_id)} is at number {due}; skip to a higher one"
     )
 
 
@@ -18,7 +17,7 @@ def beyond_end(group_id: bytes, number: int, last: int) -> RequestError:
     """A skip to *number* is beyond the end of the group."""
     return RequestError(
         ErrorCode.VALUE_INVALID,
-        f"group {shown(group_id)} ends with number {last}, so it cannot go on with {number}; "
+        f"group {shown(group_id)} ends with number {last}, so it cannot continue with {number}; "
         f"skip to {last + 1} at most, which ends the group",
     )
 
@@ -27,7 +26,7 @@ def nothing_here(group_id: bytes) -> RequestError:
     """A skip without a number has no member to go to."""
     return RequestError(
         ErrorCode.VALUE_INVALID,
-        f"nothing of group {shown(group_id)} is here; say the number to skip to",
+        f"group {shown(group_id)} has no messages on the queue; name the number to skip to",
     )
 
 
@@ -36,9 +35,9 @@ def leased(queue: str, group_id: bytes, number: int, client: str) -> RequestErro
     name, who = shown(group_id), client or "a client without a name"
     return RequestError(
         ErrorCode.GROUP_IN_USE,
-        f"number {number} of group {name} is leased to {who}; skip once that is settled: pause the "
-        f"group until then (qmctl group pause {queue} {quote(name)}), or close the connection of "
-        "who hangs (qmctl connection ls)",
+        f"number {number} of group {name} is leased to {who}; skip it after the lease ends: "
+        f"pause the group until then (qmctl group pause {queue} {quote(name)}), or close the "
+        "connection of a client that hangs (qmctl connection ls)",
     )
 
 

@@ -13,8 +13,13 @@ A = group_id("A")
     ("error", "code", "fact", "remedy"),
     [
         (errors.not_ahead(A, 3), ErrorCode.VALUE_INVALID, "at number 3", "a higher one"),
-        (errors.beyond_end(A, 99, 3), ErrorCode.VALUE_INVALID, "go on with 99", "4 at most"),
-        (errors.nothing_here(A), ErrorCode.VALUE_INVALID, "nothing of group A", "number"),
+        (errors.beyond_end(A, 99, 3), ErrorCode.VALUE_INVALID, "continue with 99", "4 at most"),
+        (
+            errors.nothing_here(A),
+            ErrorCode.VALUE_INVALID,
+            "group A has no messages on the queue",
+            "number",
+        ),
         (
             errors.leased("Q", A, 2, "billing"),
             ErrorCode.GROUP_IN_USE,
