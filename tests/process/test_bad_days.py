@@ -373,7 +373,10 @@ def test_port_in_use_is_reported(make: Make) -> None:
         address = f"127.0.0.1:{other.getsockname()[1]}"
         daemon = make(listen={"tcp": [address]})
         assert daemon.launch().exit_code() == 4
-    assert f"cannot listen on {address}: Address already in use: stop what uses it" in daemon.said
+    assert (
+        f"cannot listen on {address}: Address already in use: stop the program that uses it"
+        in daemon.said
+    )
 
 
 @pytest.mark.parametrize(
