@@ -39,7 +39,9 @@ class VersionUnsupported(RemoteProtocolError):
     code = ErrorCode.VERSION_UNSUPPORTED
 
     def __init__(self, low: int, high: int) -> None:
-        super().__init__(f"versions {low} to {high} are offered, only {m.VERSION} is spoken here")
+        super().__init__(
+            f"the peer offers versions {low} to {high}; only {m.VERSION} is supported here"
+        )
 
 
 class LivenessExpired(RemoteProtocolError):

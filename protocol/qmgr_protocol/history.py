@@ -114,7 +114,7 @@ class Open(NamedTuple):
 
 
 def encode(turn: int, clock_ms: int, sections: Iterable["Open | bytes"]) -> list[bytes]:
-    """Return *sections*, packed or not, as rows, none of them longer than ROW_MAX_BYTES."""
+    """Returns *sections*, packed or not, as rows of at most ROW_MAX_BYTES."""
     rows: list[bytes] = []
     held: list[bytes] = []
     size = _HEAD_BYTES

@@ -36,8 +36,8 @@ def split(text: str) -> tuple[str, str]:
 def _of_topic(text: str) -> str:
     """Returns a hint if *text* looks like a topic, else an empty text."""
     if text.startswith("/"):
-        return "; a topic is put to; what it has is got from a subscription: qmctl sub ls"
-    return "; a topic has a / in front" if "/" in text else ""
+        return "; put to a topic, but get from one of its subscriptions: qmctl sub ls"
+    return "; a topic starts with /" if "/" in text else ""
 
 
 def check(text: str) -> str:

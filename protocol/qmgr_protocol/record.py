@@ -189,7 +189,7 @@ def encode_uid(uid: Uid) -> bytes:
     """Returns *uid* as the trailer of a record."""
     if not is_name(uid.origin) or not 0 <= uid.timestamp <= TIMESTAMP_MAX:
         raise _invalid(
-            f"{str(uid)[:100]!r} is not a UID: as origin a name of 1 to {NAME_MAX} of "
+            f"{str(uid)[:100]!r} is not a UID: it needs an origin of 1 to {NAME_MAX} of "
             "A-Z a-z 0-9 . _ -, and a timestamp below 2**63"
         )
     return uid.origin.encode() + TIMESTAMP.pack(uid.timestamp)
@@ -295,7 +295,9 @@ def _fault(head: Head, expected: int, found: int) -> RequestError:
     if head.version != VERSION:
         return _malformed(f"version {head.version}, only {VERSION} is known")
     if head.flags & FLAGS_NOT_UNDERSTOOD:
-        return _malformed(f"flags {head.flags:#04x} name an extension that must be understood")
+        return _malformed(
+            f"flags {head.flags:#04x} name an unknown extension, which must not be ignored"
+        )
     if expected != found:
         return _malformed(f"{found} bytes, but its lengths add up to {expected}")
     return _malformed(f"a field out of range: {head}")

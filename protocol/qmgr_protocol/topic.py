@@ -48,7 +48,7 @@ def levels_of(topic: str) -> tuple[str, ...]:
     for level in levels:
         if ONE in level or MANY in level:
             raise _invalid(
-                "topic", topic, f"{ONE} and {MANY} are for the filters of those who subscribe"
+                "topic", topic, f"{ONE} and {MANY} are for filters of subscriptions only"
             )
     return levels
 
@@ -62,9 +62,9 @@ def filter_of(text: str) -> tuple[str, ...]:
     levels = _levels(text, "filter")
     for at, level in enumerate(levels):
         if level == MANY and at < len(levels) - 1:
-            raise _invalid("filter", text, f"{MANY} stands at the end alone")
+            raise _invalid("filter", text, f"{MANY} is valid only as the last level")
         if level not in (ONE, MANY) and (ONE in level or MANY in level):
-            raise _invalid("filter", text, f"{ONE} and {MANY} are a level by themselves")
+            raise _invalid("filter", text, f"{ONE} and {MANY} must be a whole level")
     return levels
 
 
@@ -88,8 +88,8 @@ def check_subscription(name: str) -> str:
         return name
     raise RequestError(
         ErrorCode.NAME_INVALID,
-        f"{name[:150]!r} is no name of a subscription: CLIENT:NAME, :NAME for an administrator's, "
-        "or :NAME@MANAGER for a proxy, each of A-Z a-z 0-9 . _ -",
+        f"{name[:150]!r} is not the name of a subscription: CLIENT:NAME, "
+        ":NAME for an administrator's, or :NAME@MANAGER for a proxy, each of A-Z a-z 0-9 . _ -",
     )
 
 
@@ -101,11 +101,11 @@ def _levels(text: str, noun: str) -> tuple[str, ...]:
         raise _invalid(noun, text, f"{size} bytes, at most {TOPIC_MAX_BYTES}")
     levels = tuple(text.split(MARK))
     if not all(levels):
-        raise _invalid(noun, text, f"a level is empty: {MARK} stands between levels alone")
+        raise _invalid(noun, text, f"a level is empty: use {MARK} only between levels")
     if len(levels) > LEVELS_MAX:
         raise _invalid(noun, text, f"{len(levels)} levels, at most {LEVELS_MAX}")
     if not text.isprintable() or "@" in text:  # An @ would name a queue manager.
-        raise _invalid(noun, text, "it holds what cannot be printed, or an @")
+        raise _invalid(noun, text, "it has an unprintable character, or an @")
     return levels
 
 

@@ -286,7 +286,7 @@ def test_field_at_its_limit_is_taken(fields: Fields) -> None:
 
 
 NOT_A_UID = (
-    "{!r} is not a UID: as origin a name of 1 to 64 of A-Z a-z 0-9 . _ -, "
+    "{!r} is not a UID: it needs an origin of 1 to 64 of A-Z a-z 0-9 . _ -, "
     "and a timestamp below 2**63"
 )
 
@@ -324,7 +324,10 @@ OUT_OF_RANGE = record.Head._make(record.HEAD.unpack_from(reheaded(HELLO, priorit
         (HELLO[:10], "10 bytes are no head, which takes 24"),
         (HELLO[:-1] + b"!", "the record's checksum does not match it"),
         (reheaded(HELLO, version=2), "version 2, only 1 is known"),
-        (reheaded(HELLO, flags=0x20), "flags 0x20 name an extension that must be understood"),
+        (
+            reheaded(HELLO, flags=0x20),
+            "flags 0x20 name an unknown extension, which must not be ignored",
+        ),
         (reheaded(HELLO, flags=0x10), "29 bytes, but its lengths add up to 37"),
         (
             reheaded(HELLO + b"\xff" * 8, flags=0x10),

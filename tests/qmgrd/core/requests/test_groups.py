@@ -609,6 +609,6 @@ def test_what_a_unit_is_about_to_put_is_not_passed(words: str, number: int) -> N
     player("unit 1 put A3 A5")
     said = player(f"alter A {words}")
     assert said.startswith("DUPLICATE_UNCOMMITTED") == bool(number)
-    assert not number or f"about to put number {number} of group A on queue Q" in said
+    assert not number or f"unit of work puts number {number} of group A on queue Q" in said
     player("backout 1")
     assert "DUPLICATE" not in player("alter A close")
