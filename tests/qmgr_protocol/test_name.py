@@ -37,7 +37,7 @@ BAD = [
         ("a", ("a", "")),
         ("x" * 64, ("x" * 64, "")),
         ("a.b_c-9", ("a.b_c-9", "")),
-        ("..", ("..", "")),  # No path is ever made of a name.
+        ("..", ("..", "")),  # Names never become paths.
         ("FLIGHTS@NYC", ("FLIGHTS", "NYC")),
         ("@NYC", ("", "NYC")),
     ],

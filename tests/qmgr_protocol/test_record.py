@@ -112,7 +112,7 @@ def test_number_that_no_message_has_in_a_group_is_refused(number: int) -> None:
     ids=["many", "a list", "a text"],
 )
 def test_envelope_that_fits_can_be_read_again(envelope: dict[str, Any]) -> None:
-    """Else it would be stored, and every consumer would stumble over it."""
+    """Otherwise it would be stored, and no consumer could read it."""
     assert record.decode(record.encode(Fields(b"", envelope=envelope))).envelope == envelope
 
 
@@ -143,7 +143,7 @@ def test_timestamp_beyond_63_bits_is_malformed() -> None:
 
 @given(RECORD_FIELDS, st.data())
 def test_flipped_bit_is_always_noticed(fields: Fields, data: st.DataObject) -> None:
-    """Byte 4, the length of the origin, lies outside the checksum: the lengths give it away."""
+    """The checksum does not cover byte 4, the length of the origin; the lengths reveal a change."""
     damaged = bytearray(record.encode(fields))
     damaged[data.draw(st.integers(0, len(damaged) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     assert code_of(record.check, bytes(damaged)) in (400, 401)
@@ -210,7 +210,7 @@ def test_mutated_record_with_a_right_checksum_is_read_or_refused(
 
 
 def reheaded(data: bytes, **changed: int) -> bytes:
-    """Return *data* with other fields in its head, and the checksum right again."""
+    """Returns *data* with other fields in its head, and a valid checksum."""
     head = record.Head._make(record.HEAD.unpack_from(data))._replace(**changed)
     data = record.HEAD.pack(*head) + data[record.HEAD_BYTES :]
     return crc32(data[5:]).to_bytes(4, "big") + data[4:]
@@ -251,7 +251,7 @@ def test_field_of_a_head_is_held_to_its_limit(
 
 
 class Announced(bytes):
-    """A body that says it is longer than it is: four gigabytes are too much for a test."""
+    """A body that claims to be longer than it is: four gigabytes are too much for a test."""
 
     size = 0
 

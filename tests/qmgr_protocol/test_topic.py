@@ -1,4 +1,4 @@
-"""Topics and filters: what fits, and what is refused with which words."""
+"""Topics and filters: which match, and the texts of refusals."""
 
 import pytest
 from hypothesis import example, given
@@ -24,7 +24,7 @@ FILTERS = st.tuples(st.lists(LEVEL | st.just("+"), max_size=4), st.booleans()).m
 
 
 def model(filter_: tuple[str, ...], topic: tuple[str, ...]) -> bool:
-    """What a filter has, level by level, as one would say it."""
+    """Matches level by level, in the most obvious way."""
     if filter_ == ("#",):
         return True
     if not filter_ or not topic:
