@@ -91,7 +91,7 @@ def test_ids_never_come_round_again() -> None:
 
 
 class Stream:
-    """Both ends of a stream, the data on each disk besides the stored fields, and the wire."""
+    """Both ends of a stream, the further data on each disk, and the wire."""
 
     def __init__(self, total: int, seed: int) -> None:
         self.total = total
