@@ -1,16 +1,16 @@
-"""Values to msgpack bytes and back, with every limit of the decoder set.
+"""Converts values to msgpack bytes and back, with every limit of the decoder set.
 
-The only module that imports msgpack. A record inside a frame stays an opaque byte string: nothing
-here, nor in the daemon, unpacks msgpack per message.
+No other module imports msgpack. A record inside a frame stays an opaque byte string: neither this
+module nor the daemon unpacks msgpack for each message.
 
-What hostile bytes could do, and what stands against it:
+Hostile bytes could attack the decoder in two ways:
 
-1. An array may claim more elements than follow, and its memory is reserved when the claim is read.
-   A thousand claims, one inside the other, fit into 3 KB, reserve 160 MB and cost 60 ms. So a value
-   is walked once without building anything; only one that is complete is decoded. In a value of
-   SMALL_BYTES claims are so small that the walk (0.7 microseconds) would cost more than it saves.
-2. A complete value of 8 MB may hold eight million empty arrays: 540 MB and 2.3 s. So what arrays
-   and maps take is added up while decoding, and ends at BUILT_MAX_BYTES.
+1. An array may claim more elements than follow, and the decoder reserves memory for the claim.
+   A thousand nested claims fit into 3 KB, reserve 160 MB and cost 60 ms. So the module first walks
+   a value without building anything, and decodes only a complete one. A value of SMALL_BYTES skips
+   the walk (0.7 microseconds): its claims are too small to do harm.
+2. A complete value of 8 MB may hold eight million empty arrays: 540 MB and 2.3 s. So decoding adds
+   up the memory of arrays and maps, and fails beyond BUILT_MAX_BYTES.
 """
 
 from collections.abc import Callable
@@ -23,21 +23,21 @@ from qmgr_protocol.errors import FrameMalformed
 LENGTH_MAX = 20_000  # of an array or a map
 SMALL_BYTES = 512
 BUILT_MAX_BYTES = 6 * 1024 * 1024
-CONTAINER_BYTES, ELEMENT_BYTES = 64, 8  # what an array or a map takes, and each thing in it
+CONTAINER_BYTES, ELEMENT_BYTES = 64, 8  # of an array or a map, and of each element in it
 
 _packer = msgpack.Packer(use_bin_type=True, autoreset=True)
 pack = _packer.pack
 
 
 def unpack(data: bytes | bytearray | memoryview) -> Any:
-    """Return the one value that *data* holds.
+    """Returns the one value that *data* holds.
 
     Raises:
         FrameMalformed: not exactly one msgpack value, too many elements, an extension type, a map
             with a repeated key or a key that is neither text nor bytes, or text that is not UTF-8.
     """
     try:
-        if len(data) <= SMALL_BYTES:  # Its own length bounds arrays and maps.
+        if len(data) <= SMALL_BYTES:  # The length of the data bounds arrays and maps.
             return msgpack.unpackb(
                 data, max_ext_len=0, ext_hook=_refuse_ext, object_pairs_hook=_unique
             )
@@ -59,14 +59,14 @@ def unpack(data: bytes | bytearray | memoryview) -> Any:
 
 
 def _walk(data: bytes | bytearray | memoryview) -> None:
-    """Raise OutOfData, FormatError or StackError where *data* does not start with a whole value."""
+    """Raises OutOfData, FormatError or StackError unless *data* starts with a complete value."""
     walker = msgpack.Unpacker(max_buffer_size=len(data), read_size=1)
     walker.feed(data)
     walker.skip()
 
 
 def _budget() -> tuple[Callable[[list[Any]], list[Any]], Callable[[list[Any]], dict[Any, Any]]]:
-    """Return what is called with each array and each map, until BUILT_MAX_BYTES are spent."""
+    """Returns hooks for arrays and maps that raise once these take over BUILT_MAX_BYTES."""
     left_bytes = BUILT_MAX_BYTES
 
     def spend(elements: int) -> None:

@@ -1,7 +1,7 @@
 """One connection, without I/O: bytes in, messages out; messages in, bytes out.
 
-The owner feeds what it reads to :meth:`Connection.receive`, writes what :meth:`Connection.send`
-returns, and asks :meth:`Connection.poll` from time to time for heartbeats.
+The owner passes the bytes it reads to :meth:`Connection.receive`, writes the bytes that
+:meth:`Connection.send` returns, and calls :meth:`Connection.poll` regularly for heartbeats.
 """
 
 from collections.abc import Sequence
@@ -24,24 +24,28 @@ from qmgr_protocol.name import is_name
 from qmgr_protocol.states import Side, State
 from qmgr_protocol.transitions import moves
 
-FRAME_MAX_LEAST_BYTES = 64 * 1024  # Nobody may ask for smaller frames; a welcome is never larger.
+FRAME_MAX_LEAST_BYTES = (
+    64 * 1024
+)  # The lowest limit that a peer may set; a welcome is never larger.
 STORE_ID_BYTES = 16
-JOINED_MAX_BYTES = 256 * 1024  # of puts that become one
+JOINED_MAX_BYTES = 256 * 1024  # of puts joined into one
 _PUT = layout.NUMBERS[m.Put]
 _PUT_ELEMENTS = len(m.Put._fields)  # without extras, which a client does not send
 
 
 class VersionUnsupported(RemoteProtocolError):
-    """No protocol version that both ends speak."""
+    """The two ends support no common protocol version."""
 
     code = ErrorCode.VERSION_UNSUPPORTED
 
     def __init__(self, low: int, high: int) -> None:
-        super().__init__(f"versions {low} to {high} are offered, only {m.VERSION} is spoken here")
+        super().__init__(
+            f"the peer offers versions {low} to {high}; only {m.VERSION} is supported here"
+        )
 
 
 class LivenessExpired(RemoteProtocolError):
-    """Nothing came from the peer for too long."""
+    """The peer sent nothing for too long."""
 
     code = ErrorCode.LIVENESS_EXPIRED
 
@@ -52,17 +56,17 @@ class LivenessExpired(RemoteProtocolError):
 class Connection:
     """One end of a connection.
 
-    Invariant: ``state`` moves only as TRANSITIONS says; once CLOSED nothing is sent or received.
-    ``error`` is what the peer did wrong, if it did.
+    Invariant: ``state`` changes only as TRANSITIONS allows. Nothing is sent or received in CLOSED.
+    ``error`` is set if the peer broke the protocol.
     """
 
     def __init__(self, side: Side, *, now_ms: int = 0, joined_max: int = 0) -> None:
-        """Begin.
+        """Starts in state IDLE.
 
         Args:
-            joined_max: puts of a client that follow each other on one stream in what is received
-                at once become one put, of at most so many records: who puts one message a frame
-                is then served nearly as cheaply as who puts many.
+            joined_max: the most records of one put made from consecutive puts of a client on one
+                stream, if these are received at once. A client that puts one message per frame
+                then costs hardly more than one that puts many.
         """
         self.side = side
         self._joined_max = joined_max
@@ -79,21 +83,21 @@ class Connection:
 
     @property
     def is_closed(self) -> bool:
-        """Whether one of the two has said goodbye."""
+        """Whether either side has sent a Goaway."""
         return self.state is State.CLOSED
 
     @property
     def buffered_bytes(self) -> int:
-        """How much of an incomplete frame is held: less than four and the limit of a frame."""
+        """The buffered bytes of an incomplete frame: less than 4 plus the limit of a frame."""
         return self._decoder.buffered_bytes
 
     @property
     def frame_bytes(self) -> int:
-        """How long the incomplete frame is to be; 0 if there is none, or that is not known yet."""
+        """The full length of the incomplete frame; 0 if there is none or its length is unknown."""
         return self._decoder.frame_bytes
 
     def send(self, message: m.Message) -> bytes:
-        """Return *message* as bytes for the peer.
+        """Returns *message* as bytes for the peer.
 
         Raises:
             LocalProtocolError: this side may not send it in this state.
@@ -109,11 +113,11 @@ class Connection:
         return encode(layout.to_array(message))
 
     def receive(self, data: bytes, now_ms: int) -> Sequence[tuple[m.Message, int]]:
-        """Return the messages completed by *data*, each with the bytes that it took.
+        """Returns the messages that *data* completes, each with the size of its frame in bytes.
 
-        Pings are not answered here: they are returned like the rest. A message of an unknown
+        Pings are not answered here: they are returned like other messages. A message of an unknown
         operation is returned as the :class:`m.OperationUnknown` that describes it. Never raises:
-        where the peer breaks the protocol, what came before is returned and ``error`` is set.
+        if the peer breaks the protocol, the messages before are returned and ``error`` is set.
         """
         found: list[tuple[m.Message, int]] = []
         if self.error is not None or self.is_closed:
@@ -130,15 +134,15 @@ class Connection:
             error = self._decoder.error
         except RemoteProtocolError as raised:
             error = raised
-        if error is not None and not self.is_closed:  # Behind a goodbye nothing matters any more.
+        if error is not None and not self.is_closed:  # After a Goaway errors no longer matter.
             self.error = error
             self._decoder = FrameDecoder()
         if found or self.state is State.OPEN:
-            self._heard_ms = now_ms  # A handshake that drips in byte by byte is not alive.
+            self._heard_ms = now_ms  # A handshake that arrives byte by byte is not alive.
         return found
 
     def poll(self, now_ms: int, heartbeat_ms: int, liveness_ms: int) -> bytes:
-        """Return a ping where the peer has been silent for *heartbeat_ms*, else nothing.
+        """Returns a ping if the peer has been silent for *heartbeat_ms*, else no bytes.
 
         Raises:
             LivenessExpired: it has been silent for *liveness_ms*.
@@ -155,11 +159,11 @@ class Connection:
     def _cut(self) -> list[tuple[list[Any], int]]:
         if self.state is State.OPEN:
             return self._decoder.drain()
-        cut = self._decoder.next()  # The handshake moves the limit of the frames behind it.
+        cut = self._decoder.next()  # The handshake changes the limit of later frames.
         return [] if cut is None else [cut]
 
     def _join(self, found: list[tuple[m.Message, int]], array: list[Any], size_bytes: int) -> bool:
-        """Add the put *array* to the last one *found*, if it goes on there; return whether."""
+        """Returns whether the put *array* continues the last one *found*; if so, joins them."""
         last, last_bytes = found[-1]
         if type(last) is not m.Put or len(array) != _PUT_ELEMENTS:
             return False
@@ -196,23 +200,23 @@ class Connection:
         return message
 
     def _move(self, after: State, message: m.Message) -> None:
-        """Go to *after*, or raise RemoteProtocolError where the handshake cannot succeed."""
+        """Changes to state *after*; raises RemoteProtocolError if the handshake cannot succeed."""
         if type(message) is m.Hello:
             _check_hello(message)
             self.hello = message
             if message.role == "queue-manager":
-                self._joined_max = 0  # A link counts its puts by their answers: each needs its own.
+                self._joined_max = 0  # A link counts its puts by their answers: each needs one.
             if self.side is Side.DIALLER:
                 self._decoder.limit_bytes = FRAME_MAX_LEAST_BYTES
         elif type(message) is m.Welcome:
             _check_welcome(message)
             self.welcome = message
-            # A listener reads frames as long as it says, a dialler as long as its hello says.
+            # Each side reads frames up to the limit that its own greeting states.
             own = message if self.side is Side.LISTENER else self.hello
             assert own is not None
             self._decoder.limit_bytes = own.frame_max_bytes
         elif after is State.CLOSED:
-            self._decoder = FrameDecoder()  # What is left in it will never be read.
+            self._decoder = FrameDecoder()  # Nothing reads the rest of its buffer.
         self.state = after
         role = self.hello.role if self.hello else ""
         self._may_send = moves(after, self.side, role)
@@ -264,7 +268,7 @@ def _check_frame_max(greeting: m.Hello | m.Welcome) -> None:
 
 
 def refusal(unknown: m.OperationUnknown) -> m.Error | None:
-    """Return the answer to a request of an unknown operation, or None where it has no id."""
+    """Returns the answer to a request of an unknown operation, or None if it has no id."""
     if not unknown.request_id or unknown.request_id >= ID_END:
         return None
     return m.Error(

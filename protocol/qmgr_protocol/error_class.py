@@ -1,22 +1,22 @@
-"""What the sender of a refused request may do next: a word for each error code."""
+"""The classes of error codes: each states whether a refused request may be sent again."""
 
 from enum import IntEnum
 
 
 class ErrorClass(IntEnum):
-    """What the sender of a request may do next."""
+    """The class of an error: whether the sender may send the request again."""
 
     word: str  # in PROTOCOL.md
     means: str
 
     def __new__(cls, number: int, word: str = "", means: str = "") -> "ErrorClass":
-        """Make a member; looked up, it has its number alone."""
+        """Makes a member whose value is its number."""
         self = int.__new__(cls, number)
         self._value_, self.word, self.means = number, word, means
         return self
 
     def __str__(self) -> str:
-        """Return its name, as RETRY_LATER."""
+        """Returns the name, such as RETRY_LATER."""
         return self.name
 
     RETRY_LATER = 1, "later", "The same request may succeed later."
@@ -29,7 +29,7 @@ class ErrorClass(IntEnum):
 
 
 class Coded(IntEnum):
-    """A number, and what is to be said of it."""
+    """A number with its class and texts."""
 
     error_class: ErrorClass
     mq: str  # number and name of IBM MQ's reason code, or a message of its error log, or nothing
@@ -44,7 +44,7 @@ class Coded(IntEnum):
         means: str = "",
         remedy: str = "",
     ) -> "Coded":
-        """Make a member; looked up, it has its number alone."""
+        """Makes a member whose value is its number."""
         self = int.__new__(cls, number)
         self._value_, self.error_class, self.mq = number, error_class, mq
         self.means, self.remedy = means, remedy
@@ -52,9 +52,9 @@ class Coded(IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "Coded | None":
-        """Return a code for a number that this version does not know: ERROR_4711, never to retry.
+        """Returns a code for an unknown number, such as ERROR_4711, of the class NEVER.
 
-        It is made anew for each lookup, so that a peer cannot fill the table.
+        Each lookup makes a new one, so that a peer cannot fill the table.
         """
         if type(value) is not int:
             return None

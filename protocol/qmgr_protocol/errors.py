@@ -9,10 +9,10 @@
     │   ├── CreditExceeded    more in flight than the handshake grants
     │   ├── WindowExceeded    an id too far ahead of the commit id
     │   └── CommitOutOfRange  a commit of an id that was never assigned
-    ├── LocalProtocolError    we were about to break it: a bug of the caller
-    └── RequestError          a request cannot be done: it is answered, the connection goes on
+    ├── LocalProtocolError    the caller was about to break the protocol: a bug
+    └── RequestError          a request cannot be done: it is answered, the connection stays open
 
-What is to be said of each code is in error_code.py.
+error_code.py has the texts of each code.
 """
 
 from collections.abc import Iterable
@@ -21,16 +21,16 @@ from typing import ClassVar, Self, cast
 from qmgr_protocol.error_code import ErrorClass as ErrorClass
 from qmgr_protocol.error_code import ErrorCode as ErrorCode
 
-TEXT_MAX = 1_000  # characters of what an error says; a message may carry 4096
+TEXT_MAX = 1_000  # characters of the text of an error; a message may carry 4096
 
 
 def class_of(code: int) -> ErrorClass:
-    """Return what a peer may do after *code*; an unknown code is not worth a retry."""
+    """Returns the class of *code*: NEVER if this version does not know it."""
     return ErrorCode(code).error_class
 
 
 def name_of(code: int) -> str:
-    """Return the name of *code*, or its number where this version does not know it."""
+    """Returns the name of *code*, such as ERROR_4711 if this version does not know it."""
     return ErrorCode(code).name
 
 
@@ -39,12 +39,12 @@ class LocalProtocolError(Exception):
 
 
 class RequestError(Exception):
-    """A request that cannot be done; the connection goes on.
+    """A request that cannot be done; the connection stays open.
 
-    A text too long for a message is cut: it may quote what a peer sent. ``code`` is an ErrorCode:
-    one that this version does not know has a name such as ERROR_4711 and the class NEVER.
+    A text too long for a message is cut, as it may quote what a peer sent. ``code`` is an
+    ErrorCode: an unknown one has a name such as ERROR_4711 and the class NEVER.
 
-    A subclass may name the *codes* that it stands for. A RequestError of such a code is one.
+    A subclass may name its *codes*. A RequestError made with such a code is of that subclass.
     """
 
     _kinds: ClassVar[dict[int, type["RequestError"]]] = {}
@@ -53,7 +53,7 @@ class RequestError(Exception):
         RequestError._kinds |= dict.fromkeys(codes, cls)
 
     def __new__(cls, code: int, *args: object, **named: object) -> Self:
-        """Make an error of the class for *code*, unless a subclass is called for."""
+        """Makes an error of the subclass for *code*, unless a subclass is called directly."""
         kind = RequestError._kinds.get(code, cls) if cls is RequestError else cls
         return cast(Self, super().__new__(kind))
 
@@ -65,7 +65,7 @@ class RequestError(Exception):
 
     @property
     def error_class(self) -> ErrorClass:
-        """What the caller may do next."""
+        """Whether the caller may send the request again."""
         return class_of(self.code)
 
     def __str__(self) -> str:

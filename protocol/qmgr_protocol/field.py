@@ -1,13 +1,13 @@
-"""Checks of the fields of a message. Types are exact: a bool is no integer here.
+"""Checks of the fields of a message. Types are exact: a bool does not pass as an integer.
 
-Each check has a description in data, from which protocol/spec.json is made.
+Each check has a description as data. protocol/spec.json is made from these.
 """
 
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-Check = Callable[[Any], str]  # What is wrong with a value, or "" where nothing is.
+Check = Callable[[Any], str]  # returns why a value is invalid, or ""
 
 Description = dict[str, Any]  # of a type and its bounds, as in protocol/spec.json
 
@@ -17,12 +17,12 @@ _DESCRIPTIONS: WeakKeyDictionary[Check, Description] = WeakKeyDictionary()
 
 
 def description_of(check: Check) -> Description:
-    """Return what *check*, which is one of this module's, lets pass."""
+    """Returns the description of *check*, which must be from this module."""
     return _DESCRIPTIONS[check]
 
 
 def _described(check: Check, kind: str, **bounds: Any) -> Check:
-    """Return *check*, described by the name of a type and its bounds."""
+    """Describes *check* by the name of a type and its bounds; returns *check*."""
     _DESCRIPTIONS[check] = {"type": kind, **bounds}
     return check
 
@@ -32,7 +32,7 @@ def _all(checks: tuple[Check, ...]) -> list[Description]:
 
 
 def integer(low: int, high: int) -> Check:
-    """Return a check for an integer from *low* to *high*."""
+    """Returns a check for an integer from *low* to *high*."""
 
     def check(value: Any) -> str:
         if type(value) is int and low <= value <= high:
@@ -43,7 +43,7 @@ def integer(low: int, high: int) -> Check:
 
 
 def among(*values: int) -> Check:
-    """Return a check for an integer that is one of *values*."""
+    """Returns a check for an integer that is one of *values*."""
 
     def check(value: Any) -> str:
         if type(value) is int and value in values:
@@ -54,7 +54,7 @@ def among(*values: int) -> Check:
 
 
 def text(length_max: int) -> Check:
-    """Return a check for text of at most *length_max* characters."""
+    """Returns a check for text of at most *length_max* characters."""
 
     def check(value: Any) -> str:
         if type(value) is str and len(value) <= length_max:
@@ -65,7 +65,7 @@ def text(length_max: int) -> Check:
 
 
 def binary(length_max: int, multiple: int = 1) -> Check:
-    """Return a check for at most *length_max* bytes, a multiple of *multiple* of them."""
+    """Returns a check for at most *length_max* bytes, in a multiple of *multiple*."""
 
     def check(value: Any) -> str:
         if type(value) is bytes and len(value) <= length_max and len(value) % multiple == 0:
@@ -77,7 +77,7 @@ def binary(length_max: int, multiple: int = 1) -> Check:
 
 
 def exactly(length: int) -> Check:
-    """Return a check for *length* bytes."""
+    """Returns a check for *length* bytes."""
 
     def check(value: Any) -> str:
         if type(value) is bytes and len(value) == length:
@@ -88,7 +88,7 @@ def exactly(length: int) -> Check:
 
 
 def array(length_max: int, element: Check) -> Check:
-    """Return a check for an array of at most *length_max* elements that all pass *element*."""
+    """Returns a check for an array of at most *length_max* elements that all pass *element*."""
 
     def check(value: Any) -> str:
         if type(value) is not list or len(value) > length_max:
@@ -102,7 +102,7 @@ def array(length_max: int, element: Check) -> Check:
 
 
 def row(*columns: Check) -> Check:
-    """Return a check for an array that starts with one element for each of *columns*."""
+    """Returns a check for an array that starts with one element for each of *columns*."""
 
     def check(value: Any) -> str:
         if type(value) is not list or len(value) < len(columns):
@@ -116,7 +116,7 @@ def row(*columns: Check) -> Check:
 
 
 def mapping(length_max: int, key: Check, element: Check) -> Check:
-    """Return a check for a map of at most *length_max* entries that pass *key* and *element*."""
+    """Returns a check for a map of at most *length_max* entries that pass *key* and *element*."""
 
     def check(value: Any) -> str:
         if type(value) is not dict or len(value) > length_max:
@@ -134,7 +134,7 @@ def mapping(length_max: int, key: Check, element: Check) -> Check:
 
 
 def either(*checks: Check) -> Check:
-    """Return a check that lets pass what one of *checks* lets pass."""
+    """Returns a check for values that pass one of *checks*."""
 
     def check(value: Any) -> str:
         whys = [check(value) for check in checks]
@@ -144,7 +144,7 @@ def either(*checks: Check) -> Check:
 
 
 def optional(check_present: Check) -> Check:
-    """Return a check that lets nil pass beside what *check_present* lets pass."""
+    """Returns a check for nil and for values that pass *check_present*."""
 
     def check(value: Any) -> str:
         return "" if value is None else check_present(value)
@@ -153,26 +153,26 @@ def optional(check_present: Check) -> Check:
 
 
 def flag(value: Any) -> str:
-    """Check for true or false."""
+    """Checks for true or false."""
     return "" if type(value) is bool else f"{_show(value)} is not true or false"
 
 
 def fraction(value: Any) -> str:
-    """Check for a number with a fraction."""
+    """Checks for a number with a fraction."""
     return "" if type(value) is float else f"{_show(value)} is not a number"
 
 
 def blobs(value: Any) -> str:
-    """Check for an array of binaries. Their number and size are bounded by the frame."""
+    """Checks for an array of binaries. The frame bounds their number and size."""
     if type(value) is list and _BINARY.issuperset(map(type, value)):
         return ""
     return f"{_show(value)} is not an array of binaries"
 
 
 def shallow(depth_max: int) -> Check:
-    """Return a check for any value, with arrays and maps at most *depth_max* deep.
+    """Returns a check for any value, with arrays and maps at most *depth_max* deep.
 
-    Deeper ones would break whoever shows or compares them with a RecursionError.
+    Code that shows or compares deeper values would fail with a RecursionError.
     """
 
     def check(value: Any) -> str:
@@ -189,7 +189,7 @@ def shallow(depth_max: int) -> Check:
 
 
 def _show(value: Any) -> str:
-    """Return what *value* looks like, in a few words whatever a peer made of it."""
+    """Returns a short description of *value*, however large it is."""
     if isinstance(value, list):
         return f"an array of {len(value)}"
     if isinstance(value, dict):
@@ -201,14 +201,17 @@ def _show(value: Any) -> str:
 _described(flag, "flag")
 _described(fraction, "float")
 _described(blobs, "array", of={"type": "binary"})
-ID_END, SEQ_END = 2**32, 2**63  # Ids of requests and streams, and those of messages, are below.
+ID_END, SEQ_END = (
+    2**32,
+    2**63,
+)  # Exclusive limits of the ids of requests and streams, and of messages.
 ID = integer(1, ID_END - 1)
 SEQ = integer(1, SEQ_END - 1)
 U8 = integer(0, 2**8 - 1)
 U16 = integer(0, 2**16 - 1)
 U32 = integer(0, 2**32 - 1)
-U64 = integer(0, 2**63 - 1)  # Signed integers of 64 bits can hold it too.
+U64 = integer(0, 2**63 - 1)  # Fits into a signed integer of 64 bits, too.
 TEXT = text(1_024)
-NAME = text(1_024)  # Long enough that NAME_INVALID answers a longer name, and says what a name is.
+NAME = text(1_024)  # Longer than any valid name, so that NAME_INVALID can explain what a name is.
 LONG_TEXT = text(4_096)
 SCALAR = optional(either(flag, integer(-(2**63), 2**63 - 1), fraction, TEXT))

@@ -1,12 +1,12 @@
-"""Frames: how messages are cut out of a stream of bytes.
+"""Frames: how a stream of bytes is divided into messages.
 
     byte  0       4                    4 + length
           ┌───────┬────────────────────┐
           │length │ one msgpack array  │      length: u32 big-endian, of the array alone
           └───────┴────────────────────┘
 
-The length is checked against the limit as soon as its four bytes are there, so that nobody can
-make us buffer more than one frame beyond it.
+The length is checked against the limit as soon as its four bytes have arrived. So a peer cannot
+make this side buffer more than one frame of that limit.
 """
 
 import struct
@@ -20,7 +20,7 @@ FRAME_MAX_BYTES_BEFORE_HELLO = 4_096
 
 
 def encode(message: tuple[Any, ...] | list[Any]) -> bytes:
-    """Return *message* as one frame."""
+    """Returns *message* as one frame."""
     body: bytes = pack(message)
     return LENGTH.pack(len(body)) + body
 
@@ -29,7 +29,7 @@ class FrameDecoder:
     """Cuts a stream into frames.
 
     Invariant: after :meth:`drain` less than one frame of ``limit_bytes`` is buffered. After an
-    error the decoder is spent: it takes nothing more and keeps naming the same error.
+    error the decoder ignores all further data and keeps that error.
     """
 
     __slots__ = ("_buffer", "buffered_bytes", "error", "limit_bytes")
@@ -42,29 +42,29 @@ class FrameDecoder:
 
     @property
     def frame_bytes(self) -> int:
-        """How long the incomplete frame is to be; 0 if that is not known yet."""
+        """The full length of the incomplete frame; 0 if it is not known yet."""
         if len(self._buffer) < LENGTH.size:
             return 0
         return int(LENGTH.unpack_from(self._buffer)[0]) + LENGTH.size
 
     def feed(self, data: bytes) -> None:
-        """Take what the peer sent; :meth:`drain` or :meth:`next` hands out what is complete."""
+        """Adds received bytes; :meth:`drain` or :meth:`next` returns the complete frames."""
         if self.error is not None:
             return
         if self._buffer:
             self._buffer += data
         else:
-            self._buffer = data  # Most often whole frames: they are cut where they lie.
+            self._buffer = data  # Usually complete frames, which need no copy.
 
     def next(self) -> tuple[list[Any], int] | None:
-        """Return the next array and the bytes its frame took, or None where none is complete."""
+        """Returns the next array and the size of its frame, or None if no frame is complete."""
         found = self._drain(1)
         return found[0] if found else None
 
     def drain(self) -> list[tuple[list[Any], int]]:
-        """Return every complete array that is buffered, each with the bytes its frame took.
+        """Returns every complete array that is buffered, each with the size of its frame in bytes.
 
-        Never raises: a bad frame sets ``error``, and what stood in front of it is returned.
+        Never raises: a bad frame sets ``error``, and the frames before it are returned.
         """
         return self._drain(-1)
 
@@ -89,7 +89,7 @@ class FrameDecoder:
         return found
 
     def _forget(self, count: int) -> None:
-        """Drop the first *count* bytes; what is left will grow, so it becomes a bytearray."""
+        """Drops the first *count* bytes; the rest becomes a bytearray, because it will grow."""
         self.buffered_bytes = len(self._buffer) - count
         if not self.buffered_bytes:
             self._buffer = b""

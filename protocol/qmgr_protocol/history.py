@@ -1,14 +1,14 @@
-"""History: what happened to messages, the same bytes on disk, on the wire and for Spark.
+"""History: what happened to messages, in the same bytes on disk, on the wire and for Spark.
 
 A row of history is a msgpack array: version (1), turn, store clock (ms), then its sections. A
-section tells of one kind of event on one queue at one time, of one message or many:
+section describes one kind of event on one queue at one time, for one or more messages:
 
     [kind, at_us, queue, queue_id, peer, target, code, messages,
      arrivals, priorities, origins, timestamps, sizes, delivered, failed, ages_us]
 
-The last eight are columns, and short where messages are alike: one value that all have; an array of
-one integer from which on they rise by one; else an array with a value for each. What is not known
-is nil. Sections are in the order in which things happened, and so are the messages of each.
+The last eight are columns. A column is one value if all messages have it; an array of one integer
+if the values rise by one from there; else an array with a value for each message. Unknown values
+are nil. Sections, and the messages in each, are in the order of events.
 
 To change the format raise VERSION, keep reading the older one, and add a golden vector.
 """
@@ -58,29 +58,29 @@ EVENTS = (
 ) = range(len(EVENTS))
 ROW_MAX_BYTES = 3_900
 MESSAGES_MAX = 512  # in a section
-_HEAD_BYTES = 32  # more than what stands before the sections of a row
+_HEAD_BYTES = 32  # an upper bound of what precedes the sections of a row
 _TIMESTAMP_BYTES = 8
 _HEAD_TYPES = [int, int, str, int, str, str, int, int]  # of a section
 
-# Of a message: arrival, priority, encoded UID, size of its record, how often it came back, how
-# often of these as failed, microseconds since it was put on its queue. None is not known.
+# Of a message: arrival, priority, encoded UID, size of its record, how often it was returned, how
+# many of these returns were failures, microseconds since its put. None means unknown.
 Happening = tuple[int, int | None, bytes, int | None, int | None, int | None, int | None]
 
 
 class HistoryMalformed(ValueError):
-    """Bytes that are no row of history: what is wrong with them."""
+    """The bytes are not a valid row of history; the text states why."""
 
 
 class Section(NamedTuple):
-    """What happened to messages of one queue at one time. The columns are as they are stored."""
+    """One kind of event on messages of one queue at one time. Columns are in their stored form."""
 
     kind: int
     at_us: int  # wall clock
     queue: str
-    queue_id: int  # which an arrival is unique with: of a name there may be another queue later
-    peer: str  # the client that had them, the queue manager that has them; empty: nobody
-    target: str  # where they went: a queue, a topic; empty: nowhere
-    code: int  # why: an ErrorCode; 0: no reason
+    queue_id: int  # Makes an arrival unique: a later queue may have the same name.
+    peer: str  # the client that had them, or the queue manager that has them; may be empty
+    target: str  # the queue or topic that received them; may be empty
+    code: int  # the reason, an ErrorCode; 0: none
     messages: int
     arrivals: Any
     priorities: Any
@@ -114,7 +114,7 @@ class Open(NamedTuple):
 
 
 def encode(turn: int, clock_ms: int, sections: Iterable["Open | bytes"]) -> list[bytes]:
-    """Return *sections*, packed or not, as rows, none of them longer than ROW_MAX_BYTES."""
+    """Returns *sections*, packed or not, as rows of at most ROW_MAX_BYTES."""
     rows: list[bytes] = []
     held: list[bytes] = []
     size = _HEAD_BYTES
@@ -147,10 +147,10 @@ def _pieces_of(section: Any) -> list[bytes]:
 
 
 def packed(head: Head, count: int, columns: Sequence[Any]) -> list[bytes]:
-    """Return what happened to *count* messages as sections that each fit in a row.
+    """Returns the events of *count* messages as sections, each short enough for a row.
 
     Args:
-        columns: a tuple with a value for each message, or what all of them have, by COLUMNS.
+        columns: in the order of COLUMNS; each a tuple of values, or the value of all messages.
     """
     if count <= MESSAGES_MAX:
         data = bytes(pack((*head, count, *map(_column, columns))))
@@ -163,9 +163,9 @@ def packed(head: Head, count: int, columns: Sequence[Any]) -> list[bytes]:
 
 
 def uids(encoded: Sequence[bytes], skip: int = 0) -> tuple[Any, tuple[int, ...]]:
-    """Return origins and timestamps of encoded UIDs that stand behind *skip* bytes each.
+    """Returns the origins and timestamps of encoded UIDs, each preceded by *skip* bytes.
 
-    One that rotted is of the origin nil.
+    The origin of a damaged UID is None.
     """
     first, count = encoded[0], len(encoded)
     length = len(first)
@@ -190,7 +190,7 @@ def _origin(name: bytes) -> str | None:
 
 
 def _column(values: Any) -> Any:
-    """Return a column in its short form."""
+    """Returns a column in its shortest form."""
     if type(values) is not tuple:
         return values
     first, count = values[0], len(values)
@@ -203,10 +203,10 @@ def _column(values: Any) -> Any:
 
 
 def decode(row: bytes) -> Row:
-    """Return what *row* holds.
+    """Returns the contents of *row*.
 
     Raises:
-        HistoryMalformed: it is none, or of a later version.
+        HistoryMalformed: *row* is invalid, or of a later version.
     """
     try:
         version, turn, clock_ms, *sections = unpack(row)
@@ -235,7 +235,7 @@ def _checked(section: Section) -> Section:
 
 
 def values(column: Any, count: int) -> Sequence[Any]:
-    """Return the *count* values that a column stands for."""
+    """Returns the *count* values of a column."""
     if type(column) is not list:
         return (column,) * count
     if len(column) == 1:

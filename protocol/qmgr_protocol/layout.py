@@ -1,7 +1,7 @@
 """Messages as arrays: the operation number, then the fields in their order, each within its limits.
 
-Elements beyond those known are ignored and fields that are missing at the end take their default,
-so that a message can grow. A number is never used again for something else.
+Extra elements are ignored, and fields that are missing at the end take their defaults. So a message
+can get new fields. A number is never reused.
 """
 
 from collections.abc import Callable
@@ -29,8 +29,8 @@ _ARE_STAMPED = checks_of(m.Committed)[m.Committed._fields.index("stamped")]
 _ARE_HANDLES = checks_of(m.Settle)[m.Settle._fields.index("handles")]
 
 
-# What most frames of a busy connection hold is tested at once, in half the time that a check for
-# each field takes. A quick test may refuse what the checks let pass, never the other way round.
+# Each of these tests checks all fields of a frequent message at once, in half the time that a check
+# per field takes. A quick test may refuse what the checks accept, but never the reverse.
 def _is_put(stream: Any, first_id: Any, seen: Any, queue: Any, records: Any) -> bool:
     return (
         type(stream) is type(first_id) is type(seen) is int
@@ -81,7 +81,7 @@ def _is_settle(settle_id: Any, action: Any, queue_id: Any, handles: Any) -> bool
     )
 
 
-def _not_known(*fields: Any) -> bool:
+def _never_valid(*fields: Any) -> bool:
     del fields
     return False
 
@@ -107,7 +107,7 @@ _PARSERS: dict[
         found.kind,
         found.checks,
         found.written_always,
-        QUICK.get(found.kind, _not_known),
+        QUICK.get(found.kind, _never_valid),
         _LEFT_OUT.get(found.kind, ()),
     )
     for found in OPERATIONS.values()
@@ -115,10 +115,10 @@ _PARSERS: dict[
 
 
 def parse(array_: list[Any]) -> m.Message:
-    """Return the message that a decoded frame holds.
+    """Returns the message in a decoded frame.
 
     Raises:
-        OperationUnknown: the peer may be newer; its request is refused, the connection stays.
+        OperationUnknown: the peer may be newer; its request is refused, the connection stays open.
         FieldInvalid: a field is missing, of the wrong type or out of range.
     """
     found = _PARSERS.get(array_[0])
@@ -128,12 +128,12 @@ def parse(array_: list[Any]) -> m.Message:
     kind, checks, quick_count, is_valid, rest = found
     fields = array_[1 : len(checks) + 1]
     if len(fields) == quick_count and is_valid(*fields):
-        return tuple.__new__(kind, (*fields, *rest))  # As kind(*fields), in half the time.
+        return tuple.__new__(kind, (*fields, *rest))  # Same as kind(*fields), in half the time.
     return parse_by_field(kind, checks, fields)
 
 
 def parse_by_field(kind: type[Any], checks: tuple[Check, ...], fields: list[Any]) -> m.Message:
-    """Return the message of *kind* whose first *fields* are given.
+    """Returns the message of *kind* whose first *fields* are given.
 
     Raises:
         FieldInvalid: as :func:`parse`.
@@ -152,7 +152,7 @@ def check_reply(kind: type[m.Message], value: Any) -> None:
     """Checks the value of the Ok that answers *kind*, which declares what that value is.
 
     Raises:
-        FieldInvalid: the value is not what section 11 of PROTOCOL.md says.
+        FieldInvalid: the value is not as section 11 of PROTOCOL.md defines it.
     """
     check = reply_check_of(kind)
     assert check is not None, kind
@@ -167,7 +167,7 @@ def reply_check_of(kind: type[m.Message]) -> Check | None:
 
 
 def to_array(message: m.Message) -> tuple[Any, ...]:
-    """Return *message* as the array that a frame carries."""
+    """Returns *message* as the array that a frame carries."""
     kind = type(message)
     rest = _LEFT_OUT.get(kind)
     if rest is not None and message[-len(rest) :] == rest:

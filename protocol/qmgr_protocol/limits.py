@@ -1,4 +1,4 @@
-"""Limits of what people say: each the least and the most, both included, or the most alone."""
+"""Limits of names and attributes: a lowest and a highest value, inclusive, or a highest only."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -16,9 +16,9 @@ Quantity = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """What values an attribute of a queue takes: numbers from low to high, or one of choices.
+    """The valid values of an attribute: numbers from low to high, or one of choices.
 
-    A factor may have a fraction. Of a queue the value is a name, QUEUE@MANAGER, or empty.
+    A factor may have a fraction. The value of a "queue" is a name, QUEUE@MANAGER, or empty.
     """
 
     quantity: Quantity
@@ -32,7 +32,7 @@ class Attribute:
         return self.high > 0
 
 
-# Of a local queue, and of a template; low and high also hold for the defaults that are configured.
+# Of a local queue and a template; low and high also apply to the configured defaults.
 QUEUE_ATTRIBUTES = {
     "depth_max": Attribute("messages", 1, 10**12),
     "bytes_max": Attribute("bytes", 2**10, 2**44),  # of records
@@ -61,7 +61,7 @@ QUEUE_ATTRIBUTES = {
     "accounting": Attribute("choice", choices=("off", "on")),
     "unused_expiry_ms": Attribute("ms", 0, 3650 * _DAY_MS),
 }
-# Of a subscription: as of a queue, but for what links, backout queues and put refusals are about.
+# Of a subscription: as of a queue, except those about links, backout queues and refused puts.
 SUBSCRIPTION_ATTRIBUTES = {
     name: found
     for name, found in QUEUE_ATTRIBUTES.items()
@@ -80,7 +80,7 @@ SUBSCRIPTION_ATTRIBUTES = {
     "redelivery_limit": Attribute("count", -1, 65_534),
 }
 REPUBLISH_WAYS = ("manual", "healthy", "schedule")
-# Of a topic; each holds for all below it that say nothing else.
+# Of a topic; topics below it inherit each one that they do not define.
 TOPIC_ATTRIBUTES = {
     "redelivery_limit": Attribute("count", 0, 65_534),
     "republish": Attribute("choice", choices=REPUBLISH_WAYS),

@@ -67,7 +67,7 @@ REMAINING = struct.Struct(">Q")
 ACK, RELEASE, RETURN, UNREAD, REJECT, RENEW = 1, 2, 3, 4, 5, 6
 DELAY_OF_QUEUE = -1
 REASON_MAX, REASON_TEXT_MAX, SELECTOR_MAX = 64, 1_000, 4_096
-# What a link adds to a record.
+# Keys of the extras that a link adds to a record.
 EXTRA_EXPIRY_MS, EXTRA_DELAY_MS, EXTRA_NOTE = "expiry_ms", "delay_ms", "note"
 # The order of messages: as usual; a group at a time; several groups at a time; by arrival.
 PHYSICAL, LOGICAL, PINNED, ARRIVAL = 0, 1, 2, 3

@@ -13,12 +13,12 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 def is_name(text: str) -> bool:
-    """Return whether *text* is a plain name."""
+    """Returns whether *text* is a plain name."""
     return _NAME.fullmatch(text) is not None
 
 
 def split(text: str) -> tuple[str, str]:
-    """Return the queue and the queue manager that *text* names, either of them maybe empty.
+    """Returns the queue and the queue manager that *text* names; either may be empty.
 
     Raises:
         RequestError: NAME_INVALID, with the offending text cut to a printable length.
@@ -34,14 +34,14 @@ def split(text: str) -> tuple[str, str]:
 
 
 def _of_topic(text: str) -> str:
-    """Return what to try where *text* looks like a topic, or nothing."""
+    """Returns a hint if *text* looks like a topic, else an empty text."""
     if text.startswith("/"):
-        return "; a topic is put to; what it has is got from a subscription: qmctl sub ls"
-    return "; a topic has a / in front" if "/" in text else ""
+        return "; put to a topic, but get from one of its subscriptions: qmctl sub ls"
+    return "; a topic starts with /" if "/" in text else ""
 
 
 def check(text: str) -> str:
-    """Return *text* if it is a plain name.
+    """Returns *text* if it is a plain name.
 
     Raises:
         RequestError: NAME_INVALID.

@@ -41,9 +41,9 @@ class Right(Enum):
 
 
 class Growth(Enum):
-    """What a request may do to the store."""
+    """How a request may grow the store."""
 
-    NOTHING = "nothing"  # It reads, removes, or writes a row again at its size.
+    NOTHING = "nothing"  # It reads, removes, or rewrites a row of the same size.
     OPERATES = "operates"  # It adds or lengthens a row that is needed to make room.
     ADDS = "adds"  # It adds rows.
     ITSELF = "itself"  # Its handler asks for room, message by message, so ids stay in step.
@@ -61,14 +61,14 @@ class AnsweredBy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RequestTraits:
-    """What a request needs, does and is answered by."""
+    """The right that a request needs, its effects, and its answer."""
 
     right: Right
     growth: Growth
     answered_by: AnsweredBy
     ok_value: Check | None  # of its Ok, if a client or a link works with that value
     is_long: bool  # Its answer may be as long as a frame.
-    is_dropped: bool  # It has no effect once its connection is gone.
+    is_dropped: bool  # It has no effect once its connection is closed.
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Operation:
     Invariant: there is one check for each field of *kind*.
     """
 
-    number: int  # never used again for something else
+    number: int  # never reused
     kind: type[Any]
     checks: tuple[Check, ...]
     written_always: int  # how many fields are written even if all others have their defaults

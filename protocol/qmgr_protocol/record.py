@@ -1,25 +1,25 @@
-"""The record: what a producer made, the same bytes on the wire, on disk and for Spark.
+"""The record: a message as its producer made it, the same bytes on the wire, on disk and for Spark.
 
     byte 0    checksum            u32   crc32 of every byte from 5 on
          4    origin_length       u8    0 = not stamped yet
          5    version             u8    1
          6    priority            u8    0-9, 9 first
          7    flags               u8    bits 4-7 must be understood, bits 0-3 may be ignored
-                                        bit 0 the queue says the priority, bit 1 not kept over a
-                                        restart, bit 2 a report if it expires, bit 3 kept by its
-                                        topic for who subscribes later, bit 4 a delay
+                                        bit 0 priority of the queue, bit 1 not persistent,
+                                        bit 2 report if it expires, bit 3 retained by its topic,
+                                        bit 4 a delay
          8    expiry_ms           u64   0 = never
         16    correlation_length  u8    at most 64
         17    group_flags         u8    bit 0 in a group, bit 1 last in its group
         18    envelope_length     u16
         20    body_length         u32
         24    correlation id, then in a group: group id (24) and number (u32), then with a
-              delay: milliseconds (u64) from the put until it can be got,
+              delay: milliseconds (u64) from the put until it is available,
               then the envelope (a msgpack map), the body, and, once stamped:
               origin (text), timestamp (u64, microseconds)
 
 All integers are big-endian. Origin and timestamp are the UID, the identity of the message. They
-come last so that a queue manager that stamps a record only carries the checksum on over them.
+come last, so that a queue manager that stamps a record only extends the checksum over them.
 
 To change the format raise VERSION, keep reading the older one, and add a golden vector.
 """
@@ -62,7 +62,7 @@ CHECK = struct.Struct(">IB")
 
 
 class Uid(NamedTuple):
-    """The identity of a message: who created it, and that creator's tick."""
+    """The identity of a message: its creator, and a timestamp unique to that creator."""
 
     origin: str
     timestamp: int  # microseconds; strictly increasing per origin
@@ -87,7 +87,7 @@ class Head(NamedTuple):
 
 
 class Fields(NamedTuple):
-    """A whole record, taken apart."""
+    """The fields of a whole record."""
 
     body: bytes
     priority: int = PRIORITY_DEFAULT
@@ -96,12 +96,12 @@ class Fields(NamedTuple):
     uid: Uid | None = None
     group: tuple[bytes, int, bool] | None = None  # id, number, last
     expiry_ms: int = 0
-    flags: int = 0  # but FLAG_DELAYED, which delay_ms tells
-    delay_ms: int = 0  # from the put until it can be got
+    flags: int = 0  # without FLAG_DELAYED, which follows from delay_ms
+    delay_ms: int = 0  # from the put until the message is available
 
 
 def encode(fields: Fields) -> bytes:
-    """Return *fields* as a record, with its checksum.
+    """Returns *fields* as a record, with its checksum.
 
     Raises:
         RequestError: VALUE_INVALID, a field beyond its limit.
@@ -161,7 +161,7 @@ def _check_group(group_id: bytes, number: int) -> None:
 
 
 def number_invalid(number: int) -> RequestError:
-    """Return why nothing may have that *number* in a group."""
+    """Returns the error for an invalid *number* in a group."""
     return RequestError(
         ErrorCode.GROUP_NUMBER_INVALID, f"number {number} in a group is not 1 to {GROUP_NUMBER_MAX}"
     )
@@ -170,7 +170,7 @@ def number_invalid(number: int) -> RequestError:
 def _pack_envelope(envelope: dict[str, Any]) -> bytes:
     try:
         data: bytes = pack(envelope)
-        unpack(data)  # What no consumer could read is refused here.
+        unpack(data)  # Refuses what no consumer could read.
     except (TypeError, ValueError, OverflowError, FrameMalformed) as error:
         raise _invalid(f"headers: {error}") from error
     return data
@@ -181,39 +181,39 @@ def _invalid(text: str) -> RequestError:
 
 
 def stamp(record: bytes, uid: Uid) -> bytes:
-    """Return *record*, which has no UID yet, with *uid* and the checksum carried on over it."""
+    """Returns *record*, which has no UID yet, with *uid* and the checksum extended over it."""
     return stamp_encoded(record, encode_uid(uid))
 
 
 def encode_uid(uid: Uid) -> bytes:
-    """Return the trailer that *uid* becomes in a record."""
+    """Returns *uid* as the trailer of a record."""
     if not is_name(uid.origin) or not 0 <= uid.timestamp <= TIMESTAMP_MAX:
         raise _invalid(
-            f"{str(uid)[:100]!r} is not a UID: as origin a name of 1 to {NAME_MAX} of "
+            f"{str(uid)[:100]!r} is not a UID: it needs an origin of 1 to {NAME_MAX} of "
             "A-Z a-z 0-9 . _ -, and a timestamp below 2**63"
         )
     return uid.origin.encode() + TIMESTAMP.pack(uid.timestamp)
 
 
 def stamp_encoded(record: bytes, trailer: bytes) -> bytes:
-    """Return *record* with *trailer*, which :func:`encode_uid` made."""
+    """Returns *record* with *trailer*, which :func:`encode_uid` made."""
     checksum = crc32(trailer, int.from_bytes(record[:4], "big"))
     head = CHECK.pack(checksum, len(trailer) - 8)
     return b"".join((head, _summed(record), trailer))
 
 
 def _summed(record: bytes) -> bytes | memoryview:
-    """Return what the checksum covers. A view is slower to make, but copies nothing."""
+    """Returns the bytes that the checksum covers: a view if copying them would take longer."""
     if len(record) < _VIEWED_BYTES:
         return record[SUMMED_AT:]
     return memoryview(record)[SUMMED_AT:]
 
 
 def check(record: bytes) -> Head:
-    """Return the head of *record* once all of it that the daemon relies on is found sound.
+    """Returns the head of *record* after checking everything that the daemon relies on.
 
     Raises:
-        RequestError: CHECKSUM_MISMATCH or RECORD_MALFORMED, with what and where.
+        RequestError: CHECKSUM_MISMATCH or RECORD_MALFORMED, with the reason.
     """
     if len(record) < HEAD_BYTES:
         raise _malformed(f"{len(record)} bytes are no head, which takes {HEAD_BYTES}")
@@ -247,7 +247,7 @@ def check(record: bytes) -> Head:
 
 
 def delay_of(record: bytes, head: Head) -> int:
-    """Return the delay in milliseconds of a *record* with that *head*, whose size is sound."""
+    """Returns the delay in milliseconds of a *record* with that *head* and a valid size."""
     if not head.flags & FLAG_DELAYED:
         return 0
     at = HEAD_BYTES + head.correlation_length + (GROUP.size if head.group_flags else 0)
@@ -256,7 +256,7 @@ def delay_of(record: bytes, head: Head) -> int:
 
 
 def size_of(record: bytes) -> int:
-    """Return the size that the head of *record* says, whatever follows; 0 where it is cut off."""
+    """Returns the size that the head of *record* states; 0 if the head is incomplete."""
     if len(record) < HEAD_BYTES:
         return 0
     _, origin, _, _, flags, _, correlation, group, envelope, body = HEAD.unpack_from(record)
@@ -265,7 +265,7 @@ def size_of(record: bytes) -> int:
 
 
 def too_large_text(size_bytes: int, limit_bytes: int) -> str:
-    """Return why a message of that size is refused, and what counts towards its size."""
+    """Returns why a message of that size is refused, and what its size includes."""
     return (
         f"message of {size_bytes} bytes (its body, its headers and {HEAD_BYTES} more), "
         f"at most {limit_bytes}"
@@ -273,9 +273,9 @@ def too_large_text(size_bytes: int, limit_bytes: int) -> str:
 
 
 def own_bytes(record: bytes) -> int:
-    """Return how long *record* is without its UID: what counts towards a largest message.
+    """Returns the size of *record* without its UID, which is compared with message_max_bytes.
 
-    So a message has the same size before and after it is stamped. What is cut off has no UID.
+    So a message has the same size before and after it is stamped. An incomplete head has no UID.
     """
     if len(record) < HEAD_BYTES:
         return len(record)
@@ -284,18 +284,20 @@ def own_bytes(record: bytes) -> int:
 
 
 def envelope_bytes(record: bytes) -> int:
-    """Return the size of the envelope that the head of *record* says; 0 where it is cut off."""
+    """Returns the envelope's size that the head of *record* states; 0 if the head is incomplete."""
     if len(record) < HEAD_BYTES:
         return 0
     return Head._make(HEAD.unpack_from(record)).envelope_length
 
 
 def _fault(head: Head, expected: int, found: int) -> RequestError:
-    """Return what is wrong with a head that :func:`check` found unsound."""
+    """Returns the error for a head that :func:`check` found invalid."""
     if head.version != VERSION:
         return _malformed(f"version {head.version}, only {VERSION} is known")
     if head.flags & FLAGS_NOT_UNDERSTOOD:
-        return _malformed(f"flags {head.flags:#04x} name an extension that must be understood")
+        return _malformed(
+            f"flags {head.flags:#04x} name an unknown extension, which must not be ignored"
+        )
     if expected != found:
         return _malformed(f"{found} bytes, but its lengths add up to {expected}")
     return _malformed(f"a field out of range: {head}")
@@ -306,14 +308,14 @@ def _malformed(text: str) -> RequestError:
 
 
 def uid_of(record: bytes, origin_length: int) -> Uid:
-    """Return the UID of a stamped *record* whose head gave *origin_length*.
+    """Returns the UID of a stamped *record* whose head states *origin_length*.
 
     Raises:
-        RequestError: RECORD_MALFORMED, an origin that is no plain name or a timestamp out of range.
+        RequestError: RECORD_MALFORMED, the origin is not a plain name or the timestamp too large.
     """
     (timestamp,) = TIMESTAMP.unpack_from(record, len(record) - 8)
     origin = record[-8 - origin_length : -8].decode(errors="replace")
-    if not is_name(origin):  # Every origin leaves a row, and is shown to people.
+    if not is_name(origin):  # Each origin gets a row, and is shown to people.
         raise _malformed(
             f"the origin {origin!r} is not a name: 1 to {NAME_MAX} of A-Z a-z 0-9 . _ -"
         )
@@ -323,10 +325,10 @@ def uid_of(record: bytes, origin_length: int) -> Uid:
 
 
 def decode(record: bytes) -> Fields:
-    """Return *record* taken apart.
+    """Returns the fields of *record*.
 
     Raises:
-        RequestError: as :func:`check`; RECORD_MALFORMED where the envelope is no map.
+        RequestError: as :func:`check`; RECORD_MALFORMED if the envelope is not a map.
     """
     head = check(record)
     start = HEAD_BYTES + head.correlation_length
@@ -353,10 +355,10 @@ def decode(record: bytes) -> Fields:
 
 
 def unpack_envelope(data: bytes) -> dict[str, Any]:
-    """Return the envelope that is encoded as *data*; an empty one where there is none.
+    """Returns the envelope encoded as *data*; an empty one if *data* is empty.
 
     Raises:
-        RequestError: RECORD_MALFORMED, it is no map.
+        RequestError: RECORD_MALFORMED, the envelope is not a map.
     """
     if not data:
         return {}

@@ -2,14 +2,14 @@
 
     flights/JFK/UA       a topic: levels with / between them
     flights/+/UA         a filter: + is any one level
-    flights/#            # is all levels from there on, none of them too: flights itself fits
+    flights/#            # is any number of levels, even none: flights itself fits
 
 A destination that begins with / is a topic: a put to ``/flights/JFK/UA`` is a publication.
 
     BILLING:delays       a durable subscription of the client BILLING
-    :delays              one of an administrator's
-    :delays@NYC          a proxy: what fits goes to the same topic at queue manager NYC
-    ~2-4f2a91c07b3d.17   one that is not durable: it lives and dies with its connection
+    :delays              a durable subscription of an administrator
+    :delays@NYC          a proxy: sends matching publications to the same topic at NYC
+    ~2-4f2a91c07b3d.17   a subscription that is not durable: it ends with its connection
 """
 
 import re
@@ -17,9 +17,9 @@ from functools import lru_cache
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 
-MARK = "/"  # what the name of a topic begins with where it stands for a destination
+MARK = "/"  # the first character of a destination that is a topic
 ONE, MANY = "+", "#"
-DYNAMIC = "~"  # what the name of a subscription begins with that is not durable
+DYNAMIC = "~"  # the first character of the name of a subscription that is not durable
 TOPIC_MAX_BYTES = 200
 LEVELS_MAX = 32
 _NAME = r"[A-Za-z0-9._-]{1,64}"
@@ -28,48 +28,48 @@ _PROXY = re.compile(rf":{_NAME}@{_NAME}")
 
 
 def is_topic(destination: str) -> bool:
-    """Return whether *destination* says that it is a topic, well-formed or not."""
+    """Returns whether *destination* has the mark of a topic, well-formed or not."""
     return destination[:1] == MARK
 
 
 def is_subscription(name: str) -> bool:
-    """Return whether *name* says that it is a subscription's, well-formed or not."""
+    """Returns whether *name* has the mark of a subscription, well-formed or not."""
     return name[:1] == DYNAMIC or ":" in name
 
 
-@lru_cache(maxsize=4_096)  # Who publishes names the same topics again and again.
+@lru_cache(maxsize=4_096)  # Publishers use the same topics again and again.
 def levels_of(topic: str) -> tuple[str, ...]:
-    """Return the levels of *topic*, which has no mark in front.
+    """Returns the levels of *topic*, which is given without its mark.
 
     Raises:
-        RequestError: TOPIC_INVALID, with what is wrong.
+        RequestError: TOPIC_INVALID, with the reason.
     """
     levels = _levels(topic, "topic")
     for level in levels:
         if ONE in level or MANY in level:
             raise _invalid(
-                "topic", topic, f"{ONE} and {MANY} are for the filters of those who subscribe"
+                "topic", topic, f"{ONE} and {MANY} are for filters of subscriptions only"
             )
     return levels
 
 
 def filter_of(text: str) -> tuple[str, ...]:
-    """Return the levels of the filter *text*.
+    """Returns the levels of the filter *text*.
 
     Raises:
-        RequestError: TOPIC_INVALID, with what is wrong.
+        RequestError: TOPIC_INVALID, with the reason.
     """
     levels = _levels(text, "filter")
     for at, level in enumerate(levels):
         if level == MANY and at < len(levels) - 1:
-            raise _invalid("filter", text, f"{MANY} stands at the end alone")
+            raise _invalid("filter", text, f"{MANY} is valid only as the last level")
         if level not in (ONE, MANY) and (ONE in level or MANY in level):
-            raise _invalid("filter", text, f"{ONE} and {MANY} are a level by themselves")
+            raise _invalid("filter", text, f"{ONE} and {MANY} must be a whole level")
     return levels
 
 
 def fits(filter_: tuple[str, ...], topic: tuple[str, ...]) -> bool:
-    """Return whether *topic* is one that *filter_* has."""
+    """Returns whether *topic* matches *filter_*."""
     for at, level in enumerate(filter_):
         if level == MANY:
             return True
@@ -79,7 +79,7 @@ def fits(filter_: tuple[str, ...], topic: tuple[str, ...]) -> bool:
 
 
 def check_subscription(name: str) -> str:
-    """Return *name* if it is that of a durable subscription, or of a proxy.
+    """Returns *name* if it is a valid name of a durable subscription or a proxy.
 
     Raises:
         RequestError: NAME_INVALID.
@@ -88,8 +88,8 @@ def check_subscription(name: str) -> str:
         return name
     raise RequestError(
         ErrorCode.NAME_INVALID,
-        f"{name[:150]!r} is no name of a subscription: CLIENT:NAME, :NAME for an administrator's, "
-        "or :NAME@MANAGER for a proxy, each of A-Z a-z 0-9 . _ -",
+        f"{name[:150]!r} is not the name of a subscription: CLIENT:NAME, "
+        ":NAME for an administrator's, or :NAME@MANAGER for a proxy, each of A-Z a-z 0-9 . _ -",
     )
 
 
@@ -101,11 +101,11 @@ def _levels(text: str, noun: str) -> tuple[str, ...]:
         raise _invalid(noun, text, f"{size} bytes, at most {TOPIC_MAX_BYTES}")
     levels = tuple(text.split(MARK))
     if not all(levels):
-        raise _invalid(noun, text, f"a level is empty: {MARK} stands between levels alone")
+        raise _invalid(noun, text, f"a level is empty: use {MARK} only between levels")
     if len(levels) > LEVELS_MAX:
         raise _invalid(noun, text, f"{len(levels)} levels, at most {LEVELS_MAX}")
-    if not text.isprintable() or "@" in text:  # which would name a queue manager
-        raise _invalid(noun, text, "it holds what cannot be printed, or an @")
+    if not text.isprintable() or "@" in text:  # An @ would name a queue manager.
+        raise _invalid(noun, text, "it has an unprintable character, or an @")
     return levels
 
 

@@ -1,4 +1,4 @@
-"""Who may send which message in which state of a connection, derived from the declarations.
+"""The messages that each side may send in each state, derived from the declarations.
 
 Rule 1: TRANSITIONS lists all that a side may send or receive. Any other message breaks the
         protocol.
@@ -34,7 +34,7 @@ QUEUE_MANAGER_ONLY: frozenset[tuple[Side, _Kind]] = frozenset(
     for found in OPERATIONS.values()
     if _role(found, side) is Role.QUEUE_MANAGER
 )
-# (state, who sends, message) -> next state, the same for both ends
+# (state, sender, message) -> next state, the same for both ends
 TRANSITIONS: dict[tuple[State, Side, _Kind], State] = {
     **{
         (move.before, move.sender, found.kind): move.after

@@ -1,8 +1,8 @@
 """A numbered stream: two small state machines, one at each end.
 
 The sender numbers messages 1, 2, 3, ... when it accepts them. The receiver stores them as they
-come and answers with one number, the *commit id*: the highest id up to which it holds every
-message durably. A field marked "stored" is written in the same turn as the messages it speaks of.
+arrive and answers with one number, the *commit id*: it holds every message up to that id durably.
+A field marked "stored" is written in the same turn as the messages that it describes.
 Links and producers are the same stream (US 6,401,136 B1, claim 1; refusals and resumption are our
 design).
 """
@@ -14,7 +14,7 @@ from qmgr_protocol.errors import CommitOutOfRange, WindowExceeded
 
 
 def runs_of(ids: Iterable[int]) -> list[list[int]]:
-    """Return *ids* in ascending order as runs [first, count]: short whatever their number."""
+    """Returns *ids* in ascending order as runs [first, count]."""
     runs: list[list[int]] = []
     for seq_id in sorted(ids):
         if runs and sum(runs[-1]) == seq_id:
@@ -25,7 +25,7 @@ def runs_of(ids: Iterable[int]) -> list[list[int]]:
 
 
 def ids_of(runs: Iterable[Sequence[int]]) -> set[int]:
-    """Return the ids that :func:`runs_of` made runs of."""
+    """Returns the ids in *runs*: the inverse of :func:`runs_of`."""
     return {seq_id for first, count in runs for seq_id in range(first, first + count)}
 
 
@@ -33,42 +33,42 @@ def ids_of(runs: Iterable[Sequence[int]]) -> set[int]:
 class Outbox:
     """The sending end: holds ids between commit_id and next_id; those up to sent_id are in flight.
 
-    Of what is ``held`` the receiver has said that it has it: it is not sent again.
+    The receiver has reported that it already has the ids in ``held``: they are not sent again.
 
-    Invariant: commit_id <= sent_id < next_id, and sent_id <= commit_id + window. What is held lies
-    above commit_id.
+    Invariant: commit_id <= sent_id < next_id, and sent_id <= commit_id + window. All ids in
+    ``held`` are above commit_id.
     """
 
     window: int  # messages
     commit_id: int = 0  # stored
     next_id: int = 1  # stored; the next id to assign
-    sent_id: int = 0  # starts at commit_id: what was in flight before a restart is sent again
+    sent_id: int = 0  # starts at commit_id: ids in flight before a restart are sent again
     held: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.sent_id = max(self.sent_id, self.commit_id)
 
     def assign(self, count: int = 1) -> int:
-        """Return the first id of *count* messages just accepted."""
+        """Returns the first id of *count* messages just accepted."""
         first_id, self.next_id = self.next_id, self.next_id + count
         return first_id
 
     def take(self, count: int) -> range:
-        """Return the next ids to send: at most *count*, never past the window."""
+        """Returns the next ids to send: at most *count*, never past the window."""
         start = self.sent_id + 1
         stop = min(start + count, self.next_id, self.commit_id + self.window + 1)
         self.sent_id = max(self.sent_id, stop - 1)
         return range(start, stop)
 
     def commit(self, commit_id: int) -> range:
-        """Return the ids that the peer now holds, and that may be deleted here.
+        """Returns the ids that the peer has newly committed. They may be deleted here.
 
         Raises:
             CommitOutOfRange: *commit_id* was never assigned.
         """
         if commit_id >= self.next_id:
             raise CommitOutOfRange(commit_id, self.next_id)
-        done = range(self.commit_id + 1, commit_id + 1)  # Empty for a commit id that came late.
+        done = range(self.commit_id + 1, commit_id + 1)  # Empty for a late commit id.
         self.commit_id = max(self.commit_id, commit_id)
         self.sent_id = max(self.sent_id, self.commit_id)
         if done and self.held:
@@ -76,20 +76,20 @@ class Outbox:
         return done
 
     def hold(self, ids: Iterable[int]) -> None:
-        """Take note of *ids* that the receiver has; what was never assigned is none of them."""
+        """Remembers the *ids* that the receiver has; ignores those that were never assigned."""
         self.held.update(x for x in ids if self.commit_id < x < self.next_id)
 
     def resume(self, commit_id: int) -> range:
-        """Start again after a reconnect from the commit id in the peer's hello.
+        """Continues after a reconnect from the commit id that the peer reports.
 
         Returns and raises as :meth:`commit` does.
         """
         done = self.commit(commit_id)
-        self.go_back(self.commit_id)  # Whatever was in flight is lost.
+        self.go_back(self.commit_id)  # Everything in flight is lost.
         return done
 
     def go_back(self, seq_id: int) -> None:
-        """Send again what lies above *seq_id*, but what is held."""
+        """Makes ids above *seq_id* due to be sent again. The sender skips those in ``held``."""
         self.sent_id = max(min(self.sent_id, seq_id), self.commit_id)
 
 
@@ -97,8 +97,8 @@ class Outbox:
 class Inbox:
     """The receiving end.
 
-    Invariant: every id up to ``commit_id`` is held; ``ahead`` starts past a gap, and holds no id
-    beyond ``commit_id + window``.
+    Invariant: every id up to ``commit_id`` is received; ``ahead`` starts after a gap, and has no id
+    above ``commit_id + window``.
     """
 
     window: int  # messages
@@ -106,7 +106,7 @@ class Inbox:
     ahead: set[int] = field(default_factory=set)  # stored
 
     def receive(self, seq_id: int) -> bool:
-        """Record *seq_id*; return whether it is new.
+        """Records *seq_id*; returns whether it is new.
 
         Raises:
             WindowExceeded: *seq_id* is more than ``window`` past ``commit_id``.
@@ -122,7 +122,7 @@ class Inbox:
         return True
 
     def begin_at(self, lowest_id: int) -> int:
-        """Take all ids below *lowest_id* as received; return how many were not."""
+        """Counts all ids below *lowest_id* as received; returns how many were not."""
         before, self.commit_id = self.commit_id, max(self.commit_id, lowest_id - 1)
         passed = {seq_id for seq_id in self.ahead if seq_id <= self.commit_id}
         self.ahead -= passed
@@ -136,25 +136,25 @@ class Inbox:
             self.ahead.remove(self.commit_id)
 
     def missing(self, first_id: int, count: int) -> Sequence[int]:
-        """Return which of *count* ids from *first_id* on were not received, in order."""
+        """Returns those of *count* ids from *first_id* on that were not received, in order."""
         ids = range(first_id, first_id + count)
         if first_id > self.commit_id and not self.ahead:
             return ids
         return [seq_id for seq_id in ids if not self.holds(seq_id)]
 
     def receive_all(self, ids: Sequence[int]) -> None:
-        """Record *ids*, which :meth:`missing` returned and :meth:`check` let pass."""
+        """Records *ids*, which :meth:`missing` returned and :meth:`check` accepted."""
         if not self.ahead and ids[-1] == self.commit_id + len(ids):
-            self.commit_id = ids[-1]  # No gap: they ascend, and none was held.
+            self.commit_id = ids[-1]  # No gap: the ids ascend, and all are new.
             return
         for seq_id in ids:
             self.receive(seq_id)
 
     def holds(self, seq_id: int) -> bool:
-        """Return whether *seq_id* was received before."""
+        """Returns whether *seq_id* was received before."""
         return seq_id <= self.commit_id or seq_id in self.ahead
 
     def check(self, seq_id: int) -> None:
-        """Raise WindowExceeded if *seq_id* is more than ``window`` past ``commit_id``."""
+        """Raises WindowExceeded if *seq_id* is more than ``window`` past ``commit_id``."""
         if seq_id > self.commit_id + self.window:
             raise WindowExceeded(seq_id, self.commit_id, self.window)

@@ -1,7 +1,7 @@
-"""The golden vectors: what is in protocol/vectors/, and how it is written down.
+"""The golden vectors: the contents of protocol/vectors/, and their form.
 
-Bytes stand as {"hex": "..."} and integers beyond 2**53 as {"integer": "..."}, so that every
-language's JSON reads them. `pytest tests/qmgr_protocol --rewrite` writes the files anew.
+Bytes are written as {"hex": "..."} and integers beyond 2**53 as {"integer": "..."}, so that JSON in
+every language can represent them. `pytest tests/qmgr_protocol --rewrite` regenerates the files.
 """
 
 import json
@@ -230,7 +230,7 @@ MESSAGES: dict[str, m.Message] = {
     "CursorDelete": m.CursorDelete(19, "LAKE"),
 }
 
-# What a newer peer may send, and what is read of it.
+# Messages that a newer peer may send, and how this version reads them.
 NEWER: dict[str, tuple[list[Any], m.Message]] = {
     "a hello with three fields more": (
         [
@@ -276,7 +276,7 @@ NEWER: dict[str, tuple[list[Any], m.Message]] = {
     ),
 }
 
-# Another way to write what we write shorter: integers, lengths and floats of other widths.
+# Longer encodings of the same values: integers, lengths and floats of other widths.
 WIDER: dict[str, tuple[bytes, m.Message]] = {
     "a ping of wide integers": (
         b"\xdc\x00\x02\xcd\x00\x04\xcf" + (7).to_bytes(8, "big"),
@@ -297,7 +297,7 @@ WIDER: dict[str, tuple[bytes, m.Message]] = {
     ),
 }
 
-# Operations that this version does not know: the answer stands beside them, if there is one.
+# Operations that this version does not know, each with its answer, if it has one.
 UNKNOWN: dict[str, tuple[list[Any], bool]] = {
     "a request of an unknown operation": ([99, 41, "ORDERS", {"color": "red"}], True),
     "an unknown operation without a request id": ([99], False),
@@ -317,7 +317,7 @@ def _raw(body: bytes) -> bytes:
 
 
 def _damaged(name: str, offset: int, value: int) -> bytes:
-    """The record *name* with one byte changed and the checksum made right again."""
+    """The record *name* with one byte changed and a valid checksum."""
     data = bytearray(record.encode(RECORDS[name]))
     data[offset] = value
     data[:4] = crc32(data[5:]).to_bytes(4, "big")
@@ -426,7 +426,7 @@ REFUSED_RECORDS: dict[str, Refused] = {
 
 
 def shown(value: Any) -> Any:
-    """Return *value* as JSON can carry it."""
+    """Returns *value* in a form that fits JSON."""
     if isinstance(value, bytes):
         return {"hex": value.hex()}
     if isinstance(value, bool) or value is None or isinstance(value, str | float):
@@ -441,12 +441,12 @@ def shown(value: Any) -> Any:
 
 
 def described(message: m.Message) -> dict[str, Any]:
-    """Return a message as a vector names it."""
+    """Returns a message in the form of a vector."""
     return {"message": type(message).__name__, "fields": shown(message)}
 
 
 def files() -> dict[str, list[dict[str, Any]]]:
-    """Return the vectors by the name of their file."""
+    """Returns the vectors by the name of their file."""
     return {
         "messages.json": [
             {"name": name, **described(message), "hex": encode(layout.to_array(message)).hex()}
@@ -491,5 +491,5 @@ def files() -> dict[str, list[dict[str, Any]]]:
 
 
 def text_of(data: list[dict[str, Any]] | dict[str, Any]) -> str:
-    """Return what a file of *data* holds."""
+    """Returns the text of a file with *data*."""
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"

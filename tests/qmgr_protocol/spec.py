@@ -1,6 +1,6 @@
-"""The tables of PROTOCOL.md as data: what protocol/spec.json holds.
+"""The contents of protocol/spec.json: the tables of PROTOCOL.md as data, made from the code.
 
-Made from the code: `pytest tests/qmgr_protocol --rewrite` writes the file anew.
+`pytest tests/qmgr_protocol --rewrite` regenerates the file.
 """
 
 import struct
@@ -26,7 +26,7 @@ from qmgrd.core.sessions import session
 from tests.qmgr_protocol.golden import VECTORS, shown
 
 PATH = VECTORS.parent / "spec.json"
-FIRST_VERSION = 1  # in which all messages came so far
+FIRST_VERSION = 1  # the version that added all messages so far
 
 _WIDTHS = {"B": "u8", "H": "u16", "I": "u32", "Q": "u64"}
 _RECORD_FLAGS = {
@@ -59,7 +59,7 @@ _ORDERS = {"physical": m.PHYSICAL, "logical": m.LOGICAL, "pinned": m.PINNED, "ar
 
 
 def spec() -> dict[str, Any]:
-    """Return all of it, as JSON can carry it."""
+    """Returns the whole specification in a form that fits JSON."""
     found: dict[str, Any] = shown(
         {
             "protocol": m.MAGIC,
@@ -172,7 +172,7 @@ def _field(kind: type[Any], name: str, check: Any) -> dict[str, Any]:
 
 
 def _head(packed: struct.Struct, names: list[str]) -> dict[str, Any]:
-    """Return the fields of *packed*, which are called *names*, each with its offset."""
+    """Returns the fields of *packed* by *names*, each with its offset."""
     codes = packed.format.removeprefix(">")
     return {
         "bytes": packed.size,

@@ -1,4 +1,4 @@
-"""Messages, arrays and bytes as Hypothesis makes them."""
+"""Hypothesis strategies for messages, arrays and bytes."""
 
 from itertools import pairwise
 from typing import Any
@@ -21,7 +21,7 @@ ATTRIBUTES = st.dictionaries(
     TEXTS, st.integers(0, 9) | TEXTS | st.lists(TEXTS, max_size=3), max_size=3
 )
 
-# What a field of that name may hold, in whatever message.
+# Valid values of a field by its name, in all messages.
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "magic": st.just(m.MAGIC),
     "version": st.just(1),
@@ -129,7 +129,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "cursor": NAMES,
     "position": st.integers(0, 2**63 - 1),
 }
-# What it holds in one message alone.
+# Valid values of a field in one message only.
 _MEMBER = {"group_id": GROUP_IDS, "number": st.integers(0, GROUP_NUMBER_MAX)}
 OTHERWISE: dict[type[Any], dict[str, st.SearchStrategy[Any]]] = {
     m.Get: {"number": st.integers(0, GROUP_NUMBER_MAX)},
@@ -181,7 +181,7 @@ VALUES = st.recursive(
 
 @st.composite
 def mutated_arrays(draw: st.DrawFn) -> list[Any]:
-    """A message as an array in which something is not as it should be, or is."""
+    """A message as an array, valid or with one fault."""
     array = list(layout.to_array(draw(MESSAGES)))
     for _ in range(draw(st.integers(1, 3))):
         place = draw(st.integers(1, len(array)))

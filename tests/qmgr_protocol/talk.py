@@ -1,4 +1,4 @@
-"""What PROTOCOL.md shows in bytes: a talk with the real queue manager, and a record taken apart."""
+"""The examples of PROTOCOL.md in bytes: a talk with the real queue manager, and a record."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,11 +12,11 @@ from qmgrd.core.peer import Peer
 from tests.qmgr_protocol import golden
 from tests.qmgrd.core.harness import Manager
 
-WIDTH = 32  # bytes a line
+WIDTH = 32  # bytes per line
 
 
 def talk() -> str:
-    """Return a talk as PROTOCOL.md shows it: who says what, and the frame."""
+    """Returns a talk in the form of PROTOCOL.md: sender, message and frame."""
     return "".join(f"{who} {shown}\n{_hex(data)}\n" for who, shown, data in _said())
 
 
@@ -36,7 +36,7 @@ def _said() -> Iterator[tuple[str, str, bytes]]:
 
 
 class _Client:
-    """Talks over the harness's wire, and shows every frame."""
+    """Talks over the wire of the harness, and shows every frame."""
 
     def __init__(self, manager: Manager) -> None:
         self.manager = manager
@@ -69,7 +69,7 @@ class _Client:
 
 
 def _shown(message: m.Message) -> str:
-    """Return *message* on a line, less what has its default."""
+    """Returns *message* on one line, without fields that have their defaults."""
     kind = type(message)
     defaults = kind._field_defaults
     fields = [
@@ -96,7 +96,7 @@ def _hex(data: bytes) -> str:
 
 
 def dissected() -> str:
-    """Return a record, a line for each of its fields."""
+    """Returns a record with one line per field."""
     fields = golden.RECORDS["a correlation id"]._replace(uid=golden.UID)
     data = record.encode(fields)
     head = record.check(data)

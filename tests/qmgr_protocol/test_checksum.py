@@ -1,4 +1,4 @@
-"""The checksum is zlib's, whoever works it out."""
+"""The checksum is that of zlib, with each library."""
 
 import sys
 import zlib

@@ -1,4 +1,4 @@
-"""What the decoder takes and refuses: first of all, hostile values of every known kind."""
+"""The decoder accepts valid values, and refuses hostile values of every known kind."""
 
 import struct
 import time
@@ -23,7 +23,7 @@ def array32(count: int, elements: bytes = b"") -> bytes:
 
 
 def nested(element: bytes, size_bytes: int = 8 * MIB) -> bytes:
-    """Arrays of 20,000 of *element* in an array, *size_bytes* in all."""
+    """An array of arrays of 20,000 times *element*, *size_bytes* in all."""
     inner = array32(20_000, element * 20_000)
     count = size_bytes // len(inner)
     return array32(count, inner * count)
@@ -91,12 +91,12 @@ def test_hostile_value_is_refused_quickly_and_without_memory(data: bytes) -> Non
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    # A copy of the value and BUILT_MAX_BYTES; a short text takes 50 bytes beside its place.
+    # A copy of the value and BUILT_MAX_BYTES; a short text takes 50 bytes in addition.
     assert peak_bytes < len(data) + 7 * codec.BUILT_MAX_BYTES
 
 
 def least_time(data: bytes) -> float:
-    """The processor seconds that the quickest of three takes."""
+    """The processor seconds of the fastest of three runs."""
     times = []
     for _ in range(3):
         start = time.process_time()
@@ -107,12 +107,12 @@ def least_time(data: bytes) -> float:
 
 
 def test_nested_claims_cost_no_more_than_their_bytes() -> None:
-    """3 KB that reserved 160 MB and 60 ms before a value was walked first."""
+    """Without a walk first, these 3 KB reserved 160 MB and took 60 ms."""
     assert least_time(REFUSED["1,000 nested claims of 20,000 in 3 KB"]) < 0.03
 
 
 def test_nested_claims_in_a_small_value_cost_little() -> None:
-    """The quick way has no walk: its size alone bounds it."""
+    """A small value is not walked: its size bounds it."""
     assert least_time(REFUSED["300 nested claims in 500 bytes"]) < 0.03
 
 
@@ -174,7 +174,7 @@ def test_mutated_value_is_read_or_refused(value: Any, data: st.DataObject) -> No
 
 @given(st.binary(max_size=codec.SMALL_BYTES - 10) | VALUES.map(pack))
 def test_the_two_ways_agree(data: bytes) -> None:
-    """Small values are read without a walk; nobody may notice."""
+    """Small values are read without a walk, with the same results."""
 
     def outcome(packed: bytes) -> Any:
         try:

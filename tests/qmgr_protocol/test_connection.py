@@ -121,7 +121,7 @@ def test_goaway_may_be_sent_to_whoever_broke_the_protocol(side: Side, state: Sta
     connection = at(side, state)
     connection.receive(LENGTH.pack(2**32 - 1), 0)
     assert connection.error is not None
-    if (state, side) != (State.IDLE, Side.DIALLER):  # It has not even said hello.
+    if (state, side) != (State.IDLE, Side.DIALLER):  # A dialler must send its hello first.
         connection.send(m.Goaway(connection.error.code))
         assert connection.is_closed
 
@@ -279,7 +279,7 @@ def test_silence_ends_a_connection() -> None:
 
 
 def test_handshake_that_drips_in_is_no_sign_of_life() -> None:
-    """A slow loris sends a byte now and then and holds a place for ever."""
+    """Otherwise a peer that sends single bytes slowly would occupy a connection for ever."""
     connection = Connection(Side.LISTENER, now_ms=1_000)
     hello = frame(HELLO["client"])
     for now_ms in range(1_000, 1_300, 30):
@@ -294,7 +294,7 @@ def test_no_heartbeat_before_the_connection_is_open() -> None:
         assert at(Side.LISTENER, state).poll(200, 100, 300) == b""
 
 
-# Anything at all, in any state, in any pieces.
+# Any bytes, in any state, in any pieces.
 
 ENDS = st.tuples(st.sampled_from(Side), st.sampled_from(State), st.sampled_from(ROLES))
 FRAMES = (
@@ -334,7 +334,7 @@ def test_whatever_is_sent_goes_out_or_is_our_own_error(
     assert data == frame(message)
 
 
-# -- puts that follow each other
+# -- consecutive puts
 
 
 def put(first_id: int, *, stream: int = 1, seen: int = 0, queue: str = "Q", size: int = 1) -> m.Put:
@@ -342,7 +342,7 @@ def put(first_id: int, *, stream: int = 1, seen: int = 0, queue: str = "Q", size
 
 
 def joining(*messages: m.Message, records_max: int = 10) -> list[m.Message]:
-    """Return what a listener makes of *messages* that come at once."""
+    """Returns the messages that a listener receives if *messages* arrive at once."""
     connection = Connection(Side.LISTENER, joined_max=records_max)
     connection.receive(frame(HELLO["client"]), 0)
     connection.send(WELCOME)

@@ -1,4 +1,4 @@
-"""What may be done next has a number, a word and a sentence."""
+"""Each error class has a number, a word and a sentence."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The catalogue is complete, and what the code says of errors is in it."""
+"""The catalogue is complete: it has every code that the sources use."""
 
 import ast
 import re
@@ -28,7 +28,7 @@ NOUNS = {
     13: "history",
     14: "what is set aside",
 }
-# Several codes that MQ has one reason for.
+# Several codes share one reason code of MQ.
 SHARED = {
     "2045 MQRC_OPTION_NOT_VALID_FOR_TYPE": {
         "QUEUE_IS_REMOTE",
@@ -42,7 +42,7 @@ SHARED = {
     },
     "AMQ9526": {"RESTORED", "PEER_RESTORED"},
 }
-# Numbers that peers may send, and this version never does.
+# Numbers that peers may send, but this version never sends.
 NEVER_SENT = {"FEATURE_UNSUPPORTED", "CONSUMER_UNKNOWN", "LEASES_EXHAUSTED"}
 
 
@@ -59,7 +59,7 @@ def test_codes_are_in_the_order_of_their_numbers() -> None:
 def test_texts_are_sentences(code: ErrorCode) -> None:
     assert re.fullmatch(r"[A-Z].*[a-z)_]\.", code.means), code.means
     assert re.fullmatch(r"[A-Z].*[^. ]\.", code.remedy), code.remedy
-    assert "|" not in code.means  # It stands in a table.
+    assert "|" not in code.means  # The text is a cell of a table.
 
 
 @pytest.mark.parametrize("code", ErrorCode)
@@ -94,7 +94,7 @@ def test_number_alone_finds_the_code() -> None:
 
 
 def named() -> Iterator[str]:
-    """The codes that the sources name, but for the catalogue itself."""
+    """The codes in the sources, except the catalogue itself."""
     for path in (path for root in ROOTS for path in (REPO / root).glob("*/**/*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             match node:

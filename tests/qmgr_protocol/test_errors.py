@@ -38,7 +38,7 @@ BROKEN: list[tuple[RemoteProtocolError, ErrorCode, str]] = [
     (
         VersionUnsupported(2, 3),
         ErrorCode.VERSION_UNSUPPORTED,
-        "versions 2 to 3 are offered, only 1 is spoken here",
+        "the peer offers versions 2 to 3; only 1 is supported here",
     ),
     (
         LivenessExpired(40_000, 30_000),

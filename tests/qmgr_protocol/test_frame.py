@@ -42,7 +42,7 @@ def test_next_hands_out_one_at_a_time() -> None:
 
 
 def test_limit_may_move_between_frames() -> None:
-    """A hello has a limit of its own; what comes behind it has another."""
+    """A hello has its own limit; later frames have another."""
     decoder = FrameDecoder(limit_bytes=3)
     decoder.feed(encode([4, 7]) + encode([5, "longer"]))
     assert decoder.next() == ([4, 7], 7)
@@ -127,7 +127,7 @@ def test_never_more_than_a_frame_is_buffered(chunks: list[bytes]) -> None:
 
 
 def test_frame_that_comes_in_many_pieces_is_copied_once() -> None:
-    """A megabyte in 16,384 pieces: were each to copy what is there, that would be 8 GB."""
+    """A megabyte in 16,384 pieces: copying the buffer for each would be 8 GB."""
     data = encode([21, b"x" * 2**20])
     decoder = FrameDecoder(limit_bytes=2**21)
     found = cut(decoder, [data[i : i + 64] for i in range(0, len(data), 64)])

@@ -1,4 +1,4 @@
-"""Rows of history: short, exact, and refused where they are none."""
+"""Rows of history are short and exact; invalid ones are refused."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The messages. test_layout.py and the golden vectors show how they travel."""
+"""The messages. test_layout.py and the golden vectors cover their encoding."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def test_states_of_a_delivery_are_bits() -> None:
 
 @pytest.mark.parametrize("kind", layout.NUMBERS, ids=lambda kind: kind.__name__)
 def test_request_names_its_request_first(kind: type[Any]) -> None:
-    """So that a listener that does not know an operation can refuse it by its id."""
+    """So a listener can refuse an unknown operation by its id."""
     if "request_id" in kind._fields:
         assert kind._fields[0] == "request_id"
 
@@ -41,7 +41,7 @@ def test_operation_unknown_says_which() -> None:
 
 
 def test_empty_session_is_left_out() -> None:
-    """An older peer sends none, and is sent none that it does not know."""
+    """An older peer sends none, and receives none that it does not know."""
     for message in (m.Hello(m.MAGIC, 1, 1, "client", "a"), m.Welcome(1, "QM1", b"S" * 16, 1)):
         array = layout.to_array(message)
         assert len(array) == len(message)

@@ -1,4 +1,4 @@
-"""PROTOCOL.md says what the code does: its tables, its numbers, its examples."""
+"""PROTOCOL.md agrees with the code: its tables, its numbers, its examples."""
 
 import ast
 import math
@@ -40,7 +40,7 @@ def section(number: int) -> str:
 
 
 def rows(part: str) -> Iterator[list[str]]:
-    """The cells of all rows of all tables, less their heads."""
+    """The cells of all rows of all tables, without their heads."""
     for line in part.splitlines():
         if line.startswith("|") and not line.startswith("|---"):
             yield [cell.strip() for cell in line.strip("|").split("|")]
@@ -216,7 +216,7 @@ def test_examples_of_filters_are_what_the_code_makes_of_them(filter_: str) -> No
 
 
 def published(client: Client) -> list[dict[str, Any]]:
-    """Return what is told of a publication that is parked for one subscriber."""
+    """Returns the answers about a publication that is parked for one subscriber."""
     client.ask(m.TopicSet, "a", {"redelivery_limit": 0})
     answers = [
         client.ask(m.Subscribe, "a/#", ":s"),
@@ -247,7 +247,7 @@ def published(client: Client) -> list[dict[str, Any]]:
 
 
 def groups(client: Client, group_id: bytes) -> list[dict[str, Any]]:
-    """Return what is told of a group of which number 2 is missing."""
+    """Returns the answers about a group without number 2."""
     members = [record(b"x", group=(group_id, n, n == 3), expiry_ms=9_000) for n in (1, 3)]
     client.ask(m.QueueAlter, "Q", {"depth_max": 9})
     client.put_records("Q", *members)
@@ -267,7 +267,7 @@ def power(text: str) -> int:
 
 
 def test_keys_of_each_reply_are_described() -> None:
-    """With the real queue manager: what it answers is a key of section 11."""
+    """Each key in the answers of the real queue manager is in section 11."""
     described = set(re.findall(r"\w+", section(11)))
     client = Manager().connect()
     group_id = b"g" * 24

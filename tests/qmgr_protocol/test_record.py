@@ -112,7 +112,7 @@ def test_number_that_no_message_has_in_a_group_is_refused(number: int) -> None:
     ids=["many", "a list", "a text"],
 )
 def test_envelope_that_fits_can_be_read_again(envelope: dict[str, Any]) -> None:
-    """Else it would be stored, and every consumer would stumble over it."""
+    """Otherwise it would be stored, and no consumer could read it."""
     assert record.decode(record.encode(Fields(b"", envelope=envelope))).envelope == envelope
 
 
@@ -143,7 +143,7 @@ def test_timestamp_beyond_63_bits_is_malformed() -> None:
 
 @given(RECORD_FIELDS, st.data())
 def test_flipped_bit_is_always_noticed(fields: Fields, data: st.DataObject) -> None:
-    """Byte 4, the length of the origin, lies outside the checksum: the lengths give it away."""
+    """The checksum does not cover byte 4, the length of the origin; the lengths reveal a change."""
     damaged = bytearray(record.encode(fields))
     damaged[data.draw(st.integers(0, len(damaged) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     assert code_of(record.check, bytes(damaged)) in (400, 401)
@@ -210,7 +210,7 @@ def test_mutated_record_with_a_right_checksum_is_read_or_refused(
 
 
 def reheaded(data: bytes, **changed: int) -> bytes:
-    """Return *data* with other fields in its head, and the checksum right again."""
+    """Returns *data* with other fields in its head, and a valid checksum."""
     head = record.Head._make(record.HEAD.unpack_from(data))._replace(**changed)
     data = record.HEAD.pack(*head) + data[record.HEAD_BYTES :]
     return crc32(data[5:]).to_bytes(4, "big") + data[4:]
@@ -251,7 +251,7 @@ def test_field_of_a_head_is_held_to_its_limit(
 
 
 class Announced(bytes):
-    """A body that says it is longer than it is: four gigabytes are too much for a test."""
+    """A body that claims to be longer than it is: four gigabytes are too much for a test."""
 
     size = 0
 
@@ -286,7 +286,7 @@ def test_field_at_its_limit_is_taken(fields: Fields) -> None:
 
 
 NOT_A_UID = (
-    "{!r} is not a UID: as origin a name of 1 to 64 of A-Z a-z 0-9 . _ -, "
+    "{!r} is not a UID: it needs an origin of 1 to 64 of A-Z a-z 0-9 . _ -, "
     "and a timestamp below 2**63"
 )
 
@@ -324,7 +324,10 @@ OUT_OF_RANGE = record.Head._make(record.HEAD.unpack_from(reheaded(HELLO, priorit
         (HELLO[:10], "10 bytes are no head, which takes 24"),
         (HELLO[:-1] + b"!", "the record's checksum does not match it"),
         (reheaded(HELLO, version=2), "version 2, only 1 is known"),
-        (reheaded(HELLO, flags=0x20), "flags 0x20 name an extension that must be understood"),
+        (
+            reheaded(HELLO, flags=0x20),
+            "flags 0x20 name an unknown extension, which must not be ignored",
+        ),
         (reheaded(HELLO, flags=0x10), "29 bytes, but its lengths add up to 37"),
         (
             reheaded(HELLO + b"\xff" * 8, flags=0x10),

@@ -1,4 +1,4 @@
-"""Topics and filters: what fits, and what is refused with which words."""
+"""Topics and filters: which match, and the texts of refusals."""
 
 import pytest
 from hypothesis import example, given
@@ -24,7 +24,7 @@ FILTERS = st.tuples(st.lists(LEVEL | st.just("+"), max_size=4), st.booleans()).m
 
 
 def model(filter_: tuple[str, ...], topic: tuple[str, ...]) -> bool:
-    """What a filter has, level by level, as one would say it."""
+    """Matches level by level, in the most obvious way."""
     if filter_ == ("#",):
         return True
     if not filter_ or not topic:
@@ -63,15 +63,15 @@ def test_filter_made_from_a_topic_has_it(topic: tuple[str, ...], data: st.DataOb
         ("", "it is empty"),
         ("x" * 201, "201 bytes, at most 200"),
         ("ä" * 101, "202 bytes, at most 200"),
-        ("/a", "a level is empty: / stands between levels alone"),
-        ("a//b", "a level is empty: / stands between levels alone"),
-        ("a/", "a level is empty: / stands between levels alone"),
-        ("/", "a level is empty: / stands between levels alone"),
+        ("/a", "a level is empty: use / only between levels"),
+        ("a//b", "a level is empty: use / only between levels"),
+        ("a/", "a level is empty: use / only between levels"),
+        ("/", "a level is empty: use / only between levels"),
         ("/".join("a" * 33), "33 levels, at most 32"),
-        ("a\nb", "it holds what cannot be printed, or an @"),
-        ("a/b\x00", "it holds what cannot be printed, or an @"),
-        ("a\ud800", "it holds what cannot be printed, or an @"),
-        ("a/b@NYC", "it holds what cannot be printed, or an @"),
+        ("a\nb", "it has an unprintable character, or an @"),
+        ("a/b\x00", "it has an unprintable character, or an @"),
+        ("a\ud800", "it has an unprintable character, or an @"),
+        ("a/b@NYC", "it has an unprintable character, or an @"),
     ],
 )
 def test_text_that_is_neither_topic_nor_filter_is_refused(text: str, why: str) -> None:
@@ -85,7 +85,7 @@ def test_text_that_is_neither_topic_nor_filter_is_refused(text: str, why: str) -
 @pytest.mark.parametrize("text", ["a/+", "#", "a/#", "a+b", "a/b#"])
 def test_wild_cards_are_for_those_who_subscribe(text: str) -> None:
     with pytest.raises(
-        RequestError, match=r"\+ and # are for the filters of those who subscribe"
+        RequestError, match=r"\+ and # are for filters of subscriptions only"
     ) as error:
         levels_of(text)
     assert error.value.code == ErrorCode.TOPIC_INVALID
@@ -94,12 +94,12 @@ def test_wild_cards_are_for_those_who_subscribe(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("#/a", "# stands at the end alone"),
-        ("a/#/b", "# stands at the end alone"),
-        ("a/b#", r"\+ and # are a level by themselves"),
-        ("a+/b", r"\+ and # are a level by themselves"),
-        ("++", r"\+ and # are a level by themselves"),
-        ("a/#+", r"\+ and # are a level by themselves"),
+        ("#/a", "# is valid only as the last level"),
+        ("a/#/b", "# is valid only as the last level"),
+        ("a/b#", r"\+ and # must be a whole level"),
+        ("a+/b", r"\+ and # must be a whole level"),
+        ("++", r"\+ and # must be a whole level"),
+        ("a/#+", r"\+ and # must be a whole level"),
     ],
 )
 def test_wild_card_in_a_wrong_place_is_refused(text: str, why: str) -> None:
@@ -159,7 +159,9 @@ def test_what_no_durable_subscription_is_called_is_refused(name: str) -> None:
     with pytest.raises(RequestError) as caught:
         check_subscription(name)
     assert caught.value.code == ErrorCode.NAME_INVALID
-    assert caught.value.text.startswith(f"{name!r} is no name of a subscription: CLIENT:NAME, ")
+    assert caught.value.text.startswith(
+        f"{name!r} is not the name of a subscription: CLIENT:NAME, "
+    )
 
 
 def test_what_a_name_stands_for_shows_in_it() -> None:

@@ -23,7 +23,7 @@ def vectors(name: str) -> list[Any]:
 
 
 def read(value: Any) -> Any:
-    """The other direction of :func:`golden.shown`."""
+    """The inverse of :func:`golden.shown`."""
     if isinstance(value, dict):
         if set(value) == {"hex"}:
             return bytes.fromhex(value["hex"])

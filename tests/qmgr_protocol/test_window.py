@@ -1,4 +1,4 @@
-"""A few facts, and two laws: over cuts and crashes of both ends, each message arrives exactly once.
+"""A few facts, and two laws: despite cuts and crashes of both ends, messages arrive exactly once.
 
 The conversations in tests/conversations/window/ show the same step by step.
 """
@@ -91,7 +91,7 @@ def test_ids_never_come_round_again() -> None:
 
 
 class Stream:
-    """Both ends of a stream, what each has on its disk beside the stored fields, and the wire."""
+    """Both ends of a stream, the further data on each disk, and the wire."""
 
     def __init__(self, total: int, seed: int) -> None:
         self.total = total
@@ -156,7 +156,7 @@ def test_every_message_arrives_once_over_cuts_and_crashes(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(100))
 def test_every_message_of_a_producer_arrives_once_though_frames_are_sent_again(seed: int) -> None:
-    """As the daemon takes puts: a frame at a time, checked as a whole, whatever it overlaps."""
+    """Receives as the daemon does: frame by frame, each checked as a whole, with any overlap."""
     rng = random.Random(seed)
     total, window = 200, 16
     outbox, inbox = Outbox(window), Inbox(window)
@@ -176,7 +176,7 @@ def test_every_message_of_a_producer_arrives_once_though_frames_are_sent_again(s
             stored += missing
         if rng.random() < 0.3:
             outbox.commit(inbox.commit_id)
-        if rng.random() < 0.05:  # The reply is lost: what is not committed is sent again.
+        if rng.random() < 0.05:  # The reply is lost: uncommitted ids are sent again.
             wire = []
             outbox.sent_id = outbox.commit_id
         if outbox.commit_id == total:

@@ -1,6 +1,6 @@
-"""A codec that knows nothing of the protocol but what protocol/spec.json says.
+"""A codec made only from protocol/spec.json.
 
-So would one in another language begin. It imports nothing of this project.
+A codec in another language would start like this. The module imports nothing of this project.
 """
 
 import struct
@@ -14,11 +14,11 @@ _CODES = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q"}
 
 
 class Refused(Exception):
-    """A message, or a record, that is none."""
+    """The bytes are not a valid message or record."""
 
 
 def read(value: Any) -> Any:
-    """Return what *value* in JSON stands for."""
+    """Returns the value that *value* in JSON represents."""
     if isinstance(value, dict):
         if set(value) == {"hex"}:
             return bytes.fromhex(value["hex"])
@@ -29,7 +29,7 @@ def read(value: Any) -> Any:
 
 
 class Codec:
-    """Messages and records to bytes and back."""
+    """Converts messages and records to bytes and back."""
 
     def __init__(self, spec: Json) -> None:
         self._spec: Json = read(spec)
@@ -37,7 +37,7 @@ class Codec:
         self._by_number = {each["number"]: each for each in self._spec["messages"]}
 
     def encode(self, name: str, given: Json) -> bytes:
-        """Return a message as a frame."""
+        """Returns a message as a frame."""
         kind = self._by_name[name]
         fields = kind["fields"]
         values = [given[x["name"]] if x["name"] in given else x["default"] for x in fields]
@@ -48,7 +48,7 @@ class Codec:
         return struct.pack(">I", len(body)) + body
 
     def decode(self, frame: bytes) -> tuple[str, Json]:
-        """Return the name of the message in *frame*, and its fields."""
+        """Returns the name of the message in *frame*, and its fields."""
         (length,) = struct.unpack_from(">I", frame)
         assert len(frame) == 4 + length
         number, *values = msgpack.unpackb(frame[4:], raw=False)
@@ -66,7 +66,7 @@ class Codec:
         return kind["name"], found
 
     def encode_record(self, given: Json) -> bytes:
-        """Return a record; *given* has the parts that are there, and fields of the head."""
+        """Returns a record; *given* has its parts, and fields of the head."""
         layout = self._spec["record"]
         head: Json = {field["name"]: 0 for field in layout["head"]["fields"]}
         head |= {"version": layout["version"]} | {x: given[x] for x in given if x in head}
@@ -91,13 +91,13 @@ class Codec:
         return struct.pack(">I", crc32(packed[layout["checksum"]["from_byte"] :])) + packed[4:]
 
     def _flags(self, field: str) -> dict[str, int]:
-        """Return the flags in *field*: of a record, or of a delivery."""
+        """Returns the flags in *field*: of a record, or of a delivery."""
         record, delivery = self._spec["record"], self._spec["delivery"]
         flags: dict[str, int] = record[field] if field in record else delivery[field]
         return flags
 
     def decode_record(self, data: bytes) -> Json:
-        """Return the head and the parts of a record."""
+        """Returns the head and the parts of a record."""
         layout = self._spec["record"]
         found = _head(layout["head"], data)
         if crc32(data[layout["checksum"]["from_byte"] :]) != found["checksum"]:
@@ -108,7 +108,7 @@ class Codec:
         return found
 
     def decode_delivery(self, item: bytes) -> Json:
-        """Return the head of a delivered item, its record and what follows that."""
+        """Returns the head of a delivered item, its record, and the rest."""
         layout = self._spec["delivery"]
         found = _head(layout["head"], item)
         start = layout["head"]["bytes"]
@@ -124,7 +124,7 @@ class Codec:
         return found
 
     def _parts(self, parts: list[Json], data: bytes, at: int, found: Json) -> int:
-        """Add *parts* of *data*, which begin *at*, to *found*; return where they end."""
+        """Adds *parts* of *data*, which begin *at*, to *found*; returns where they end."""
         for part in parts:
             if "if_set" in part:
                 field, flag = part["if_set"]
@@ -171,7 +171,7 @@ def _value(kind: str, data: bytes) -> Any:
 
 
 def fits(kind: Json, value: Any) -> bool:
-    """Return whether *value* is of the type *kind*."""
+    """Returns whether *value* is of the type *kind*."""
     match kind["type"]:
         case "nil":
             return value is None

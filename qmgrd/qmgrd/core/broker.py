@@ -1,12 +1,12 @@
-"""The queue manager itself: takes events, lets the nouns do the work, returns what to send.
+"""The queue manager itself: accepts events, passes them to their owners, returns what to send.
 
 One turn, from the outside:
 
     begin(tx, now) ─▶ opened, received, closed, dialled ... as they came ─▶ end() ─▶ Outcome
 
-Between begin and end everything is written into the turn's transaction. Nothing of the outcome may
-leave the process before that transaction is durable: see turn.py. Everything in memory is a cache
-of the store, plus what dies with connections; after any failure a new Broker starts from the store.
+Between begin and end, every change is written in the turn's transaction. The outcome must not leave
+the process before that transaction is durable: see turn.py. The memory holds a cache of the store
+and the state of open connections. After any failure, a new Broker starts from the store.
 """
 
 from collections.abc import Callable
@@ -60,7 +60,7 @@ _COUNTED = GROWING | READS | _SELECTING
 
 
 class NotAuthorized(RemoteProtocolError):
-    """A request that this peer may not make. Not all of them have an id to be answered by."""
+    """The peer may not send this request. The connection closes, as some requests have no id."""
 
     code = ErrorCode.NOT_AUTHORIZED
 
@@ -69,7 +69,7 @@ class NotAuthorized(RemoteProtocolError):
 
 
 class Broker:
-    """A queue manager on a store. See the top of this file for how a turn goes."""
+    """A queue manager on a store. The docstring of this module describes a turn."""
 
     def __init__(
         self,
@@ -90,8 +90,8 @@ class Broker:
         context.stamper.last_us = boot_.stamp_us
         context.turn_number = boot_.turn_number
         self.sessions: dict[int, Session] = {}  # by number
-        self._answering: dict[int, Session] = {}  # what they sent, at the end of the turn
-        self._resumable: dict[bytes, int] = {}  # the connection that has each session
+        self._answering: dict[int, Session] = {}  # answered at the end of the turn
+        self._resumable: dict[bytes, int] = {}  # the connection of each session
         self._secret = boot_.secret
         self.catalogue = Catalogue(context)
         self.jobs = Jobs(context, self.catalogue)
@@ -149,27 +149,27 @@ class Broker:
         context.timers.at(now.ms + RETENTION_PERIOD_MS, self._retention)
 
     def _lose_volatile(self) -> None:
-        """Have what is not persistent be gone; jobs remove it."""
+        """Discards messages that are not persistent; jobs remove them from the store."""
         by_id = self.catalogue.by_id
         for job in self.jobs.running.values():
             swept = by_id.get(job.row["queue_id"]) if job.row["kind"] == "sweep" else None
-            if swept is not None:  # What was gone before stays so, though it is there still.
+            if swept is not None:  # Earlier losses stay lost, though they are still stored.
                 swept.origins.born = max(swept.origins.born, job.row["before"])
                 swept.groups.begin_sweep()
         for queue in by_id.values():
             if queue.is_publications:
-                continue  # Each goes with the last who holds it.
+                continue  # A publication is removed with its last reference.
             lost = queue.lose_volatile()
             if lost is not None:
                 self.jobs.start(
                     "sweep", queue=queue.name, queue_id=queue.id, first=lost[0], before=lost[1]
                 )
                 queue.groups.begin_sweep()
-                queue.flush(self.context.tx)  # No turn may come before the next crash.
+                queue.flush(self.context.tx)  # A crash may come before the next turn.
                 self.context.totals.count(queue)
 
     def begin(self, tx: Transaction, now: Now, space: Space) -> None:
-        """Open a turn."""
+        """Begins a turn."""
         context = self.context
         context.tx, context.now, context.wrote = tx, now, False
         context.working = None
@@ -186,10 +186,10 @@ class Broker:
         context.journal.begin(now, space.map_bytes, is_cramped=context.is_cramped)
 
     def opened(self, connection: int, hello: m.Hello, session_id: bytes) -> None:
-        """Take in a connection that a peer dialled.
+        """Registers a connection that a peer opened.
 
-        A session has one connection: the newest, by its number, as connections take turns within a
-        turn. An older one is closed, and what it held comes back.
+        A session has one connection: the one with the highest number. An older one is closed, and
+        its leased messages return to their queues.
         """
         other = self._resumable.get(session_id)
         if other is not None:
@@ -208,11 +208,13 @@ class Broker:
         )
 
     def dialled(self, dial: Dial, connection: int, welcome: m.Welcome) -> None:
-        """Take in a connection that a link had dialled."""
+        """Registers a connection that a link dialled."""
         found = self.catalogue.links.get(dial.link)
         path = found.path_of(dial) if found is not None else None
         if found is None or path is None:
-            self.context.close(connection, ErrorCode.CANCELLED, "the link wants it no more")
+            self.context.close(
+                connection, ErrorCode.CANCELLED, "the link no longer needs this connection"
+            )
             return
         session = Session(
             connection,
@@ -227,14 +229,14 @@ class Broker:
         found.dialled(path, connection, welcome)
 
     def dial_failed(self, dial: Dial, why: str) -> None:
-        """Take note that a link's dial led to no connection."""
+        """Reports to a link that its connection attempt failed."""
         found = self.catalogue.links.get(dial.link)
         path = found.path_of(dial) if found is not None else None
         if found is not None and path is not None:
             found.lost(path, why)
 
     def closed(self, connection: int, why: str) -> None:
-        """Let go of all that hung on a connection."""
+        """Releases everything that depends on a connection."""
         session = self.sessions.pop(connection, None)
         if session is None:
             return
@@ -246,7 +248,7 @@ class Broker:
         self.streams.close(session)
 
     def received(self, connection: int, message: m.Message) -> None:
-        """Do what *message* asks, or answer why not; never raises for a fault of the peer."""
+        """Handles *message*, or answers with an error; never raises for a fault of the peer."""
         session = self.sessions.get(connection)
         if session is None:
             return  # Closed earlier in this turn.
@@ -285,14 +287,14 @@ class Broker:
             return
         if kind in GROWING:
             growth.check(self, message)
-        if kind in _SELECTING and message.where:  # It is compiled, unless it was of late.
+        if kind in _SELECTING and message.where:  # It may have to be compiled.
             self.context.count_read(compile_weight(message.where), 0)
         self._handlers[kind](session, message)
         if kind in READS:
             self.context.outflow.count_answer(session.connection, self.context.outcome.sends)
 
     def answer_snapshot(self, connection: int, request_id: int, result: Any) -> None:
-        """Answer a snapshot request: a manifest, or the RequestError that says why not."""
+        """Answers a snapshot request with a manifest or a RequestError."""
         if connection not in self.sessions:
             return
         if isinstance(result, RequestError):
@@ -304,7 +306,7 @@ class Broker:
         self.context.send(connection, answer)
 
     def end(self) -> Outcome:
-        """Ring timers, do jobs, hand out messages, write what changed; return what to send."""
+        """Runs timers and jobs, delivers messages, writes changes; returns what to send."""
         context = self.context
         turn_rows, budget = context.turn_rows, context.budget
         budget.allow(WORK)
@@ -323,13 +325,13 @@ class Broker:
         self.link_rota.run()
         refresh_groups(context, self.jobs)
         budget.allow(DELIVERY)
-        # Half a turn is the consumers' own: else puts that fill every turn would starve them.
+        # Half a turn is reserved for consumers: puts that fill every turn would starve them.
         self.delivery.pump(max(turn_rows, context.rows + turn_rows // 2))
         context.working = None
         self.streams.producer_count -= self.jobs.producers_gone
         self.jobs.producers_gone = 0
         self.streams.end_turn()
-        # Events change queues: they come before the last look at groups. Later ones wait a turn.
+        # Events change queues, so they precede the last refresh of groups. Later ones wait a turn.
         tell(context, self.catalogue, self.dead_letters)
         self.publications.count()
         refresh_groups(context, self.jobs)
@@ -341,13 +343,13 @@ class Broker:
         return outcome
 
     def end_alone(self) -> Outcome:
-        """Write what changed, and nothing else; return what to log."""
+        """Writes changes without any other work; returns what to log."""
         refresh_groups(self.context, self.jobs)
         self._write()
         return Outcome([], [], [], self.take_notes())
 
     def take_notes(self) -> list[Note]:
-        """Return the notes so far, which no outcome has any more."""
+        """Removes the notes so far from the outcome, and returns them."""
         outcome = self.context.outcome
         self.context.outcome = outcome._replace(notes=[])
         return outcome.notes
@@ -389,7 +391,7 @@ class Broker:
 
     @property
     def busy(self) -> bool:
-        """Whether another turn is wanted at once."""
+        """Whether another turn is needed at once."""
         links = self.streams.links
         return bool(
             self.context.awake_queues
@@ -406,7 +408,7 @@ class Broker:
         return self.publications.can_go_on or self.subscriptions.can_go_on
 
     def next_timer_ms(self) -> int | None:
-        """Return when the store clock wants a turn, or None."""
+        """Returns the store clock time at which the next turn is due, or None."""
         context = self.context
         if context.is_maintenance:
             return context.journal.due_ms
@@ -414,9 +416,11 @@ class Broker:
         return min((ms for ms in due if ms is not None), default=None)
 
     def shutdown(self) -> None:
-        """Say goodbye to everybody; :attr:`busy` tells when all leases are back."""
+        """Closes all connections; :attr:`busy` is false once all leases have ended."""
         for connection, session in list(self.sessions.items()):
-            self.units.close(session, CONNECTION_LOST)  # It is not their failure.
+            self.units.close(
+                session, CONNECTION_LOST
+            )  # The shutdown does not count as their failure.
             self.streams.links.tell(session)
             self.context.close(
                 connection, ErrorCode.SHUTTING_DOWN, "the queue manager stops", 1_000
@@ -424,12 +428,12 @@ class Broker:
             self.closed(connection, "shutdown")
 
     def mark_clean(self) -> None:
-        """Note in this last turn that nothing delivered is open."""
+        """Records in this last turn that no lease is open."""
         if self._unclean:
             for queue in self.catalogue.by_id.values():
-                self.context.touch(queue)  # What came before the crash may still lie there.
+                self.context.touch(queue)  # Messages from before the crash may still be stored.
         rows.put(self.context.tx, keys.CLEAN, self.context.boot.to_bytes(8, "big"))
-        self.context.wrote = True  # The clock, too: units that are lost were given timestamps.
+        self.context.wrote = True  # Writes the clock too: lost units of work used timestamps.
 
     def _retention(self) -> None:
         running = {job.row["kind"] for job in self.jobs.running.values()}

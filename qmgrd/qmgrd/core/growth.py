@@ -2,7 +2,7 @@
 
 Each request declares in qmgr_protocol.messages what it may add to the store.
 
-A request that opens something that exists is accepted, however full the store is. So an application
+A request that opens something that exists is accepted even if the store is full. So an application
 can declare its queue, or resume its producer, and then make room. Requests that store message by
 message ask for room themselves, so that ids stay in step.
 """
@@ -19,7 +19,7 @@ from qmgr_protocol.operation import Growth
 if TYPE_CHECKING:
     from qmgrd.core.broker import Broker
 
-ROWS_BYTES = 1024  # of what a request adds, in addition to twice its own size
+ROWS_BYTES = 1024  # added by a request, in addition to twice its size
 
 GROWTH: dict[type[Any], Growth] = {
     found.kind: found.request.growth for found in OPERATIONS.values() if found.request is not None
@@ -63,7 +63,7 @@ def _has_cursor(broker: "Broker", message: m.CursorCommit) -> bool:
     return message.cursor in broker.context.journal.cursors
 
 
-# How a request for something that exists grows the store, and whether that exists.
+# If the object of a request exists: the growth then, and the test whether it exists.
 _KNOWN: dict[type[Any], tuple[Growth, _Exists]] = {
     m.ProducerOpen: (Growth.NOTHING, _has_producer),
     m.QueueCreate: (Growth.NOTHING, _has_queue),
@@ -77,7 +77,7 @@ _KNOWN: dict[type[Any], tuple[Growth, _Exists]] = {
 
 
 def check(broker: "Broker", message: Any) -> None:
-    """Takes the room that *message*, one of :data:`GROWING`, may need.
+    """Reserves the room that *message*, one of :data:`GROWING`, may need.
 
     Raises:
         RequestError: STORE_FULL.

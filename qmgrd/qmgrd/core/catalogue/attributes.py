@@ -66,7 +66,7 @@ def check_in_force(queue: str, row: dict[str, Any], template: Template | None) -
     if template.attributes.get("backout_queue") == queue:
         raise RequestError(
             ErrorCode.VALUE_INVALID,
-            f"backout queue of queue {queue}: template {template.pattern} says {queue}, which is "
+            f"backout queue of queue {queue}: template {template.pattern} gives {queue}, which is "
             "the queue itself; give that queue its own, or none, with: --backout-queue",
         )
 
@@ -118,8 +118,8 @@ def is_same(row: dict[str, Any], given: dict[str, Any]) -> bool:
     An inhibit that *given* does not mention makes no difference: an operator set it on purpose.
     """
     own = own_of(row)
-    unspoken = {key: own[key] for key in INHIBITS if key in own and key not in given}
-    return own == stored(given) | unspoken
+    unmentioned = {key: own[key] for key in INHIBITS if key in own and key not in given}
+    return own == stored(given) | unmentioned
 
 
 def own_of(row: dict[str, Any]) -> dict[str, Any]:

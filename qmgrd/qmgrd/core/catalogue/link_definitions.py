@@ -59,8 +59,8 @@ class LinkDefinitions:
                 if before != after:
                     raise RequestError(
                         ErrorCode.LINK_EXISTS,
-                        f"link {name} exists, with {attribute} {_said(before)}, not "
-                        f"{_said(after)}; see: qmctl link alter --help",
+                        f"link {name} exists, with {attribute} {_shown(before)}, not "
+                        f"{_shown(after)}; see: qmctl link alter --help",
                     )
             return known
         if name == self._context.name:
@@ -101,7 +101,7 @@ class LinkDefinitions:
         self._context.wrote = True
 
     def alter(self, name: str, changes: dict[str, Any]) -> dict[str, list[Any]]:
-        """Changes attributes of a link for good; returns the changed ones as [old, new].
+        """Changes attributes of a link permanently; returns the changed ones as [old, new].
 
         Raises:
             RequestError: NAME_INVALID, LINK_UNKNOWN, VALUE_INVALID.
@@ -148,13 +148,13 @@ class LinkDefinitions:
                 f"link {name} is {link.state.value}, not refused: there is nothing to accept",
             )
         if link.refused_code not in ACCEPTABLE:
-            mend = f"see: qmctl link show {name}; mend that, then say: qmctl link start {name}"
+            remedy = f"see: qmctl link show {name}; mend that, then say: qmctl link start {name}"
             if link.refused_code == ErrorCode.PEER_WRONG:
-                mend = f"correct the address with: qmctl link alter {name} HOST:PORT"
+                remedy = f"correct the address with: qmctl link alter {name} HOST:PORT"
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
                 f"link {name} was refused with {name_of(link.refused_code)}, which accepting the "
-                f"peer would not fix; {mend}",
+                f"peer would not fix; {remedy}",
             )
         link.accept(self._catalogue.next_queue_id())
         self.store(name, link.row)
@@ -189,8 +189,8 @@ def accepting(links: dict[str, Link], name: str) -> str:
     return f"qmctl link start {name} --accept" if link is not None and link.addresses else ""
 
 
-def _said(value: Any) -> str:
-    """Returns an attribute as a text shows it."""
+def _shown(value: Any) -> str:
+    """Returns the value of an attribute as text."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return (", ".join(value) or "none") if isinstance(value, list) else str(value)

@@ -41,7 +41,7 @@ def no_target(alias: str, target: str) -> RequestError:
 
 
 def no_link(name: str, *, leads_here: bool = False) -> RequestError:
-    """Returns the error for an unknown link *name*; *leads_here*: its peer opens links to here."""
+    """Returns the error for an unknown link *name*; *leads_here*: its peer may open links."""
     if leads_here:
         return RequestError(
             ErrorCode.LINK_UNKNOWN,
@@ -73,5 +73,5 @@ def is_carried(name: str, manager: str) -> RequestError:
     """Returns the error for a get from the proxy *name*, which stores nothing here."""
     return RequestError(
         ErrorCode.QUEUE_IS_REMOTE,
-        f"{name} is a proxy: its publications go to {manager}, to those who subscribed there",
+        f"{name} is a proxy: its publications go to the subscribers at {manager}",
     )

@@ -1,4 +1,4 @@
-"""What operators ask of what is set aside."""
+"""Answers operators about work that was set aside."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from qmgrd.core.sessions.session import Session
 
 
 class AsideAdmin:
-    """Answers requests about what is set aside. Holds no state of its own."""
+    """Answers requests about items set aside. Holds no state."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -17,7 +17,7 @@ class AsideAdmin:
         self._parts.context.send(session.connection, m.Ok(request_id, value))
 
     def aside_list(self, session: Session, message: m.AsideList) -> None:
-        """List the items in order of their numbers, a page at a time."""
+        """Lists the items in order of their numbers, a page at a time."""
         context = self._parts.context
         numbers = [number for number in context.aside.items if number > message.after]
         page = numbers[: message.limit]
@@ -27,13 +27,13 @@ class AsideAdmin:
         self._ok(session, message.request_id, {"items": items, "next": further})
 
     def aside_retry(self, session: Session, message: m.AsideRetry) -> None:
-        """Put an item back."""
+        """Retries the work of an item."""
         item, when = retry(self._parts, message.number)
         self._tell(session, "set aside, to be retried", item.describe())
         self._ok(session, message.request_id, item.describe() | {"retried": when})
 
     def aside_drop(self, session: Session, message: m.AsideDrop) -> None:
-        """Delete an item for good."""
+        """Deletes an item permanently."""
         item = drop(self._parts, message.number)
         self._tell(session, "set aside, now deleted", item.describe())
         self._ok(session, message.request_id, item.describe())

@@ -1,4 +1,4 @@
-"""What operators ask of groups: which there are, how one stands, and to intervene in one."""
+"""Answers operators about groups: lists them, shows one, intervenes in one."""
 
 from collections.abc import Iterator
 from itertools import islice, takewhile
@@ -23,12 +23,12 @@ from qmgrd.core.sessions.session import Session
 
 MEMBERS_MAX = 1_000  # shown at once
 GAPS_MAX = 100
-LOOKED_AT_MAX = 10_000  # groups in one go, where those that are complete are left out
+LOOKED_AT_MAX = 10_000  # groups per page, if complete ones are left out
 SKIPPED_MAX = 500  # members that a skip makes dead letters
 
 
 class GroupAdmin:
-    """Answers what is asked of groups."""
+    """Answers requests about groups."""
 
     def __init__(self, context: Context, catalogue: Catalogue, dead_letters: DeadLetters) -> None:
         self._context = context
@@ -36,13 +36,13 @@ class GroupAdmin:
         self._dead_letters = dead_letters
 
     def group_new(self, session: Session, message: m.GroupNew) -> None:
-        """Give out an id that no other group has: of this store, and of this boot's next number."""
+        """Returns an id that no other group has: the store id, and the next number of this boot."""
         context = self._context
         group_id = context.store_id + context.ids.next().to_bytes(8, "big")
         context.send(session.connection, m.Ok(message.request_id, group_id))
 
     def group_list(self, session: Session, message: m.GroupList) -> None:
-        """List groups."""
+        """Lists groups."""
         queue = self._local(message.queue)
         self._refresh(queue)
         prefix = keys.of_queue(keys.SPACE_GROUP_ROW, queue.id)
@@ -63,14 +63,14 @@ class GroupAdmin:
         self._ok(session, message.request_id, {"groups": found, "next": last})
 
     def group_show(self, session: Session, message: m.GroupShow) -> None:
-        """Show a group."""
+        """Shows a group."""
         queue, row = self._find(message.queue, message.group_id)
         value = self._describe(queue, message.group_id, row)
         value |= self._members(queue, message.group_id, row, message.number)
         self._ok(session, message.request_id, value)
 
     def group_alter(self, session: Session, message: m.GroupAlter) -> None:
-        """Intervene in a group."""
+        """Intervenes in a group."""
         actions = {
             "pause": self._pause,
             "resume": self._resume,
@@ -107,7 +107,7 @@ class GroupAdmin:
         return queue
 
     def _refresh(self, queue: Queue) -> None:
-        """Have the rows be what this turn made of them."""
+        """Updates the rows of groups with the changes of this turn."""
         if queue.refresh_groups(self._context.tx, self._context.now):
             self._context.awake(queue)
 
@@ -123,7 +123,7 @@ class GroupAdmin:
             )
         return queue, row
 
-    # How a group stands
+    # The state of a group
 
     def _describe(self, queue: Queue, group_id: bytes, row: GroupRow) -> dict[str, Any]:
         hold = queue.groups.holds.by_group.get(group_id)
@@ -179,7 +179,7 @@ class GroupAdmin:
         }
 
     def _first_gap(self, queue: Queue, group_id: bytes, row: GroupRow) -> list[list[int]]:
-        """Return the first gap, if it is among the first MEMBERS_MAX: the group stops there."""
+        """Returns the gap at which the group stops, if it is in the first MEMBERS_MAX members."""
         wanted = row.due
         for key, _ in islice(self._from_due(queue, group_id, row), MEMBERS_MAX):
             self._context.count_read(1, 0)
@@ -193,7 +193,7 @@ class GroupAdmin:
     def _from_due(
         self, queue: Queue, group_id: bytes, row: GroupRow
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Yield key and position of the members from the one that is due on."""
+        """Yields key and position of each member from the due number on."""
         start = keys.group(queue.id, group_id, row.due)
         prefix = group_index.prefix_of(queue.id, group_id)
         return group_index.under(self._context.tx, prefix, start)
@@ -221,7 +221,7 @@ class GroupAdmin:
             "expires_left_ms": left_ms,
         }
 
-    # Interventions: each returns whether the group is otherwise than before
+    # Interventions: each returns whether it changed the group
 
     def _pause(self, queue: Queue, group_id: bytes, row: GroupRow, _: m.GroupAlter) -> bool:
         was_paused, row.is_paused = row.is_paused, True
@@ -258,9 +258,9 @@ class GroupAdmin:
         return not was_closed
 
     def _highest(self, queue: Queue, group_id: bytes, row: GroupRow) -> int:
-        """Return the highest number that is there or left for good: what expired is not waited for.
+        """Returns the highest number that is stored or has left the group, even by expiry.
 
-        Where too many are there to go through, that of those that ever were.
+        With too many messages to go through, returns the highest number ever stored.
         """
         if row.count + row.waiting > LOOKED_AT_MAX:
             return row.highest
@@ -283,7 +283,7 @@ class GroupAdmin:
         return True
 
     def _behind(self, queue: Queue, group_id: bytes, row: GroupRow) -> int:
-        """Return the number to which a skip without one goes."""
+        """Returns the default number that a skip goes to."""
         first = next(self._from_due(queue, group_id, row), None)
         if first is None:
             raise intervention_errors.nothing_here(group_id)
@@ -291,7 +291,7 @@ class GroupAdmin:
         return row.due + 1 if number == row.due else number
 
     def _bury_up_to(self, queue: Queue, group_id: bytes, due: int, number: int) -> None:
-        """Have the members from *due* to below *number* be dead letters."""
+        """Makes the members from *due* to below *number* dead letters."""
         tx = self._context.tx
         start, stop = (keys.group(queue.id, group_id, x) for x in (due, number))
         members = group_index.under(tx, group_index.prefix_of(queue.id, group_id), start)
@@ -300,7 +300,7 @@ class GroupAdmin:
         if len(found) > SKIPPED_MAX:
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
-                f"more than {SKIPPED_MAX} members lie below number {number}; skip fewer at a time",
+                f"more than {SKIPPED_MAX} members are below number {number}; skip fewer at a time",
             )
         for at, position in found:
             lease = queue.leases.get(int.from_bytes(position[2:], "big"))
@@ -312,7 +312,7 @@ class GroupAdmin:
             value = tx.get(key)
             if value is not None and not self._dead_letters.bury(queue, key, value, _SKIPPED):
                 raise RequestError(
-                    ErrorCode.QUEUE_FULL, "no queue takes what is to be skipped", 1_000
+                    ErrorCode.QUEUE_FULL, "no queue accepts the skipped messages", 1_000
                 )
 
 
@@ -332,19 +332,19 @@ _DONE = {
 
 
 def _check_pending(queue: Queue, group_id: bytes, above: int, below: int) -> None:
-    """Raise DUPLICATE_UNCOMMITTED where a unit puts a number in between: it would never be got."""
+    """Raises DUPLICATE_UNCOMMITTED if a unit puts a number in between: nobody would receive it."""
     number = queue.groups.pending.first(group_id, above, below)
     if number:
         raise RequestError(
             ErrorCode.DUPLICATE_UNCOMMITTED,
-            f"a unit of work is about to put number {number} of group {shown(group_id)} on queue "
-            f"{queue.name}; try again once it is over",
+            f"an open unit of work puts number {number} of group {shown(group_id)} on queue "
+            f"{queue.name}; try again when it has ended",
             1_000,
         )
 
 
 def _waiting_for(row: GroupRow, gaps: list[list[int]]) -> str:
-    """Return what a group waits for, for people."""
+    """Returns what a group waits for, in words."""
     if row.parked_number:
         return f"an operator: number {row.parked_number} failed"
     if row.is_paused:

@@ -1,4 +1,4 @@
-"""Answers who asks about history: exports, which have a cursor each, and operators."""
+"""Answers requests about history, from exports (each with a cursor) and operators."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ class HistoryAdmin:
         self._journal = context.journal
 
     def history_read(self, session: Session, message: m.HistoryRead) -> None:
-        """Answer with rows of history."""
+        """Answers with rows of history."""
         context, journal = self._context, self._journal
         _check_position(journal, message.after)
         until, bytes_max = message.until or journal.next, min(message.bytes_max, READ_MAX_BYTES)
@@ -31,7 +31,7 @@ class HistoryAdmin:
         self._ok(session, message.request_id, self._identity() | {"rows": rows})
 
     def history_show(self, session: Session, message: m.HistoryShow) -> None:
-        """Answer where the journal stands."""
+        """Answers with the extent of the journal and its cursors."""
         journal = self._journal
         cursors = [self._row(name) for name in sorted(journal.cursors)]
         self._ok(
@@ -39,7 +39,7 @@ class HistoryAdmin:
         )
 
     def cursor_commit(self, session: Session, message: m.CursorCommit) -> None:
-        """Move a cursor on, or make it."""
+        """Advances a cursor; creates it if it does not exist."""
         journal, name, context = self._journal, message.cursor, self._context
         cursor = journal.cursors.get(name)
         if cursor is None:
@@ -47,7 +47,7 @@ class HistoryAdmin:
             if len(journal.cursors) >= CURSORS_MAX:
                 raise RequestError(
                     ErrorCode.CURSORS_EXHAUSTED,
-                    f"{CURSORS_MAX} export cursors are there: delete those that nobody uses",
+                    f"{CURSORS_MAX} export cursors exist, the most allowed: delete unused ones",
                 )
             _check_position(journal, message.position)
             cursor = journal.cursors[name] = Cursor(message.position, context.now.wall_us)
@@ -59,7 +59,7 @@ class HistoryAdmin:
         self._ok(session, message.request_id, self._row(name))
 
     def cursor_delete(self, session: Session, message: m.CursorDelete) -> None:
-        """Forget a cursor."""
+        """Deletes a cursor."""
         journal, name = self._journal, message.cursor
         if name not in journal.cursors:
             raise RequestError(
@@ -79,7 +79,7 @@ class HistoryAdmin:
         }
 
     def _row(self, name: str) -> dict[str, Any]:
-        """Return a cursor for people and scripts."""
+        """Returns the row of a cursor."""
         cursor, journal = self._journal.cursors[name], self._journal
         waiting = journal.next - 1 - max(cursor.position, journal.first - 1)
         return {"cursor": name} | cursor.row() | {"waiting": waiting}
@@ -89,18 +89,18 @@ class HistoryAdmin:
 
 
 def _check_position(journal: Journal, after: int) -> None:
-    """Raise where what follows the row *after* is gone, or never was there."""
+    """Raises RequestError if the rows that follow *after* are deleted, or were never written."""
     if after >= journal.next:
         raise RequestError(
             ErrorCode.HISTORY_AHEAD,
-            f"row {after} of history is asked for, the last one is {journal.next - 1}: the store "
-            "was put back to an earlier state, or is another one; begin the export anew",
+            f"row {after} of history is requested, but the last is {journal.next - 1}: the store "
+            "was restored to an earlier state, or is another one; start the export from scratch",
         )
     if after + 1 < journal.first:
         raise RequestError(
             ErrorCode.HISTORY_DROPPED,
             f"history begins with row {journal.first}; row {after + 1} was exported by all "
-            "cursors, or dropped at a limit: begin there, and keep a cursor",
+            "cursors, or dropped at a limit: begin there, and use a cursor",
         )
 
 
@@ -108,5 +108,5 @@ def _check_name(name: str) -> None:
     if not is_name(name):
         raise RequestError(
             ErrorCode.VALUE_INVALID,
-            f"{name[:80]!r} is no name for an export cursor: write 1 to 64 of A-Z a-z 0-9 . _ -",
+            f"{name[:80]!r} is not the name of an export cursor: use 1 to 64 of A-Z a-z 0-9 . _ -",
         )

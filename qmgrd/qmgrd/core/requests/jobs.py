@@ -1,4 +1,4 @@
-"""What operators ask of jobs: purges, moves, how they stand, that they end."""
+"""Answers operators about jobs: starts purges and moves, shows jobs, cancels them."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ class JobAdmin:
         self._context.send(session.connection, m.Ok(request_id, value))
 
     def queue_purge(self, session: Session, message: m.QueuePurge) -> None:
-        """Remove what is there now and not leased; the answer comes when it is done."""
+        """Removes all messages present now that are not leased; answers when the job is done."""
         queue, wanted = self._source(message.queue, message.where, "a purge would leave gaps")
         job = self._jobs.start(
             "purge",
@@ -39,7 +39,7 @@ class JobAdmin:
         job.waiting = (session.connection, message.request_id)
 
     def queue_move(self, session: Session, message: m.QueueMove) -> None:
-        """Begin to move or copy what is there now and not leased."""
+        """Starts to move or copy all messages present now that are not leased."""
         queue, wanted = self._source(message.queue, message.where, "a move would leave gaps")
         kind = "copy" if message.copy else "move" if message.target else "retry"
         if message.copy and not message.target:
@@ -61,21 +61,21 @@ class JobAdmin:
         self._ok(session, message.request_id, job.describe())
 
     def job_list(self, session: Session, message: m.JobList) -> None:
-        """List the jobs, in the order of their starts."""
+        """Lists the jobs in the order in which they started."""
         found = [job.describe_short() for job in self._jobs.all()]
         self._context.count_read(len(found), 0)
         self._ok(session, message.request_id, {"jobs": found})
 
     def job_show(self, session: Session, message: m.JobShow) -> None:
-        """Show a job."""
+        """Shows a job."""
         self._ok(session, message.request_id, self._jobs.find(message.job).describe())
 
     def job_cancel(self, session: Session, message: m.JobCancel) -> None:
-        """End a job where it stands."""
+        """Ends a job without undoing what it did."""
         self._ok(session, message.request_id, self._jobs.cancel(message.job).describe())
 
     def _source(self, name: str, where: str, why: str) -> tuple[Queue, Selection]:
-        """Return the queue whose messages are to go, and which of them.
+        """Returns the source queue, and the selection of its messages.
 
         Raises:
             RequestError: also JOBS_EXHAUSTED, SELECTOR_INVALID.
@@ -88,7 +88,7 @@ class JobAdmin:
         return queue, wanted
 
     def _check_target(self, source: Queue, name: str) -> None:
-        """Refuse what can be no target; one that takes nothing for now is waited for."""
+        """Raises RequestError for an invalid target. A job waits for a full or inhibited one."""
         found = self._catalogue.find(name)
         if isinstance(found, Proxy) or name == PUBLICATIONS:
             raise is_published(name)
@@ -103,7 +103,7 @@ class JobAdmin:
 
 
 def held(name: str) -> RequestError:
-    """Return the error: no job removes the messages of subscriptions from the queue *name*."""
+    """Returns the error for a job on the queue *name*, which stores publications."""
     return RequestError(
         ErrorCode.QUEUE_IS_TRANSMISSION,
         f"{name} stores the messages of subscriptions: purge or move theirs, or delete them: "
@@ -112,7 +112,7 @@ def held(name: str) -> RequestError:
 
 
 def numbered(name: str, why: str) -> RequestError:
-    """Return that no job takes messages off the transmission queue *name*."""
+    """Returns the error for a job that would remove messages from a transmission queue."""
     return RequestError(
         ErrorCode.QUEUE_IS_TRANSMISSION,
         f"{name} is a transmission queue: its messages are numbered, and {why}; "
@@ -121,7 +121,7 @@ def numbered(name: str, why: str) -> RequestError:
 
 
 def is_transmission(name: str) -> RequestError:
-    """Return that no job brings messages to the transmission queue *name*."""
+    """Returns the error for a job whose target is the transmission queue *name*."""
     return RequestError(
         ErrorCode.QUEUE_IS_TRANSMISSION,
         f"{name} is a transmission queue; name a remote queue, such as QUEUE{name}",
@@ -129,17 +129,17 @@ def is_transmission(name: str) -> RequestError:
 
 
 def is_itself(name: str, source: str) -> RequestError:
-    """Return that a job from *source* has the same queue as its target, by that *name*."""
+    """Returns the error for a job from *source* to the same queue, given as *name*."""
     return RequestError(
         ErrorCode.VALUE_INVALID, f"{name} is the queue {source} itself; name another target"
     )
 
 
 def _facts(queue: Queue, delayed: int = 0) -> dict[str, Any]:
-    """Return what every job on *queue* keeps of it; what arrives from now on is not its own.
+    """Returns the facts that a job on *queue* needs. It leaves messages that arrive later alone.
 
     Args:
-        delayed: how many delayed messages it is about, too.
+        delayed: the number of delayed messages that the job includes.
     """
     return {
         "queue": queue.name,

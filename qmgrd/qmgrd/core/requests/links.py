@@ -1,4 +1,4 @@
-"""Answers operators about links, and a queue manager that fetches what waits for it."""
+"""Answers operators about links, and a queue manager that fetches its pending messages."""
 
 from itertools import islice
 from typing import Any
@@ -17,12 +17,12 @@ from qmgrd.core.sessions.link_streams import LinkStreams
 from qmgrd.core.sessions.session import Session
 
 USERS_SHOWN_MAX = 5
-SHOWN_MAX = 1_000  # of what leads here
+SHOWN_MAX = 1_000  # of inbound links
 ALLOWED_MAX = 10_000  # as many as link.peers_max may be
 
 
 class LinkAdmin:
-    """Answers requests about links. Holds no state of its own."""
+    """Answers requests about links. Holds no state."""
 
     def __init__(
         self, context: Context, catalogue: Catalogue, jobs: Jobs, streams: LinkStreams
@@ -37,7 +37,7 @@ class LinkAdmin:
         self._context.send(session.connection, m.Ok(request_id, value))
 
     def link_create(self, session: Session, message: m.LinkCreate) -> None:
-        """Define a link and start it, unless it is to be stopped."""
+        """Defines a link, and starts it unless it is defined as stopped."""
         known = message.link in self._catalogue.links
         link = self._links.create(message.link, message.attributes)
         if not known and not link.row["stopped"]:
@@ -45,7 +45,7 @@ class LinkAdmin:
         self._ok(session, message.request_id, self._row(link))
 
     def link_alter(self, session: Session, message: m.LinkAlter) -> None:
-        """Give a link other attributes, in force from here on."""
+        """Changes attributes of a link with immediate effect."""
         changed = self._links.alter(message.link, message.attributes)
         link = self._links.find(message.link)
         if changed:
@@ -54,7 +54,7 @@ class LinkAdmin:
         self._ok(session, message.request_id, self._row(link) | {"changed": changed})
 
     def link_delete(self, session: Session, message: m.LinkDelete) -> None:
-        """Delete a link that no remote queue uses; what leads here from its peer stays allowed."""
+        """Deletes a link that no remote queue uses; links from its peer stay allowed."""
         link = self._links.find(message.link)
         users = list(islice(self._catalogue.remotes_of(message.link), USERS_SHOWN_MAX))
         if users:
@@ -66,7 +66,8 @@ class LinkAdmin:
         if depth and not message.purge:
             raise RequestError(
                 ErrorCode.LINK_NOT_EMPTY,
-                f"link {message.link} holds {amount(depth, 'message')}; let them go, or purge them",
+                f"link {message.link} holds {amount(depth, 'message')}; "
+                "wait until they are sent, or purge them",
             )
         self._jobs.check_room()
         link.stop()
@@ -81,7 +82,7 @@ class LinkAdmin:
         return describe(link, context.now.ms, is_maintenance=context.is_maintenance)
 
     def link_list(self, session: Session, message: m.LinkList) -> None:
-        """List the links of both directions."""
+        """Lists the links of both directions."""
         links = [self._row(link) for _, link in sorted(self._catalogue.links.items())]
         inbound, count = self._streams.inbound(SHOWN_MAX)
         peers = self._context.peers
@@ -98,11 +99,11 @@ class LinkAdmin:
         self._ok(session, message.request_id, value)
 
     def link_show(self, session: Session, message: m.LinkShow) -> None:
-        """Show a link."""
+        """Shows a link."""
         self._ok(session, message.request_id, self._row(self._links.find(message.link)))
 
     def link_allow(self, session: Session, message: m.LinkAllow) -> None:
-        """Lets a queue manager open links to here, and parts from one with another store."""
+        """Lets a queue manager open links to here; a new store id closes its connections."""
         name, peers = message.manager, self._context.peers
         if peers.allow(name, message.store_id):
             self._streams.expel(name, f"{name} was given another store id")
@@ -113,7 +114,7 @@ class LinkAdmin:
         self._ok(session, message.request_id, row)
 
     def link_disallow(self, session: Session, message: m.LinkDisallow) -> None:
-        """Ends that a queue manager may open links to here, and closes those that are open."""
+        """Stops a queue manager from opening links to here, and closes its open ones."""
         name = message.manager
         self._context.peers.disallow(name, is_linked=name in self._catalogue.links)
         count = self._streams.expel(name, f"{self._context.name} accepts no links from {name}")
@@ -122,7 +123,7 @@ class LinkAdmin:
         self._ok(session, message.request_id, {"connections": count, "inbound": inbound})
 
     def link_fetch(self, session: Session, message: m.LinkFetch) -> None:
-        """Have the link to who asks send over the connection that it dialled."""
+        """Makes the link to the requesting queue manager send over this connection."""
         if message.path >= FETCHED:
             raise FieldInvalid("LinkFetch", "path", f"is {message.path}, not below {FETCHED}")
         least = (65_536, 1, 1, 1)
@@ -130,7 +131,7 @@ class LinkAdmin:
             if value < low:
                 raise FieldInvalid("LinkFetch", field, f"is {value}, below {low}")
         if session.path is not None:
-            raise FieldInvalid("LinkFetch", "path", "came over this connection before")
+            raise FieldInvalid("LinkFetch", "path", "a LinkFetch came over this connection before")
         link = self._fetched_link(session)
         self._ok(session, message.request_id, None)
         link.fetched(session, message)
@@ -139,7 +140,7 @@ class LinkAdmin:
         """Returns the link that a queue manager may fetch from, by the name and store it claims.
 
         Raises:
-            RequestError: PEER_STORE_CHANGED, before anything else is told; LINK_UNKNOWN; LINK_DOWN.
+            RequestError: PEER_STORE_CHANGED, checked first; LINK_UNKNOWN; LINK_DOWN.
         """
         name, store_id, peers = session.name, session.store_id, self._context.peers
         try:
@@ -153,13 +154,13 @@ class LinkAdmin:
         return link
 
     def link_start(self, session: Session, message: m.LinkStart) -> None:
-        """Start a link that is stopped, refused or waiting."""
+        """Starts a link that is stopped, refused or waiting."""
         if message.accept:
             self._links.accept_peer(message.link)
         self._switch(session, message, stopped=False)
 
     def link_stop(self, session: Session, message: m.LinkStop) -> None:
-        """Stop a link until it is started again, over restarts too."""
+        """Stops a link until it is started again, also over restarts."""
         self._switch(session, message, stopped=True)
 
     def _switch(

@@ -1,4 +1,4 @@
-"""What operators ask: queues, status, snapshots. Links are in requests/links.py."""
+"""Answers operators about queues, status and snapshots."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ _URL = re.compile("[a-z][a-z0-9+.-]*://.")
 
 
 class Admin:
-    """Answers administrative requests. Holds no state of its own."""
+    """Answers administrative requests. Holds no state."""
 
     def __init__(
         self,
@@ -46,13 +46,13 @@ class Admin:
         self._delivery = delivery
         self._streams = streams
         self._removal = Removal(catalogue, delivery, jobs)
-        self._facts = facts  # what only the shell knows: uptime, processor time, connections
+        self._facts = facts  # known only to the shell: uptime, processor time, connections
 
     def _ok(self, session: Session, request_id: int, value: Any) -> None:
         self._context.send(session.connection, m.Ok(request_id, value))
 
     def queue_create(self, session: Session, message: m.QueueCreate) -> None:
-        """Define a queue."""
+        """Defines a queue."""
         row = self._catalogue.create_queue(message.queue, message.attributes)
         found = self._catalogue.named(message.queue)
         if isinstance(found, Queue):
@@ -60,7 +60,7 @@ class Admin:
         self._ok(session, message.request_id, row)
 
     def queue_alter(self, session: Session, message: m.QueueAlter) -> None:
-        """Change attributes of a queue, in force from here on."""
+        """Changes attributes of a queue with immediate effect."""
         changed = self._catalogue.alter_queue(message.queue, message.attributes)
         found = self._catalogue.named(message.queue)
         if isinstance(found, Queue):
@@ -75,7 +75,7 @@ class Admin:
         self._ok(session, message.request_id, row | {"changed": changed})
 
     def queue_delete(self, session: Session, message: m.QueueDelete) -> None:
-        """Delete a queue at once; a job removes what was on it. An alias goes without its queue."""
+        """Deletes a queue at once; a job removes its messages. An alias leaves its queue as is."""
         found = self._catalogue.named(message.queue)
         system.check_deletable(message.queue)
         if message.queue in self._catalogue.topics.subscriptions:
@@ -105,14 +105,14 @@ class Admin:
         self._ok(session, message.request_id, {"messages": count})
 
     def queue_list(self, session: Session, message: m.QueueList) -> None:
-        """List queues in order of name, a page at a time."""
+        """Lists a page of queues in the order of names."""
         names, further = page(self._catalogue.names, message.after, message.limit)
         rows, further = shown(names, further, self._catalogue.show_queue, self._context.budget)
         self._context.count_read(len(rows), 0)
         self._ok(session, message.request_id, {"queues": rows, "next": further})
 
     def queue_show(self, session: Session, message: m.QueueShow) -> None:
-        """Show a queue with a page of its table of origins."""
+        """Shows a queue with a page of its table of origins."""
         row = self._catalogue.show_queue(message.queue)
         found = self._catalogue.named(message.queue)
         if isinstance(found, Queue):
@@ -125,7 +125,7 @@ class Admin:
         self._ok(session, message.request_id, row)
 
     def status(self, session: Session, message: m.Status) -> None:
-        """Tell how the queue manager is."""
+        """Reports the state of the queue manager."""
         totals = self._context.totals
         value = {
             "name": self._context.name,
@@ -146,24 +146,24 @@ class Admin:
         self._ok(session, message.request_id, value)
 
     def snapshot(self, session: Session, message: m.Snapshot) -> None:
-        """Have the shell take a snapshot of this very turn; it answers when it is written."""
+        """Makes the shell take a snapshot of this turn; the shell answers when it is written."""
         directory = message.directory
         if not (directory.startswith("/") or _URL.match(directory)):
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
-                f"{directory[:200]!r} is no absolute path on the daemon's host, and no URL",
+                f"{directory[:200]!r} is neither an absolute path on the daemon's host nor a URL",
             )
         self.take_snapshot(session.connection, message.request_id, directory, message.rate_bytes)
 
     def take_snapshot(
         self, connection: int, request_id: int, directory: str, rate_bytes: int = 0
     ) -> None:
-        """The same for whom the shell knows: the schedule has no connection."""
+        """Makes the shell take a snapshot; the schedule has no *connection* to answer."""
         context = self._context
         wanted = TakeSnapshot(
             connection, request_id, directory, context.turn_number + 1, rate_bytes
         )
-        context.wrote = True  # The snapshot names a turn of its own.
+        context.wrote = True  # The snapshot names a turn that changes the store.
         context.outcome.effects.append(wanted)
 
     def browse(self, session: Session, message: m.Browse) -> None:
@@ -213,7 +213,7 @@ class Admin:
         if prefix and message.delayed:
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
-                "what is delayed is in no index yet: select it with where, as in "
+                "delayed messages are not indexed yet: select them with where, as in "
                 "where = \"correlation_id = 'k'\"",
             )
         if prefix:
@@ -228,13 +228,13 @@ class Admin:
         if is_selecting or message.delayed or (is_by_arrival and message.all_available):
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
-                "a browse in the order of arrival selects by where alone, of all that is there"
+                "a browse in the order of arrival shows all messages: select by where only"
                 if is_by_arrival
-                else "a browse in logical order selects by where alone, of what can be got",
+                else "a browse in logical order shows available messages: select by where only",
             )
 
 
 def _number(after: list[int]) -> int:
-    """Return the number in a group that a place ends with, where it does."""
+    """Returns the number in a group that ends a place; 0 if it has none."""
     number = after[2] if len(after) > 2 else 0
     return number if type(number) is int and 0 <= number < 2**32 else 0

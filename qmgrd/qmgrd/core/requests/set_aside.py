@@ -1,4 +1,4 @@
-"""Setting work aside that failed twice, and what operators decide of it: to retry or to drop it."""
+"""Sets work aside that failed twice, and retries or drops it when an operator decides."""
 
 from itertools import islice
 from typing import NamedTuple
@@ -15,8 +15,8 @@ from qmgrd.core.limits.work import Work
 from qmgrd.core.queue import lane
 from qmgrd.core.queue.queue import Queue
 
-LOOKED_AT_MAX = 10_000  # messages of a queue among which damaged ones are looked for
-RESTART = "read at the next start"  # when a row is looked at again that only a start reads
+LOOKED_AT_MAX = 10_000  # messages of a queue that are searched for damaged ones
+RESTART = "read at the next start"  # when a row is retried that only a start reads
 
 
 class Parts(NamedTuple):
@@ -28,13 +28,13 @@ class Parts(NamedTuple):
 
 
 def set_aside(parts: Parts, work: Work, why: str, *, is_mark: bool) -> None:
-    """Set *work* aside, in a turn that does nothing else.
+    """Sets *work* aside, in a turn that does nothing else.
 
     Args:
         parts: of the queue manager whose turn is open.
-        work: what failed too often.
-        why: the last time.
-        is_mark: whether all that is done is to mark it, so that it is passed over from here on.
+        work: the work that failed too often.
+        why: the reason of its last failure.
+        is_mark: whether to only mark the work, so that later turns skip it.
     """
     context = parts.context
     if work.kind == "due" and isinstance(work.key, bytes):
@@ -47,7 +47,7 @@ def set_aside(parts: Parts, work: Work, why: str, *, is_mark: bool) -> None:
 
 
 def _remove_cause(parts: Parts, work: Work, why: str) -> bool:
-    """Set aside the message or job that makes *work* fail; return whether that needs no mark."""
+    """Sets aside the message or job that makes *work* fail; returns whether no mark is needed."""
     if work.kind == "job" and isinstance(work.key, int):
         parts.jobs.set_aside(work.key, why)
     elif work.kind == "message" and isinstance(work.key, bytes):
@@ -62,7 +62,7 @@ def _remove_cause(parts: Parts, work: Work, why: str) -> bool:
 
 
 def _set_aside_damaged(parts: Parts, queue: Queue) -> bool:
-    """Set aside the messages of *queue* that cannot be read; return whether there were any."""
+    """Sets aside the messages of *queue* that cannot be read; returns whether there were any."""
     context, count, left = parts.context, 0, LOOKED_AT_MAX
     for lane_ in keys.LANES_READY:
         prefix = keys.lane(queue.id, lane_)
@@ -90,7 +90,7 @@ def _queue_of(parts: Parts, key: bytes) -> Queue | None:
 
 
 def in_words(parts: Parts, work: Work) -> str:
-    """Return what *work* is, for people."""
+    """Returns what *work* is, in words."""
     by_id = parts.catalogue.by_id
     if work.kind in ("queue", "groups"):
         queue = by_id.get(int(work.key))
@@ -110,8 +110,8 @@ def in_words(parts: Parts, work: Work) -> str:
 _PHRASES = {
     "link": "sending over link {}",
     "subscription": "the end of subscription {}",
-    "unused": "the end of {}, which nobody uses",
-    "fan-out": "handing out publications, batch and queue id {}",
+    "unused": "the end of unused {}",
+    "fan-out": "distributing publications, batch and queue id {}",
     "publication": "publication {}",
     "timer": "timer {}",
     "events": "writing {}",
@@ -120,10 +120,10 @@ _PHRASES = {
 
 
 def retry(parts: Parts, number: int) -> tuple[Item, str]:
-    """Have the work of an item done again; return the item and when that is.
+    """Retries the work of an item; returns the item and when the retry runs.
 
     Raises:
-        RequestError: ASIDE_UNKNOWN; VALUE_INVALID, it cannot be.
+        RequestError: ASIDE_UNKNOWN; VALUE_INVALID, it cannot be retried.
     """
     context = parts.context
     item = context.aside.find(number)
@@ -143,10 +143,10 @@ def retry(parts: Parts, number: int) -> tuple[Item, str]:
 
 
 def drop(parts: Parts, number: int) -> Item:
-    """Delete an item, with the row or the job that it is about; return it.
+    """Deletes an item with its row or job; returns the item.
 
     Raises:
-        RequestError: ASIDE_UNKNOWN; VALUE_INVALID, the queue manager cannot do without the work.
+        RequestError: ASIDE_UNKNOWN; VALUE_INVALID, the queue manager needs that work.
     """
     context, item = parts.context, parts.context.aside.find(number)
     kind, key = item.work
@@ -155,7 +155,7 @@ def drop(parts: Parts, number: int) -> Item:
     elif kind not in ("row", "due", "message"):
         raise RequestError(
             ErrorCode.VALUE_INVALID,
-            f"item {number}, {item.what}, holds nothing that could be deleted; leave it aside, or "
+            f"item {number}, {item.what}, has no row or job to delete; leave it aside, or "
             f"retry it: qmctl aside retry {number}",
         )
     elif isinstance(key, bytes):
@@ -164,7 +164,7 @@ def drop(parts: Parts, number: int) -> Item:
 
 
 def _drop_messages(parts: Parts, item: Item, key: bytes) -> None:
-    """Delete the messages of a queue whose definition or counters are dropped."""
+    """Deletes the messages of a queue whose definition or counters are dropped."""
     queue_id = 0
     if key[:1] == keys.SPACE_COUNTERS:
         queue_id = int.from_bytes(key[1:], "big")

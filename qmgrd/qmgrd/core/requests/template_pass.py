@@ -1,9 +1,9 @@
-"""The pass that holds queues to the templates: a template may be for 10,000 of them.
+"""The pass that applies changed templates to existing queues: a template may match 10,000.
 
-A change of a template is stored at once, and new queues have it. Queues that exist follow in
-slices, in order of their names; then the request is answered. A change that comes during a pass
-waits for the next one, which serves all that came meanwhile. A restart needs no pass: every queue
-is held to the templates as it is read.
+A change of a template is stored at once, and applies to new queues. Existing queues follow in
+slices, in the order of their names; then the request is answered. A change during a pass waits for
+the next pass, which serves all changes made meanwhile. A restart needs no pass: loading a queue
+applies its template.
 """
 
 from collections.abc import Callable
@@ -17,10 +17,10 @@ from qmgrd.core.sessions.delivery import Delivery
 
 
 class TemplatePass:
-    """Holds all queues to the templates.
+    """Applies templates to all queues.
 
-    Invariant: while a pass runs, the queues up to ``_reached`` are held to the templates that were
-    in force when it started, or to later ones.
+    Invariant: while a pass runs, the queues up to ``_reached`` have the templates that were in
+    force when it started, or later ones.
     """
 
     def __init__(self, context: Context, catalogue: Catalogue, delivery: Delivery) -> None:
@@ -28,8 +28,8 @@ class TemplatePass:
         self._catalogue = catalogue
         self._delivery = delivery
         self._reached = ""
-        self._served: list[Callable[[], None]] = []  # to be called at the end of this pass
-        self._waiting: list[Callable[[], None]] = []  # at the end of the next pass
+        self._served: list[Callable[[], None]] = []  # called at the end of this pass
+        self._waiting: list[Callable[[], None]] = []  # called at the end of the next pass
 
     @property
     def is_busy(self) -> bool:
@@ -37,7 +37,7 @@ class TemplatePass:
         return bool(self._served)
 
     def start(self, done: Callable[[], None]) -> None:
-        """Hold all queues to the templates as they are now, then call *done*."""
+        """Applies the present templates to all queues, then calls *done*."""
         if self._served:
             self._waiting.append(done)
             return
@@ -45,7 +45,7 @@ class TemplatePass:
         self.run()
 
     def run(self) -> None:
-        """Do a slice: as much as this turn has rows and time for, and some queues at least."""
+        """Does a slice: as many queues as the turn has rows and time for, but at least a few."""
         context = self._context
         while self._served:
             names, further = page(self._catalogue.names, self._reached, LOOK_EACH)

@@ -1,4 +1,4 @@
-"""What operators ask of templates."""
+"""Answers operators about templates."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from qmgrd.core.sessions.session import Session
 
 
 class TemplateAdmin:
-    """Answers requests about templates. Holds no state of its own."""
+    """Answers requests about templates. Holds no state."""
 
     def __init__(self, context: Context, catalogue: Catalogue, template_pass: TemplatePass) -> None:
         self._context = context
@@ -20,7 +20,7 @@ class TemplateAdmin:
         self._pass = template_pass
 
     def template_set(self, session: Session, message: m.TemplateSet) -> None:
-        """Define a template; the answer comes when all queues whose names fit are held to it."""
+        """Defines a template; answers when it is applied to all matching queues."""
         before, after = self._definitions.set(message.pattern, message.attributes)
         old, new = before.attributes if before else {}, after.attributes
         changed = {
@@ -42,14 +42,14 @@ class TemplateAdmin:
             done()
 
     def template_delete(self, session: Session, message: m.TemplateDelete) -> None:
-        """Forget a template; its queues have the next one that fits, or the defaults."""
+        """Deletes a template; its queues get the next matching template, or the defaults."""
         value = {"pattern": message.pattern, "queues": self._templates.count(message.pattern)}
         self._definitions.delete(message.pattern)
         self._context.note("info", "template deleted", template=message.pattern)
         self._pass.start(lambda: self._ok(session, message.request_id, value))
 
     def template_list(self, session: Session, message: m.TemplateList) -> None:
-        """List the templates in order of their patterns."""
+        """Lists the templates in the order of patterns."""
         self._ok(session, message.request_id, {"templates": self._definitions.list()})
 
     def _ok(self, session: Session, request_id: int, value: Any) -> None:

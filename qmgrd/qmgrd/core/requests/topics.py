@@ -1,4 +1,4 @@
-"""What is asked about topics and subscriptions: to subscribe, who lacks what, to republish."""
+"""Answers requests about topics and subscriptions: subscribes, lists, shows, republishes."""
 
 from collections.abc import Iterator, Mapping
 from heapq import nsmallest
@@ -27,7 +27,7 @@ from qmgrd.core.returns.parked import Parked
 from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.subscriptions import Subscriptions
 
-LOOKED_AT_MAX = 5_000  # of what is parked, for one page
+LOOKED_AT_MAX = 5_000  # parked publications per page
 FIRST_SHOWN = 20  # subscriptions of a topic
 _LANES = {
     keys.LANE_READY: "ready",
@@ -38,7 +38,7 @@ _LANES = {
 
 
 class TopicAdmin:
-    """Answers requests about topics, subscriptions and what is parked. Holds no state."""
+    """Answers requests about topics, subscriptions and parked publications. Holds no state."""
 
     def __init__(
         self, context: Context, catalogue: Catalogue, jobs: Jobs, subscriptions: Subscriptions
@@ -53,7 +53,7 @@ class TopicAdmin:
         self._context.send(session.connection, m.Ok(request_id, value))
 
     def subscribe(self, session: Session, message: m.Subscribe) -> None:
-        """Subscribe to topics."""
+        """Subscribes to the topics of a filter."""
         found = self._subscriptions.subscribe(
             session,
             message.topic,
@@ -65,13 +65,13 @@ class TopicAdmin:
         self._ok(session, message.request_id, self._row(found))
 
     def unsubscribe(self, session: Session, message: m.Unsubscribe) -> None:
-        """End a subscription."""
+        """Ends a subscription."""
         count = self._subscriptions.unsubscribe(message.subscription)
         session.subscriptions.pop(message.subscription, None)
         self._ok(session, message.request_id, {"messages": count})
 
     def subscription_list(self, session: Session, message: m.SubscriptionList) -> None:
-        """List subscriptions in order of name, a page at a time."""
+        """Lists a page of subscriptions in the order of names."""
         found: Mapping[str, Subscription] = self._topics.subscriptions
         order = self._topics.subscriptions.order
         if message.topic:
@@ -87,14 +87,14 @@ class TopicAdmin:
         self._ok(session, message.request_id, {"subscriptions": rows, "next": further})
 
     def subscription_healthy(self, session: Session, message: m.SubscriptionHealthy) -> None:
-        """Have a subscription go on."""
+        """Resumes a subscription whose subscriber can receive again."""
         found = self._subscriptions.find(message.subscription)
         job = self._subscriptions.healthy(found, session.name)
         row = self._row(found) | {"job": None if job is None else job.id}
         self._ok(session, message.request_id, row)
 
     def _row(self, found: Subscription) -> dict[str, Any]:
-        """Return a subscription for people and scripts: its row, and how far behind it is."""
+        """Returns the row of a subscription, with the age of its oldest publication."""
         row = self._catalogue.show_queue(found.name)
         row["subscription"] = row.pop("queue")
         row |= {"durable": found.is_durable, "suspended": found.is_suspended}
@@ -103,7 +103,7 @@ class TopicAdmin:
         return row
 
     def _oldest_us(self, queue: Queue) -> int | None:
-        """Return when the oldest publication was put that a subscription has not consumed."""
+        """Returns the put time of the oldest pending publication of a subscription, or None."""
         firsts = []
         for lane in (keys.LANE_READY, keys.LANE_GROUPED):
             for priority in range(keys.PRIORITY_TOP + 1) if queue.counters.depth else ():
@@ -114,13 +114,13 @@ class TopicAdmin:
         return min(firsts, default=None)
 
     def topic_set(self, session: Session, message: m.TopicSet) -> None:
-        """Define what holds for a topic."""
+        """Defines the attributes of a topic."""
         changed = self._topics.define(message.topic, message.attributes)
         self._subscriptions.look_after_schedule(changed)
         self._ok(session, message.request_id, self._topics.show(message.topic))
 
     def topic_delete(self, session: Session, message: m.TopicDelete) -> None:
-        """Forget what is defined for a topic, or what it retained."""
+        """Deletes the definition of a topic, or its retained publication."""
         topics.levels_of(message.topic)
         if not message.retained:
             changed = self._topics.undefine(message.topic)
@@ -129,7 +129,7 @@ class TopicAdmin:
             arrival = retained(self._context.tx, message.topic)
             if arrival is None:
                 raise RequestError(
-                    ErrorCode.TOPIC_UNKNOWN, f"topic {message.topic} has retained nothing"
+                    ErrorCode.TOPIC_UNKNOWN, f"topic {message.topic} has no retained publication"
                 )
             self._catalogue.references.remove(arrival)
             retain(self._context.tx, message.topic, 0)
@@ -137,7 +137,7 @@ class TopicAdmin:
         self._ok(session, message.request_id, None)
 
     def topic_list(self, session: Session, message: m.TopicList) -> None:
-        """List topics that something is defined for, or that retained something."""
+        """Lists a page of topics that have a definition or a retained publication."""
         names = set(page(self._topics.rows.order, message.after, message.limit + 1)[0])
         start = keys.SPACE_RETAINED + message.after.encode() + b"\0" * bool(message.after)
         kept = self._context.tx.scan(start, keys.after(keys.SPACE_RETAINED))
@@ -149,7 +149,7 @@ class TopicAdmin:
         self._ok(session, message.request_id, {"topics": rows, "next": further})
 
     def topic_show(self, session: Session, message: m.TopicShow) -> None:
-        """Show what holds for a topic."""
+        """Shows the attributes in force for a topic, and its subscriptions."""
         matched = self._topics.match(message.topic)
         self._context.count_read(len(matched) // 10, 0)
         found = nsmallest(FIRST_SHOWN, (one.name for one in matched))
@@ -158,7 +158,7 @@ class TopicAdmin:
         self._ok(session, message.request_id, row)
 
     def topic_lacks(self, session: Session, message: m.TopicLacks) -> None:
-        """Tell which subscriptions have not consumed a publication, and how it stands with each."""
+        """Reports the subscriptions that have not consumed a publication, each with its state."""
         context, arrival, topic = self._context, *self._publication(message.uid)
         rows = []
         found = self._topics.match(topic)
@@ -183,7 +183,7 @@ class TopicAdmin:
         self._ok(session, message.request_id, value_)
 
     def _publication(self, uid: bytes) -> tuple[int, str]:
-        """Return arrival and topic of the publication of that encoded UID.
+        """Returns arrival and topic of the publication with that encoded UID.
 
         Raises:
             RequestError: PUBLICATION_UNKNOWN.
@@ -197,14 +197,15 @@ class TopicAdmin:
                 return arrival, entries.decode(value).target
         raise RequestError(
             ErrorCode.PUBLICATION_UNKNOWN,
-            f"no subscription holds a publication {_uid(uid)}: all had it, or there was none",
+            f"no subscription holds a publication {_uid(uid)}: all have consumed it, "
+            "or it does not exist",
         )
 
     def _place(self, queue: Queue, arrival: int) -> tuple[bytes, bytes] | None:
-        """Return key and entry of a publication on a subscription; None where it is consumed."""
+        """Returns key and entry of a publication on a subscription; None if it is consumed."""
         value = self._context.tx.get(keys.publication(arrival))
         front = b"" if value is None else entries.front(self._context.tx, entries.decode(value))
-        priorities = range(keys.PRIORITY_TOP + 1)  # What its default was then, nobody knows.
+        priorities = range(keys.PRIORITY_TOP + 1)  # The default at the time of the put is unknown.
         if front and not front[7] & records.FLAG_PRIORITY_OF_QUEUE:
             priorities = range(front[6], front[6] + 1)
         counters = queue.counters
@@ -221,7 +222,7 @@ class TopicAdmin:
         return None
 
     def republish_list(self, session: Session, message: m.RepublishList) -> None:
-        """List what is parked, a page at a time."""
+        """Lists a page of parked publications."""
         selector = republish.selector_of(message.where)
         rows: list[dict[str, Any]] = []
         further: list[int] | None = None
@@ -238,7 +239,7 @@ class TopicAdmin:
         self._ok(session, message.request_id, {"parked": rows, "next": further})
 
     def _behind(self, message: m.RepublishList) -> Iterator[Parked]:
-        """Yield what is parked that may be asked for, behind the place of *message*."""
+        """Yields parked publications after the place of *message* that may match it."""
         tx, after = self._context.tx, message.after
         if message.subscription and not message.uid:
             queue = self._subscriptions.find(message.subscription).queue
@@ -253,7 +254,7 @@ class TopicAdmin:
     def _parked(
         self, message: m.RepublishList, found: Parked, selector: Any
     ) -> dict[str, Any] | None:
-        """Return what is parked for people and scripts; None where it is not asked for."""
+        """Returns the row of a parked publication; None if it does not match *message*."""
         context, queue = self._context, self._catalogue.by_id.get(found.queue_id)
         if queue is None or message.subscription not in ("", queue.name):
             return None
@@ -283,7 +284,7 @@ class TopicAdmin:
         }
 
     def republish(self, session: Session, message: m.Republish) -> None:
-        """Have what is parked be sent once more, or dropped, by a job."""
+        """Starts a job that delivers parked publications again, or drops them."""
         republish.selector_of(message.where)
         arrival = self._publication(message.uid)[0] if message.uid else 0
         for name in message.subscriptions:

@@ -1,4 +1,4 @@
-"""What operators see of what is set aside, and decide."""
+"""Operators list, retry and drop work that was set aside."""
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode

@@ -1,4 +1,4 @@
-"""What operators see of groups, and what they do to one."""
+"""Operators list groups, show one, and intervene in one."""
 
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ def refusal(app: Client, kind: Any, *fields: Any) -> tuple[ErrorCode, str]:
 
 
 def get(app: Client, number: int) -> Delivery:
-    """Get that member of group A."""
+    """Gets that member of group A."""
     app.send(m.Get(app.next_id(), "Q", group_id=A, number=number))
     app.manager.rest()
     (found,) = app.delivered()
@@ -50,7 +50,7 @@ def get(app: Client, number: int) -> Delivery:
 
 
 def consume(app: Client) -> int:
-    """Open a consumer in pinned order."""
+    """Opens a consumer in pinned order."""
     request_id = app.next_id()
     app.send(m.Consume(request_id, "Q", 100, 1 << 20, order=m.PINNED))
     app.answer(request_id)
@@ -58,7 +58,7 @@ def consume(app: Client) -> int:
 
 
 def had(app: Client) -> list[Delivery]:
-    """Return what consumers were sent since."""
+    """Returns the messages that consumers received since the last call."""
     app.manager.rest()
     return [x for one in app.hear() if type(one) is m.Deliver for x in items(one)]
 
@@ -363,7 +363,7 @@ def test_due_member_that_is_there_becomes_a_dead_letter(store: AnyStore, app: Cl
 
 
 def test_operator_is_named_in_the_event_of_a_skip(app: Client) -> None:
-    """Its code alone would have it be a consumer that rejected it."""
+    """Its code alone would suggest that a consumer rejected it."""
     put(app, "A1 A2")
     alter(app, "skip")
     (told,) = [one for one in events(app) if one["event"] == "message dead-lettered"]
@@ -400,7 +400,7 @@ def test_skip_beyond_the_last_ends_a_group(app: Client) -> None:
 
 @pytest.mark.parametrize("action", ["", "close"])
 def test_skip_further_beyond_the_last_is_refused(app: Client, action: str) -> None:
-    """Else it would tell of numbers that are refused from then on, of a group that is forgotten."""
+    """Otherwise a forgotten group would report numbers that are refused from then on."""
     put(app, "A1 A2" if action else "A1 A2!")
     if action:
         alter(app, action)
@@ -580,7 +580,7 @@ def test_last_that_is_known_stays_the_last(app: Client) -> None:
 def test_closed_group_that_is_consumed_is_known_for_a_while(
     store: AnyStore, app: Client, is_first: bool
 ) -> None:
-    """Else its producer would begin it anew, and nobody would ever get what it puts."""
+    """Otherwise its producer would start it again, and nobody would receive its messages."""
     app.ask(m.QueueAlter, "Q", {"group_retention_ms": 5_000})
     put(app, "A1 A2")
     if is_first:
@@ -602,13 +602,13 @@ def test_closed_group_that_is_consumed_is_known_for_a_while(
     [("close", 3), ("skip number=4", 3), ("skip number=9", 3), ("skip number=3", 0)],
 )
 def test_what_a_unit_is_about_to_put_is_not_passed(words: str, number: int) -> None:
-    """It would lie behind the last, or below what is due, and nobody would have it."""
+    """It would be after the last number, or below the due one, and nobody would receive it."""
     player = GroupPlayer()
     player("put A1 A2")
     player("begin 1")
     player("unit 1 put A3 A5")
     said = player(f"alter A {words}")
     assert said.startswith("DUPLICATE_UNCOMMITTED") == bool(number)
-    assert not number or f"about to put number {number} of group A on queue Q" in said
+    assert not number or f"unit of work puts number {number} of group A on queue Q" in said
     player("backout 1")
     assert "DUPLICATE" not in player("alter A close")

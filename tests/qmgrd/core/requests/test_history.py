@@ -1,4 +1,4 @@
-"""What is answered about history, and what is refused."""
+"""Requests about history: their answers and refusals."""
 
 import pytest
 

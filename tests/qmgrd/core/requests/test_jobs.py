@@ -1,4 +1,4 @@
-"""What operators ask of jobs, as it is answered; test_jobs.py and test_move.py have the rest."""
+"""The answers to operators about jobs; the tests of the jobs themselves cover the rest."""
 
 import pytest
 

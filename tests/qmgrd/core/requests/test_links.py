@@ -1,4 +1,4 @@
-"""What operators ask of links. From whom links are accepted is in context/test_peers.py."""
+"""The answers to operators about links. context/test_peers.py covers accepted peers."""
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode

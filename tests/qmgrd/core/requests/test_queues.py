@@ -1,4 +1,4 @@
-"""What operators ask: lists, rows, status, deletion, snapshots."""
+"""The answers to operators: lists, rows, status, deletion, snapshots."""
 
 import pytest
 

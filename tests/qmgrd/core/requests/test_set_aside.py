@@ -1,6 +1,6 @@
-"""Work that failed twice: a bug is planted in each kind, and the queue manager goes on without it.
+"""Work that failed twice: with a bug in each kind of work, the queue manager continues without it.
 
-`recover` does what the daemon does: it starts a new core, and sets aside what failed twice.
+`recover` acts like the daemon: it starts a new core, and sets work aside that failed twice.
 """
 
 from typing import Any
@@ -27,7 +27,7 @@ Patch = pytest.MonkeyPatch
 
 
 class Bug(Exception):
-    """What the tests plant."""
+    """The bug that the tests plant."""
 
 
 def planted(*_: Any, **__: Any) -> Any:
@@ -35,7 +35,7 @@ def planted(*_: Any, **__: Any) -> Any:
 
 
 def survive(manager: Manager, ms: int = 0) -> list[str]:
-    """Run turns until there is nothing to do; return the work at which turns failed."""
+    """Runs turns until no work is left; returns the work at which turns failed."""
     failures, failed_at = Failures(), list[str]()
     manager.advance(ms)
     for _ in range(1_000):
@@ -132,7 +132,7 @@ def test_job_that_alone_can_remove_what_is_left_is_not_dropped(
     survive(app.manager)
     app = app.manager.connect()
     assert app.code_of(m.AsideDrop, 1) is ErrorCode.VALUE_INVALID
-    app.manager.crash()  # The queue id is known still, and the start is not refused.
+    app.manager.crash()  # The queue id is still known, and the start is not refused.
     monkeypatch.undo()
     app.manager.connect().ask(m.AsideRetry, 1)
     app.manager.rest()
@@ -143,7 +143,7 @@ def test_events_that_cannot_be_written_are_not_told(app: Client, monkeypatch: Pa
     manager, work = app.manager, Work("events")
     monkeypatch.setattr("qmgrd.core.returns.events._record", planted)
     manager.turns.broker.context.event("anything")
-    assert survive(manager) == ["events"]  # The event is gone with the memory.
+    assert survive(manager) == ["events"]  # The event was only in memory.
     manager.turns.set_aside(work, "Bug: planted", manager.now(), is_mark=False)
     manager.turns.broker.context.event("anything")
     assert survive(manager) == []

@@ -1,4 +1,4 @@
-"""A template for many queues: held to in slices, and answered when all queues are."""
+"""A template for many queues is applied in slices, and answered when all queues have it."""
 
 import pytest
 
@@ -11,7 +11,7 @@ QUEUES = 400
 
 
 class Many:
-    """A manager of 400 queues whose turns have the time for a few."""
+    """A manager of 400 queues whose turns have time for a few."""
 
     def __init__(self) -> None:
         self.clock = Ticking()
@@ -24,11 +24,11 @@ class Many:
         self.clock.step_ns = MS_NS
 
     def held(self) -> int:
-        """How many queues are held to the template."""
+        """The number of queues that have the template."""
         return sum(self.manager.queue(f"Q{n:04}").bounds.depth_max == 1 for n in range(QUEUES))
 
     def set(self) -> int:
-        """Set a template for all queues; return the turns until it is answered."""
+        """Sets a template for all queues; returns the turns until it is answered."""
         self.app.send(m.TemplateSet(500, "Q*", {"depth_max": 1}))
         return self.until_answered()
 
@@ -60,7 +60,7 @@ def test_others_are_served_while_queues_follow_a_template(many: Many) -> None:
 
 
 def test_many_changes_take_two_passes(many: Many) -> None:
-    """Those that come during a pass share the next one."""
+    """Requests during a pass share the next pass."""
     alone = many.set()
     many.app.ask(m.TemplateDelete, "Q*")
     for number in range(200):
@@ -70,7 +70,7 @@ def test_many_changes_take_two_passes(many: Many) -> None:
         many.manager.turn()
         turns += 1
         answers += len(many.app.hear())
-        assert turns < 3 * alone + 200  # Each request is an arrival; a turn takes one here.
+        assert turns < 3 * alone + 200  # Each request is an arrival; a turn accepts one here.
 
 
 def test_new_queue_has_the_template_at_once_and_a_deleted_one_stops_nothing(many: Many) -> None:

@@ -1,4 +1,4 @@
-"""What an operator is told of templates."""
+"""The answers to operators about templates."""
 
 from qmgr_protocol import messages as m
 from tests.qmgrd.core.harness import Client

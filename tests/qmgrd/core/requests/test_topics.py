@@ -1,4 +1,4 @@
-"""What operators are told of topics, subscriptions and what is parked."""
+"""The answers to operators about topics, subscriptions and parked publications."""
 
 from collections.abc import Iterator
 
