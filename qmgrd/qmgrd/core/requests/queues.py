@@ -151,7 +151,7 @@ class Admin:
         if not (directory.startswith("/") or _URL.match(directory)):
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
-                f"{directory[:200]!r} is neither an absolute path on the daemon's host nor a URL",
+                f"{directory[:200]!r} is no absolute path on the daemon's host, and no URL",
             )
         self.take_snapshot(session.connection, message.request_id, directory, message.rate_bytes)
 
@@ -228,9 +228,9 @@ class Admin:
         if is_selecting or message.delayed or (is_by_arrival and message.all_available):
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
-                "a browse in the order of arrival shows all messages: select by where only"
+                "a browse in the order of arrival selects by where alone, of all messages"
                 if is_by_arrival
-                else "a browse in logical order shows available messages: select by where only",
+                else "a browse in logical order selects by where alone, of available messages",
             )
 
 
