@@ -91,6 +91,8 @@ def test_messages_go_over_a_link(at: Qmctl, qm: Qmctl, queue: str, peer: Daemon)
     assert shown.endswith(f"\t{stream[:8]}…{stream[-4:]}\t")
     assert qm("link", "ls", "--sort", "link").out == listed
     assert qm("link", "ls", "--where", "state=up").out.startswith("LINK\tSTATE\t")
+    while at("link", "show", peer.name, "-o", "json").json["waiting"]:
+        pass  # Until the peer has sent its commit id.
     stopped = at("link", "stop", peer.name).out
     assert stopped.startswith(f"stopped link {peer.name}; it holds 0 messages")
 

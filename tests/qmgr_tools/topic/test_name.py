@@ -11,5 +11,5 @@ def test_topic_may_have_the_mark_of_a_destination() -> None:
 def test_name_of_a_queue_is_none_of_a_subscription() -> None:
     for name in ("B:late", ":late", "~1.2", ":hub@NYC"):
         assert topic_name.subscription(name) == name
-    with pytest.raises(RequestError, match="no name of a subscription"):
+    with pytest.raises(RequestError, match="not the name of a subscription"):
         topic_name.subscription("ORDERS")
