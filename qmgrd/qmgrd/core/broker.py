@@ -417,7 +417,7 @@ class Broker:
 
     def shutdown(self) -> None:
         """Closes all connections; :attr:`busy` is false once all leases have ended."""
-        for connection, session in list(self.sessions.items()):
+        for connection, session in sorted(self.sessions.items()):
             self.units.close(
                 session, CONNECTION_LOST
             )  # The shutdown does not count as their failure.
