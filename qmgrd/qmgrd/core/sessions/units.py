@@ -303,12 +303,12 @@ class Units:
             self.undo(session, unit)
             raise RequestError(
                 ErrorCode.UNIT_INCOMPLETE,
-                f"unit {unit.number} was backed out: it holds {held} puts and {gets} gets, but its "
-                f"commit states {message.puts} and {message.gets}",
+                f"unit {unit.number} was backed out: it holds {held} puts and {gets} gets; its "
+                f"commit says {message.puts} and {message.gets}",
             )
 
     def backout(self, session: Session, message: m.UnitBackout) -> None:
-        """Undos a unit."""
+        """Undoes a unit."""
         unit = self._find(session, message.unit)
         value = [len(unit.puts), unit.gets]
         self.undo(session, unit, BACKED_OUT._replace(reason=message.reason, text=message.text))
