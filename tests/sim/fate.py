@@ -10,6 +10,7 @@ not persistent, and the daemon restarted
 from typing import Any
 
 from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.messages import DELAY_OF_QUEUE
 from qmgrd.core.queue import notes
 from tests.sim.ledger import BACKOUT, DEAD_LETTERS, Ledger, Put, require
 from tests.sim.node import Node
@@ -220,11 +221,12 @@ def wait_ms(
     handed = view.handed.get(handle)
     if handed is None:
         return 0
-    asked = ledger.releases.get((node.name, *handle, handed.lease), -1)
-    if asked < 0:
-        return queued
-    if not failed and _is_gone(node, handed):
+    releases = ledger.releases.get((node.name, *handle, handed.lease), {DELAY_OF_QUEUE})
+    asked = min(queued if delay_ms == DELAY_OF_QUEUE else delay_ms for delay_ms in releases)
+    if failed:
+        return min(asked, queued)
+    if _is_gone(node, handed):
         return 0  # Perhaps its connection was lost before the release arrived.
-    if not failed and may_be_taken_back(ledger, node, view, handle, handed):
+    if may_be_taken_back(ledger, node, view, handle, handed):
         return 0  # Or it returned along with a preceding member of its group.
-    return min(asked, queued) if failed and queued < asked else asked
+    return asked

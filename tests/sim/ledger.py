@@ -156,8 +156,8 @@ class Ledger:
     by_stream: dict[tuple[bytes, int], Put | Unit] = field(default_factory=dict)  # id, seq id
     acks: dict[tuple[str, int, int], set[int]] = field(default_factory=dict)  # handle: leases
     of_units: dict[tuple[str, int, int, int], Unit] = field(default_factory=dict)  # and lease
-    # Voluntary releases, by handle and lease: the least delay requested.
-    releases: dict[tuple[str, int, int, int], int] = field(default_factory=dict)
+    # Voluntary releases, by handle and lease: the delays requested.
+    releases: dict[tuple[str, int, int, int], set[int]] = field(default_factory=dict)
     rejects: set[tuple[str, int, int, int]] = field(default_factory=set)
     # Returned unseen, or not started.
     unread: set[tuple[str, int, int, int]] = field(default_factory=set)
@@ -274,7 +274,7 @@ class Ledger:
             self.acks.setdefault(handle, set()).add(lease)
             return
         key = (*handle, lease)
-        self.releases[key] = min(delay_ms, self.releases.get(key, delay_ms))
+        self.releases.setdefault(key, set()).add(delay_ms)
         if action == REJECT:
             self.rejects.add(key)
         elif action == UNREAD:

@@ -5,7 +5,8 @@ import pytest
 from tests.sim import dumps
 from tests.sim.test_crash_matrix import live
 
-WORLDS, MATRIX = range(0, 200, 29), range(0, 12, 5)  # a sample of the file; `make long` runs all
+# A sample of the file; `make long` runs all. World 190 releases a lease twice, with two delays.
+WORLDS, MATRIX = [*range(0, 200, 29), 190], range(0, 12, 5)
 
 
 def test_sampled_worlds_and_the_crash_matrix_leave_the_same_rows_as_before() -> None:
