@@ -14,6 +14,16 @@ PAGES = sorted(
     for path in (REPO / "README.md", *REPO.glob("docs/**/*.md"))
     if path.name not in OWN_TESTS and "```" in path.read_text()
 )
+DOCS = sorted(REPO.glob("docs/**/*.md"))
+
+
+def test_pages_have_examples_that_are_run() -> None:
+    found = [block for page in PAGES for block in blocks(page.read_text())]
+    commands = [block for block in found if block.kind in ("console", "python") and block.is_run]
+    assert len(DOCS) >= 33, f"looked at {len(DOCS)} pages"
+    assert {page.name for page in PAGES} >= LONG
+    assert len(PAGES) >= 14, f"looked at {len(PAGES)} pages with blocks"
+    assert len(commands) >= 75, f"looked at {len(commands)} blocks that are run"
 
 
 @pytest.mark.process
@@ -34,7 +44,7 @@ def test_page_shows_real_output(page: Path, pytestconfig: pytest.Config) -> None
     assert not faults, "\n\n".join(faults)
 
 
-@pytest.mark.parametrize("page", sorted(REPO.glob("docs/**/*.md")), ids=lambda path: path.name)
+@pytest.mark.parametrize("page", DOCS, ids=lambda path: path.name)
 def test_block_declares_its_kind(page: Path) -> None:
     list(blocks(page.read_text()))
 

@@ -19,6 +19,12 @@ def test_page_matches_the_tables(pytestconfig: pytest.Config) -> None:
     assert (DOCS / "tables.md").read_text() == page(), "pytest --rewrite tests/docs"
 
 
+def test_tables_are_found() -> None:
+    columns = sum(len(table.columns) for table in TABLES.values())
+    assert len(TABLES) >= 12, f"looked at {len(TABLES)} tables"
+    assert columns >= 250, f"looked at {columns} columns"
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_each_column_is_listed_once_in_its_section(name: str) -> None:
     section = page().partition(f"\n## {name}\n")[2].partition("\n## ")[0]
@@ -34,7 +40,9 @@ def test_options_of_a_table_are_listed() -> None:
 
 def test_pages_list_each_option_once() -> None:
     text = (DOCS / "spark.md").read_text() + (DOCS / "history.md").read_text()
-    for name in {*NAMES, *ONLY} - {"paths"}:  # the form of a list of paths
+    names = {*NAMES, *ONLY} - {"paths"}  # the form of a list of paths
+    assert len(names) >= 20, f"looked at {len(names)} options"
+    for name in names:
         rows = [
             line
             for line in text.splitlines()
