@@ -1,6 +1,7 @@
-"""Settings for all tests: both event loops, repeatable Hypothesis, --rewrite."""
+"""Settings for all tests: both event loops, repeatable Hypothesis, SIGINT, --rewrite."""
 
 import asyncio
+import signal
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -14,6 +15,11 @@ settings.register_profile("explore", max_examples=2_000, deadline=None)
 found_is_enough = (Phase.explicit, Phase.generate)
 settings.register_profile("mutate", derandomize=True, deadline=None, phases=found_is_enough)
 settings.load_profile("ci")
+
+# A shell without job control starts background commands with SIGINT ignored, and their children
+# inherit that: no test that interrupts a command would work.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
