@@ -30,7 +30,6 @@ from qmgrd.net.listener import Listener, ListenFailed, listen, write_addresses
 from qmgrd.net.log_limit import NOTES_MAX
 from qmgrd.net.session import Session, write_all
 from qmgrd.net.unsent import Unsent
-from qmgrd.process.collector import short_collections
 from qmgrd.process.notify import Notifier
 from qmgrd.process.recovery import Recovery, log_all
 from qmgrd.process.turn_times import TurnTimes
@@ -180,16 +179,15 @@ class Daemon:
         for address in self.config.listen.addresses:
             if not address.is_loopback:
                 log.warning("insecure listen: open to anybody who reaches it", address=str(address))
-        with short_collections():
-            self._notifier.ready(
-                f"{self.config.queue_manager.name} serves at {', '.join(self.addresses)}",
-                self.config.limits.liveness_ms,  # longer than any acceptable flush
-            )
-            self._notifier.signal_alive(self._loop)
-            try:
-                await self._serve(listeners)
-            finally:
-                self._snapshots.close()
+        self._notifier.ready(
+            f"{self.config.queue_manager.name} serves at {', '.join(self.addresses)}",
+            self.config.limits.liveness_ms,  # longer than any acceptable flush
+        )
+        self._notifier.signal_alive(self._loop)
+        try:
+            await self._serve(listeners)
+        finally:
+            self._snapshots.close()
         if self._failure is not None:
             raise self._failure
 

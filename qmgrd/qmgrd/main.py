@@ -23,6 +23,7 @@ from qmgrd.daemon import SOFTWARE, Daemon
 from qmgrd.net.listener import ListenFailed
 from qmgrd.process import descriptors
 from qmgrd.process import log as logs
+from qmgrd.process.collector import short_collections
 from qmgrd.process.notify import Notifier
 from qmgrd.store.inspect import StoreUnreadable
 from qmgrd.store.lmdb_store import LmdbStore, StoreIsSnapshot, StoreLocked, StoreMissing
@@ -124,7 +125,7 @@ def _serve(
         log.error("cannot start from the store: it may be damaged", why=why, exc_info=error)
         return EXIT_STORE
     try:
-        with asyncio.Runner(loop_factory=loop_factory) as runner:
+        with short_collections(), asyncio.Runner(loop_factory=loop_factory) as runner:
             runner.run(_until_signal(daemon))
     except ListenFailed as error:
         log.error("cannot listen", why=str(error))

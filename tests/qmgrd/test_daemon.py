@@ -1,10 +1,9 @@
 """The daemon on the event loop, in this process: sockets, clock, recovery, the end."""
 
 import asyncio
-import gc
 import json
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -29,13 +28,6 @@ from tests.qmgrd.core.harness import record
 from tests.qmgrd.net.wire import Wire
 
 ID = b"P" * 16
-
-
-@pytest.fixture(autouse=True)
-def thawed() -> Iterator[None]:
-    """The daemon freezes what lives at its start; a test process has many starts."""
-    yield
-    gc.unfreeze()
 
 
 class Running:

@@ -29,7 +29,6 @@ def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for module in (command, daemons):
         monkeypatch.setattr(module, "log", structlog.get_logger())
     yield
-    gc.unfreeze()
     structlog.reset_defaults()
     for number, handler in handlers.items():
         signal.signal(number, handler)
@@ -45,6 +44,22 @@ def stopped_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         await serve(self)
 
     monkeypatch.setattr(Daemon, "run", run_shortly)
+
+
+@pytest.mark.usefixtures("stopped_at_once")
+def test_collections_are_short_while_the_daemon_serves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frozen, serve = [], Daemon.run
+
+    async def run_and_count(self: Daemon) -> None:
+        frozen.append(gc.get_freeze_count())
+        await serve(self)
+
+    monkeypatch.setattr(Daemon, "run", run_and_count)
+    assert run(options(tmp_path)) == EXIT_OK
+    assert frozen[0] > 0
+    assert gc.get_freeze_count() == 0
 
 
 def options(data_dir: Path, *more: str) -> list[str]:

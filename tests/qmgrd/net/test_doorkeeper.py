@@ -13,7 +13,6 @@ from qmgrd import daemon as daemons
 from qmgrd.net import doorkeeper
 from tests.qmgrd.net.wire import Wire
 from tests.qmgrd.test_daemon import Running, running
-from tests.qmgrd.test_daemon import thawed as thawed  # runs around each test
 
 TCP = {"tcp": ["127.0.0.1:0"]}
 

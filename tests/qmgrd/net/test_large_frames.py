@@ -13,7 +13,6 @@ from qmgrd.net import large_frames
 from tests.qmgrd.core.harness import record
 from tests.qmgrd.net.wire import Wire
 from tests.qmgrd.test_daemon import ID, Running, running
-from tests.qmgrd.test_daemon import thawed as thawed  # runs around each test
 
 MIB = 1 << 20
 LIMITS = {
