@@ -9,7 +9,6 @@ from qmgr_tools.cli.failure import (
     connection_refused,
     exit_codes_text,
     exit_of,
-    general_remedy,
     one_line,
     refused,
     similar_queue,
@@ -50,12 +49,11 @@ def test_queue_is_looked_for_among_those_that_are(queue: str, remedy: str) -> No
 
 
 def test_remedy_of_the_daemon_stands_behind_the_semicolon() -> None:
-    error = RequestError(
-        ErrorCode.QUEUE_UNKNOWN, "queue Q does not exist here; create it with: c Q"
-    )
+    error = RequestError(ErrorCode.QUEUE_UNKNOWN, "queue Q does not exist here; create it")
     failure = refused("put on Q", error)
     assert str(failure) == (
-        "cannot put on Q -- queue Q does not exist here (QUEUE_UNKNOWN) -- create it with: c Q"
+        "cannot put on Q -- queue Q does not exist here (QUEUE_UNKNOWN) -- "
+        "create it with: qmctl queue create Q"
     )
     assert failure.exit_code is Exit.NOT_FOUND
 
@@ -132,13 +130,6 @@ def test_error_code_has_its_exit_code(code: ErrorCode, expected: Exit) -> None:
 @pytest.mark.parametrize("code", ErrorCode)
 def test_no_error_code_looks_like_success(code: ErrorCode) -> None:
     assert exit_of(code) not in (Exit.OK, Exit.EMPTY)
-
-
-def test_remedy_may_name_a_dot() -> None:
-    assert general_remedy(ErrorCode.NAME_INVALID).startswith(
-        "use 1 to 64 of A-Z a-z 0-9 . _ -, or "
-    )
-    assert general_remedy(ErrorCode.QUEUE_FULL) == "get or purge messages, or wait and put again"
 
 
 def test_each_exit_code_is_explained() -> None:

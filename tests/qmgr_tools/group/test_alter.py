@@ -127,7 +127,7 @@ def test_what_is_leased_is_not_skipped(qm: Qmctl, queue: str, daemon: Daemon) ->
         told = {qm("group", "skip", queue, "N1", *words) for words in (["--dry-run"], ["--yes"])}
     (ended,) = told
     assert (ended.code, ended.out) == (6, "")
-    assert "number 1 of group N1 is leased to gate (GROUP_IN_USE)" in ended.err
+    assert f"number 1 of group N1 on queue {queue} is leased to gate (GROUP_IN_USE)" in ended.err
     assert f"qmctl group pause {queue} N1" in ended.err
 
 

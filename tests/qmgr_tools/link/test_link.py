@@ -313,7 +313,7 @@ def test_blocked_link_says_by_what_and_that_it_tries_again(
         f"; the last error was: PUT_INHIBITED: {peer.name} says: puts are inhibited on "
         f"queue {queue}" in said
     )
-    assert f"qmctl -c {peer.tcp} queue alter {queue} --no-put-inhibit" in said  # there, not here
+    assert f"; to fix it: qmctl -c {peer.tcp} queue alter {queue} --no-put-inhibit" in said
     qm("queue", "alter", queue, "--no-put-inhibit")
     at("link", "start", peer.name)
     assert qm("get", queue, "--wait", "20s", "--body-only").out == "a"

@@ -39,9 +39,9 @@ def test_inhibited_put_and_get_say_how_to_lift_that(qm: Qmctl, queue: str) -> No
     assert (put.code, get.code) == (6, 6)
     assert put.err == (
         f"error: cannot put on {queue} -- puts are inhibited on queue {queue} "
-        f"(PUT_INHIBITED) -- lift that with: qmctl queue alter {queue} --no-put-inhibit\n"
+        f"(PUT_INHIBITED) -- allow them with: qmctl queue alter {queue} --no-put-inhibit\n"
     )
-    assert get.err.endswith(f" -- lift that with: qmctl queue alter {queue} --no-get-inhibit\n")
+    assert get.err.endswith(f" -- allow them with: qmctl queue alter {queue} --no-get-inhibit\n")
     assert qm("browse", queue).code == 0
 
 

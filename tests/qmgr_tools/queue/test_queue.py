@@ -230,7 +230,7 @@ def test_limit_of_the_queue_itself_is_what_is_to_be_raised(qm: Qmctl, queue: str
     qm("queue", "alter", queue, "--message-max", "1KiB")
     ended = qm("put", queue, "--stdin", stdin=b"x" * 2_000)
     assert ended.code == 6
-    assert f" -- split it, or raise that with: qmctl queue alter {queue} --mess" in ended.err
+    assert f" -- split it, or raise the limit with: qmctl queue alter {queue} --mess" in ended.err
 
 
 def test_purge_of_what_a_selector_says(qm: Qmctl, queue: str) -> None:

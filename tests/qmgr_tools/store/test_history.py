@@ -75,4 +75,4 @@ def test_state_and_cursors_are_shown_and_forgotten(qm: Qmctl, daemon: Daemon) ->
     assert qm("history", "delete", "LAKE").out == "deleted export cursor LAKE\n"
     failed = qm("history", "delete", "LAKE")
     assert failed.code == Exit.REFUSED
-    assert "no export cursor 'LAKE'" in failed.err
+    assert "export cursor 'LAKE' does not exist" in failed.err

@@ -166,12 +166,12 @@ def test_connection_is_fetched_over_once(home: Home) -> None:
     assert home.client.goaway is not None
 
 
-def test_what_is_to_be_done_at_the_peer_names_no_address_of_it(app: Client, home: Home) -> None:
+def test_text_of_a_blocked_peer_is_passed_on_with_its_name(app: Client, home: Home) -> None:
     app.put("F@FAR", b"1")
     home.fetch()
     home.opened()
-    home.hear(m.Blocked(1, 1, ErrorCode.QUEUE_UNKNOWN, 1, "do: qmctl queue create F", taken=1))
-    assert row(app)["error"].endswith("FAR says: do: at FAR: qmctl queue create F")
+    home.hear(m.Blocked(1, 1, ErrorCode.QUEUE_UNKNOWN, 1, "no queue F", taken=1))
+    assert row(app)["error"].endswith("FAR says: no queue F")
 
 
 def test_path_of_a_peer_that_began_anew_is_gone(app: Client, home: Home) -> None:

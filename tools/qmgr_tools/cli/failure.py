@@ -6,17 +6,16 @@ With -o json the line is a JSON object (stderr.py). On a terminal each of the th
 new line, wrapped at the width of the terminal.
 """
 
-import re
 from collections.abc import Iterable
 from enum import IntEnum
 
 from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError, name_of
 from qmgr_tools.cli import connect_options
+from qmgr_tools.cli import remedy as remedies
 
 INDENT = "  "  # of the reason and the remedy, on a terminal
 WIDTH_MIN = 20
 PART_MAX = 1_000  # characters: an error may quote its input
-SENTENCE_END = re.compile(r"\. (?=[A-Z])")  # A remedy may list characters, as in: 0-9 . _
 
 
 class Exit(IntEnum):
@@ -168,17 +167,15 @@ def refused(doing: str, error: RequestError, better: str = "") -> Failure:
 
     If *better* is given, it replaces the remedy.
     """
-    fact, _, remedy = error.text.partition("; ")
-    remedy = better or remedy
-    why = f"{fact} ({name_of(error.code)})"
+    why = f"{error.text.partition('; ')[0]} ({name_of(error.code)})"
     if error.error_class is ErrorClass.UNKNOWN_OUTCOME and error.code != ErrorCode.INTERNAL_ERROR:
         remedy = "check whether it took effect before you repeat it"
         return Failure(
             Exit.UNAVAILABLE, f"unknown whether this was done: {doing}", why, remedy, error.code
         )
-    if error.code != ErrorCode.NAME_INVALID:  # Its text describes a valid name already.
-        remedy = remedy or general_remedy(error.code)
-    return Failure(exit_of(error.code), f"cannot {doing}", why, remedy, error.code)
+    return Failure(
+        exit_of(error.code), f"cannot {doing}", why, better or remedies.of(error), error.code
+    )
 
 
 def similar_queue(queue: str, queues: Iterable[str]) -> str:
@@ -192,11 +189,11 @@ def similar_queue(queue: str, queues: Iterable[str]) -> str:
 
 def connection_refused(doing: str, address: str, error: RequestError) -> Failure:
     """Return the failure of *doing* something if the listener refused the connection."""
-    fact, _, remedy = error.text.partition("; ")
+    fact, _, hint = error.text.partition("; ")
     why = f"cannot connect to {address}: {fact} ({name_of(error.code)})"
-    if not remedy and (error.code in _MISUNDERSTOOD or not general_remedy(error.code)):
+    remedy = remedies.of(error)
+    if not remedy or (error.code in _MISUNDERSTOOD and not hint):
         remedy = "check that it is a qmgrd of this version, and read its log"
-    remedy = remedy or general_remedy(error.code)
     exit_code = exit_of(error.code)
     exit_code = Exit.UNAVAILABLE if exit_code is Exit.FAILED else exit_code
     return Failure(exit_code, f"cannot {doing}", why, remedy, error.code)
@@ -215,12 +212,6 @@ def exit_of(code: int) -> Exit:
     if code in _FAILED or code not in ErrorCode.__members__.values():
         return Exit.FAILED
     return Exit.REFUSED if code >= ErrorCode.QUEUE_UNKNOWN else Exit.FAILED
-
-
-def general_remedy(code: int) -> str:
-    """Return the first sentence of the catalogue's remedy for an error code; it may be empty."""
-    first = SENTENCE_END.split(ErrorCode(code).remedy, maxsplit=1)[0].removesuffix(".")
-    return first[:1].lower() + first[1:]
 
 
 def one_line(text: str) -> str:

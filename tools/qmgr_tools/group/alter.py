@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -297,10 +296,8 @@ def _skipped(client: "Client", queue: str, group: bytes, to: int) -> Skipped:
         if row["state"] == "leased":
             client_name = row.get("client") or "a client without a name"
             why = (
-                f"number {row['number']} of group {name} is leased to {client_name}; skip it "
-                f"after the lease ends: pause the group until then (qmctl group pause {queue} "
-                f"{quote(name)}), or close the connection of a client that hangs "
-                "(qmctl connection ls)"
+                f"number {row['number']} of group {name} on queue {queue} is leased to "
+                f"{client_name}"
             )
             raise RequestError(ErrorCode.GROUP_IN_USE, why)
         here += 1

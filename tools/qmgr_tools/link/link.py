@@ -11,6 +11,7 @@ from qmgr_tools.cli.command import Call, command, confirm
 from qmgr_tools.cli.failure import Exit, Failure, one_line, usage
 from qmgr_tools.cli.humanize import messages
 from qmgr_tools.context.target import checked
+from qmgr_tools.link.doctor import blocked as doctor_blocked
 from qmgr_tools.queue.queue import Yes
 
 if TYPE_CHECKING:
@@ -257,7 +258,8 @@ def _started(link: str, before: Mapping[str, Any], row: Mapping[str, Any], *, ac
     """Return the effect of a start in words."""
     state, error = before.get("state"), one_line(str(before.get("error")))
     if state == "blocked":
-        return f"link {link} is trying again; the last error was: {error}"
+        fix = doctor_blocked.found(dict(before), 0).remedy
+        return f"link {link} is trying again; the last error was: {error}; to fix it: {fix}"
     if state in STARTED:
         return f"link {link} was already started{_state(row)}"
     words = f"started link {link}{_state(row)}"

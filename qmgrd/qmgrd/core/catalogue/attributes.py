@@ -147,12 +147,8 @@ def get_inhibited(queue: str) -> RequestError:
 
 
 def _inhibited(code: ErrorCode, queue: str, verb: str) -> RequestError:
-    return RequestError(
-        code,
-        f"{verb}s are inhibited on queue {queue}; "
-        f"lift that with: qmctl queue alter {queue} --no-{verb}-inhibit",
-        retry_after_ms=1_000,
-    )
+    text = f"{verb}s are inhibited on queue {queue}; set its {verb}_inhibit to false to allow them"
+    return RequestError(code, text, retry_after_ms=1_000)
 
 
 def _check_known(queue: str, attribute: str, kind: str) -> None:

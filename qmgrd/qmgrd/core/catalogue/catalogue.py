@@ -224,8 +224,7 @@ class Catalogue:
         if not target:
             raise RequestError(
                 ErrorCode.QUEUE_IS_TRANSMISSION,
-                f"{name} comes with the link; create that with: "
-                f"qmctl link create {manager} HOST:PORT",
+                f"{name} is created with the link to {manager}; create the link instead",
             )
         kind = "remote" if manager else "alias" if ALIAS_OF in given else "local"
         attributes.queue_attributes(name, given, kind)

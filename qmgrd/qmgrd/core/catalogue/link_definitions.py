@@ -51,8 +51,8 @@ class LinkDefinitions:
             if known.addresses != row["addresses"]:
                 raise RequestError(
                     ErrorCode.LINK_EXISTS,
-                    f"link {name} exists, to {', '.join(known.addresses)}; have it lead there "
-                    f"with: qmctl link alter {name} {' '.join(row['addresses'])}",
+                    f"link {name} exists, to {', '.join(known.addresses)}, not to "
+                    f"{', '.join(row['addresses'])}; alter its addresses",
                 )
             for attribute, default in link_attributes.DEFAULTS.items():
                 before, after = (x.get(attribute, default) for x in (known.row, row))
@@ -60,7 +60,7 @@ class LinkDefinitions:
                     raise RequestError(
                         ErrorCode.LINK_EXISTS,
                         f"link {name} exists, with {attribute} {_shown(before)}, not "
-                        f"{_shown(after)}; see: qmctl link alter --help",
+                        f"{_shown(after)}; alter it instead",
                     )
             return known
         if name == self._context.name:
@@ -148,9 +148,9 @@ class LinkDefinitions:
                 f"link {name} is {link.state.value}, not refused: there is nothing to accept",
             )
         if link.refused_code not in ACCEPTABLE:
-            remedy = f"see: qmctl link show {name}; mend that, then say: qmctl link start {name}"
+            remedy = "fix the reported problem, then start the link"
             if link.refused_code == ErrorCode.PEER_WRONG:
-                remedy = f"correct the address with: qmctl link alter {name} HOST:PORT"
+                remedy = "correct the address of the link"
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
                 f"link {name} was refused with {name_of(link.refused_code)}, which accepting the "
@@ -180,13 +180,13 @@ class LinkDefinitions:
         return found
 
 
-def accepting(links: dict[str, Link], name: str) -> str:
-    """Returns the command that accepts another store of *name*, or "" if no link leads there.
+def has_dialling(links: dict[str, Link], name: str) -> bool:
+    """Returns whether a link dials *name*.
 
-    A link that dials finds the other store as well, and is refused until an operator starts it.
+    Such a link finds another store of *name* as well, and is refused until an operator accepts it.
     """
     link = links.get(name)
-    return f"qmctl link start {name} --accept" if link is not None and link.addresses else ""
+    return link is not None and bool(link.addresses)
 
 
 def _shown(value: Any) -> str:

@@ -57,6 +57,6 @@ def _waits_for(link: Link, *, is_maintenance: bool) -> str:
     if is_maintenance:
         return (
             "in maintenance: the daemon dials no link; restart it without --maintenance, or "
-            f"dial once: qmctl link start {link.name}"
+            "start the link to dial once"
         )
     return ""

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from itertools import islice
 
-from qmgr_protocol import name as names
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.catalogue.near import LOOKED_AT_MAX, nearest
 
@@ -11,22 +10,18 @@ from qmgrd.core.catalogue.near import LOOKED_AT_MAX, nearest
 def no_queue(name: str, known: Iterable[str]) -> RequestError:
     """Returns the error for an unknown queue *name*, with the closest of the *known* names."""
     similar = nearest(name, known)
-    target, manager = names.split(name)
-    hint = f"did you mean {similar}? if not, create" if similar else "create"
-    how = f"queue create {name}" if target else f"link create {manager} HOST:PORT"
-    return RequestError(
-        ErrorCode.QUEUE_UNKNOWN, f"queue {name} does not exist here; {hint} it with: qmctl {how}"
-    )
+    hint = f"did you mean {similar}? if not, create it" if similar else "create it"
+    return RequestError(ErrorCode.QUEUE_UNKNOWN, f"queue {name} does not exist here; {hint}")
 
 
 def no_subscription(name: str, known: Iterable[str]) -> RequestError:
     """Returns the error for an unknown subscription, with the closest of the *known* names."""
     durable = (other for other in islice(known, LOOKED_AT_MAX) if ":" in other)
     similar = nearest(name, durable)
-    hint = f"did you mean {similar}? see: qmctl sub ls" if similar else "see: qmctl sub ls"
+    hint = f"; did you mean {similar}?" if similar else ""
     return RequestError(
         ErrorCode.SUBSCRIPTION_UNKNOWN,
-        f"subscription {name[:150]} does not exist here, or has ended; {hint}",
+        f"subscription {name[:150]} does not exist here, or has ended{hint}",
     )
 
 
@@ -34,9 +29,8 @@ def no_target(alias: str, target: str) -> RequestError:
     """Returns the error for an *alias* whose queue *target* does not exist."""
     return RequestError(
         ErrorCode.QUEUE_UNKNOWN,
-        f"{alias} is an alias of queue {target}, which does not exist here; create it with: "
-        f"qmctl queue create {target}; or name another target with: "
-        f"qmctl queue alter {alias} --alias-of QUEUE",
+        f"{alias} is an alias of queue {target}, which does not exist here; create that "
+        "queue, or set another alias_of",
     )
 
 
@@ -45,20 +39,17 @@ def no_link(name: str, *, leads_here: bool = False) -> RequestError:
     if leads_here:
         return RequestError(
             ErrorCode.LINK_UNKNOWN,
-            f"no link leads from here to {name}; {name} may open links to here; to end that: "
-            f"qmctl link disallow {name}",
+            f"no link leads from here to {name}, but {name} is allowed to open links to here; "
+            "disallow it to end that",
         )
-    return RequestError(
-        ErrorCode.LINK_UNKNOWN,
-        f"there is no link to {name}; create it with: qmctl link create {name} HOST:PORT",
-    )
+    return RequestError(ErrorCode.LINK_UNKNOWN, f"there is no link to {name}; create it")
 
 
 def no_template(pattern: str, known: Iterable[str]) -> RequestError:
     """Returns the error for an unknown template, with the closest of the *known* patterns."""
     similar = nearest(pattern, known)
-    hint = f"did you mean {similar}?" if similar else "see: qmctl template ls"
-    return RequestError(ErrorCode.TEMPLATE_UNKNOWN, f"there is no template {pattern}; {hint}")
+    hint = f"; did you mean {similar}?" if similar else ""
+    return RequestError(ErrorCode.TEMPLATE_UNKNOWN, f"there is no template {pattern}{hint}")
 
 
 def is_published(name: str) -> RequestError:

@@ -85,7 +85,7 @@ def arrival(catalogue: "Catalogue", name: str, own: str) -> tuple[Queue, str]:
         raise RequestError(
             ErrorCode.QUEUE_IS_REMOTE,
             f"{name} is a remote queue here, and messages from links are not sent on over link "
-            f"{link.name}; let it with: qmctl link alter {link.name} --transit",
+            f"{link.name}; set its attribute transit to send them on",
         )
     if link.queue.bounds.put_inhibit:
         raise attributes.put_inhibited(link.queue.name)

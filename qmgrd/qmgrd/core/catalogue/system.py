@@ -38,7 +38,7 @@ def no_puts(name: str, queue: str) -> RequestError:
 def check_deletable(name: str) -> None:
     """Raises QUEUE_IS_SYSTEM if the queue manager needs the queue *name*."""
     if name in ATTRIBUTES:
-        how = f"empty it with: qmctl queue purge {name}"
+        how = "purge it instead"
         if name == PUBLICATIONS:
             how = "a publication is deleted with the last subscription that holds it"
         raise RequestError(

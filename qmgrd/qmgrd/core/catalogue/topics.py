@@ -117,8 +117,7 @@ class Topics:
         if self.rows and self.value(topic, "put_inhibit"):
             raise RequestError(
                 ErrorCode.PUT_INHIBITED,
-                f"puts are inhibited on topic {topic}, or one above it; see: qmctl topic show "
-                f"{topic}",
+                f"puts are inhibited on topic {topic}, or one above it",
                 1_000,
             )
 
@@ -167,10 +166,7 @@ class Topics:
             RequestError: TOPIC_UNKNOWN.
         """
         if topic not in self.rows:
-            raise RequestError(
-                ErrorCode.TOPIC_UNKNOWN,
-                f"nothing is defined for topic {topic} itself; see: qmctl topic ls",
-            )
+            raise RequestError(ErrorCode.TOPIC_UNKNOWN, f"topic {topic} itself has no definition")
         before = self.rows.pop(topic)
         self._context.tx.delete(keys.SPACE_TOPIC + topic.encode())
         self._context.wrote = True

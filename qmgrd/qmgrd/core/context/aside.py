@@ -98,7 +98,7 @@ class Aside:
             "what": what,
             "why": item.why,
         }
-        context.note("error", "set aside", **facts, hint="see: qmctl aside ls")
+        context.note("error", "set aside", **facts)
         context.event("set aside", **facts)
         while len(self.items) > ITEMS_MAX:
             oldest = next(iter(self.items.values()))
@@ -147,8 +147,7 @@ class Aside:
         if found is None:
             raise RequestError(
                 ErrorCode.ASIDE_UNKNOWN,
-                f"there is no item {number} in what is set aside, or no longer; see: "
-                "qmctl aside ls",
+                f"item {number} does not exist among the items set aside, or no longer",
             )
         return found
 
@@ -173,8 +172,8 @@ class Aside:
             if context.tx.get(key) is not None:
                 raise RequestError(
                     ErrorCode.VALUE_INVALID,
-                    f"item {number} cannot be put back: {item.what} exists again; delete that, "
-                    f"or drop the item: qmctl aside delete {number}",
+                    f"item {number} cannot be restored: {item.what} exists again; delete that, "
+                    "or delete the item",
                 )
             context.tx.put(key, item.row)
         return self.remove(context, number)

@@ -132,11 +132,12 @@ class LinkPeers:
         self.allowed_count += (after is not None and after.is_allowed) - is_counted
         self._context.wrote = True
 
-    def check(self, name: str, store_id: bytes, remedy: str = "") -> LinkPeer | None:
+    def check(self, name: str, store_id: bytes, *, has_link: bool = False) -> LinkPeer | None:
         """Returns the row of *name*, and changes nothing.
 
         Args:
-            remedy: the command that accepts the store as it is now. Default: allow it by its id.
+            has_link: a link dials *name*, so the new store is accepted by starting that link.
+                Otherwise the new store is allowed by its id.
 
         Raises:
             RequestError: PEER_STORE_CHANGED, the name is pinned to another store. STORE_DAMAGED.
@@ -144,33 +145,35 @@ class LinkPeers:
         known = self.find(name)
         if known is not None and known.store_id not in (b"", store_id):
             here = self._context.name
-            remedy = remedy or f"qmctl link allow {name} --store-id {store_id.hex()}"
+            remedy = (
+                f"start link {name} and accept the store" if has_link else "allow the new store id"
+            )
             raise RequestError(
                 ErrorCode.PEER_STORE_CHANGED,
-                f"queue manager {name} has another store than before, now {store_id.hex()}: "
+                f"queue manager {name} has a different store than before, now {store_id.hex()}: "
                 "either two queue managers have one name, or its store was created again; "
                 f"in that case, at {here}: {remedy}",
             )
         return known
 
-    def pin(self, name: str, store_id: bytes, remedy: str = "") -> None:
+    def pin(self, name: str, store_id: bytes, *, has_link: bool = False) -> None:
         """Pins *name* to its store at the first contact, unless it is pinned to it already.
 
         Raises:
             RequestError: as :meth:`check`.
         """
-        known = self.check(name, store_id, remedy)
+        known = self.check(name, store_id, has_link=has_link)
         if known is None or not known.store_id:
             self._put(name, known, replace(known or LinkPeer(), store_id=store_id))
 
-    def admit(self, name: str, store_id: bytes, remedy: str = "") -> None:
+    def admit(self, name: str, store_id: bytes, *, has_link: bool = False) -> None:
         """Lets a queue manager that dialled open a link to here, if it is allowed to.
 
         Raises:
             RequestError: PEER_NOT_ALLOWED, LINKS_EXHAUSTED, or as :meth:`check`.
         """
         try:
-            before = self.check(name, store_id, remedy)
+            before = self.check(name, store_id, has_link=has_link)
             is_known = before is not None and before.is_allowed
             known = before if before and is_known else self._define(name, before)
         except RequestError as error:
@@ -188,8 +191,7 @@ class LinkPeers:
         if self._context.config.link.inbound != "any":
             raise RequestError(
                 ErrorCode.PEER_NOT_ALLOWED,
-                f"{here} accepts no links from {name}; allow them, at {here}: "
-                f"qmctl link allow {name}",
+                f"{here} accepts no links from {name}; allow them, at {here}",
             )
         self._check_room()
         self._context.take_room(ROW_BYTES)
@@ -202,7 +204,7 @@ class LinkPeers:
             raise RequestError(
                 ErrorCode.LINKS_EXHAUSTED,
                 f"{amount(self.allowed_count, 'queue manager')} may open links to here, at most "
-                f"{limit} (link.peers_max); end some with: qmctl link disallow MANAGER",
+                f"{limit} (link.peers_max); disallow some",
             )
 
     def refuse(self, name: str, store_id: bytes, error: RequestError) -> None:
@@ -268,7 +270,7 @@ class LinkPeers:
         if known is None or not known.is_allowed:
             raise RequestError(
                 ErrorCode.LINK_UNKNOWN,
-                f"{name} may not open links to {self._context.name}; see: qmctl link ls",
+                f"{name} is not allowed to open links to {self._context.name}",
             )
         is_kept = is_linked and known.store_id
         self._put(name, known, replace(known, is_allowed=False) if is_kept else None)

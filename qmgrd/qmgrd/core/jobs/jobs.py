@@ -119,8 +119,7 @@ class Jobs:
         if count >= RUNNING_MAX:
             raise RequestError(
                 ErrorCode.JOBS_EXHAUSTED,
-                f"{count} jobs run, at most {RUNNING_MAX}; wait for one to end, or "
-                "cancel one: qmctl job cancel",
+                f"{count} jobs run, at most {RUNNING_MAX}; wait for one to end, or cancel one",
                 1_000,
             )
 
@@ -163,8 +162,7 @@ class Jobs:
             raise RequestError(
                 ErrorCode.JOB_UNKNOWN,
                 f"job {job_id} does not exist, or is forgotten: "
-                f"the last {ENDED_MAX} that ended are kept for an hour; "
-                "see: qmctl job ls",
+                f"the last {ENDED_MAX} that ended are kept for an hour",
             )
         return job
 
@@ -267,7 +265,7 @@ class Jobs:
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
                 f"job {job_id} is a {job.row['kind']}, which alone can remove what is left of "
-                f"queue {job.row['queue']}; retry it: see qmctl aside ls",
+                f"queue {job.row['queue']}; retry it instead",
             )
         self._end(job, "failed", job.row["text"])
 

@@ -195,10 +195,9 @@ class Link:
                 raise RequestError(
                     ErrorCode.PEER_WRONG,
                     f"the queue manager at {path.address} is {welcome.name}, not {self.name}; "
-                    f"correct the address with: qmctl link alter {self.name} HOST:PORT",
+                    "correct the address of the link",
                 )
-            remedy = f"qmctl link start {self.name} --accept"
-            self._context.peers.pin(welcome.name, welcome.store_id, remedy)
+            self._context.peers.pin(welcome.name, welcome.store_id, has_link=True)
         except RequestError as error:
             self.refuse(path, error)
             return
@@ -229,13 +228,9 @@ class Link:
         if kind is m.Committed and message.stream == path.stream:
             self._committed(path, message)
         elif kind is m.Blocked and message.stream == path.stream:
-            # An instruction in the text applies to the peer: add where to run it.
-            there = "qmctl " if path.is_fetched else f"qmctl -c {path.address} "
-            at = f"at {self.name}: " if path.is_fetched else ""
-            why = message.text.replace("qmctl ", at + there)
             path.land(message.taken, self.pump.due_ms)
             if message.code != ErrorCode.LINK_LINE_FULL:  # It is sent again later by itself.
-                self._blocked(message, f"{self.name} says: {why}")
+                self._blocked(message, f"{self.name} says: {message.text}")
         elif kind in (m.Ok, m.Error) and message.request_id == FETCH_REQUEST:
             path.fetch_answered("" if kind is m.Ok else f"{name_of(message.code)}: {message.text}")
         elif path.state is not LinkState.OPENING or kind not in (m.Ok, m.Error):

@@ -44,8 +44,5 @@ def bytes_full(queue: Queue, size: int) -> RequestError:
 def too_large(queue: Queue, size: int, limit: int) -> RequestError:
     text = records.too_large_text(size, limit)
     if queue.bounds.message_max_bytes == limit:
-        text += (
-            f" on queue {queue.name}; split it, or raise that with: "
-            f"qmctl queue alter {queue.name} --message-max SIZE"
-        )
+        text += f" on queue {queue.name}; split it, or raise message_max_bytes of the queue"
     return RequestError(ErrorCode.MESSAGE_TOO_LARGE, text)

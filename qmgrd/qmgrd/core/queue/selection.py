@@ -68,7 +68,7 @@ def selection(
         raise RequestError(
             ErrorCode.VALUE_INVALID,
             f"{queue.name} is a subscription, which has no index of UIDs: select with where = "
-            "\"uid = '...'\", or ask which subscriptions lack a publication: qmctl topic who-lacks",
+            "\"uid = '...'\", or ask which subscriptions lack a publication",
         )
     if uid and len(uid) < UID_LEAST_BYTES:
         raise RequestError(ErrorCode.VALUE_INVALID, f"uid: {len(uid)} bytes are no encoded UID")

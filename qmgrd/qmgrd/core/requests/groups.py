@@ -118,8 +118,8 @@ class GroupAdmin:
         if row is None:
             raise RequestError(
                 ErrorCode.GROUP_UNKNOWN,
-                f"queue {name} knows no group {shown(group_id)}: nothing of it came, or its last "
-                f"message was consumed; see: qmctl group ls {name}",
+                f"queue {name} has no group {shown(group_id)}: none of its messages came, or the "
+                "last one was consumed",
             )
         return queue, row
 

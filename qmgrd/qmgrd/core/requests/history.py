@@ -63,7 +63,7 @@ class HistoryAdmin:
         journal, name = self._journal, message.cursor
         if name not in journal.cursors:
             raise RequestError(
-                ErrorCode.CURSOR_UNKNOWN, f"no export cursor {name[:80]!r}; see: qmctl history show"
+                ErrorCode.CURSOR_UNKNOWN, f"export cursor {name[:80]!r} does not exist"
             )
         del journal.cursors[name]
         journal.store_cursor(self._context, name)

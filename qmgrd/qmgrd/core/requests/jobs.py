@@ -106,8 +106,8 @@ def held(name: str) -> RequestError:
     """Returns the error for a job on the queue *name*, which stores publications."""
     return RequestError(
         ErrorCode.QUEUE_IS_TRANSMISSION,
-        f"{name} stores the messages of subscriptions: purge or move theirs, or delete them: "
-        "qmctl sub delete",
+        f"{name} stores the messages of subscriptions: purge or move theirs, or delete the "
+        "subscriptions",
     )
 
 

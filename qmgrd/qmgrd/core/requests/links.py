@@ -6,7 +6,7 @@ from typing import Any
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
 from qmgrd.core.catalogue.catalogue import Catalogue
-from qmgrd.core.catalogue.link_definitions import LinkDefinitions, accepting
+from qmgrd.core.catalogue.link_definitions import LinkDefinitions, has_dialling
 from qmgrd.core.catalogue.link_facts import describe
 from qmgrd.core.context.context import Context
 from qmgrd.core.jobs import drop
@@ -144,7 +144,7 @@ class LinkAdmin:
         """
         name, store_id, peers = session.name, session.store_id, self._context.peers
         try:
-            peers.check(name, store_id, accepting(self._catalogue.links, name))
+            peers.check(name, store_id, has_link=has_dialling(self._catalogue.links, name))
             link = self._links.find(name)
             link.check_ready()
         except RequestError as error:

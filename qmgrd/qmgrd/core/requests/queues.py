@@ -81,8 +81,7 @@ class Admin:
         if message.queue in self._catalogue.topics.subscriptions:
             raise RequestError(
                 ErrorCode.QUEUE_IS_SUBSCRIPTION,
-                f"{message.queue} is a subscription; delete it with: "
-                f"qmctl sub delete {message.queue}",
+                f"{message.queue} is a subscription; delete the subscription instead",
             )
         if not isinstance(found, Queue):
             count = self._removal.remove(message.queue)
@@ -91,7 +90,7 @@ class Admin:
         if found.is_transmission:
             raise RequestError(
                 ErrorCode.QUEUE_IS_TRANSMISSION,
-                f"{message.queue} is deleted with its link: qmctl link delete {message.queue[1:]}",
+                f"{message.queue} is the transmission queue of a link; delete the link instead",
             )
         count = found.counters.depth + found.counters.delayed
         if count and not message.purge:

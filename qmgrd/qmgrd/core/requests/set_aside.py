@@ -131,7 +131,7 @@ def retry(parts: Parts, number: int) -> tuple[Item, str]:
         raise RequestError(
             ErrorCode.VALUE_INVALID,
             f"item {number}: {item.what} is among the damaged messages of its queue and stays "
-            f"there; drop the item: qmctl aside delete {number}",
+            f"there; delete the item instead",
         )
     context.aside.put_back(context, number)
     if item.work.kind == "job":
@@ -155,8 +155,8 @@ def drop(parts: Parts, number: int) -> Item:
     elif kind not in ("row", "due", "message"):
         raise RequestError(
             ErrorCode.VALUE_INVALID,
-            f"item {number}, {item.what}, has no row or job to delete; leave it aside, or "
-            f"retry it: qmctl aside retry {number}",
+            f"item {number}, {item.what}, has no row or job to delete; leave it set "
+            "aside, or retry it",
         )
     elif isinstance(key, bytes):
         _drop_messages(parts, item, key)

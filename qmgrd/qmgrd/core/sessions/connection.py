@@ -54,8 +54,7 @@ class Connections:
         found = self._sessions.get(number)
         if found is None:
             raise RequestError(
-                ErrorCode.CONNECTION_UNKNOWN,
-                f"there is no connection {number}; see: qmctl connection ls",
+                ErrorCode.CONNECTION_UNKNOWN, f"connection {number} does not exist, or has ended"
             )
         row = self._row(found)
         why = f"closed by an operator of {self._context.name}"

@@ -14,7 +14,7 @@ from qmgr_protocol.field import SEQ_END
 from qmgr_protocol.window import Inbox
 from qmgrd.core.catalogue import route
 from qmgrd.core.catalogue.catalogue import Catalogue
-from qmgrd.core.catalogue.link_definitions import accepting
+from qmgrd.core.catalogue.link_definitions import has_dialling
 from qmgrd.core.context.context import Context
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
@@ -93,11 +93,11 @@ class LinkStreams:
         A connection that our own link dialled, to fetch messages, was approved by an operator.
         """
         name, store_id, peers = session.name, session.store_id, self._context.peers
-        remedy = accepting(self._catalogue.links, name)
+        has_link = has_dialling(self._catalogue.links, name)
         if session.path is not None and not session.path.is_fetched:
-            peers.check(name, store_id, remedy)
+            peers.check(name, store_id, has_link=has_link)
         else:
-            peers.admit(name, store_id, remedy)
+            peers.admit(name, store_id, has_link=has_link)
 
     def expel(self, name: str, why: str) -> int:
         """Closes the connections over which *name* sends here, except those dialled from here.
@@ -318,8 +318,8 @@ class LinkStreams:
             if not (target or queue.bounds.transfer_in):
                 raise RequestError(
                     ErrorCode.TRANSFER_REFUSED,
-                    f"queue {queue.name} accepts no messages from links; let them in with: "
-                    f"qmctl queue alter {queue.name} --transfer-in",
+                    f"queue {queue.name} accepts no messages from links; set its attribute "
+                    "transfer_in to accept them",
                 )
             if not target:
                 put = route.arrived(put)

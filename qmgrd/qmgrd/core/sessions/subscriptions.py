@@ -162,17 +162,14 @@ class Subscriptions:
             return
         what = f" where {known.row['where']}" if known.row.get("where") else ""
         own = ", ".join(f"{key} {said}" for key, said in attributes.own_of(known.row).items())
-        other = f"to change its limits: qmctl sub alter {known.name}"
+        other = "alter it to change its limits"
         if not is_same:
-            other = (
-                "its filter and selector cannot change: give the same ones, or delete it: "
-                f"qmctl sub delete {known.name}"
-            )
+            other = "its filter and selector cannot change: give the same ones, or delete it"
         raise RequestError(
             ErrorCode.SUBSCRIPTION_EXISTS,
             f"subscription {known.name} exists, to {known.topic}{what}"
             + (f", with {own}" if own else "")
-            + f"; see: qmctl sub show {known.name}; {other}",
+            + f"; {other}",
         )
 
     def unsubscribe(self, name: str) -> int:

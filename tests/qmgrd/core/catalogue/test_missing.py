@@ -16,14 +16,14 @@ from qmgrd.core.catalogue.missing import (
 @pytest.mark.parametrize(
     ("error", "code", "words"),
     [
-        (no_queue("FIGS", ["ORDERS"]), ErrorCode.QUEUE_UNKNOWN, "qmctl queue create FIGS"),
+        (no_queue("FIGS", ["ORDERS"]), ErrorCode.QUEUE_UNKNOWN, "queue FIGS does not exist"),
         (no_queue("ORDER", ["ORDERS"]), ErrorCode.QUEUE_UNKNOWN, "did you mean ORDERS?"),
-        (no_queue("@EWR", []), ErrorCode.QUEUE_UNKNOWN, "qmctl link create EWR HOST:PORT"),
+        (no_queue("@EWR", []), ErrorCode.QUEUE_UNKNOWN, "queue @EWR does not exist here; create"),
         (no_target("SALES", "ORDERS"), ErrorCode.QUEUE_UNKNOWN, "SALES is an alias of queue ORD"),
         (no_subscription("A:lat", ["A:late"]), ErrorCode.SUBSCRIPTION_UNKNOWN, "mean A:late?"),
-        (no_subscription("A:a", ["A.a"]), ErrorCode.SUBSCRIPTION_UNKNOWN, "; see: qmctl sub ls"),
-        (no_link("NYC"), ErrorCode.LINK_UNKNOWN, "qmctl link create NYC HOST:PORT"),
-        (no_template("APP", ["APP.*"]), ErrorCode.TEMPLATE_UNKNOWN, "template APP; see: qmctl"),
+        (no_subscription("A:a", ["A.a"]), ErrorCode.SUBSCRIPTION_UNKNOWN, "A:a does not exist"),
+        (no_link("NYC"), ErrorCode.LINK_UNKNOWN, "no link to NYC; create it"),
+        (no_template("APP", ["APP.*"]), ErrorCode.TEMPLATE_UNKNOWN, "no template APP"),
         (no_template("AP.*", ["APP.*"]), ErrorCode.TEMPLATE_UNKNOWN, "did you mean APP.*?"),
     ],
 )

@@ -30,7 +30,7 @@ def test_bytes_beyond_the_limit_are_named() -> None:
 
 def test_long_message_names_the_limit_that_it_exceeds() -> None:
     own = put_errors.too_large(a_queue(message_max_bytes=5), 6, 5)
-    assert "qmctl queue alter Q --message-max SIZE" in own.text
+    assert "raise message_max_bytes of the queue" in own.text
     assert put_errors.too_large(a_queue(), 6, 5).text == (
         "message of 6 bytes (its body, its headers and 24 more), at most 5"
     )

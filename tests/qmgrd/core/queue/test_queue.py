@@ -276,8 +276,8 @@ def test_message_over_the_limit_is_refused_alone() -> None:
     app.ask(m.QueueAlter, "Q", {"message_max_bytes": 1_024})
     (refused,) = app.put_records("Q", record(bytes(1_024)))
     assert refused.text == (
-        f"{TOO_LARGE.format(1048, 1024)} on queue Q; split it, or raise that with: "
-        "qmctl queue alter Q --message-max SIZE"
+        f"{TOO_LARGE.format(1048, 1024)} on queue Q; split it, or raise "
+        "message_max_bytes of the queue"
     )
 
 

@@ -438,8 +438,8 @@ def test_what_is_leased_is_not_skipped(app: Client) -> None:
     assert (member_["state"], member_["client"]) == ("leased", "worker")
     code, text = refusal(app, m.GroupAlter, "Q", A, "skip", 3, 0)
     assert code == ErrorCode.GROUP_IN_USE
-    assert "number 2 of group A is leased to worker; " in text
-    assert "qmctl group pause Q A" in text
+    assert "number 2 of group A on queue Q is leased to worker; " in text
+    assert "pause the group until then" in text
     assert app.bodies(DEAD) == []
     worker.release(held)
     assert alter(app, "skip", 3)["next"] == 3

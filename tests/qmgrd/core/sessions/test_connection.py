@@ -105,7 +105,7 @@ def test_closing_is_noted(manager: Manager, app: Client) -> None:
 
 
 def test_connection_that_is_not_there_is_refused(app: Client) -> None:
-    with pytest.raises(RequestError, match="there is no connection 99") as caught:
+    with pytest.raises(RequestError, match="connection 99 does not exist") as caught:
         app.ask(m.ConnectionClose, 99)
     assert caught.value.code == ErrorCode.CONNECTION_UNKNOWN
 

@@ -208,7 +208,7 @@ def test_get_on_an_inhibited_queue_is_refused_until_that_is_lifted(app: Client) 
     app.put("Q", b"1", b"2", b"3")
     first, second = app.get("Q", 2)
     inhibit(app, on=True)
-    with pytest.raises(RequestError, match="gets are inhibited on queue Q; lift that") as caught:
+    with pytest.raises(RequestError, match="gets are inhibited on queue Q; set") as caught:
         app.get("Q")
     assert caught.value.code == ErrorCode.GET_INHIBITED
     assert caught.value.retry_after_ms == 1_000

@@ -117,7 +117,7 @@ def test_put_on_an_inhibited_queue_is_refused_until_that_is_lifted(app: Client) 
     app.put("Q", b"before", b"too")
     inhibit(app, "Q", put_inhibit=True)
     refused = app.put_records("Q", record(b"1"), record(b"2"))
-    text = "puts are inhibited on queue Q; lift that with: qmctl queue alter Q --no-put-inhibit"
+    text = "puts are inhibited on queue Q; set its put_inhibit to false to allow them"
     assert [(x.code, x.text) for x in refused] == [(ErrorCode.PUT_INHIBITED, text)] * 2
     first, second = app.get("Q", 2)
     assert app.ack(first) == app.release(second) == []

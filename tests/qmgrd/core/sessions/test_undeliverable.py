@@ -372,7 +372,7 @@ def test_note_that_came_along_is_kept_below_the_header() -> None:
     app, far = manager_of(retries=1)
     attempts = [[WALL_US, ErrorCode.MESSAGE_REJECTED, "BAD_CARRIER", "", "billing"]]
     came = {"code": 1, "queue": "ORDERS", "left_ms": 5, "retries": 3, "attempts": attempts}
-    too_long = came | {"other": "x" * (NOTE_MAX_BYTES - 200)}
+    too_long = came | {"other": "x" * (NOTE_MAX_BYTES - 150)}
     put = m.Put(
         far.stream,
         1,

@@ -7,13 +7,14 @@ import re
 from typing import Any
 
 from qmgr_protocol.errors import ErrorCode
+from qmgr_tools.cli import remedy
 from qmgr_tools.cli.failure import one_line
 from qmgr_tools.cli.humanize import counted, duration, messages
 from qmgr_tools.link.doctor.finding import Choice, Finding, Severity, text_of
 
 Row = dict[str, Any]
-OTHER_STORE = re.compile(r"queue manager (\S+) (?:was store|has another store)")
-AT_PEER = re.compile(r"(?:in that case, at|if so, say at|allow them, at) (\S+): (qmctl .*)$")
+OTHER_STORE = re.compile(r"queue manager (\S+) has a different store")
+AT_PEER = re.compile(r"in that case, at (\S+):")
 HOLDS = re.compile(
     r"holds (?:up to|another message than this store under) id (\d+)"
     r"(?:, but the next id to assign here is (\d+))?"
@@ -45,6 +46,7 @@ Explanation = tuple[str, str, tuple[Choice, ...]]  # what happened, why, and the
 
 
 UNKNOWN_ADDRESS = "HOST:PORT"
+ALLOW = "qmctl link allow NAME"  # if the peer did not name this queue manager
 
 
 def address_of(row: Row) -> str:
@@ -52,6 +54,11 @@ def address_of(row: Row) -> str:
     last = [str(path.get("address") or "") for path in row.get("paths") or []]
     known = [address for address in last if ":" in address and " " not in address]
     return str((known or row.get("addresses") or [UNKNOWN_ADDRESS])[0])
+
+
+def _at_peer(row: Row, command: str) -> str:
+    """Return *command* for the queue manager at the other end of the link."""
+    return command.replace("qmctl ", f"qmctl -c {address_of(row)} ", 1)
 
 
 def _waiting(row: Row) -> int:
@@ -92,9 +99,8 @@ def _peer_wrong(row: Row, code: str, text: str) -> Explanation:
 
 
 def _not_allowed(row: Row, code: str, text: str) -> Explanation:
-    link, there = str(row["link"]), AT_PEER.search(text)
-    command = there[2] if there else "qmctl link allow NAME"
-    remote = command.replace("qmctl ", f"qmctl -c {address_of(row)} ", 1)
+    link = str(row["link"])
+    remote = _at_peer(row, remedy.command(ErrorCode.PEER_NOT_ALLOWED, text) or ALLOW)
     return (
         f"{link} accepts no links from this queue manager",
         f"An operator of {link} must allow this queue manager before it may send. {link} was sent "
@@ -115,8 +121,7 @@ def _store_changed(row: Row, code: str, text: str) -> Explanation:
     which, there = OTHER_STORE.search(text), AT_PEER.search(text)
     if which and which[1] != link:  # The peer refused this store.
         where = there[1] if there else link
-        command = there[2] if there else f"qmctl link delete {which[1]}"
-        remote = command.replace("qmctl ", f"qmctl -c {address_of(row)} ", 1)
+        remote = _at_peer(row, remedy.command(ErrorCode.PEER_STORE_CHANGED, text))
         return (
             f"{where} does not accept {which[1]}: it knows {which[1]} with another store",
             f"This store was created again, or two queue managers have the name {which[1]}. "
@@ -134,7 +139,7 @@ def _store_changed(row: Row, code: str, text: str) -> Explanation:
             ),
         )
     return (
-        f"{link} has another store than before",
+        f"{link} has a different store than before",
         f"The store of {link} was created again, so its messages are lost; or another queue "
         "manager has the same name. Messages that the old store had committed were deleted here, "
         "and are not sent again.",

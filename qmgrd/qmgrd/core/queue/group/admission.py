@@ -4,8 +4,6 @@ A member that has left still has its number, as long as its group is remembered:
 repeated must not add it twice. Puts of open units of work count, too.
 """
 
-from shlex import quote
-
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.group_id import shown
 from qmgr_protocol.record import GROUP_NUMBER_MAX, number_invalid
@@ -96,18 +94,13 @@ def taken(queue: str, member: Member, why: str) -> RequestError:
     """Returns the error of a number that exists, or existed."""
     return RequestError(
         ErrorCode.GROUP_NUMBER_TAKEN,
-        f"number {member.number} of group {shown(member.group_id)} on queue {queue} {why}; look "
-        f"whether it was put before: {_show(queue, member.group_id)}",
+        f"number {member.number} of group {shown(member.group_id)} on queue {queue} {why}; "
+        "check whether it was put before",
     )
 
 
 def _ended(queue: str, group_id: bytes, why: str) -> RequestError:
     return RequestError(
         ErrorCode.GROUP_ENDED,
-        f"group {shown(group_id)} on queue {queue} {why}; begin another group; "
-        f"see: {_show(queue, group_id)}",
+        f"group {shown(group_id)} on queue {queue} {why}; begin another group",
     )
-
-
-def _show(queue: str, group_id: bytes) -> str:
-    return f"qmctl group show {queue} {quote(shown(group_id))}"

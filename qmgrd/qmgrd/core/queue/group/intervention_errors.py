@@ -1,7 +1,5 @@
 """The errors of interventions in groups. A dry run raises the same ones."""
 
-from shlex import quote
-
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.group_id import shown
 
@@ -35,9 +33,8 @@ def leased(queue: str, group_id: bytes, number: int, client: str) -> RequestErro
     name, who = shown(group_id), client or "a client without a name"
     return RequestError(
         ErrorCode.GROUP_IN_USE,
-        f"number {number} of group {name} is leased to {who}; skip it after the lease ends: "
-        f"pause the group until then (qmctl group pause {queue} {quote(name)}), or close the "
-        "connection of a client that hangs (qmctl connection ls)",
+        f"number {number} of group {name} on queue {queue} is leased to {who}; skip it after the "
+        "lease ends: pause the group until then, or close the connection of a client that hangs",
     )
 
 
@@ -48,6 +45,4 @@ def no_reader(queue: str, connection: int) -> RequestError:
         if connection
         else f"nobody else reads groups of {queue}"
     )
-    return RequestError(
-        ErrorCode.GROUP_NO_READER, f"{fact}; start a consumer of groups; see: qmctl connection ls"
-    )
+    return RequestError(ErrorCode.GROUP_NO_READER, f"{fact}; start a consumer of groups")

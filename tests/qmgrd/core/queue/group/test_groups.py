@@ -128,8 +128,7 @@ def test_nothing_follows_the_last(table: Table) -> None:
     table.enter(3, last=3)
     assert table.refusal(4) == (
         ENDED,
-        "GROUP_ENDED: group A on queue Q ends with number 3; begin another group; "
-        "see: qmctl group show Q A",
+        "GROUP_ENDED: group A on queue Q ends with number 3; begin another group",
     )
     assert table.refusal(2, is_last=True)[0] == ENDED  # a second last
     table.check(2)

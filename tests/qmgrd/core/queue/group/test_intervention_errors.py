@@ -23,14 +23,14 @@ A = group_id("A")
         (
             errors.leased("Q", A, 2, "billing"),
             ErrorCode.GROUP_IN_USE,
-            "number 2 of group A is leased to billing",
-            "qmctl group pause Q A",
+            "number 2 of group A on queue Q is leased to billing",
+            "pause the group until then",
         ),
         (
             errors.leased("Q", A, 2, ""),
             ErrorCode.GROUP_IN_USE,
             "to a client without a name",
-            "qmctl connection ls",
+            "close the connection",
         ),
         (errors.no_reader("Q", 0), ErrorCode.GROUP_NO_READER, "nobody else", "start"),
         (errors.no_reader("Q", 9), ErrorCode.GROUP_NO_READER, "connection 9", "start"),
