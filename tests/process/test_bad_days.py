@@ -159,7 +159,7 @@ def test_invalid_name_is_refused_and_the_connection_stays(
 @pytest.mark.parametrize(
     ("kind", "fields", "code", "words"),
     [
-        (m.QueueShow, ("NONE",), ErrorCode.QUEUE_UNKNOWN, "qmctl queue create NONE"),
+        (m.QueueShow, ("NONE",), ErrorCode.QUEUE_UNKNOWN, "does not exist here; create it"),
         (m.QueueCreate, ("Q", {"depth_max": 1}), ErrorCode.QUEUE_EXISTS, "other attributes"),
         (m.QueueCreate, ("X", {"dept_max": 1}), ErrorCode.VALUE_INVALID, "did you mean depth_max"),
         (m.QueueCreate, ("X", {"depth_max": -1}), ErrorCode.VALUE_INVALID, "queue X: -1 is too"),

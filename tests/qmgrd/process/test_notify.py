@@ -145,6 +145,7 @@ def test_daemon_tells_of_its_start_its_life_and_its_end(
         ready = manager.heard()
         assert ready[:2] == ["READY=1", "WATCHDOG_USEC=60000"]
         assert ready[2].startswith("STATUS=QM1 serves at unix:")
+        daemon.wait_for("listening")  # The log is read by another thread.
         daemon.connect().close()  # The daemon serves, as reported.
         assert [manager.heard() for _ in range(3)] == [["WATCHDOG=1"]] * 3
         assert daemon.stop() == 0
