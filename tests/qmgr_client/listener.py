@@ -5,13 +5,16 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast
+from unittest.mock import patch
 
+from qmgr_client.aio import QueueManager
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection
 from qmgr_protocol.states import Side
 from tests.qmgr_client.keeper import Keeper
 
 Kind = TypeVar("Kind")
+CLOSE_MAX_MS = 100
 
 
 class Talk:
@@ -125,12 +128,16 @@ class Listener:
 
 @asynccontextmanager
 async def listening(directory: Path, **welcome: Any) -> AsyncIterator[Listener]:
-    """Listen on a unix socket in *directory*."""
+    """Listens on a unix socket in *directory*.
+
+    It answers only what a test scripts, so a client that closes does not wait long for the rest.
+    """
     listener = Listener(directory, welcome)
     accept: Callable[..., Any] = listener.accept
     server = await asyncio.start_unix_server(accept, f"{directory}/listener.sock")
     try:
-        yield listener
+        with patch.object(QueueManager.close, "__defaults__", (CLOSE_MAX_MS,)):
+            yield listener
     finally:
         listener.close()
         server.close()
