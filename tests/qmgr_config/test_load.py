@@ -217,7 +217,7 @@ def test_any_value_loads_or_is_a_fault(overrides: dict[str, object]) -> None:
     assert {path.partition(".")[0] for path in paths} <= Config.model_fields.keys()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.binary(max_size=200))
 def test_any_file_loads_or_is_a_fault(file: Path, content: bytes) -> None:
     file.write_bytes(content)

@@ -37,7 +37,9 @@ def test_share_of_nothing_is_null(spark: SparkSession) -> None:
 
 
 @settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=8,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.lists(st.integers(-1_000, 10**9), min_size=1, max_size=300))
 def test_percentiles_of_few_values_are_exact(spark: SparkSession, values: list[int]) -> None:
