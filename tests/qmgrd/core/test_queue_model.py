@@ -205,6 +205,7 @@ OPERATIONS: list[Operation] = [
 STEPS = st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 10_000))
 
 
+@pytest.mark.slow
 @given(st.lists(STEPS, min_size=60, max_size=150))
 def test_nothing_is_lost_doubled_or_stuck_and_order_holds(
     steps: list[tuple[Operation, int]],

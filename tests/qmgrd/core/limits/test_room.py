@@ -181,6 +181,7 @@ def test_full_store_accepts_every_other_removal(tmp_path: Path, how: str) -> Non
     manager.store.close()
 
 
+@pytest.mark.slow
 def test_puts_at_random_places_are_stored_while_pages_are_free(tmp_path: Path) -> None:
     app = full(tmp_path, room.MAP_LEAST_BYTES)
     leased = sorted(lease_all(app), key=lambda found: found.arrival)

@@ -19,13 +19,17 @@ from tests.qmgrd.core.machine.run import run_seed
 
 RULES_MIN = 30
 SEEDS = range(1, 91)
-SHORT = 8  # `make long` runs the rest
+QUICK = 2  # `make quick` runs these
+SHORT = 8  # `make test` runs these, and `make long` the rest
 Patch = pytest.MonkeyPatch
 
 
-@pytest.mark.parametrize(
-    "seed", [pytest.param(seed, marks=pytest.mark.long if seed > SHORT else ()) for seed in SEEDS]
-)
+def marks(seed: int) -> list[pytest.MarkDecorator]:
+    """Returns the marks that leave *seed* to a longer run."""
+    return [pytest.mark.slow] * (seed > QUICK) + [pytest.mark.long] * (seed > SHORT)
+
+
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=marks(seed)) for seed in SEEDS])
 def test_queues_match_the_model(seed: int) -> None:
     """A11, A12, G12, G13, G20, G21, G22, G23; `run.py --start` reduces a failure to fewer rules."""
     assert not run_seed(seed, shrink=False)

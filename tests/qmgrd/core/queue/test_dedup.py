@@ -112,6 +112,7 @@ def test_size_of_the_table_is_the_number_of_origins_A4(app: Client) -> None:
     assert len(app.manager.scan(prefix)) == 1
 
 
+@pytest.mark.slow
 def test_fast_path_looks_at_no_message_A5() -> None:
     """A5: 10^5 puts in order of creation read no message and no index of messages."""
     manager = Manager(LookingStore())
