@@ -28,7 +28,7 @@ from qmgrd.net.doorkeeper import Doorkeeper
 from qmgrd.net.large_frames import LargeFrames
 from qmgrd.net.listener import Listener, ListenFailed, listen, write_addresses
 from qmgrd.net.log_limit import NOTES_MAX
-from qmgrd.net.session import Session, write_all
+from qmgrd.net.session import SocketSession, write_all
 from qmgrd.net.unsent import Unsent
 from qmgrd.process.notify import Notifier
 from qmgrd.process.recovery import Recovery, log_all
@@ -78,7 +78,7 @@ class Daemon:
         self._failure: BaseException | None = None
         self._snapshots = SnapshotDesk(config, store, lambda: self._loop, self._in_turn)
         self._started_ms = self.now_ms()
-        self._ahead: set[Session] = set()  # not read from until the turns have caught up
+        self._ahead: set[SocketSession] = set()  # not read from until the turns have caught up
         self._turns = self._start_turns()
         limits = config.limits
         half_bytes = limits.buffers_max_bytes // 2
@@ -164,7 +164,7 @@ class Daemon:
         """
         self._loop = asyncio.get_running_loop()
         try:
-            listeners = await listen(self.config, lambda: Session(self, self._make_peer))
+            listeners = await listen(self.config, lambda: SocketSession(self, self._make_peer))
         except ListenFailed:
             self._turns.stop(self._now())  # Nothing was delivered: the stop is a clean one.
             raise
@@ -279,7 +279,7 @@ class Daemon:
             elif not isinstance(effect, Dial):
                 self._snapshots.take(effect)
 
-    def _make_peer(self, session: Session, dial: Dial | None = None) -> Peer:
+    def _make_peer(self, session: SocketSession, dial: Dial | None = None) -> Peer:
         self._connections += 1
         return Peer(
             self._connections,
@@ -292,15 +292,15 @@ class Daemon:
             admit=lambda hello: self._doors.admit(session, hello, self.now_ms()),
         )
 
-    def session_entered(self, session: Session) -> None:
+    def session_entered(self, session: SocketSession) -> None:
         """Registers a new connection."""
         self._doors.entered(session, self.now_ms())
 
-    def session_ahead(self, session: Session) -> None:
+    def session_ahead(self, session: SocketSession) -> None:
         """Makes the daemon read from *session* again once the turns have caught up."""
         self._ahead.add(session)
 
-    def session_blocked(self, session: Session, *, is_blocked: bool) -> None:
+    def session_blocked(self, session: SocketSession, *, is_blocked: bool) -> None:
         """Stops or resumes processing for a connection, whose peer has or had too much to fetch."""
         if is_blocked:
             self._turns.intake.block(session.peer.number)
@@ -308,7 +308,7 @@ class Daemon:
             self._turns.intake.unblock(session.peer.number)
             self.want_turn()
 
-    def session_failed(self, session: Session, error: Exception) -> None:
+    def session_failed(self, session: SocketSession, error: Exception) -> None:
         """Closes the connection that met an internal error, and refuses its peer for a while."""
         log.error(
             "internal error on a connection",
@@ -320,7 +320,7 @@ class Daemon:
         why = "internal error of the queue manager on this connection; see its log"
         session.cut_off(m.Goaway(ErrorCode.INTERNAL_ERROR, why), is_silent=True)
 
-    def session_closed(self, session: Session, why: str) -> None:
+    def session_closed(self, session: SocketSession, why: str) -> None:
         """Unregisters a closed connection."""
         self._doors.left(session, why)
         self.want_turn()
@@ -330,7 +330,8 @@ class Daemon:
             why = "a message of this peer caused an internal error; see the log"
         else:
             why = await dial(
-                effect.address, lambda: Session(self, lambda new: self._make_peer(new, effect))
+                effect.address,
+                lambda: SocketSession(self, lambda new: self._make_peer(new, effect)),
             )
         if why:
             self._in_turn(lambda broker: broker.dial_failed(effect, why))
@@ -363,7 +364,7 @@ class Daemon:
         else:
             self.want_turn()
 
-    def _quarantine(self, guilty: Session) -> None:
+    def _quarantine(self, guilty: SocketSession) -> None:
         peer = guilty.peer
         origin, name = guilty.origin, peer.peer_name
         if peer.dial is not None:

@@ -10,13 +10,13 @@ from qmgrd.core.context.eviction import Bury
 from qmgrd.core.layout.kv import Now, StoreFailed, Transaction
 from qmgrd.core.link.inbox import LinkInbox
 from qmgrd.core.queue import put, settle
-from qmgrd.core.queue.held import Held, append_held
+from qmgrd.core.queue.held import HeldPut, append_held
 from qmgrd.core.queue.lease import Lease
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.references import References
 from qmgrd.core.returns.returns import BACKED_OUT, How
 from qmgrd.core.sessions.session import Session
-from qmgrd.core.sessions.unit import Unit
+from qmgrd.core.sessions.unit import SessionUnit
 from qmgrd.core.sessions.units import Units
 from qmgrd.core.turn import Turns
 from qmgrd.main import main
@@ -49,15 +49,15 @@ def hurry() -> None:
 
 def halve() -> None:
     """A commit puts only the first message of its unit, and succeeds."""
-    let_go = Unit.let_go
-    Unit.let_go = lambda self: let_go(self)[:1]  # type: ignore[method-assign]
+    let_go = SessionUnit.let_go
+    SessionUnit.let_go = lambda self: let_go(self)[:1]  # type: ignore[method-assign]
 
 
 def keep() -> None:
     """A unit that is backed out is put anyway."""
     undo = Units.undo
 
-    def putting(self: Units, session: Session, unit: Unit, how: How = BACKED_OUT) -> None:
+    def putting(self: Units, session: Session, unit: SessionUnit, how: How = BACKED_OUT) -> None:
         for queue, prepared, arrival, _ in unit.puts:
             put.append(queue, self._context.tx, prepared, arrival)
             self._context.touch(queue)
@@ -85,12 +85,12 @@ def gulp() -> None:
 
     def gulping(
         self: LinkInbox, context: Context, bury: Bury, queue: Queue, puts: Put, target: str = ""
-    ) -> put.Put:
+    ) -> put.PutOutcome:
         if puts.first_id <= self.inbox.commit_id + 1:
             return receive(self, context, bury, queue, puts, target)
         for seq_id in self.inbox.missing(puts.first_id, len(puts.records)):
             self.hold(seq_id, None)
-        return put.Put([], [])
+        return put.PutOutcome([], [])
 
     LinkInbox.receive = gulping  # type: ignore[assignment, method-assign]
 
@@ -99,7 +99,7 @@ def tear() -> None:
     """A commit puts the first message of its unit, and the others in a later turn."""
     let_go = Units._let_go
 
-    def tearing(self: Units, unit: Unit) -> list[Held]:
+    def tearing(self: Units, unit: SessionUnit) -> list[HeldPut]:
         held, context = let_go(self, unit), self._context
 
         def put_rest() -> None:
@@ -119,7 +119,7 @@ def boast() -> None:
 
     def boasting(
         self: LinkInbox, context: Context, bury: Bury, queue: Queue, puts: Put, target: str = ""
-    ) -> put.Put:
+    ) -> put.PutOutcome:
         later = LinkInbox(self.stream_id, self.peer, Inbox(self.inbox.window, puts.first_id - 1))
         records = [
             record
@@ -134,7 +134,7 @@ def boast() -> None:
             receive(later, context, bury, queue, stored, target)
 
         context.timers.at(context.now.ms + LATE_MS, store)
-        return put.Put([], [])
+        return put.PutOutcome([], [])
 
     LinkInbox.receive = boasting  # type: ignore[assignment, method-assign]
 

@@ -21,7 +21,7 @@ from qmgrd.core.layout.stamp import Stamper
 from qmgrd.core.link.inbox import Inflow, LinkInbox
 from qmgrd.core.link.link import Link
 from qmgrd.core.link.path import Path
-from qmgrd.core.link.pump import Pump
+from qmgrd.core.link.pump import LinkPump
 from qmgrd.core.queue import settle
 from qmgrd.core.queue.dedup import OriginTable
 from qmgrd.core.queue.lease import Consumer
@@ -119,13 +119,13 @@ def test_commit_id_jumps_a_gap(monkeypatch: Patch) -> None:
 
 
 def test_source_deletes_a_message_once_it_is_sent(monkeypatch: Patch) -> None:
-    run = Pump.run
+    run = LinkPump.run
 
-    def eager(self: Pump) -> None:
+    def eager(self: LinkPump) -> None:
         run(self)
         self._link.outbox.commit(self._link.outbox.sent_id)
 
-    monkeypatch.setattr(Pump, "run", eager)
+    monkeypatch.setattr(LinkPump, "run", eager)
     assert_caught({"deleted_is_held_by_the_receiver"})
 
 

@@ -25,7 +25,7 @@ from qmgrd.core.returns.returns import BACKED_OUT, Returns
 from qmgrd.core.selector.selector import Selector
 from qmgrd.core.sessions import streams
 from qmgrd.core.sessions.session import Session
-from qmgrd.core.sessions.unit import Unit
+from qmgrd.core.sessions.unit import SessionUnit
 from qmgrd.core.sessions.units import Units
 from tests.sim.broken import Patch, assert_caught
 
@@ -140,7 +140,7 @@ def test_restart_keeps_non_persistent_messages(monkeypatch: Patch) -> None:
 
 
 def test_restart_removes_persistent_messages(monkeypatch: Patch) -> None:
-    def greedy(context: Any, catalogue: Catalogue, work: job.Job) -> job.Step:
+    def greedy(context: Any, catalogue: Catalogue, work: job.Job) -> job.JobStep:
         queue = catalogue.by_id[work.row["queue_id"]]
         prefix = keys.lane(queue.id, keys.LANE_READY)
         for key, value in list(context.tx.scan(prefix, keys.after(prefix))):
@@ -153,8 +153,8 @@ def test_restart_removes_persistent_messages(monkeypatch: Patch) -> None:
 
 
 def test_unit_is_committed_in_part(monkeypatch: Patch) -> None:
-    let_go = Unit.let_go
-    monkeypatch.setattr(Unit, "let_go", lambda self: let_go(self)[:1])
+    let_go = SessionUnit.let_go
+    monkeypatch.setattr(SessionUnit, "let_go", lambda self: let_go(self)[:1])
     assert_caught({"unit_is_all_or_nothing"}, first=1)
 
 
@@ -221,12 +221,12 @@ def test_message_got_in_a_unit_is_delivered_again_meanwhile(monkeypatch: Patch) 
 
 def test_commit_gives_messages_new_positions(monkeypatch: Patch) -> None:
     """G23: messages keep the order of their puts, whatever was committed first."""
-    let_go = Unit.let_go
+    let_go = SessionUnit.let_go
 
-    def fresh(self: Unit) -> Any:
+    def fresh(self: SessionUnit) -> Any:
         return [held._replace(arrival=0) for held in reversed(let_go(self))]
 
-    monkeypatch.setattr(Unit, "let_go", fresh)
+    monkeypatch.setattr(SessionUnit, "let_go", fresh)
     assert_caught({"order_per_producer"}, first=2)
 
 
@@ -265,11 +265,11 @@ def test_note_outlives_its_message(monkeypatch: Patch) -> None:
 
 
 def test_unit_does_not_free_its_space(monkeypatch: Patch) -> None:
-    def keep(self: Unit) -> Any:
+    def keep(self: SessionUnit) -> Any:
         puts, self.puts = self.puts, []
         return puts
 
-    monkeypatch.setattr(Unit, "let_go", keep)
+    monkeypatch.setattr(SessionUnit, "let_go", keep)
     assert_caught({"nothing_leaks"})
 
 

@@ -29,7 +29,7 @@ from qmgr_client.failure_reason import failure_reason
 from qmgr_client.message import Message
 from qmgr_client.queue_worker import Worker
 from qmgr_client.sansio.core import ClientCore
-from qmgr_client.sansio.settles import Terms
+from qmgr_client.sansio.settles import SettleTerms
 from qmgr_client.selection import Selection
 from qmgr_client.stop_signals import first_signal
 from qmgr_protocol import messages as m
@@ -177,7 +177,9 @@ class _Shift:
         self._log(damaged.message, damaged)
         reason, text = failure_reason(damaged)
         with suppress(RequestError):  # It is delivered again.
-            await self._session.settle(damaged.message, m.REJECT, Terms(reason=reason, text=text))
+            await self._session.settle(
+                damaged.message, m.REJECT, SettleTerms(reason=reason, text=text)
+            )
 
     def _log(self, message: Message, error: BaseException) -> None:
         logger.warning(

@@ -46,7 +46,7 @@ class Lapsed(NamedTuple):
 Identity: TypeAlias = tuple[int, bytes, bytes]  # of a message: queue id, place, put time
 
 
-class Held(NamedTuple):
+class HeldLease(NamedTuple):
     """A message that this client has under lease."""
 
     size_bytes: int  # of the record
@@ -54,7 +54,7 @@ class Held(NamedTuple):
 
 
 @dataclass(slots=True)
-class Consumer:
+class ConsumerState:
     """One consumer, across all connections."""
 
     ticket: int
@@ -74,7 +74,7 @@ class Consumer:
     is_waiting: bool = False  # The application asked for a message when the buffer was empty.
     credit_messages: int = 0  # which the queue manager may still send
     credit_bytes: int = 0
-    held: dict[bytes, Held] = field(default_factory=dict)  # by handle, in the order of arrival
+    held: dict[bytes, HeldLease] = field(default_factory=dict)  # by handle, in the order of arrival
     held_bytes: int = 0
     buffer: deque[tuple[int, bytes]] = field(default_factory=deque)  # queue id and item
     group_returns: GroupReturns = field(default_factory=GroupReturns)
@@ -202,7 +202,7 @@ class Consumer:
             self.active.handed_over(handle, queue_id, self.lease_ms, until_ms, now_ms)
 
     def lease_again(
-        self, handle: bytes, queue_id: int, item: bytes, held: Held, now_ms: int
+        self, handle: bytes, queue_id: int, item: bytes, held: HeldLease, now_ms: int
     ) -> None:
         """Records a new lease of the message that the application holds under *handle*."""
         self.let_go(self.handle_of(handle))

@@ -37,7 +37,7 @@ from qmgrd.core.puts.refusal_reports import FullStore
 from qmgrd.core.queue.lease_number import LeaseNumbers
 from qmgrd.core.queue.selection import compile_weight
 from qmgrd.core.requests.operations import Services, operations
-from qmgrd.core.requests.queues import Admin
+from qmgrd.core.requests.queues import QueueAdmin
 from qmgrd.core.requests.rights import RIGHTS, allowed
 from qmgrd.core.requests.template_pass import TemplatePass
 from qmgrd.core.returns.dead_letters import DeadLetters
@@ -59,7 +59,7 @@ _SELECTING = frozenset(kind for kind in RIGHTS if "where" in getattr(kind, "_fie
 _COUNTED = GROWING | READS | _SELECTING
 
 
-class NotAuthorized(RemoteProtocolError):
+class RequestNotAllowed(RemoteProtocolError):
     """The peer may not send this request. The connection closes, as some requests have no id."""
 
     code = ErrorCode.NOT_AUTHORIZED
@@ -108,7 +108,9 @@ class Broker:
             context, self.catalogue, self.jobs, self.units, self.dead_letters, self._answering
         )
         self.streams.producer_count = boot_.producers
-        self.admin = Admin(context, self.catalogue, self.jobs, self.delivery, self.streams, facts)
+        self.admin = QueueAdmin(
+            context, self.catalogue, self.jobs, self.delivery, self.streams, facts
+        )
         self.connections = Connections(context, self.sessions, facts_of, self.closed)
         self._unclean = boot_.unclean
         self._marks = marks_of(config, config.store.map_bytes)
@@ -255,7 +257,7 @@ class Broker:
         try:
             if type(message) in _ANSWERS:
                 if session.path is None:
-                    raise NotAuthorized(type(message).__name__)
+                    raise RequestNotAllowed(type(message).__name__)
                 session.path.answered(connection, message)
             else:
                 self._handle(session, message)
@@ -281,7 +283,7 @@ class Broker:
                 self.context.send(session.connection, answer)
             return
         if not allowed(kind):
-            raise NotAuthorized(kind.__name__)
+            raise RequestNotAllowed(kind.__name__)
         if kind not in _COUNTED:
             self._handlers[kind](session, message)
             return

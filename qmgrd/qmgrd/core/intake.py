@@ -43,7 +43,7 @@ class Arrival(NamedTuple):
     size_bytes: int
 
 
-class Pending:
+class ConnectionArrivals:
     """The waiting arrivals of one connection. Its credit limits the counts."""
 
     __slots__ = (
@@ -104,17 +104,17 @@ class Intake:
         self.handles_max = min(handles_max, SETTLE_HANDLES)
         self._outflow = outflow or Outflow()
         self._bytes_max = bytes_max
-        self._held: dict[int, Pending] = {}
-        self._waiting: dict[int, Pending] = {}  # waiting for room, in this order
-        self._pending: dict[int, Pending] = {}
-        self._lines: dict[int, deque[Pending]] = {}  # by slot
+        self._held: dict[int, ConnectionArrivals] = {}
+        self._waiting: dict[int, ConnectionArrivals] = {}  # waiting for room, in this order
+        self._pending: dict[int, ConnectionArrivals] = {}
+        self._lines: dict[int, deque[ConnectionArrivals]] = {}  # by slot
         self._slots: list[int] = []
         self._slot = 1  # the latest slot that was served
-        self._had: dict[Pending, int] = {}  # slots used in the current turn
-        self._aside: list[Pending] = []  # those of them that have used their share
+        self._had: dict[ConnectionArrivals, int] = {}  # slots used in the current turn
+        self._aside: list[ConnectionArrivals] = []  # those of them that have used their share
         self.bytes = 0
 
-    def is_ahead(self, pending: Pending) -> bool:
+    def is_ahead(self, pending: ConnectionArrivals) -> bool:
         """Returns whether so much waits that the connection should not be read from for now."""
         waiting = pending.bytes
         return waiting > 0 and (waiting > AHEAD_MAX_BYTES or self.bytes > self._bytes_max)
@@ -127,11 +127,11 @@ class Intake:
     def __bool__(self) -> bool:
         return bool(self._lines)
 
-    def of(self, connection: int) -> Pending:
+    def of(self, connection: int) -> ConnectionArrivals:
         """Returns the waiting arrivals of *connection*."""
         found = self._pending.get(connection)
         if found is None:
-            found = self._pending[connection] = Pending(connection)
+            found = self._pending[connection] = ConnectionArrivals(connection)
         return found
 
     def message(self, connection: int, message: m.Message, size_bytes: int) -> None:
@@ -150,12 +150,12 @@ class Intake:
         """Adds an event, after the earlier messages of the connection."""
         self._add(self.of(connection), Arrival(None, event, 0))
 
-    def _add(self, pending: Pending, arrival: Arrival) -> None:
+    def _add(self, pending: ConnectionArrivals, arrival: Arrival) -> None:
         if not pending.arrivals:
             self._begin_line(pending)
         pending.arrivals.append(arrival)
 
-    def _begin_line(self, pending: Pending) -> None:
+    def _begin_line(self, pending: ConnectionArrivals) -> None:
         """Adds *pending*, which was in no line, to one, without time that it saved up."""
         slot = self._slot - 1
         if pending.used_ns >> SLOT_SHIFT <= slot:
@@ -166,7 +166,7 @@ class Intake:
                 return
         self._line_up(pending)
 
-    def _line_up(self, pending: Pending) -> None:
+    def _line_up(self, pending: ConnectionArrivals) -> None:
         """Adds *pending*, which has arrivals, to the line of its slot."""
         slot = pending.used_ns >> SLOT_SHIFT
         line = self._lines.get(slot)
@@ -289,7 +289,7 @@ class Intake:
         finally:
             self._end_take(slot)
 
-    def _sets_apart(self, pending: Pending) -> bool:
+    def _sets_apart(self, pending: ConnectionArrivals) -> bool:
         """Returns whether *pending* has to wait, and sets it apart if so."""
         outflow, arrival = self._outflow, pending.arrivals[0]
         if arrival.event is not None:
@@ -303,7 +303,7 @@ class Intake:
             return True
         return False
 
-    def _move(self, pending: Pending, slot: int, share: int) -> None:
+    def _move(self, pending: ConnectionArrivals, slot: int, share: int) -> None:
         """Moves *pending* from *slot* on, unless it has used its share of this turn."""
         used = (pending.used_ns >> SLOT_SHIFT) - slot
         self._had[pending] = had = self._had.get(pending, 0) + used

@@ -10,7 +10,7 @@ from qmgrd.core.catalogue import meaning, route
 from qmgrd.core.catalogue.boot import check_arrivals
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.catalogue.link_definitions import LinkDefinitions
-from qmgrd.core.catalogue.named import KINDS, Alias, Proxy, Remote
+from qmgrd.core.catalogue.named import KINDS, Alias, ProxySubscription, Remote
 from qmgrd.core.catalogue.templates import Template
 from qmgrd.core.context.aside import has_definitions, queue_ids
 from qmgrd.core.context.context import Context
@@ -133,7 +133,7 @@ def _check_leads(context: Context, catalogue: Catalogue) -> None:
             why = f"link {name[1:]} does not exist"
             if not has_definitions(context.aside):
                 raise rows.RowDamaged(f"the definition of link {name[1:]}", "it is missing")
-        elif isinstance(found, Remote | Proxy):
+        elif isinstance(found, Remote | ProxySubscription):
             try:
                 route.link_to(catalogue, found.manager)
             except RequestError as error:

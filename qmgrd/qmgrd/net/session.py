@@ -22,7 +22,7 @@ FETCH_S = 10.0  # for a peer that closed, or was closed, to fetch the answers be
 UNIX = "unix"  # the origin of connections over the unix socket
 
 
-class Host(Protocol):
+class SessionHost(Protocol):
     """The daemon, as a session needs it."""
 
     frames: LargeFrames
@@ -34,23 +34,23 @@ class Host(Protocol):
     def want_turn(self) -> None:
         """Schedules a turn."""
 
-    def session_entered(self, session: "Session") -> None:
+    def session_entered(self, session: "SocketSession") -> None:
         """Registers a new session."""
 
-    def session_ahead(self, session: "Session") -> None:
-        """Calls :meth:`Session.read_on` after each turn, until the turns have caught up."""
+    def session_ahead(self, session: "SocketSession") -> None:
+        """Calls :meth:`SocketSession.read_on` after each turn, until the turns have caught up."""
 
-    def session_blocked(self, session: "Session", *, is_blocked: bool) -> None:
+    def session_blocked(self, session: "SocketSession", *, is_blocked: bool) -> None:
         """Records whether the peer has too much to fetch."""
 
-    def session_failed(self, session: "Session", error: Exception) -> None:
+    def session_failed(self, session: "SocketSession", error: Exception) -> None:
         """Closes *session*, which met the internal error *error*."""
 
-    def session_closed(self, session: "Session", why: str) -> None:
+    def session_closed(self, session: "SocketSession", why: str) -> None:
         """Unregisters a closed session."""
 
 
-class Session(asyncio.BufferedProtocol):
+class SocketSession(asyncio.BufferedProtocol):
     """The shell around a :class:`Peer`, which is created when the connection is made.
 
     Invariant: ``_pauses`` names the reasons not to read from the peer; the peer is read from if
@@ -59,7 +59,7 @@ class Session(asyncio.BufferedProtocol):
 
     peer: Peer
 
-    def __init__(self, host: Host, make_peer: "Callable[[Session], Peer]") -> None:
+    def __init__(self, host: SessionHost, make_peer: "Callable[[SocketSession], Peer]") -> None:
         self.address = ""
         self.origin = ""  # the peer's host without its port, or UNIX
         self._make_peer = make_peer
@@ -329,7 +329,7 @@ class Session(asyncio.BufferedProtocol):
         self._host.session_failed(self, error)
 
 
-def write_all(sessions: dict[int, Session], sends: list[tuple[int, m.Message]]) -> None:
+def write_all(sessions: dict[int, SocketSession], sends: list[tuple[int, m.Message]]) -> None:
     """Writes messages to their connections; an error closes only the connection it occurs on."""
     writes: dict[int, list[bytes]] = defaultdict(list)
     for number, message in sends:

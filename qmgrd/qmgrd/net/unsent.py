@@ -12,7 +12,7 @@ from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.limits.outflow import SHARE_BYTES
 
 if TYPE_CHECKING:
-    from qmgrd.net.session import Session
+    from qmgrd.net.session import SocketSession
 
 COUNTED_BYTES = 1024  # Shorter answers are counted only at the next check.
 COUNT_MS = 20  # between two counts while it is tight
@@ -27,7 +27,11 @@ class Unsent:
     """
 
     def __init__(
-        self, bytes_max: int, longest_bytes: int, patience_ms: int, sessions: "dict[int, Session]"
+        self,
+        bytes_max: int,
+        longest_bytes: int,
+        patience_ms: int,
+        sessions: "dict[int, SocketSession]",
     ) -> None:
         """Initializes it.
 
@@ -46,7 +50,7 @@ class Unsent:
         self._count_ms = 0  # time of the next count while it is tight
         self._tight_ms = 0  # since when it is tight
         # fetched bytes, and checks without progress
-        self._seen: dict[Session, tuple[int, int]] = {}
+        self._seen: dict[SocketSession, tuple[int, int]] = {}
 
     def wrote(self, size_bytes: int) -> None:
         """Counts written bytes."""
@@ -101,7 +105,7 @@ class Unsent:
         self._count(now_ms)
 
 
-def _progress(session: "Session", seen: tuple[int, int] | None) -> tuple[int, int]:
+def _progress(session: "SocketSession", seen: tuple[int, int] | None) -> tuple[int, int]:
     """Returns what *session* has fetched, and its consecutive checks without progress."""
     fetched = session.fetched_bytes()
     if seen is None:

@@ -7,7 +7,7 @@ from typing import TextIO, cast
 
 import structlog
 
-from qmgr_config.model import Log
+from qmgr_config.model import LogConfig
 
 
 class _Forgiving:
@@ -54,7 +54,7 @@ def _quoted(
     return entry
 
 
-def configure(log: Log, stream: TextIO = sys.stderr) -> None:
+def configure(log: LogConfig, stream: TextIO = sys.stderr) -> None:
     """Sends structlog's events to *stream*, as configured."""
     as_json = log.format == "json" or (log.format == "auto" and not stream.isatty())
     renderer: structlog.types.Processor = (

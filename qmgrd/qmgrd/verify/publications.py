@@ -14,20 +14,20 @@ from qmgrd.verify.finding import Findings
 
 
 @dataclass
-class Held:
+class SubscriptionReferences:
     """The references of subscriptions."""
 
     references: Counter[int] = field(default_factory=Counter)  # by publication
     parked: dict[bytes, bytes] = field(default_factory=dict)  # expected rows of the index
 
 
-def check_publications(found: Findings, tx: Transaction, held: Held) -> None:
+def check_publications(found: Findings, tx: Transaction, held: SubscriptionReferences) -> None:
     """Checks the rows of publications against the subscriptions."""
     _check_holders(found, tx, held)
     _check_parked(found, tx, held)
 
 
-def _check_holders(found: Findings, tx: Transaction, held: Held) -> None:
+def _check_holders(found: Findings, tx: Transaction, held: SubscriptionReferences) -> None:
     expected = Counter(held.references)
     for key, row in _unsealed(found, tx, keys.SPACE_RETAINED):
         arrival = int.from_bytes(row, "big")
@@ -60,7 +60,7 @@ def _check_holders(found: Findings, tx: Transaction, held: Held) -> None:
             found.add("holders", keys.holders(arrival), what)
 
 
-def _check_parked(found: Findings, tx: Transaction, held: Held) -> None:
+def _check_parked(found: Findings, tx: Transaction, held: SubscriptionReferences) -> None:
     present = dict(tx.scan(keys.SPACE_PARKED, keys.after(keys.SPACE_PARKED)))
     found.looked_at(len(present))
     for key in sorted(present.keys() ^ held.parked.keys()):

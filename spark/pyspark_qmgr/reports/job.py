@@ -16,7 +16,7 @@ from pyspark_qmgr.reports.report import Frames, Report
 from pyspark_qmgr.reports.run import Outcome, run
 from pyspark_qmgr.reports.tables import Tables, time_of
 from qmgr_protocol.version import VERSION
-from qmgrd.snapshot.finder import Snapshot, find, verify
+from qmgrd.snapshot.finder import StoredSnapshot, find, verify
 
 DOCUMENT = "report.json"
 
@@ -62,7 +62,7 @@ def _report(outcome: Outcome, place: Place) -> dict[str, Any]:
     }
 
 
-def found(paths: Iterable[str]) -> list[Snapshot]:
+def found(paths: Iterable[str]) -> list[StoredSnapshot]:
     """Returns the snapshots that *paths* lead to, each checked against its checksum.
 
     Raises:
@@ -77,7 +77,7 @@ def found(paths: Iterable[str]) -> list[Snapshot]:
 def make(
     spark: SparkSession,
     reports: Sequence[Report],
-    snapshots: Sequence[Snapshot],
+    snapshots: Sequence[StoredSnapshot],
     to: str,
     options: Mapping[str, str],
     tell: Callable[[str], object] = lambda name: None,
@@ -113,7 +113,7 @@ def make(
     return made
 
 
-def _snapshot(snapshot: Snapshot) -> dict[str, Any]:
+def _snapshot(snapshot: StoredSnapshot) -> dict[str, Any]:
     return {
         "queue_manager": snapshot.queue_manager,
         "snapshot_id": snapshot.id,

@@ -22,7 +22,7 @@ from qmgrd.core.queue import settle
 from qmgrd.core.queue.lease_number import LeaseNumbers
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.settle import ack_all
-from qmgrd.core.requests.queues import Admin
+from qmgrd.core.requests.queues import QueueAdmin
 from qmgrd.core.returns.events import tell as tell_events
 from qmgrd.core.sessions.session import Session
 from qmgrd.main import main
@@ -59,16 +59,16 @@ def events() -> None:
 
 def stall() -> None:
     """A turn has no time budget, and a read costs as much as a scan of 10,000 queues."""
-    status, begin = Admin.status, budget.Budget.__init__
+    status, begin = QueueAdmin.status, budget.Budget.__init__
 
-    def slow_status(self: Admin, session: Session, message: m.Status) -> None:
+    def slow_status(self: QueueAdmin, session: Session, message: m.Status) -> None:
         time.sleep(READ_S)
         status(self, session, message)
 
     def endless(self: budget.Budget, turn_ms: int, clock_ns: Any = None) -> None:
         begin(self, turn_ms)
 
-    Admin.status = slow_status  # type: ignore[method-assign]
+    QueueAdmin.status = slow_status  # type: ignore[method-assign]
     budget.Budget.__init__ = endless  # type: ignore[method-assign]
 
 

@@ -28,7 +28,7 @@ from qmgrd.core.catalogue.missing import (
     no_subscription,
     no_target,
 )
-from qmgrd.core.catalogue.named import KINDS, Alias, Proxy, Remote, named
+from qmgrd.core.catalogue.named import KINDS, Alias, ProxySubscription, Remote, named
 from qmgrd.core.catalogue.near import LOOKED_AT_MAX
 from qmgrd.core.catalogue.remotes import Remotes
 from qmgrd.core.catalogue.subscription import Subscription
@@ -55,7 +55,7 @@ class Catalogue:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.queues: dict[str, Queue | Remote | Alias | Proxy] = {}
+        self.queues: dict[str, Queue | Remote | Alias | ProxySubscription] = {}
         self.by_id: dict[int, Queue] = {}
         self.links: dict[str, Link] = {}
         self.routes: dict[str, Link] = {}  # by the queue manager that a route leads to
@@ -78,7 +78,7 @@ class Catalogue:
         """
         known = self.named(name)
         found = self._behind(known)
-        if isinstance(found, Proxy):
+        if isinstance(found, ProxySubscription):
             raise is_carried(name, found.manager)
         if isinstance(found, Remote):
             raise RequestError(
@@ -90,7 +90,7 @@ class Catalogue:
             raise attributes.get_inhibited(name)
         return found
 
-    def named(self, name: str) -> Queue | Remote | Alias | Proxy:
+    def named(self, name: str) -> Queue | Remote | Alias | ProxySubscription:
         """Returns what *name* itself is. A system queue is created when it is first asked for.
 
         Raises:
@@ -109,7 +109,7 @@ class Catalogue:
             raise no_queue(name, self.queues)
         return found
 
-    def find(self, name: str) -> Queue | Remote | Proxy:
+    def find(self, name: str) -> Queue | Remote | ProxySubscription:
         """Returns what *name* is, or what its alias points to.
 
         Raises:
@@ -117,7 +117,9 @@ class Catalogue:
         """
         return self._behind(self.named(name))
 
-    def _behind(self, known: Queue | Remote | Alias | Proxy) -> Queue | Remote | Proxy:
+    def _behind(
+        self, known: Queue | Remote | Alias | ProxySubscription
+    ) -> Queue | Remote | ProxySubscription:
         """Returns what *known* is, or what it points to if it is an alias."""
         if not isinstance(known, Alias):
             return known
@@ -161,7 +163,11 @@ class Catalogue:
             if found.target in system.ATTRIBUTES:
                 raise system.no_puts(name, f"{found.target} of {found.manager}")
             queue, target = route.way(self, found.target, found.manager)
-        elif isinstance(found, Proxy) or found.references is not None or found.is_publications:
+        elif (
+            isinstance(found, ProxySubscription)
+            or found.references is not None
+            or found.is_publications
+        ):
             raise is_published(name)
         elif found.is_transmission:
             raise RequestError(
@@ -176,7 +182,7 @@ class Catalogue:
             raise attributes.put_inhibited(queue.name)
         return queue, target
 
-    def _open_to_puts(self, name: str) -> Queue | Remote | Proxy:
+    def _open_to_puts(self, name: str) -> Queue | Remote | ProxySubscription:
         """Returns what *name* leads to, unless its alias or remote queue is inhibited."""
         known = self.named(name)
         found = self._behind(known)
@@ -268,7 +274,7 @@ class Catalogue:
             unclean: the last run was killed: older messages count as maybe delivered.
         """
         if row["kind"] in KINDS:
-            found: Queue | Remote | Alias | Proxy = named(name, row)
+            found: Queue | Remote | Alias | ProxySubscription = named(name, row)
         else:
             found = self._queue(name, row, unclean=unclean)
         if row["kind"] in ("proxy", "subscription"):

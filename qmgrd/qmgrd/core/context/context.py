@@ -17,7 +17,7 @@ from qmgrd.core.limits.budget import Budget, ClockNs, still
 from qmgrd.core.limits.outflow import DELIVER_MAX_BYTES, Outflow
 from qmgrd.core.limits.room import ADDITIONS, is_in_sequence
 from qmgrd.core.limits.timers import Timers
-from qmgrd.core.limits.work import Key, Work
+from qmgrd.core.limits.work import Key, WorkId
 from qmgrd.core.queue.journal import Journal
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.totals import Totals
@@ -114,7 +114,7 @@ class Context:
         self.wrote = False  # anything other than the queues
         self.is_maintenance = False  # The daemon only answers requests.
         self.aside = Aside()
-        self.working: Work | None = None  # what the turn does now, if it has a name
+        self.working: WorkId | None = None  # what the turn does now, if it has a name
         self.events: dict[tuple[str, Facts], int] = {}  # counts of this turn
         self.outcome = Outcome([], [], [], [])
 
@@ -142,7 +142,7 @@ class Context:
 
     def begin_work(self, kind: str, key: Key = 0) -> bool:
         """Names the work that follows; returns False if it is set aside and must be skipped."""
-        work = self.working = Work(kind, key)
+        work = self.working = WorkId(kind, key)
         return work not in self.aside.works
 
     def awake(self, queue: Queue) -> None:

@@ -12,7 +12,7 @@ from qmgr_protocol import history
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
-from qmgrd.core.jobs.job import DONE, MORE, SLICE_ROWS, Job, Step
+from qmgrd.core.jobs.job import DONE, MORE, SLICE_ROWS, Job, JobStep
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.queue import lane
@@ -28,7 +28,7 @@ NO_PLACE_MS = 10_000  # until the next try if no queue accepts its members
 ROWS_EACH = 8
 
 
-def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
+def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
     """Removes a slice of a group from its queue."""
     queue = catalogue.by_id.get(job.row["queue_id"])
     if queue is None:
@@ -67,12 +67,12 @@ def _end(
     row: GroupRow,
     key: bytes,
     position: bytes,
-) -> Step | None:
+) -> JobStep | None:
     """Removes a member from its queue; returns why to try again, or None."""
     number, arrival = int.from_bytes(key[-4:], "big"), int.from_bytes(position[2:], "big")
     if arrival in queue.leases:
         text = f"number {number} is leased"
-        return Step("waiting", text, context.now.ms + LEASED_MS)
+        return JobStep("waiting", text, context.now.ms + LEASED_MS)
     entry_key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position
     value = context.tx.get(entry_key)
     context.count_read(1, 0)
@@ -98,4 +98,4 @@ def _end(
     if to:
         job.row["target"] = to
         return None
-    return Step("waiting", "no queue takes its members", context.now.ms + NO_PLACE_MS)
+    return JobStep("waiting", "no queue takes its members", context.now.ms + NO_PLACE_MS)

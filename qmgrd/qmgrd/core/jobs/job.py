@@ -59,7 +59,7 @@ _FACTS = {  # Types of the facts that only some jobs have.
 }
 
 
-class Step(NamedTuple):
+class JobStep(NamedTuple):
     """The state of a job after a slice."""
 
     state: str = "running"
@@ -67,8 +67,8 @@ class Step(NamedTuple):
     wake_ms: int = 0  # time of its next slice, by the store's clock; 0: the next turn
 
 
-MORE = Step()
-DONE = Step("done")
+MORE = JobStep()
+DONE = JobStep("done")
 
 
 class Job:

@@ -6,7 +6,7 @@ Leased messages stay.
 from qmgr_protocol import history
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
-from qmgrd.core.jobs.job import DONE, MORE, Job, Step
+from qmgrd.core.jobs.job import DONE, MORE, Job, JobStep
 from qmgrd.core.jobs.slice import next_rows, selector_of
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
@@ -18,7 +18,7 @@ from qmgrd.core.queue.take import is_there
 from qmgrd.core.selector.selector import Selector
 
 
-def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
+def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
     """Deletes a slice. If the queue was deleted meanwhile, nothing is left to do."""
     row, queue = job.row, catalogue.by_id.get(job.row["queue_id"])
     if queue is None:

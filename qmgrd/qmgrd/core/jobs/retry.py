@@ -11,7 +11,7 @@ from qmgr_protocol.record import EXPIRY_END
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.limits.amount import amount
 from qmgrd.core.queue.notes import Note
-from qmgrd.core.returns.transfer import Place
+from qmgrd.core.returns.transfer import Destination
 
 NO_DEAD_LETTER = "not a dead letter"
 _KEPT = ("attempts",)
@@ -65,7 +65,7 @@ def is_here(name: str) -> str:
     return f"queue {name} is the original queue"
 
 
-def origin(catalogue: Catalogue, name: str) -> Place | str:
+def origin(catalogue: Catalogue, name: str) -> Destination | str:
     """Returns the original queue *name* of a dead letter, or why it cannot return there.
 
     Raises:
@@ -74,7 +74,7 @@ def origin(catalogue: Catalogue, name: str) -> Place | str:
     if name not in catalogue.queues:
         return missing(name)
     try:
-        return Place(*catalogue.destination(name))
+        return Destination(*catalogue.destination(name))
     except RequestError as error:
         if error.error_class is ErrorClass.RETRY_LATER:
             raise

@@ -8,7 +8,7 @@ from itertools import islice
 
 from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
-from qmgrd.core.jobs.job import DONE, MORE, SLICE_ROWS, Job, Step
+from qmgrd.core.jobs.job import DONE, MORE, SLICE_ROWS, Job, JobStep
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.queue import lane
@@ -16,7 +16,7 @@ from qmgrd.core.queue import lane
 LANES = (keys.LANE_GROUPED, keys.LANE_READY, keys.LANE_DELAYED)
 
 
-def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
+def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
     """Removes a slice. The cursor has a byte for each lane and priority that is done."""
     queue = catalogue.by_id.get(job.row["queue_id"])
     if queue is None:

@@ -29,7 +29,7 @@ from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.layout.sense import number, stored_ids, typed
 from qmgrd.core.link.path import PeerSession
 from qmgrd.core.link.puts import size_of
-from qmgrd.core.queue.put import Put
+from qmgrd.core.queue.put import PutOutcome
 from qmgrd.core.queue.queue import Queue
 
 BLOCKED_RETRY_MS = 1_000
@@ -145,7 +145,7 @@ class LinkInbox:
 
     def receive(
         self, context: Context, bury: Bury, queue: Queue, put: m.Put, target: str = ""
-    ) -> Put:
+    ) -> PutOutcome:
         """Stores the new records of *put*, and returns the result for each.
 
         Args:
@@ -179,7 +179,7 @@ class LinkInbox:
             if index not in kept_out:
                 self.hold(seq_id, record)
         refused = [(numbered[index][0], error) for index, error in kept_out.items()]
-        return Put(refused, [])
+        return PutOutcome(refused, [])
 
     def skip(self, put: m.Put) -> None:
         """Marks the ids of *put* as held: the sender no longer has their messages.

@@ -27,7 +27,7 @@ from qmgrd.core.link import continuation as link_continuation
 from qmgrd.core.link.outbox import LinkOutbox
 from qmgrd.core.link.path import FETCH_REQUEST, Path, PeerSession
 from qmgrd.core.link.path import LinkState as LinkState
-from qmgrd.core.link.pump import Pump
+from qmgrd.core.link.pump import LinkPump
 from qmgrd.core.link.watch import Watch
 from qmgrd.core.queue.queue import Queue
 
@@ -61,7 +61,7 @@ class Link:
         self.watch = Watch(self, context)
         self.outbox = LinkOutbox(queue, context)
         self._lay_paths()
-        self.pump = Pump(self, context)
+        self.pump = LinkPump(self, context)
 
     def _lay_paths(self) -> None:
         count = self.row.get("connections", 1) if self.addresses else 0
@@ -120,7 +120,7 @@ class Link:
         self.outbox.forget_commit()
         self.blocked_since_ms = None
         self._context.peers.repin(self.name, self._refused_store)
-        self.pump = Pump(self, self._context)
+        self.pump = LinkPump(self, self._context)
 
     def stop(self) -> None:
         """Hangs up, and does not dial until started."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from qmgrd.core.context.context import Context
 from qmgrd.core.link.path import LATE_MS, LinkState, Path
-from qmgrd.core.link.puts import Room, cut, size_of
+from qmgrd.core.link.puts import SendRoom, cut, size_of
 
 if TYPE_CHECKING:
     from qmgrd.core.link.link import Link
@@ -14,7 +14,7 @@ PUMP_MESSAGES = 1_000  # at most, per turn, to leave room for other work
 PUMP_BYTES = 1024 * 1024
 
 
-class Pump:
+class LinkPump:
     """Sends for a link. Its state is in memory: what is not committed is sent again.
 
     Invariant: each id between commit id and cursor (``outbox.sent_id``) is held by the peer or in
@@ -133,7 +133,9 @@ class Pump:
         before = outbox.sent_id
         messages = min(messages, welcome.put_window_messages - path.flight.messages)
         is_ordered = self._link.row.get("ordered", False)
-        room = Room(path.stream, messages, bytes_max, path.frame_bytes, welcome.message_max_bytes)
+        room = SendRoom(
+            path.stream, messages, bytes_max, path.frame_bytes, welcome.message_max_bytes
+        )
         for put in cut(outbox, room, self.too_long):
             outbox.sending()
             count, size = len(put.records), size_of(put)

@@ -16,7 +16,7 @@ from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.puts.fan_out import Publication, is_selected
 from qmgrd.core.queue import notes
-from qmgrd.core.queue.dedup import Verdict
+from qmgrd.core.queue.dedup import UidVerdict
 from qmgrd.core.queue.put import Prepared, append
 
 
@@ -45,7 +45,7 @@ def carry(
         entry, trailer = publication.entry, publication.trailer
         bound_for = target.encode()
         verdict = queue.origins.judge(context.tx, trailer, bound_for)
-        if verdict is Verdict.DUPLICATE:
+        if verdict is UidVerdict.DUPLICATE:
             continue
         record = entries.record(context.tx, entry)
         if not entries.sound(record):

@@ -10,12 +10,12 @@ from qmgrd.core.catalogue.catalogue import Catalogue
 from qmgrd.core.context.context import Context
 from qmgrd.core.context.put_records import put_records
 from qmgrd.core.puts.refusal_reports import count_refused, report_full
-from qmgrd.core.queue.put import Put
+from qmgrd.core.queue.put import PutOutcome
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
 
 # The queue, the topic of a publication, and the results.
-Stored: TypeAlias = tuple[Queue, str, Put]
+Stored: TypeAlias = tuple[Queue, str, PutOutcome]
 
 
 def store(

@@ -16,7 +16,7 @@ from qmgrd.core.context.context import Context
 from qmgrd.core.context.eviction import make_room
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.queue import lane
-from qmgrd.core.queue.facts import Facts
+from qmgrd.core.queue.facts import MessageFacts
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
 
@@ -204,4 +204,4 @@ def is_selected(context: Context, subscription: Subscription, publication: Publi
     extra = {"topic": entry.target, "subscription": subscription.name}
     record = entries.record(context.tx, entry)
     context.count_read(1 + entries.body_rows(entry), 0)
-    return selector.matches(Facts(record, priority, 0, 0, entry.put_us, extra).value_of)
+    return selector.matches(MessageFacts(record, priority, 0, 0, entry.put_us, extra).value_of)

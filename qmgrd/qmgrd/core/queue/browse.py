@@ -30,7 +30,7 @@ Cursor = list[int]  # a place, and further fields by which a browse continues
 Found = tuple[bytes, bytes, Cursor]
 
 
-class Page(NamedTuple):
+class BrowsePage(NamedTuple):
     """One page of a browse."""
 
     items: list[bytes]  # as in a delivery, without a lease
@@ -47,7 +47,7 @@ def browse(
     count: int,
     bytes_max: int,
     selector: Selector | None = None,
-) -> Page:
+) -> BrowsePage:
     """Returns up to *count* of the messages *found* as delivery items.
 
     Their records have at most *bytes_max* bytes, and all items fit in a frame.
@@ -58,7 +58,7 @@ def browse(
     cursor: Cursor | None = None
     for key, value, behind_it in found:
         if looked_at - len(items) >= LOOKED_AT_MAX:
-            return Page(items, cursor, looked_at, delays)
+            return BrowsePage(items, cursor, looked_at, delays)
         if not value:
             looked_at += 1
             cursor = behind_it
@@ -70,7 +70,7 @@ def browse(
             cursor = behind_it
             continue
         if items and frame_bytes + entries.length_apart(value) > DELIVER_MAX_BYTES:
-            return Page(
+            return BrowsePage(
                 items, cursor, looked_at, delays
             )  # Does not read a record that does not fit.
         record = entries.record(tx, entry)
@@ -83,12 +83,12 @@ def browse(
         frame_bytes += len(item) + (DELAY_BYTES if is_delayed else 0)
         is_full = size > bytes_max or frame_bytes > DELIVER_MAX_BYTES
         if len(items) == count or (items and is_full):
-            return Page(items, cursor, looked_at, delays)
+            return BrowsePage(items, cursor, looked_at, delays)
         if is_delayed:
             delays.append([len(items), max(entry.due_ms - now.ms, 0)])
         items.append(item)
         cursor = behind_it
-    return Page(items, None, looked_at, delays)
+    return BrowsePage(items, None, looked_at, delays)
 
 
 def by_arrival(queue: Queue, tx: Transaction, after: Place | None) -> Iterator[Found]:

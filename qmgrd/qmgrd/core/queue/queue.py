@@ -27,7 +27,7 @@ from qmgrd.core.layout.ids import Ids
 from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.layout.schedule import Schedule
 from qmgrd.core.queue.breaker import Breaker
-from qmgrd.core.queue.dedup import OriginTable, Verdict
+from qmgrd.core.queue.dedup import OriginTable, UidVerdict
 from qmgrd.core.queue.group.groups import NEVER, Groups
 from qmgrd.core.queue.journal import Account, Journal
 from qmgrd.core.queue.lease import Lease
@@ -135,7 +135,7 @@ class Queue:
         """Returns whether a message with the encoded UID *trailer* may be put."""
         if self.is_uncommitted(trailer, bound_for):
             return False
-        return self.origins.judge(tx, trailer, bound_for) is not Verdict.DUPLICATE
+        return self.origins.judge(tx, trailer, bound_for) is not UidVerdict.DUPLICATE
 
     def is_uncommitted(self, trailer: bytes, bound_for: bytes) -> bool:
         """Returns whether an open unit of work holds the message of that encoded UID."""

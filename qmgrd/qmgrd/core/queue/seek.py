@@ -29,7 +29,7 @@ from qmgrd.core.queue.take import is_there, state_of, tail_of
 LOOKED_AT_MAX = 500  # messages at once; fewer if the selector is costly
 
 
-class Found(NamedTuple):
+class SeekResult(NamedTuple):
     """The result of one look at a queue."""
 
     items: list[bytes]  # delivery items
@@ -37,7 +37,7 @@ class Found(NamedTuple):
     at_end: bool  # nothing more is available now
 
 
-def seek(queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int) -> Found:
+def seek(queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int) -> SeekResult:
     """Leases up to *count* messages that *consumer* selects."""
     count = min(count, consumer.credit_messages, queue.bounds.leases_max - len(queue.leases))
     items: list[bytes] = []
@@ -73,7 +73,7 @@ def seek(queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int
     queue.counters.count_delivered(len(items))
     for key, value in dict(damaged).items():  # A second look may find one twice.
         lane.set_aside(queue, tx, key, value)
-    return Found(items, looked_at + 1, at_end)
+    return SeekResult(items, looked_at + 1, at_end)
 
 
 def passed(queue: Queue, consumer: Consumer, key: bytes, behind: bytes) -> None:

@@ -28,7 +28,7 @@ ORIGINS_SHOWN = 1_000
 _URL = re.compile("[a-z][a-z0-9+.-]*://.")
 
 
-class Admin:
+class QueueAdmin:
     """Answers administrative requests. Holds no state."""
 
     def __init__(

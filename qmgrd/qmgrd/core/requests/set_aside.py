@@ -11,7 +11,7 @@ from qmgrd.core.jobs.jobs import Jobs
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.core.limits.work import Work
+from qmgrd.core.limits.work import WorkId
 from qmgrd.core.queue import lane
 from qmgrd.core.queue.queue import Queue
 
@@ -27,7 +27,7 @@ class Parts(NamedTuple):
     jobs: Jobs
 
 
-def set_aside(parts: Parts, work: Work, why: str, *, is_mark: bool) -> None:
+def set_aside(parts: Parts, work: WorkId, why: str, *, is_mark: bool) -> None:
     """Sets *work* aside, in a turn that does nothing else.
 
     Args:
@@ -46,7 +46,7 @@ def set_aside(parts: Parts, work: Work, why: str, *, is_mark: bool) -> None:
     context.aside.add(context, work, in_words(parts, work), why)
 
 
-def _remove_cause(parts: Parts, work: Work, why: str) -> bool:
+def _remove_cause(parts: Parts, work: WorkId, why: str) -> bool:
     """Sets aside the message or job that makes *work* fail; returns whether no mark is needed."""
     if work.kind == "job" and isinstance(work.key, int):
         parts.jobs.set_aside(work.key, why)
@@ -89,7 +89,7 @@ def _queue_of(parts: Parts, key: bytes) -> Queue | None:
     return parts.catalogue.by_id.get(int.from_bytes(key[1 : keys.POSITION_AT], "big"))
 
 
-def in_words(parts: Parts, work: Work) -> str:
+def in_words(parts: Parts, work: WorkId) -> str:
     """Returns what *work* is, in words."""
     by_id = parts.catalogue.by_id
     if work.kind in ("queue", "groups"):

@@ -32,7 +32,7 @@ from qmgrd.core.queue.notes import Cause
 from qmgrd.core.queue.put import append, prepare
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns import parked
-from qmgrd.core.returns.transfer import Place, transfer
+from qmgrd.core.returns.transfer import Destination, transfer
 
 UNKNOWN = "?"  # the origin of a copy without a note
 _FAILURES = frozenset(
@@ -115,7 +115,7 @@ class DeadLetters:
         queue.record_history(history.DEAD_LETTERED, key, entry, target=name, code=int(cause.code))
         self._context.event("message dead-lettered", queue=queue.name, to=name, why=cause.why)
 
-    def _copy_of(self, place: Place, entry: entries.Entry) -> str:
+    def _copy_of(self, place: Destination, entry: entries.Entry) -> str:
         """Returns the queue from which the copy at *place* of that message came, or nothing.
 
         Copies from different queues are different work, and must not be confused.
@@ -198,12 +198,12 @@ class DeadLetters:
             limit = self._catalogue.topics.value(topic, "redelivery_limit")
         return limit + 1, int(ErrorCode.REDELIVERY_LIMIT_EXCEEDED)
 
-    def _place(self, name: str, source: Queue) -> Place | None:
+    def _place(self, name: str, source: Queue) -> Destination | None:
         try:
             if name == DEAD_LETTERS:
-                place = Place(self._catalogue.own(name))
+                place = Destination(self._catalogue.own(name))
             else:
-                place = Place(*self._catalogue.destination(name))
+                place = Destination(*self._catalogue.destination(name))
         except RequestError:
             return None
         return None if place.queue is source else place

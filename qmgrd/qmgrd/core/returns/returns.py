@@ -24,7 +24,7 @@ from qmgrd.core.layout import index, keys
 from qmgrd.core.layout.bounds import Bounds
 from qmgrd.core.limits.budget import LOOK_EACH
 from qmgrd.core.queue import notes, settle
-from qmgrd.core.queue.breaker import State
+from qmgrd.core.queue.breaker import BreakerState
 from qmgrd.core.queue.lease import Lease
 from qmgrd.core.queue.notes import Cause
 from qmgrd.core.queue.queue import Queue
@@ -94,10 +94,10 @@ class Returns:
         state = queue.breaker.note(queue.bounds, context.now.ms, consumed, failed)
         if state is None:
             return
-        event = "breaker opened" if state is State.OPEN else "breaker closed"
+        event = "breaker opened" if state is BreakerState.OPEN else "breaker closed"
         context.event(event, queue=queue.name)
-        context.note("warning" if state is State.OPEN else "info", event, queue=queue.name)
-        if state is State.OPEN:
+        context.note("warning" if state is BreakerState.OPEN else "info", event, queue=queue.name)
+        if state is BreakerState.OPEN:
             context.timers.at(queue.breaker.until_ms, lambda: context.awake(queue))
         context.awake(queue)
 

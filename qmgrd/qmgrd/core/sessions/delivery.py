@@ -17,7 +17,7 @@ from qmgrd.core.queue.group.hold import Reader
 from qmgrd.core.queue.lease import Consumer, Lessee
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import Selection, selection
-from qmgrd.core.sessions.pump import Pump, can_hand, refusal
+from qmgrd.core.sessions.pump import DeliveryPump, can_hand, refusal
 from qmgrd.core.sessions.readers import Readers
 from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.settlements import Settlements
@@ -45,7 +45,7 @@ class Delivery:
         self._sessions = sessions
         self._settlements = settlements
         self._readers = Readers(context)
-        self._pump = Pump(context, settlements, self._end)
+        self._pump = DeliveryPump(context, settlements, self._end)
         self.on_use: list[Callable[[Queue], None]] = []
 
     def consume(self, session: Session, message: m.Consume) -> None:

@@ -15,7 +15,7 @@ from qmgrd.core.queue.group.select import MatchInconsistent
 from qmgrd.core.queue.group.take import take_in_order
 from qmgrd.core.queue.lease import Consumer
 from qmgrd.core.queue.queue import Queue
-from qmgrd.core.queue.seek import Found, seek
+from qmgrd.core.queue.seek import SeekResult, seek
 from qmgrd.core.queue.take import take
 from qmgrd.core.sessions.readers import got_in_physical_order
 from qmgrd.core.sessions.settlements import Settlements
@@ -23,7 +23,7 @@ from qmgrd.core.sessions.settlements import Settlements
 SHARE_MESSAGES = 256  # at most, to one consumer before the next one is served
 
 
-class Pump:
+class DeliveryPump:
     """Hands out messages of the queues that are awake.
 
     Args:
@@ -210,7 +210,7 @@ class Pump:
             found = take_in_order(queue, context.tx, context.now, consumer, share)
         elif is_any and not queue.counters.grouped:
             items = take(queue, context.tx, context.now, consumer, share)
-            found = Found(items, 0, at_end=True)
+            found = SeekResult(items, 0, at_end=True)
         else:
             found = seek(queue, context.tx, context.now, consumer, share)
         if found.items and reader is not None and not consumer.is_ordered:

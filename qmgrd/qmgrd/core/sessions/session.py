@@ -12,7 +12,7 @@ from qmgrd.core.queue.group.hold import Reader
 from qmgrd.core.queue.lease import Consumer, Lessee
 from qmgrd.core.queue.lease_number import LeaseNumbers
 from qmgrd.core.queue.queue import Queue
-from qmgrd.core.sessions.unit import Unit
+from qmgrd.core.sessions.unit import SessionUnit
 
 STREAMS_MAX = 100
 
@@ -44,7 +44,7 @@ class SessionFenced(RemoteProtocolError):
 
 
 @dataclass(slots=True)
-class Answers:
+class StreamAnswers:
     """The answers to a stream at the end of the turn."""
 
     refused: list[list[object]] = field(default_factory=list)
@@ -69,11 +69,11 @@ class Session:
     # By queue id, lease_ms and whether they are started.
     lessees: dict[tuple[int, int, bool], Lessee] = field(default_factory=dict)
     subscriptions: dict[str, None] = field(default_factory=dict)  # those that end with it
-    units: dict[int, Unit] = field(default_factory=dict)
+    units: dict[int, SessionUnit] = field(default_factory=dict)
     unit_bytes: int = 0  # in memory, of the puts of its units
     readers: dict[int, Reader] = field(default_factory=dict)  # of gets, by their numbers
     lessees_max: int = 64  # beyond it, those without leases are dropped
-    answers: dict[int, Answers] = field(default_factory=dict)  # of this turn, by stream
+    answers: dict[int, StreamAnswers] = field(default_factory=dict)  # of this turn, by stream
     settled_id: int = 0
     exceptions: list[list[int]] = field(default_factory=list)  # of this turn
     part_exceptions: list[list[int]] = field(

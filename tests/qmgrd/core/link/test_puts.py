@@ -7,10 +7,10 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol.record import HEAD_BYTES
 from qmgrd.core.link.outbox import LinkOutbox
-from qmgrd.core.link.puts import EXTRA_BYTES, Room, cut, size_of
+from qmgrd.core.link.puts import EXTRA_BYTES, SendRoom, cut, size_of
 from tests.qmgrd.core.harness import Client
 
-ROOMY = Room(7, 1_000, 1 << 20, 1 << 20, 1 << 20)
+ROOMY = SendRoom(7, 1_000, 1 << 20, 1 << 20, 1 << 20)
 
 
 @pytest.fixture

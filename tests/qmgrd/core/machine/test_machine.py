@@ -7,7 +7,7 @@ import pytest
 
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.queue import seek, settle, take
-from qmgrd.core.queue.dedup import OriginTable, Verdict
+from qmgrd.core.queue.dedup import OriginTable, UidVerdict
 from qmgrd.core.queue.group.groups import Groups
 from qmgrd.core.queue.group.row import GroupRow
 from qmgrd.core.queue.lease import Lease, Lessee
@@ -66,7 +66,7 @@ def failures_are_not_counted(patch: Patch) -> None:
 
 
 def duplicates_are_taken(patch: Patch) -> None:
-    patch.setattr(OriginTable, "judge", lambda *_: Verdict.SLOW)
+    patch.setattr(OriginTable, "judge", lambda *_: UidVerdict.SLOW)
 
 
 def what_is_parked_is_handed_out(patch: Patch) -> None:

@@ -401,7 +401,7 @@ class Looks:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
-        kept = facts.Facts
+        kept = facts.MessageFacts
 
         def counting(*args: Any) -> Any:
             self.count += 1

@@ -14,7 +14,7 @@ NO_GROUP = bytes(24)
 UNCOMMITTED_MS = 1_000  # until a number that a unit of work uses may be free again
 
 
-class Pending:
+class UncommittedMembers:
     """The members that open units of work will put on one queue.
 
     Invariant: each group in it has a member, and ``_last`` is the number of one of them.

@@ -14,7 +14,7 @@ from qmgrd.core.queue.group.row import GroupRow
 from qmgrd.core.queue.group.run import take_run
 from qmgrd.core.queue.lease import Consumer
 from qmgrd.core.queue.queue import Queue
-from qmgrd.core.queue.seek import LOOKED_AT_MAX, Found, lease
+from qmgrd.core.queue.seek import LOOKED_AT_MAX, SeekResult, lease
 from qmgrd.core.queue.take import is_there, tail_of
 
 
@@ -36,7 +36,7 @@ class Following:
         self._at_end = True
         self._is_full = False  # The next message does not fit in the frame.
 
-    def settle(self) -> Found:
+    def settle(self) -> SeekResult:
         """Counts the messages that were leased."""
         consumer, queue, reader = self._consumer, self._queue, self._reader
         consumer.credit_messages -= len(self._items)
@@ -46,7 +46,7 @@ class Following:
         queue.counters.count_delivered(len(self._items))
         for key, value in dict(self._damaged).items():  # A second look may find one twice.
             lane.set_aside(queue, self._tx, key, value)
-        return Found(self._items, self._looked_at + 1, self._at_end)
+        return SeekResult(self._items, self._looked_at + 1, self._at_end)
 
     @property
     def _has_room(self) -> bool:

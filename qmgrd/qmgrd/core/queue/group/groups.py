@@ -23,7 +23,7 @@ from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.layout.schedule import Schedule
 from qmgrd.core.queue.group import chain as group_chain
 from qmgrd.core.queue.group import index as group_index
-from qmgrd.core.queue.group.admission import Pending, check_number, check_row, taken
+from qmgrd.core.queue.group.admission import UncommittedMembers, check_number, check_row, taken
 from qmgrd.core.queue.group.hold import Holds, Member
 from qmgrd.core.queue.group.restore import read
 from qmgrd.core.queue.group.row import NO_PLACE, GroupRow
@@ -65,7 +65,7 @@ class Groups:
         self._rows: dict[bytes, GroupRow] = {}
         self._stored: dict[bytes, bytes] = {}  # the stored rows of these
         self._touched: dict[bytes, None] = {}  # Their place or row may have changed.
-        self.pending = Pending()
+        self.pending = UncommittedMembers()
 
     def row(self, tx: Transaction, group_id: bytes) -> GroupRow | None:
         """Returns the row of a group, or None."""
@@ -146,7 +146,7 @@ class Groups:
         if not row.born:
             row.born, row.lowest, row.first_us = arrival, arrival, put_us
         row.lowest = min(row.lowest, arrival)
-        run = group_index.Run(member.number, member.number, position)
+        run = group_index.MemberRun(member.number, member.number, position)
         tx.put(*group_index.row(group_index.prefix_of(self._id, member.group_id), run))
         if position[0] == keys.LANE_GROUPED:
             row.count += 1

@@ -93,7 +93,7 @@ def put_run(
         tx.put_all(rows)
         tx.put_all(uids)
         tx.rows_used += lane.ROWS_OF_A_PUT * count + 1
-        run = group_index.Run(first, number - 1, rows[0][0][keys.POSITION_AT :])
+        run = group_index.MemberRun(first, number - 1, rows[0][0][keys.POSITION_AT :])
         tx.put(*group_index.row(group_index.prefix_of(queue.id, group_id), run))
         groups.enter_run(tx, group_id, counters.next_arrival, count, now.wall_us, is_last=is_last)
         _count(queue, tx, stamper, count, size)

@@ -21,12 +21,14 @@ from qmgrd.core.queue.group.row import NO_PLACE, GroupRow
 from qmgrd.core.queue.group.select import check_selection
 from qmgrd.core.queue.lease import Consumer
 from qmgrd.core.queue.queue import Queue
-from qmgrd.core.queue.seek import Found, candidates, fits, passed
+from qmgrd.core.queue.seek import SeekResult, candidates, fits, passed
 from qmgrd.core.queue.selection import weight
 from qmgrd.core.queue.take import scan_ready
 
 
-def take_in_order(queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int) -> Found:
+def take_in_order(
+    queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int
+) -> SeekResult:
     """Leases up to *count* of the next messages to *consumer*, which has a reader.
 
     Raises:
