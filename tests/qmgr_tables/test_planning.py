@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from qmgr_tables.filters import Filters
-from qmgr_tables.options import OptionInvalid, Options, parse
+from qmgr_tables.option_parser import parse
+from qmgr_tables.options import OptionInvalid, Options
 from qmgr_tables.partition import Run, Share
 from qmgr_tables.planning import BUNDLES_MIN, bundles, find, plan
 from qmgr_tables.tables.registry import TABLES

@@ -283,7 +283,8 @@ def _export(source: ExportSource, table: str, given: dict[str, str]) -> "Exporte
 
     from qmgr_tables.export.failure import ExportFailed, ExportRefused, ExportUnavailable
     from qmgr_tables.export.live import export_live
-    from qmgr_tables.options import OptionInvalid, parse
+    from qmgr_tables.option_parser import parse
+    from qmgr_tables.options import OptionInvalid
     from qmgrd.snapshot.finder import SnapshotUnreadable
 
     paths = json.dumps(source.snapshots or [source.url])
