@@ -23,8 +23,8 @@ from qmgrd.core.layout.clock import StoreClock
 from qmgrd.core.layout.kv import Now, StoreFailed
 from qmgrd.core.peer import Peer
 from qmgrd.core.turn import TurnFailed, Turns
+from qmgrd.net.connection_limits import ConnectionLimits
 from qmgrd.net.dialler import dial
-from qmgrd.net.doorkeeper import Doorkeeper
 from qmgrd.net.large_frames import LargeFrames
 from qmgrd.net.listener import Listener, ListenFailed, listen, write_addresses
 from qmgrd.net.log_limit import NOTES_MAX
@@ -33,7 +33,7 @@ from qmgrd.net.unsent import Unsent
 from qmgrd.process.notify import Notifier
 from qmgrd.process.recovery import Recovery, log_all
 from qmgrd.process.turn_times import TurnTimes
-from qmgrd.snapshot.desk import SnapshotDesk
+from qmgrd.snapshot.service import SnapshotService
 from qmgrd.store.lmdb_store import LmdbStore, StoreReplaced
 
 SOFTWARE = f"qmgrd/{VERSION}"
@@ -65,8 +65,8 @@ class Daemon:
         self._notifier = notifier or Notifier({})
         self.addresses: list[str] = []
         self._store = store
-        self._doors = Doorkeeper(config.listen, QUARANTINE_MS, self.now_ms())
-        self._sessions = self._doors.sessions
+        self._admission = ConnectionLimits(config.listen, QUARANTINE_MS, self.now_ms())
+        self._sessions = self._admission.sessions
         self._connections = 0
         self._recovery = Recovery(self._start_turns, self._now)
         self._turn_scheduled = False
@@ -76,7 +76,7 @@ class Daemon:
         self._dials: set[asyncio.Task[None]] = set()
         self._stopped = asyncio.Event()
         self._failure: BaseException | None = None
-        self._snapshots = SnapshotDesk(config, store, lambda: self._loop, self._in_turn)
+        self._snapshots = SnapshotService(config, store, lambda: self._loop, self._in_turn)
         self._started_ms = self.now_ms()
         self._ahead: set[SocketSession] = set()  # not read from until the turns have caught up
         self._turns = self._start_turns()
@@ -142,7 +142,7 @@ class Daemon:
             "pid": os.getpid(),
             "uptime_ms": self.now_ms() - self._started_ms,
             "cpu_ms": round((times.user + times.system) * 1000),
-            "connections": self._doors.open_count,
+            "connections": self._admission.open_count,
             "store_used_bytes": space.used_bytes,
             "store_map_bytes": space.map_bytes,
             "disk_free_bytes": space.disk_free_bytes,
@@ -270,7 +270,7 @@ class Daemon:
             if session is not None:
                 session.say_goodbye(goaway)
         for note in outcome.notes:
-            self._doors.log.write(note.level, note.event, {}, lines_max=NOTES_MAX, **note.facts)
+            self._admission.log.write(note.level, note.event, {}, lines_max=NOTES_MAX, **note.facts)
         for effect in outcome.effects:
             if isinstance(effect, Dial) and self._tasks is not None:
                 task = self._tasks.create_task(self._dial(effect))
@@ -289,12 +289,12 @@ class Daemon:
             self._turns.tokens,
             self.now_ms(),
             dial=dial,
-            admit=lambda hello: self._doors.admit(session, hello, self.now_ms()),
+            admit=lambda hello: self._admission.admit(session, hello, self.now_ms()),
         )
 
     def session_entered(self, session: SocketSession) -> None:
         """Registers a new connection."""
-        self._doors.entered(session, self.now_ms())
+        self._admission.entered(session, self.now_ms())
 
     def session_ahead(self, session: SocketSession) -> None:
         """Makes the daemon read from *session* again once the turns have caught up."""
@@ -322,11 +322,11 @@ class Daemon:
 
     def session_closed(self, session: SocketSession, why: str) -> None:
         """Unregisters a closed connection."""
-        self._doors.left(session, why)
+        self._admission.left(session, why)
         self.want_turn()
 
     async def _dial(self, effect: Dial) -> None:
-        if self._doors.quarantine.wait_ms(_LINK, effect.link, self.now_ms()):
+        if self._admission.quarantine.wait_ms(_LINK, effect.link, self.now_ms()):
             why = "a message of this peer caused an internal error; see the log"
         else:
             why = await dial(
@@ -369,7 +369,7 @@ class Daemon:
         origin, name = guilty.origin, peer.peer_name
         if peer.dial is not None:
             origin, name = _LINK, peer.dial.link
-        self._doors.quarantine.add(origin, name, self.now_ms(), peer.session_id)
+        self._admission.quarantine.add(origin, name, self.now_ms(), peer.session_id)
 
     async def _heartbeat(self) -> None:
         period_ms = self.config.limits.heartbeat_ms / 4
@@ -392,10 +392,10 @@ class Daemon:
         """Periodically disconnects peers that use resources and make no progress."""
         while True:
             await asyncio.sleep(LOOK_S)
-            self._doors.look(self.now_ms())
+            self._admission.look(self.now_ms())
             self.frames.look()
             self.unsent.look(self.now_ms(), is_ahead=self._turns.intake.is_full)
-            if self._turns.intake.is_tight and not self.unsent.is_tight:
+            if self._turns.intake.is_room_short and not self.unsent.is_room_short:
                 self.want_turn()  # Requests that wait for room may now have it.
 
     async def _finish(self) -> None:

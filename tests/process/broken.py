@@ -14,7 +14,7 @@ from qmgrd.core.queue.held import HeldPut, append_held
 from qmgrd.core.queue.lease import Lease
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.references import References
-from qmgrd.core.returns.returns import BACKED_OUT, How
+from qmgrd.core.returns.returns import BACKED_OUT, ReturnTerms
 from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.unit import SessionUnit
 from qmgrd.core.sessions.units import Units
@@ -49,18 +49,20 @@ def hurry() -> None:
 
 def halve() -> None:
     """A commit puts only the first message of its unit, and succeeds."""
-    let_go = SessionUnit.let_go
-    SessionUnit.let_go = lambda self: let_go(self)[:1]  # type: ignore[method-assign]
+    remove_puts = SessionUnit.remove_puts
+    SessionUnit.remove_puts = lambda self: remove_puts(self)[:1]  # type: ignore[method-assign]
 
 
 def keep() -> None:
     """A unit that is backed out is put anyway."""
     undo = Units.undo
 
-    def putting(self: Units, session: Session, unit: SessionUnit, how: How = BACKED_OUT) -> None:
+    def putting(
+        self: Units, session: Session, unit: SessionUnit, how: ReturnTerms = BACKED_OUT
+    ) -> None:
         for queue, prepared, arrival, _ in unit.puts:
             put.append(queue, self._context.tx, prepared, arrival)
-            self._context.touch(queue)
+            self._context.mark_changed(queue)
         undo(self, session, unit, how)
 
     Units.undo = putting  # type: ignore[method-assign]
@@ -89,7 +91,7 @@ def gulp() -> None:
         if puts.first_id <= self.inbox.commit_id + 1:
             return receive(self, context, bury, queue, puts, target)
         for seq_id in self.inbox.missing(puts.first_id, len(puts.records)):
-            self.hold(seq_id, None)
+            self.mark_held(seq_id, None)
         return put.PutOutcome([], [])
 
     LinkInbox.receive = gulping  # type: ignore[assignment, method-assign]
@@ -97,15 +99,15 @@ def gulp() -> None:
 
 def tear() -> None:
     """A commit puts the first message of its unit, and the others in a later turn."""
-    let_go = Units._let_go
+    remove_puts = Units._let_go
 
     def tearing(self: Units, unit: SessionUnit) -> list[HeldPut]:
-        held, context = let_go(self, unit), self._context
+        held, context = remove_puts(self, unit), self._context
 
         def put_rest() -> None:
             for one in held[1:]:
                 append_held(one.queue, context.tx, [one])
-                context.touch(one.queue)
+                context.mark_changed(one.queue)
 
         context.timers.at(context.now.ms + LATE_MS, put_rest)
         return held[:1]
@@ -127,7 +129,7 @@ def boast() -> None:
             if not self.inbox.holds(seq_id)
         ]
         for seq_id in self.inbox.missing(puts.first_id, len(puts.records)):
-            self.hold(seq_id, None)
+            self.mark_held(seq_id, None)
         stored = puts._replace(records=records)
 
         def store() -> None:

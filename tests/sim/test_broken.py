@@ -61,13 +61,13 @@ def test_hello_of_a_link_without_commit_id(monkeypatch: Patch) -> None:
 
 
 def test_run_above_a_gap_is_reported_too_long(monkeypatch: Patch) -> None:
-    tell = Inflow.tell
+    tell = Inflow.commit_message
 
     def longer(self: Inflow) -> m.Committed:
         told = tell(self)
         return told._replace(held=[[first, count + 1] for first, count in told.held])
 
-    monkeypatch.setattr(Inflow, "tell", longer)
+    monkeypatch.setattr(Inflow, "commit_message", longer)
     assert_caught({"acked_is_durable"}, first=25)
 
 
@@ -194,7 +194,7 @@ def test_release_of_a_foreign_lease_is_accepted(monkeypatch: Patch) -> None:
 
 
 def test_returning_message_does_not_lower_the_position(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(Queue, "lower", lambda self, priority, arrival, *lane: None)
+    monkeypatch.setattr(Queue, "lower_position", lambda self, priority, arrival, *lane: None)
     assert_caught({"ready_is_found"})
 
 

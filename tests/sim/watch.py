@@ -157,7 +157,7 @@ class Watch(Durable):
             if held.is_member:
                 groups.goes_on(view, handle, held, fact)
             if whole and held.is_member:
-                groups.is_all_there(self.ledger, node, view, handle, held, fact)
+                groups.is_complete(self.ledger, node, view, handle, held, fact)
                 self.happened["whole"] += 1
             if holder and held.is_member:
                 groups.judge(self.ledger, node, view, handle, held, holder, state, self.happened)

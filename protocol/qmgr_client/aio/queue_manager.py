@@ -142,7 +142,7 @@ class QueueManager(Groups, Replies, Settling, Work):
             return
         try:
             async with asyncio.timeout(in_ms("timeout_ms", timeout_ms) / 1000):
-                await self._session.settled_down()
+                await self._session.wait_until_settled()
         except TimeoutError:
             pass  # The rest ends below, each with its own error.
         finally:

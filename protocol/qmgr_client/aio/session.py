@@ -238,7 +238,7 @@ class Session:
         with suppress(RuntimeError):  # The loop is closed, and the connection with it.
             self._loop.call_soon_threadsafe(self.forget, ticket)
 
-    async def settled_down(self) -> None:
+    async def wait_until_settled(self) -> None:
         """Waits until all puts and settles have results. New ones are refused from now on."""
         self._is_closing = True
         if self.core.outstanding:

@@ -130,12 +130,12 @@ class ConsumerState:
         stale = [other > number and i < end for i, other in enumerate(numbers)]
         for (_, item), is_stale in zip(self.buffer, stale, strict=True):
             if is_stale:
-                self.let_go(item[: m.HANDLE.size])
+                self.remove_lease(item[: m.HANDLE.size])
         pairs = zip(self.buffer, stale, strict=True)
         self.buffer = deque(held for held, is_stale in pairs if not is_stale)
         return None if again >= 0 else self.group_returns.add(group_id, number)
 
-    def let_go(self, handle: bytes) -> bool:
+    def remove_lease(self, handle: bytes) -> bool:
         """Forgets the message held under *handle*. Returns whether there was one."""
         held = self.held.pop(handle, None)
         if held is None:
@@ -148,7 +148,7 @@ class ConsumerState:
         """Forgets the messages whose leases have ended. Returns whether there were any."""
         handles = [handle for handle, held in self.held.items() if held.until_ms <= now_ms]
         for handle in handles:
-            self.let_go(handle)
+            self.remove_lease(handle)
         if handles and self.buffer:
             over = [x for x in self.buffer if x[1][: m.HANDLE.size] not in self.held]
             self.buffer = deque(x for x in self.buffer if x[1][: m.HANDLE.size] in self.held)
@@ -164,7 +164,7 @@ class ConsumerState:
         would be handed out before it.
         """
         handle = item[: m.HANDLE.size]
-        self.let_go(handle)
+        self.remove_lease(handle)
         member = member_of(item) if self.is_ordered else None
         self.lapsed.append(Lapsed(queue_id, handle, self.return_group(*member) if member else None))
 
@@ -205,7 +205,7 @@ class ConsumerState:
         self, handle: bytes, queue_id: int, item: bytes, held: HeldLease, now_ms: int
     ) -> None:
         """Records a new lease of the message that the application holds under *handle*."""
-        self.let_go(self.handle_of(handle))
+        self.remove_lease(self.handle_of(handle))
         now_under = self.renamed[handle] = item[: m.HANDLE.size]
         self.held[now_under] = held
         self.held_bytes += held.size_bytes
@@ -218,7 +218,7 @@ class ConsumerState:
     def settle(self, handle: bytes) -> bool:
         """Forgets the message that the application settles. Returns whether it was held."""
         self.handed.pop(handle, None)
-        return self.let_go(self.renamed.pop(handle, handle))
+        return self.remove_lease(self.renamed.pop(handle, handle))
 
     def renew(self, handle: bytes, lease_ms: int, now_ms: int) -> None:
         """Extends the lease of a message, which is being renewed."""

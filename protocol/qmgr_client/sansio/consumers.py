@@ -279,7 +279,9 @@ class Consumers:
             return None, []
         consumer.is_cancelled = True
         unread = [(queue_id, item[: m.HANDLE.size]) for queue_id, item in consumer.buffer]
-        unread = [(queue_id, handle) for queue_id, handle in unread if consumer.let_go(handle)]
+        unread = [
+            (queue_id, handle) for queue_id, handle in unread if consumer.remove_lease(handle)
+        ]
         consumer.buffer.clear()
         if consumer.request_id:
             return m.Cancel(consumer.request_id), unread
@@ -309,7 +311,7 @@ class Consumers:
         }
         for consumer in self.open.values():
             for _, item in consumer.buffer:
-                consumer.let_go(item[: m.HANDLE.size])
+                consumer.remove_lease(item[: m.HANDLE.size])
             consumer.buffer.clear()
             consumer.active.clear()
             consumer.group_returns.clear()

@@ -28,7 +28,7 @@ from qmgrd.core.jobs.retention import RETENTION_PERIOD_MS
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.layout.kv import Now, Space, Transaction
-from qmgrd.core.limits.budget import DELIVERY, WORK, ClockNs, still
+from qmgrd.core.limits.budget import DELIVERY, WORK, ClockNs, frozen_clock
 from qmgrd.core.limits.reads import READS
 from qmgrd.core.limits.room import marks_of, room_of
 from qmgrd.core.loading import load
@@ -41,7 +41,7 @@ from qmgrd.core.requests.queues import QueueAdmin
 from qmgrd.core.requests.rights import RIGHTS, allowed
 from qmgrd.core.requests.template_pass import TemplatePass
 from qmgrd.core.returns.dead_letters import DeadLetters
-from qmgrd.core.returns.events import tell
+from qmgrd.core.returns.events import put_events
 from qmgrd.core.returns.returns import CONNECTION_LOST, Returns
 from qmgrd.core.sessions.connection import ConnectionFacts, Connections, no_facts
 from qmgrd.core.sessions.delivery import Delivery
@@ -79,7 +79,7 @@ class Broker:
         now: Now,
         facts: Callable[[], dict[str, Any]] = dict,
         facts_of: ConnectionFacts = no_facts,
-        clock_ns: ClockNs = still,
+        clock_ns: ClockNs = frozen_clock,
         *,
         is_maintenance: bool = False,
     ) -> None:
@@ -144,7 +144,7 @@ class Broker:
         )
         self._handlers = operations(self.services)
         if is_maintenance:
-            self.jobs.hold()
+            self.jobs.hold_back()
         for link in self.catalogue.links.values() if not is_maintenance else ():
             if not link.row["stopped"]:
                 link.start()
@@ -334,7 +334,7 @@ class Broker:
         self.jobs.producers_gone = 0
         self.streams.end_turn()
         # Events change queues, so they precede the last refresh of groups. Later ones wait a turn.
-        tell(context, self.catalogue, self.dead_letters)
+        put_events(context, self.catalogue, self.dead_letters)
         self.publications.count()
         refresh_groups(context, self.jobs)
         context.working = None
@@ -423,7 +423,7 @@ class Broker:
             self.units.close(
                 session, CONNECTION_LOST
             )  # The shutdown does not count as their failure.
-            self.streams.links.tell(session)
+            self.streams.links.report_commits(session)
             self.context.close(
                 connection, ErrorCode.SHUTTING_DOWN, "the queue manager stops", 1_000
             )
@@ -433,7 +433,9 @@ class Broker:
         """Records in this last turn that no lease is open."""
         if self._unclean:
             for queue in self.catalogue.by_id.values():
-                self.context.touch(queue)  # Messages from before the crash may still be stored.
+                self.context.mark_changed(
+                    queue
+                )  # Messages from before the crash may still be stored.
         rows.put(self.context.tx, keys.CLEAN, self.context.boot.to_bytes(8, "big"))
         self.context.wrote = True  # Writes the clock too: lost units of work used timestamps.
 

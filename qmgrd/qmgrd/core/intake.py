@@ -152,10 +152,10 @@ class Intake:
 
     def _add(self, pending: ConnectionArrivals, arrival: Arrival) -> None:
         if not pending.arrivals:
-            self._begin_line(pending)
+            self._add_to_rotation(pending)
         pending.arrivals.append(arrival)
 
-    def _begin_line(self, pending: ConnectionArrivals) -> None:
+    def _add_to_rotation(self, pending: ConnectionArrivals) -> None:
         """Adds *pending*, which was in no line, to one, without time that it saved up."""
         slot = self._slot - 1
         if pending.used_ns >> SLOT_SHIFT <= slot:
@@ -191,13 +191,13 @@ class Intake:
     def _go_on(self, connection: int) -> None:
         pending = self._held.pop(connection, None)
         if pending is not None:
-            self._begin_line(pending)
+            self._add_to_rotation(pending)
         self.event(0, lambda broker: broker.delivery.go_on(connection))
 
     @property
-    def is_tight(self) -> bool:
+    def is_room_short(self) -> bool:
         """Whether connections wait for room, or may have to, as of the last turn."""
-        return self._outflow.is_tight
+        return self._outflow.is_room_short
 
     def set_room(self, room_bytes: float) -> None:
         """Sets the bytes that may be sent before a peer fetches something."""
@@ -208,7 +208,7 @@ class Intake:
         """Continues with as many of the connections that wait for room as it allows."""
         if self._waiting:
             for connection in list(self._waiting)[: self._outflow.long_answers]:
-                self._begin_line(self._waiting.pop(connection))
+                self._add_to_rotation(self._waiting.pop(connection))
 
     def end_turn(self) -> None:
         """Continues with connections that were held for this turn, or that have room now."""
@@ -223,17 +223,17 @@ class Intake:
         if pending is None:
             return
         pending.closed = True
-        is_apart = (
+        is_separate = (
             self._held.pop(connection, None) or self._waiting.pop(connection, None)
         ) is not None
-        is_in_line = bool(pending.arrivals) and not is_apart
+        is_in_line = bool(pending.arrivals) and not is_separate
         self.bytes -= pending.drop_reads()
         if is_in_line and not pending.arrivals:
             pending.arrivals.append(
                 Arrival(None, _nothing, 0)
             )  # so that it leaves its line in time
-        elif is_apart and pending.arrivals:
-            self._begin_line(pending)
+        elif is_separate and pending.arrivals:
+            self._add_to_rotation(pending)
         if not pending.arrivals:
             del self._pending[connection]
 
@@ -257,7 +257,7 @@ class Intake:
                     del lines[heappop(slots)]
                     continue
                 pending = line.popleft()
-                if (held or outflow.is_tight) and self._sets_apart(pending):
+                if (held or outflow.is_room_short) and self._holds_back(pending):
                     continue
                 arrival = pending.arrivals.popleft()
                 message, event, size_bytes = arrival
@@ -289,7 +289,7 @@ class Intake:
         finally:
             self._end_take(slot)
 
-    def _sets_apart(self, pending: ConnectionArrivals) -> bool:
+    def _holds_back(self, pending: ConnectionArrivals) -> bool:
         """Returns whether *pending* has to wait, and sets it apart if so."""
         outflow, arrival = self._outflow, pending.arrivals[0]
         if arrival.event is not None:
@@ -298,7 +298,7 @@ class Intake:
         if pending.connection in outflow.held and (kind in DROPPED or not pending.is_link):
             self._held[pending.connection] = pending
             return True
-        if outflow.is_tight and kind in LONG:
+        if outflow.is_room_short and kind in LONG:
             self._waiting[pending.connection] = pending
             return True
         return False

@@ -15,7 +15,7 @@ from qmgrd.core.catalogue.boot import Boot, boot
 from qmgrd.core.context.context import Outcome
 from qmgrd.core.intake import Intake
 from qmgrd.core.layout.kv import Now, Store
-from qmgrd.core.limits.budget import ClockNs, still
+from qmgrd.core.limits.budget import ClockNs, frozen_clock
 from qmgrd.core.limits.room import settle_handles
 from qmgrd.core.limits.work import WorkId
 from qmgrd.core.requests.set_aside import Parts, set_aside
@@ -51,7 +51,7 @@ class Turns:
         new_secret: bytes,
         facts: Callable[[], dict[str, Any]] = dict,
         facts_of: ConnectionFacts = no_facts,
-        clock_ns: ClockNs = still,
+        clock_ns: ClockNs = frozen_clock,
         *,
         is_maintenance: bool = False,
     ) -> None:

@@ -58,15 +58,15 @@ class LargeFrames:
         return self._bytes
 
     @property
-    def is_tight(self) -> bool:
+    def is_room_short(self) -> bool:
         """Whether little room is left."""
         return self._bytes + self.intake.bytes > self._tight_bytes
 
     def buffer(self, sizehint: int = -1) -> memoryview:
         """Returns the buffer for the next read; the next call overwrites its content."""
         del sizehint  # a hint of the event loop
-        is_tight = self._bytes + self.intake.bytes > self._tight_bytes
-        return self._share if is_tight else self.last
+        is_room_short = self._bytes + self.intake.bytes > self._tight_bytes
+        return self._share if is_room_short else self.last
 
     def holds(
         self, session: "SocketSession", held_bytes: int, frame_bytes: int, *, is_new: bool
@@ -81,7 +81,7 @@ class LargeFrames:
             self._charge(session, 0)
         elif session in self._placed:
             pass
-        elif frame_bytes <= (SHARE_BYTES if self.is_tight else LARGE_BYTES):
+        elif frame_bytes <= (SHARE_BYTES if self.is_room_short else LARGE_BYTES):
             self._charge(session, held_bytes)
         else:
             self._charge(session, held_bytes)

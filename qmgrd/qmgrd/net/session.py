@@ -80,7 +80,7 @@ class SocketSession(asyncio.BufferedProtocol):
         """Begins the handshake: a link sends a hello, a listener waits for it."""
         self.peer = self._make_peer(self)
         self._transport = cast(asyncio.Transport, transport)
-        self.set_marks(is_tight=self._host.unsent.is_tight)
+        self.set_marks(is_room_short=self._host.unsent.is_room_short)
         peername = transport.get_extra_info("peername")
         is_tcp = isinstance(peername, tuple)
         self.address = str(Address(*peername[:2])) if is_tcp else UNIX
@@ -89,12 +89,12 @@ class SocketSession(asyncio.BufferedProtocol):
         if self.peer.dial:
             self._transport.write(self.peer.hello())
 
-    def set_marks(self, *, is_tight: bool) -> None:
+    def set_marks(self, *, is_room_short: bool) -> None:
         """Sets how much the peer may have to fetch before it is blocked."""
         transport = self._open_transport()
         if transport is not None:
             high, low = WRITE_HIGH_BYTES, WRITE_LOW_BYTES
-            if is_tight:
+            if is_room_short:
                 high, low = SHARE_BYTES, SHARE_BYTES // 4
             transport.set_write_buffer_limits(high=high, low=low)
 

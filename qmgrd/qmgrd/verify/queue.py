@@ -261,7 +261,7 @@ class QueueCheck:
             self._skip(key)
         elif entry.flags == entries.UNREADABLE:
             self._damaged("entry", key, "its head is invalid")
-        elif not entries.sound(entries.record(self._tx, entry)):
+        elif not entries.is_sound(entries.record(self._tx, entry)):
             self._damaged("record", key, "its checksum is wrong")
         else:
             self._index.check(key, entry, is_lost=is_lost)

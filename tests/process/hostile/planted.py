@@ -23,7 +23,7 @@ from qmgrd.core.queue.lease_number import LeaseNumbers
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.settle import ack_all
 from qmgrd.core.requests.queues import QueueAdmin
-from qmgrd.core.returns.events import tell as tell_events
+from qmgrd.core.returns.events import put_events
 from qmgrd.core.sessions.session import Session
 from qmgrd.main import main
 from qmgrd.net.unsent import Unsent
@@ -34,7 +34,7 @@ ENDLESS_BYTES = 1 << 40
 
 def events() -> None:
     """Clients may put on system queues, and events are written after the last check of groups."""
-    destination, refresh, tell = Catalogue.destination, refresh_groups, tell_events
+    destination, refresh, put_all = Catalogue.destination, refresh_groups, put_events
     is_over: list[bool] = []
     last: list[Jobs] = []
 
@@ -48,13 +48,13 @@ def events() -> None:
         else:
             refresh(context, jobs)
 
-    def tell_late(context: Context, *arguments: Any) -> None:
+    def put_late(context: Context, *arguments: Any) -> None:
         refresh(context, last[0])
-        tell(context, *arguments)
+        put_all(context, *arguments)
         is_over.append(True)
 
     Catalogue.destination = to_anywhere  # type: ignore[method-assign]
-    vars(broker).update(tell=tell_late, refresh_groups=refresh_once)
+    vars(broker).update(put_events=put_late, refresh_groups=refresh_once)
 
 
 def stall() -> None:

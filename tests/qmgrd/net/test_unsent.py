@@ -55,7 +55,7 @@ def unsent_bytes(here: Running) -> int:
 
 async def tight(here: Running) -> None:
     """Waits until there is no room for the longest frame."""
-    while not here.daemon.unsent.is_tight:
+    while not here.daemon.unsent.is_room_short:
         assert unsent_bytes(here) < BOUND
         await asyncio.sleep(0)
 

@@ -8,7 +8,7 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgrd.core.layout import keys
 from qmgrd.store.lmdb_store import LmdbStore
-from qmgrd.verify.census import census
+from qmgrd.verify.content import store_content
 from qmgrd.verify.definitions import SPACES
 from qmgrd.verify.verify import verify
 from tests.qmgrd.core.harness import record
@@ -108,7 +108,7 @@ def test_sound_store_is_sound_and_counted(sound_topics: Path) -> None:
     """With publications that are pending, parked, retained, or of an ended subscription."""
     verdict = verify(sound_topics)
     assert faults(verdict) == []
-    found = census(sound_topics)
+    found = store_content(sound_topics)
     kinds = {kind["kind"] for kind in found["kinds"]}
     assert {
         SPACES[space]

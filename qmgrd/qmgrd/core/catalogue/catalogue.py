@@ -77,7 +77,7 @@ class Catalogue:
             RequestError: NAME_INVALID, QUEUE_UNKNOWN, QUEUE_IS_REMOTE or GET_INHIBITED.
         """
         known = self.named(name)
-        found = self._behind(known)
+        found = self._resolved(known)
         if isinstance(found, ProxySubscription):
             raise is_carried(name, found.manager)
         if isinstance(found, Remote):
@@ -115,9 +115,9 @@ class Catalogue:
         Raises:
             RequestError: NAME_INVALID or QUEUE_UNKNOWN.
         """
-        return self._behind(self.named(name))
+        return self._resolved(self.named(name))
 
-    def _behind(
+    def _resolved(
         self, known: Queue | Remote | Alias | ProxySubscription
     ) -> Queue | Remote | ProxySubscription:
         """Returns what *known* is, or what it points to if it is an alias."""
@@ -162,7 +162,7 @@ class Catalogue:
         if isinstance(found, Remote):
             if found.target in system.ATTRIBUTES:
                 raise system.no_puts(name, f"{found.target} of {found.manager}")
-            queue, target = route.way(self, found.target, found.manager)
+            queue, target = route.route_to(self, found.target, found.manager)
         elif (
             isinstance(found, ProxySubscription)
             or found.references is not None
@@ -185,7 +185,7 @@ class Catalogue:
     def _open_to_puts(self, name: str) -> Queue | Remote | ProxySubscription:
         """Returns what *name* leads to, unless its alias or remote queue is inhibited."""
         known = self.named(name)
-        found = self._behind(known)
+        found = self._resolved(known)
         for each in (known, found):
             if isinstance(each, Remote | Alias) and each.put_inhibit:
                 raise attributes.put_inhibited(each.name)
@@ -208,7 +208,7 @@ class Catalogue:
         route.check_proxies(self, topic)
         return self.own(system.PUBLICATIONS), topic
 
-    def keeper(self, name: str) -> Queue:
+    def storing_queue(self, name: str) -> Queue:
         """Returns the queue that stores puts on *name*: for a remote queue, its link's.
 
         Raises:
@@ -308,12 +308,12 @@ class Catalogue:
     def _bounds(self, name: str, row: dict[str, Any]) -> Bounds:
         """Returns the bounds of the queue of that *row*, and remembers its template."""
         if row["kind"] == "local":
-            self.templates.hold(name)
+            self.templates.apply(name)
         return attributes.bounds(self._context.config, self._full(name, row))
 
     def _full(self, name: str, row: dict[str, Any]) -> dict[str, Any]:
         """Returns the *row* of a queue, completed by its template."""
-        found = self.templates.held(name)
+        found = self.templates.applied(name)
         return row if found is None else found.attributes | row
 
     def check_in_force(self, name: str, template: Template) -> None:
@@ -322,12 +322,12 @@ class Catalogue:
         if row.get("kind") == "local":
             attributes.check_in_force(name, row, template)
 
-    def hold(self, queue: Queue) -> None:
+    def apply_attributes(self, queue: Queue) -> None:
         """Applies the current attributes and templates to a local queue."""
         before, after = queue.bounds, self._bounds(queue.name, self._rows[queue.name])
         waits = (after.group_incomplete_ms, after.group_retention_ms)
         if waits != (before.group_incomplete_ms, before.group_retention_ms):
-            queue.groups.is_held_anew = True
+            queue.groups.has_new_bounds = True
         queue.bounds = after
 
     def alter_queue(self, name: str, changes: dict[str, Any]) -> dict[str, list[Any]]:
@@ -347,7 +347,7 @@ class Catalogue:
         self.store_row(name, row)
         self.aliases.remove(known)
         if isinstance(known, Queue):
-            self.hold(known)
+            self.apply_attributes(known)
         else:
             self.queues[name] = named(name, row)
             self.aliases.add(self.queues[name])
@@ -376,7 +376,7 @@ class Catalogue:
         self.aliases.remove(found)
         self.remotes.remove(found)
         self._rows.pop(name)
-        self.templates.let_go(name)
+        self.templates.forget(name)
         self._context.tx.delete(keys.SPACE_QUEUE + name.encode())
         self._context.wrote = True
         if isinstance(found, Queue):
@@ -398,7 +398,7 @@ class Catalogue:
         used_ms = shown.pop("used_ms", None)
         if not isinstance(known, Queue):
             return shown
-        found = self.templates.held(name)
+        found = self.templates.applied(name)
         shown |= {"lease_ms": known.bounds.lease_ms, "template": found.pattern if found else None}
         if known.bounds.unused_expiry_ms and used_ms is not None:
             is_in_use = known.waiting or known.leases

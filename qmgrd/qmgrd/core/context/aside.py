@@ -129,7 +129,7 @@ class Aside:
         """
         try:
             yield
-        except rows.RowSenseless as error:
+        except rows.RowInvalid as error:
             self.move(context, "row", key, error.why)
         except rows.RowDamaged:
             raise

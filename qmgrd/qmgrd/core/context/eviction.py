@@ -46,7 +46,7 @@ def make_room(context: Context, bury: Bury, queue: Queue, messages: int, bytes_:
             else:
                 stuck.add(key)
     if evicted:
-        context.touch(queue)
+        context.mark_changed(queue)
         context.event("queue overflowed", evicted, queue=queue.name)
 
 

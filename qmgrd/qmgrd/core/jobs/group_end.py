@@ -17,7 +17,7 @@ from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.queue import lane
 from qmgrd.core.queue.group import index as group_index
-from qmgrd.core.queue.group.hold import Member
+from qmgrd.core.queue.group.held_groups import Member
 from qmgrd.core.queue.group.row import GroupRow
 from qmgrd.core.queue.notes import Cause
 from qmgrd.core.queue.queue import Queue
@@ -42,7 +42,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
     found = group_index.under(context.tx, prefix, job.row["cursor"])
     count = min(SLICE_ROWS, context.turn_rows) // ROWS_EACH + 1
     members = list(islice(found, count))
-    context.touch(queue)
+    context.mark_changed(queue)
     for key, position in members:
         why = _end(context, catalogue, job, queue, row, key, position)
         if why is not None:

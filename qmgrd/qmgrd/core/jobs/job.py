@@ -12,7 +12,7 @@ A job is a stored row with a cursor. A slice commits in one transaction with its
 from typing import Any, NamedTuple
 
 from qmgrd.core.layout import keys
-from qmgrd.core.layout.sense import number, typed
+from qmgrd.core.layout.value_checks import number, typed
 from qmgrd.core.queue.selection import Selection
 
 SLICE_ROWS = 500

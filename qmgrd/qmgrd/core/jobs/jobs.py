@@ -39,7 +39,7 @@ from qmgrd.core.jobs.job import (
 )
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.core.layout.sense import number
+from qmgrd.core.layout.value_checks import number
 from qmgrd.core.queue.queue import Queue
 
 RUNNING_MAX = 1_000
@@ -232,7 +232,7 @@ class Jobs:
         if job.row["state"] != ASIDE:
             self._ready[job.id] = job
 
-    def hold(self) -> None:
+    def hold_back(self) -> None:
         """Holds the jobs found at the start. Jobs that operators begin later run as usual."""
         self._ready.clear()
 

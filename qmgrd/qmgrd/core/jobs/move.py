@@ -26,7 +26,7 @@ from qmgrd.core.limits.amount import amount
 from qmgrd.core.queue import lane, notes
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import is_selected
-from qmgrd.core.queue.take import is_there
+from qmgrd.core.queue.take import is_available
 from qmgrd.core.returns.transfer import Copied, Destination, copy, transfer
 
 TRY_AGAIN_MS = 1_000
@@ -143,9 +143,9 @@ class _Move:
         sound = entries.open_sound(self._context.tx, value)
         if sound is None:
             lane.set_aside(source, self._context.tx, key, value)
-            self._context.touch(source)
+            self._context.mark_changed(source)
             return False
-        if not is_there(source, sound.entry, arrival, self._context.now):
+        if not is_available(source, sound.entry, arrival, self._context.now):
             return False
         if not is_selected(
             self._selector, source, self._context.tx, key, sound.entry, sound.record
@@ -176,7 +176,7 @@ class _Move:
         if key[keys.POSITION_AT] != keys.LANE_GROUPED or group is None:
             return ""
         groups = self._source.groups
-        if groups.holds.leased_of(group[0]):
+        if groups.held_groups.leased_of(group[0]):
             return "others of its group are leased"
         row = groups.row(self._context.tx, group[0])
         return "others of its group are delayed" if row is not None and row.waiting else ""
@@ -188,13 +188,13 @@ class _Move:
             why = retry.reason_to_stay(note, row["retries_max"])
             if why:
                 return why
-            found = target or retry.origin(self._catalogue, retry.home(note, name))
+            found = target or retry.origin(self._catalogue, retry.original_queue(note, name))
             if isinstance(found, str):
                 return found
             place = found
         assert place is not None, "a job without a target is a retry"
         if place.queue is self._source:
-            return retry.is_here(self._source.name)
+            return retry.on_original_queue(self._source.name)
         if size > place.queue.longest(self._context.config.limits.message_max_bytes):
             return f"too large for queue {place.queue.name}"
         return place

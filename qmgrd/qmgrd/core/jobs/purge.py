@@ -14,7 +14,7 @@ from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.queue import lane
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import is_selected
-from qmgrd.core.queue.take import is_there
+from qmgrd.core.queue.take import is_available
 from qmgrd.core.selector.selector import Selector
 
 
@@ -26,7 +26,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
     selector = selector_of(context, job, queue)
     lane_ = row.setdefault("lane", keys.LANE_READY)
     found, last = next_rows(context, job, keys.lane(queue.id, lane_), selector)
-    context.touch(queue)
+    context.mark_changed(queue)
     for key, value in found:
         arrival = keys.place(key)[1]
         if arrival >= row["before"] or queue.is_lost(entries.decode(value), arrival):
@@ -64,6 +64,6 @@ def _matches(
 ) -> bool:
     """Returns whether the message under *key* is selected. A rotten one is not."""
     sound = entries.open_sound(tx, value)
-    if sound is None or not is_there(queue, sound.entry, keys.place(key)[1], now):
+    if sound is None or not is_available(queue, sound.entry, keys.place(key)[1], now):
         return False
     return is_selected(selector, queue, tx, key, sound.entry, sound.record)

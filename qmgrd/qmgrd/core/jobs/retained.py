@@ -11,7 +11,7 @@ from qmgrd.core.jobs.job import DONE, MORE, Job, JobStep
 from qmgrd.core.jobs.slice import next_rows
 from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
-from qmgrd.core.puts.fan_out import give, publication_of
+from qmgrd.core.puts.fan_out import publication_of, put_publications
 from qmgrd.core.returns.dead_letters import DeadLetters
 
 
@@ -42,7 +42,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
             context.tx.delete(key)  # It has expired, for all subscriptions.
             catalogue.references.remove(arrival)
         elif publication is not None:
-            give(context, catalogue, letters, subscription, [publication], is_late=True)
+            put_publications(context, catalogue, letters, subscription, [publication], is_late=True)
             job.count("done")
     return DONE if last else MORE
 

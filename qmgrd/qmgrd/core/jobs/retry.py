@@ -39,15 +39,15 @@ def reason_to_stay(note: Note, retries_max: int) -> str:
     if "code" not in note:
         return NO_DEAD_LETTER
     count = retries(note)
-    return went_back_often(count) if count >= retries_max else ""
+    return retried_too_often(count) if count >= retries_max else ""
 
 
-def went_back_often(count: int) -> str:
+def retried_too_often(count: int) -> str:
     """Returns the reason that a dead letter stays that was returned *count* times already."""
     return f"already retried {amount(count, 'time')} (--max-retries)"
 
 
-def home(note: Note, manager: str) -> str:
+def original_queue(note: Note, manager: str) -> str:
     """Returns the name under which *manager* knows a dead letter's original queue, or ""."""
     name, home_ = note.get("queue"), note.get("manager")
     if type(name) is not str or type(home_) is not str:
@@ -60,7 +60,7 @@ def missing(name: str) -> str:
     return f"queue {name} does not exist here" if name else "the original queue is unknown"
 
 
-def is_here(name: str) -> str:
+def on_original_queue(name: str) -> str:
     """Returns the reason that a dead letter stays that is on its original queue *name*."""
     return f"queue {name} is the original queue"
 

@@ -21,7 +21,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
     queue = catalogue.by_id.get(job.row["queue_id"])
     if queue is None:
         return DONE
-    context.touch(queue)  # Groups change without the lost members.
+    context.mark_changed(queue)  # Groups change without the lost members.
     left = min(SLICE_ROWS, context.slice_rows)
     rows_max = context.rows + 4 * left
     tx, first, before = context.tx, job.row["first"], job.row["before"]
@@ -34,7 +34,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> JobStep:
             job.count("examined")
             if entries.decode(value).volatile:
                 lane.lose(queue, tx, key, value)
-                context.touch(queue)
+                context.mark_changed(queue)
                 job.count("done")
             context.count_read(1, 0)
             job.row["at"] = keys.place(key)[1] + 1

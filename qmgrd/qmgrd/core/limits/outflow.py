@@ -33,7 +33,7 @@ class Outflow:
             longest_bytes: of a frame.
         """
         self.held: set[int] = set()
-        self.is_tight = False
+        self.is_room_short = False
         self.frame_bytes = DELIVER_MAX_BYTES  # of a frame, at most, now
         self._longest_bytes = longest_bytes
         self._blocked: set[int] = set()
@@ -53,13 +53,15 @@ class Outflow:
     def set_room(self, room_bytes: float) -> None:
         """Sets the bytes that may be sent to all connections before a peer fetches something."""
         self._room_bytes = room_bytes
-        self.is_tight = room_bytes < self._longest_bytes
-        self.frame_bytes = SHARE_BYTES if self.is_tight else DELIVER_MAX_BYTES
+        self.is_room_short = room_bytes < self._longest_bytes
+        self.frame_bytes = SHARE_BYTES if self.is_room_short else DELIVER_MAX_BYTES
 
     @property
     def long_answers(self) -> int:
         """How many answers of the longest kind fit in the room."""
-        return 0 if self.is_tight else int(min(self._room_bytes, 1 << 50) // self._longest_bytes)
+        return (
+            0 if self.is_room_short else int(min(self._room_bytes, 1 << 50) // self._longest_bytes)
+        )
 
     def made(self, connection: int, size_bytes: int) -> None:
         """Counts bytes that this turn made for *connection*."""
@@ -67,7 +69,7 @@ class Outflow:
             return
         made = self._made[connection] = self._made.get(connection, 0) + size_bytes
         self.set_room(self._room_bytes - size_bytes)
-        if made > (SHARE_BYTES if self.is_tight else ENOUGH_BYTES):
+        if made > (SHARE_BYTES if self.is_room_short else ENOUGH_BYTES):
             self.held.add(connection)
 
     def count_answer(self, connection: int, sends: list[tuple[int, m.Message]]) -> None:

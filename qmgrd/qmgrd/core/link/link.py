@@ -228,7 +228,7 @@ class Link:
         if kind is m.Committed and message.stream == path.stream:
             self._committed(path, message)
         elif kind is m.Blocked and message.stream == path.stream:
-            path.land(message.taken, self.pump.due_ms)
+            path.note_received(message.taken, self.pump.due_ms)
             if message.code != ErrorCode.LINK_LINE_FULL:  # It is sent again later by itself.
                 self._blocked(message, f"{self.name} says: {message.text}")
         elif kind in (m.Ok, m.Error) and message.request_id == FETCH_REQUEST:
@@ -257,7 +257,7 @@ class Link:
             self.refuse(path, error)
             return
         if lost:
-            link_continuation.tell_restored(self._context, self.name, self.row, lost)
+            link_continuation.report_restored(self._context, self.name, self.row, lost)
         newest = max((other.incarnation for other in self.up_paths), default=0)
         if newest >> 31 == incarnation >> 31 and incarnation < newest:
             late = RequestError(ErrorCode.LINK_FENCED, "this answer is older than the open paths")
@@ -289,7 +289,7 @@ class Link:
         highest = _highest(message)
         if highest > self.pump.highest_sent:
             raise CommitOutOfRange(highest, self.pump.highest_sent + 1)
-        path.land(message.taken, self.pump.due_ms)
+        path.note_received(message.taken, self.pump.due_ms)
         for first, count, *_ in message.held:
             self.outbox.hold(range(max(first, self.outbox.commit_id + 1), first + count))
         if self._commit(commit_id) and self.state is LinkState.UP:

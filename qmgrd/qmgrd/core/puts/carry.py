@@ -40,7 +40,7 @@ def carry(
         hops = _way(context, publication)
         if manager in hops or link.name in hops or len(hops) >= notes.HOPS_MAX:
             continue
-        queue, target = route.way(catalogue, topics.MARK + publication.entry.target, manager)
+        queue, target = route.route_to(catalogue, topics.MARK + publication.entry.target, manager)
         note = notes.encode({"hops": hops}) if hops else b""
         entry, trailer = publication.entry, publication.trailer
         bound_for = target.encode()
@@ -48,7 +48,7 @@ def carry(
         if verdict is UidVerdict.DUPLICATE:
             continue
         record = entries.record(context.tx, entry)
-        if not entries.sound(record):
+        if not entries.is_sound(record):
             context.event("publication missed", subscription=subscription.name, why="damaged")
             continue
         prepared = Prepared(
@@ -65,7 +65,7 @@ def carry(
             note,
         )
         append(queue, context.tx, prepared, queue.next_arrival())
-        context.touch(queue)
+        context.mark_changed(queue)
 
 
 def _way(context: Context, publication: Publication) -> list[str]:

@@ -30,7 +30,7 @@ from qmgrd.core.layout import row as rows
 from qmgrd.core.limits.budget import LOOK_EACH
 from qmgrd.core.limits.timers import Timer
 from qmgrd.core.puts.carry import carry
-from qmgrd.core.puts.fan_out import Publication, give, publication_of
+from qmgrd.core.puts.fan_out import Publication, publication_of, put_publications
 from qmgrd.core.queue import lane
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
@@ -139,7 +139,9 @@ class Publications:
             if subscription.manager:
                 carry(self._context, self._catalogue, subscription, part)
             else:
-                give(self._context, self._catalogue, self._dead_letters, subscription, part)
+                put_publications(
+                    self._context, self._catalogue, self._dead_letters, subscription, part
+                )
         for publication in batch.found:
             is_retained = publication.front[7] & records.FLAG_RETAINED
             if is_retained and self._context.begin_work("publication", publication.arrival):

@@ -18,7 +18,7 @@ from qmgrd.core.queue import order
 from qmgrd.core.queue.group import index as group_index
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.selection import is_selected, weight
-from qmgrd.core.queue.take import is_there, state_of, tail_of
+from qmgrd.core.queue.take import is_available, state_of, tail_of
 from qmgrd.core.selector.selector import Selector
 
 LOOKED_AT_MAX = 1_000  # messages that do not match, for one page; fewer if the selector is costly
@@ -66,10 +66,10 @@ def browse(
         priority, arrival = keys.place(key)
         entry = entries.decode(value)
         looked_at += weight(selector, tx, value)
-        if not is_there(queue, entry, arrival, now):
+        if not is_available(queue, entry, arrival, now):
             cursor = behind_it
             continue
-        if items and frame_bytes + entries.length_apart(value) > DELIVER_MAX_BYTES:
+        if items and frame_bytes + entries.separate_bytes(value) > DELIVER_MAX_BYTES:
             return BrowsePage(
                 items, cursor, looked_at, delays
             )  # Does not read a record that does not fit.

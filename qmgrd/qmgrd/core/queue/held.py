@@ -41,7 +41,7 @@ def append_held(queue: Queue, tx: Transaction, held: Iterable[HeldPut]) -> None:
         trailer = prepared.trailer
         if queue.account is not None:
             _note_held(queue, key, head + record)
-        queue.lower(prepared.priority, arrival)
+        queue.lower_position(prepared.priority, arrival)
         if has_seekers:
             queue.wake_uid_seekers(trailer)
         count += 1

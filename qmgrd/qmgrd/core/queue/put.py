@@ -22,8 +22,8 @@ from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.layout.stamp import Stamper
 from qmgrd.core.queue import lane, notes
 from qmgrd.core.queue.dedup import UidVerdict
-from qmgrd.core.queue.group.hold import Member
-from qmgrd.core.queue.group.run import looks_like_a_run, put_run
+from qmgrd.core.queue.group.held_groups import Member
+from qmgrd.core.queue.group.run import may_begin_run, put_run
 from qmgrd.core.queue.put_errors import bytes_full, duplicate, full, too_large, uid_text
 from qmgrd.core.queue.queue import Queue
 
@@ -122,7 +122,7 @@ def _put_run(
     """Appends the first records of *batch* in a tight loop; returns how many, 0 if it cannot."""
     if looks_plain(queue, batch[0]):
         return _put_plain(queue, tx, now, stamper, batch, plain_max, bound_for)
-    if looks_like_a_run(batch[0]) and not queue.is_transmission:
+    if may_begin_run(batch[0]) and not queue.is_transmission:
         return put_run(queue, tx, now, stamper, batch, plain_max)
     return 0
 

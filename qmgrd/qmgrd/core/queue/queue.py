@@ -207,7 +207,7 @@ class Queue:
         if self.account is not None:
             self.account.entry(kind, self.key(priority, arrival), entry, target=target)
 
-    def lower(self, priority: int, arrival: int, lane: int = keys.LANE_READY) -> None:
+    def lower_position(self, priority: int, arrival: int, lane: int = keys.LANE_READY) -> None:
         """Lowers the positions, so that a message which is available again is found."""
         if self.is_transmission:
             return
@@ -294,10 +294,10 @@ class Queue:
         """Forgets a lease. The caller removes its message or returns it to the queue."""
         del self.leases[lease.arrival]
         lease.lessee.leases.pop(lease.arrival, None)
-        if self.groups.holds.leased:
-            group_id = self.groups.holds.settled(lease.arrival)
+        if self.groups.held_groups.leased:
+            group_id = self.groups.held_groups.settled(lease.arrival)
             if group_id is not None:
-                self.groups.touch(group_id)
+                self.groups.mark_changed(group_id)
 
     def value_of(self, tx: Transaction, lease: Lease) -> bytes:
         """Returns the entry of the leased message."""

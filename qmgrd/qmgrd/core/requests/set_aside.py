@@ -43,7 +43,7 @@ def set_aside(parts: Parts, work: WorkId, why: str, *, is_mark: bool) -> None:
         return
     if not is_mark and _remove_cause(parts, work, why):
         return
-    context.aside.add(context, work, in_words(parts, work), why)
+    context.aside.add(context, work, described(parts, work), why)
 
 
 def _remove_cause(parts: Parts, work: WorkId, why: str) -> bool:
@@ -55,7 +55,7 @@ def _remove_cause(parts: Parts, work: WorkId, why: str) -> bool:
         value = parts.context.tx.get(work.key)
         if queue is not None and value is not None:
             lane.set_aside(queue, parts.context.tx, work.key, value)
-            parts.context.touch(queue)
+            parts.context.mark_changed(queue)
     elif work.kind == "queue" and (queue := parts.catalogue.by_id.get(int(work.key))):
         return _set_aside_damaged(parts, queue)
     return False
@@ -73,7 +73,7 @@ def _set_aside_damaged(parts: Parts, queue: Queue) -> bool:
                 lane.set_aside(queue, context.tx, key, value)
                 count += 1
     if count:
-        context.touch(queue)
+        context.mark_changed(queue)
         context.note("error", "damaged messages set aside", queue=queue.name, count=count)
     return count > 0
 
@@ -89,7 +89,7 @@ def _queue_of(parts: Parts, key: bytes) -> Queue | None:
     return parts.catalogue.by_id.get(int.from_bytes(key[1 : keys.POSITION_AT], "big"))
 
 
-def in_words(parts: Parts, work: WorkId) -> str:
+def described(parts: Parts, work: WorkId) -> str:
     """Returns what *work* is, in words."""
     by_id = parts.catalogue.by_id
     if work.kind in ("queue", "groups"):
@@ -138,7 +138,7 @@ def retry(parts: Parts, number: int) -> tuple[Item, str]:
         parts.jobs.resume(int(item.work.key))
     context.schedule.load(context.tx)
     for queue in parts.catalogue.by_id.values():
-        context.awake(queue)
+        context.wake(queue)
     return item, RESTART if item.work.kind == "row" else "at once"
 
 

@@ -85,7 +85,7 @@ class DeadLetters:
                     continue
                 # A publication becomes one dead letter, even for many subscriptions.
                 lane.remove(queue, self._context.tx, key, value)
-                self._context.touch(queue)
+                self._context.mark_changed(queue)
                 self._gone(queue, key, entry, name, cause)
                 return name
             make_room(self._context, self.bury, place.queue, 1, entries.record_bytes(entry))
@@ -109,8 +109,8 @@ class DeadLetters:
     ) -> None:
         queue.counters.count_dead()
         entry = entry._replace(
-            delivered=entries.raised(entry.delivered, cause.delivered),
-            failed=entries.raised(entry.failed, cause.failed),
+            delivered=entries.raised_count(entry.delivered, cause.delivered),
+            failed=entries.raised_count(entry.failed, cause.failed),
         )
         queue.record_history(history.DEAD_LETTERED, key, entry, target=name, code=int(cause.code))
         self._context.event("message dead-lettered", queue=queue.name, to=name, why=cause.why)
@@ -148,7 +148,7 @@ class DeadLetters:
         queue = self._catalogue.own(DEAD_LETTERS)
         context.reserve([record])
         make_room(context, self.bury, queue, 1, len(record))
-        context.touch(queue)
+        context.mark_changed(queue)
         limit = queue.longest(context.config.limits.message_max_bytes)
         prepared = prepare(
             queue,
@@ -180,7 +180,7 @@ class DeadLetters:
             return True
         for name in self._ways(queue, code):
             with suppress(RequestError):  # No queue has that name.
-                if self._catalogue.keeper(name) is not queue:
+                if self._catalogue.storing_queue(name) is not queue:
                     return True
         return False
 
@@ -223,8 +223,8 @@ class DeadLetters:
             "queue": queue.name,
             "manager": context.name,
             "us": now_us,
-            "failed": entries.raised(entry.failed, cause.failed),
-            "delivered": entries.raised(entry.delivered, cause.delivered),
+            "failed": entries.raised_count(entry.failed, cause.failed),
+            "delivered": entries.raised_count(entry.delivered, cause.delivered),
         }
         if cause.code == ErrorCode.MESSAGE_EXPIRED:
             note.pop("left_ms", None)

@@ -58,8 +58,8 @@ def transfer(
     if verdict is UidVerdict.DUPLICATE:
         queue.counters.count_duplicate()
         lane.remove(source, tx, key, value, for_good=for_good)
-        context.touch(source)
-        context.touch(queue)
+        context.mark_changed(source)
+        context.mark_changed(queue)
         return True
     if verdict is None:
         return False
@@ -71,7 +71,7 @@ def transfer(
     lane.unlink(source, tx, key, value, for_good=for_good)
     if entry.shared:
         lane.release_record(source, tx, entry, arrival)
-    context.touch(source)
+    context.mark_changed(source)
     _arrive(context, place, moved, front, priority, verdict, note)
     return True
 
@@ -169,4 +169,4 @@ def _arrive(
         notes.write(tx, queue.id, arrival, note)
     queue.origins.raise_to(tx, trailer[:-8], int.from_bytes(trailer[-8:], "big"))
     queue.counters.count_put(is_fast=verdict is UidVerdict.FAST)
-    context.touch(queue)
+    context.mark_changed(queue)

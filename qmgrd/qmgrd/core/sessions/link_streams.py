@@ -99,7 +99,7 @@ class LinkStreams:
         else:
             peers.admit(name, store_id, has_link=has_link)
 
-    def expel(self, name: str, why: str) -> int:
+    def disconnect_sender(self, name: str, why: str) -> int:
         """Closes the connections over which *name* sends here, except those dialled from here.
 
         Returns how many there were.
@@ -115,7 +115,7 @@ class LinkStreams:
             for number, inflow in list(session.streams.items()):
                 if isinstance(inflow, Inflow):
                     del session.streams[number]
-                    self._let_go(inflow)
+                    self._close_path(inflow)
             self._context.close(connection, ErrorCode.PEER_NOT_ALLOWED, why)
         return len(found)
 
@@ -168,11 +168,11 @@ class LinkStreams:
             raise fenced
         for inflow in inflows:
             del inflow.session.streams[inflow.number]
-            self._let_go(inflow)
+            self._close_path(inflow)
             if inflow.session is not session:
                 self._context.close(inflow.session.connection, fenced.code, str(fenced))
 
-    def _let_go(self, inflow: Inflow) -> None:
+    def _close_path(self, inflow: Inflow) -> None:
         stream = inflow.stream
         del stream.paths[inflow.path]
         if not stream.paths:
@@ -190,17 +190,17 @@ class LinkStreams:
         inflow.is_asked = True
         self._untold[inflow] = None
 
-    def tell(self, session: Session) -> None:
+    def report_commits(self, session: Session) -> None:
         """Reports to the senders on a closing connection how far their streams are stored."""
         for inflow in session.streams.values():
             if isinstance(inflow, Inflow) and inflow.news:
-                self._context.send(session.connection, inflow.tell())
+                self._context.send(session.connection, inflow.commit_message())
 
     def close(self, session: Session) -> None:
         """Frees the paths of a closed connection."""
         for inflow in session.streams.values():
             if isinstance(inflow, Inflow):
-                self._let_go(inflow)
+                self._close_path(inflow)
 
     def put(self, inflow: Inflow, put: m.Put) -> None:
         """Stores the new records of *put*; reports to the sender if one is refused."""
@@ -296,7 +296,7 @@ class LinkStreams:
     def _receive(self, stream: LinkInbox, put: m.Put) -> list[tuple[int, RequestError]]:
         """Stores the new records of a link's *put*; returns the ids that were refused, and why."""
         context = self._context
-        if not route.goes_on(put.queue, context.name):
+        if not route.may_forward(put.queue, context.name):
             return self._store(stream, put)
         stream.inbox.check(put.first_id + len(put.records) - 1)
         refused = list[tuple[int, RequestError]]()
@@ -323,7 +323,7 @@ class LinkStreams:
                 )
             if not target:
                 put = route.arrived(put)
-            fitting = context.fitting(put.records, evicts=queue.bounds.overflow != "refuse")
+            fitting = context.count_fitting(put.records, evicts=queue.bounds.overflow != "refuse")
             if fitting < count:
                 refused = self._no_pages(stream, put, fitting)
                 put = put._replace(
@@ -341,7 +341,7 @@ class LinkStreams:
             return [(seq_id, error) for seq_id in stream.inbox.missing(put.first_id, count)]
         refused = done.refused + refused
         report_full(context, queue, refused, count)
-        context.touch(queue)
+        context.mark_changed(queue)
         return refused
 
     def _no_pages(
@@ -350,7 +350,7 @@ class LinkStreams:
         """Refuses the records of *put* after the first *fitting* ones."""
         stream.inbox.check(put.first_id + len(put.records) - 1)
         missing = stream.inbox.missing(put.first_id + fitting, len(put.records) - fitting)
-        return [(seq_id, self._context.no_pages()) for seq_id in missing]
+        return [(seq_id, self._context.too_few_pages()) for seq_id in missing]
 
     def end_turn(self) -> None:
         """Writes the rows of the streams that changed, and answers their senders."""

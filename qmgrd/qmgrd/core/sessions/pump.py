@@ -45,12 +45,12 @@ class DeliveryPump:
 
     def feed_starved(self) -> None:
         """Wakes the queues whose next message had no room, once there is room."""
-        if self._outflow.is_tight or not self._starved:
+        if self._outflow.is_room_short or not self._starved:
             return
         for queue in self._starved.values():
             if not queue.deleted:
                 queue.waiting.seek_all()
-                self._context.awake(queue)
+                self._context.wake(queue)
         self._starved.clear()
 
     def run(self, budget_rows: int) -> None:
@@ -81,7 +81,7 @@ class DeliveryPump:
             moved |= self._pump_rotation(queue, allowed)
         if moved:  # Otherwise nothing can be handed out until something changes.
             self._context.totals.count(queue)  # A delivery alone writes nothing.
-            self._context.awake(queue)
+            self._context.wake(queue)
         elif queue.waiting.unasked:
             self._context.awake_queues[queue.id] = queue  # For the consumers not asked yet.
 
@@ -112,12 +112,12 @@ class DeliveryPump:
                 break  # The next turn serves the others.
             consumer = next(iter(rotation))
             if not consumer.wants:
-                waiting.rest(consumer)
+                waiting.pause(consumer)
                 continue
             rotation.move_to_end(consumer)
             if self._may_have(consumer):
                 way = consumer.order, consumer.all_available
-                is_new = consumer.is_new and not queue.groups.holds.has_assigned
+                is_new = consumer.is_new and not queue.groups.held_groups.has_assigned
                 if is_new and way in in_vain and not consumer.wait_over:
                     continue
                 had = self._hand(queue, consumer, allowed or share)

@@ -8,7 +8,7 @@ from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, RequestError
 from qmgrd.core.context.producer import Producer
 from qmgrd.core.link.inbox import Inflow
 from qmgrd.core.link.path import Path
-from qmgrd.core.queue.group.hold import Reader
+from qmgrd.core.queue.group.held_groups import Reader
 from qmgrd.core.queue.lease import Consumer, Lessee
 from qmgrd.core.queue.lease_number import LeaseNumbers
 from qmgrd.core.queue.queue import Queue

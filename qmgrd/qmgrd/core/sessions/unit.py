@@ -50,7 +50,7 @@ class SessionUnit:
             self.lessees[queue.id] = found
         return found
 
-    def hold(self, queue: Queue, puts: list[HeldPut], rows: int) -> int:
+    def add_puts(self, queue: Queue, puts: list[HeldPut], rows: int) -> int:
         """Adds puts to *queue*; returns their bytes in memory. The commit writes so many *rows*."""
         size, arrivals = 0, dict[bytes, int]()
         for held in puts:
@@ -68,7 +68,7 @@ class SessionUnit:
         self.session.unit_bytes += size
         return size
 
-    def let_go(self) -> list[HeldPut]:
+    def remove_puts(self) -> list[HeldPut]:
         """Removes all puts from the unit, and returns them."""
         self.session.unit_bytes -= self.held_bytes
         self.held_bytes = 0

@@ -21,7 +21,7 @@ from qmgrd.core.queue.lease import Lease
 from qmgrd.core.queue.put import Prepared
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
-from qmgrd.core.returns.returns import BACKED_OUT, How, Returns
+from qmgrd.core.returns.returns import BACKED_OUT, Returns, ReturnTerms
 from qmgrd.core.sessions.refusal_rows import shortened
 from qmgrd.core.sessions.session import Session
 from qmgrd.core.sessions.unit import PUT_BYTES, SessionUnit
@@ -107,9 +107,9 @@ class Units:
             return self._catalogue.destination(message.queue)
         except RequestError as error:
             if error.code == ErrorCode.PUT_INHIBITED:
-                keeper = self._catalogue.keeper(message.queue)
-                keeper.counters.count_refused(len(message.records))
-                self._context.dirty_queues[keeper.id] = keeper
+                storing_queue = self._catalogue.storing_queue(message.queue)
+                storing_queue.counters.count_refused(len(message.records))
+                self._context.dirty_queues[storing_queue.id] = storing_queue
             raise
 
     def _plain_max_bytes(self, unit: SessionUnit, queue: Queue, batch: list[bytes]) -> int:
@@ -174,13 +174,13 @@ class Units:
             HeldPut(queue, x, queue.next_arrival() if has_place else 0, index_prefix + x.trailer)
             for x in found
         ]
-        self._held_bytes += unit.hold(queue, held, rows)
+        self._held_bytes += unit.add_puts(queue, held, rows)
         self._context.count_read(len(held), 0)
 
     def _let_go(self, unit: SessionUnit) -> list[HeldPut]:
         """Removes the puts of *unit* and returns them."""
         self._held_bytes -= unit.held_bytes
-        return unit.let_go()
+        return unit.remove_puts()
 
     def _longest(self, queue: Queue) -> int:
         return queue.longest(self._context.config.limits.message_max_bytes)
@@ -272,7 +272,7 @@ class Units:
             make_room_for_all(context, bury, queue, held, is_put=False)
             append_held(queue, context.tx, held)
             make_room_for_all(context, bury, queue, held, is_put=True)
-            context.touch(queue)
+            context.mark_changed(queue)
 
     def _carried(self, unit: SessionUnit) -> Iterator[bytes]:
         """Yields the publications of *unit* once for each link that carries them."""
@@ -287,7 +287,7 @@ class Units:
             queue, leases = lessee.queue, list(lessee.leases.values())
             for lease in leases:
                 settle.consume(queue, context.tx, context.now, lease)
-            context.touch(queue)
+            context.mark_changed(queue)
             self._returns.count(queue, len(leases), 0)
 
     def _check(self, session: Session, unit: SessionUnit, message: m.UnitCommit) -> None:
@@ -316,7 +316,7 @@ class Units:
         self.undo(session, unit, BACKED_OUT._replace(reason=message.reason, text=message.text))
         self._context.send(session.connection, m.Ok(message.request_id, value))
 
-    def undo(self, session: Session, unit: SessionUnit, how: How = BACKED_OUT) -> None:
+    def undo(self, session: Session, unit: SessionUnit, how: ReturnTerms = BACKED_OUT) -> None:
         """Discards *unit*; its gets return to their original positions.
 
         They return at the end of this turn, or over several turns if they exceed a slice.
@@ -326,7 +326,7 @@ class Units:
             if arrival and not queue.deleted:  # The position stays empty, also after a crash.
                 self._context.dirty_queues[queue.id] = queue
         for lessee in unit.lessees.values():
-            self._returns.later(lessee.leases.values(), how)
+            self._returns.give_back_later(lessee.leases.values(), how)
 
     def _close(self, session: Session, unit: SessionUnit) -> None:
         del session.units[unit.number]
@@ -339,7 +339,7 @@ class Units:
         self._context.event("unit of work backed out", client=session.name, age_ms=age_ms)
         self.undo(session, unit)
 
-    def close(self, session: Session, how: How = BACKED_OUT) -> None:
+    def close(self, session: Session, how: ReturnTerms = BACKED_OUT) -> None:
         """Backs out the units of a closed connection."""
         for unit in list(session.units.values()):
             self.undo(session, unit, how)

@@ -56,9 +56,13 @@ def test_connection_that_is_blocked_stays_held() -> None:
 def test_space_is_tight_if_the_longest_frame_does_not_fit() -> None:
     flow = Outflow(LONGEST)
     flow.set_room(3 * LONGEST)
-    assert (flow.is_tight, flow.frame_bytes, flow.long_answers) == (False, DELIVER_MAX_BYTES, 3)
+    assert (flow.is_room_short, flow.frame_bytes, flow.long_answers) == (
+        False,
+        DELIVER_MAX_BYTES,
+        3,
+    )
     flow.made(1, 2 * LONGEST + 1)
-    assert (flow.is_tight, flow.frame_bytes, flow.long_answers) == (True, SHARE_BYTES, 0)
+    assert (flow.is_room_short, flow.frame_bytes, flow.long_answers) == (True, SHARE_BYTES, 0)
 
 
 @pytest.mark.parametrize("value", [None, 7, b"x" * 900, "é" * 90, [1, [b"x" * 80]] * 9, {"a": [1]}])
@@ -166,7 +170,7 @@ def test_waiting_replies_follow_in_later_turns_as_space_allows() -> None:
     manager.turn()
     intake.set_room(flow._longest_bytes * 3 // 2)
     manager.turn()
-    assert flow.is_tight or manager.turns.wanted
+    assert flow.is_room_short or manager.turns.wanted
     manager.rest()
     intake.set_room(1 << 40)
     manager.rest()

@@ -58,7 +58,7 @@ def test_what_the_peer_has_or_gets_another_way_is_passed_over(outbox: LinkOutbox
     assert told(cut(outbox, ROOMY._replace(messages=4), {}))
     outbox.hold([2])
     outbox.go_back(0)
-    outbox.flying = {4}
+    outbox.in_flight = {4}
     assert told(cut(outbox, ROOMY, {})) == [("F", 1, 1), ("F", 3, 1), ("G", 5, 1)]
     assert outbox.sent_id == 5
 

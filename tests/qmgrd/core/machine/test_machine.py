@@ -37,12 +37,12 @@ def test_there_are_enough_rules() -> None:
 
 
 def what_comes_back_is_passed_over(patch: Patch) -> None:
-    patch.setattr(Queue, "lower", lambda *_: None)
+    patch.setattr(Queue, "lower_position", lambda *_: None)
 
 
 def what_has_expired_is_handed_out(patch: Patch) -> None:
     for module in (take, seek):
-        patch.setattr(module, "is_there", lambda *_: True)
+        patch.setattr(module, "is_available", lambda *_: True)
 
 
 def a_commit_forgets_all_gets_but_one(patch: Patch) -> None:

@@ -589,7 +589,7 @@ def test_damaged_entry_of_a_long_message_harms_no_other(index: int, mask: int) -
     rotten = message_keys(manager)[1]
     flip(manager, rotten, index, mask)
     ((_, value),) = manager.scan(rotten)
-    ends_frame = entries.length_apart(value) > DELIVER_MAX_BYTES  # so it is left for the next one
+    ends_frame = entries.separate_bytes(value) > DELIVER_MAX_BYTES  # so it is left for the next one
     leased = app.get("Q", 3)
     assert (len(leased) == 1) is ends_frame
     if ends_frame:

@@ -407,7 +407,7 @@ class Looks:
             self.count += 1
             return kept(*args)
 
-        monkeypatch.setattr(selection, "Facts", counting)
+        monkeypatch.setattr(selection, "MessageFacts", counting)
 
 
 def test_selector_checks_each_message_once(app: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -379,7 +379,7 @@ def test_returning_leases_that_ended_meanwhile_cost_no_turns() -> None:
     app.put("Q", *[b"x"] * 50)
     leased = lease_all(app, 50)
     leases = manager.queue("Q").leases.values()
-    manager.turns.broker.settlements._returns.later(leases, CONNECTION_LOST)
+    manager.turns.broker.settlements._returns.give_back_later(leases, CONNECTION_LOST)
     handles = b"".join(delivery.handle for delivery in leased)
     app.send(m.Settle(9, m.ACK, leased[0].queue_id, handles))
     assert manager.rest() < 10

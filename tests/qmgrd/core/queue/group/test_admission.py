@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.queue.group.admission import NO_GROUP, UncommittedMembers, check_number, check_row
-from qmgrd.core.queue.group.hold import Member
+from qmgrd.core.queue.group.held_groups import Member
 from qmgrd.core.queue.group.row import GroupRow
 
 A, B = b"A".ljust(24, b"\0"), b"B".ljust(24, b"\0")

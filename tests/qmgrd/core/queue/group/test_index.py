@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from qmgrd.core.layout import keys
 from qmgrd.core.queue.group import index as group_index
-from qmgrd.core.queue.group.hold import Member
+from qmgrd.core.queue.group.held_groups import Member
 from qmgrd.core.queue.group.index import MemberRun
 from tests.memory_store import MemoryStore
 from tests.qmgrd.core.audit_groups import indexed

@@ -22,7 +22,7 @@ RETRY_MS = 1_000
 _ORDERLY = {ErrorCode.SHUTTING_DOWN, ErrorCode.CANCELLED, 0}
 
 
-class Doorkeeper:
+class ConnectionLimits:
     """The connections of a daemon.
 
     Invariant: ``sessions`` has each connection that is not closed. A connection that a peer dialled

@@ -21,7 +21,7 @@ log = structlog.get_logger()
 InTurn = Callable[[Callable[[Broker], None]], object]
 
 
-class SnapshotDesk:
+class SnapshotService:
     """All snapshots of a daemon; used on its thread."""
 
     def __init__(
