@@ -222,7 +222,7 @@ class Daemon:
         if self._failure is not None or self._stopped.is_set():
             return
         self._run_turn()
-        if self._turns.wanted:
+        if self._turns.has_work:
             self.want_turn()
         else:
             self._set_timer()
@@ -392,9 +392,9 @@ class Daemon:
         """Periodically disconnects peers that use resources and make no progress."""
         while True:
             await asyncio.sleep(LOOK_S)
-            self._admission.look(self.now_ms())
-            self.frames.look()
-            self.unsent.look(self.now_ms(), is_ahead=self._turns.intake.is_full)
+            self._admission.tick(self.now_ms())
+            self.frames.tick()
+            self.unsent.tick(self.now_ms(), is_ahead=self._turns.intake.is_full)
             if self._turns.intake.is_room_short and not self.unsent.is_room_short:
                 self.want_turn()  # Requests that wait for room may now have it.
 

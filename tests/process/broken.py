@@ -10,7 +10,7 @@ from qmgrd.core.context.eviction import Bury
 from qmgrd.core.layout.kv import Now, StoreFailed, Transaction
 from qmgrd.core.link.inbox import LinkInbox
 from qmgrd.core.queue import put, settle
-from qmgrd.core.queue.held import HeldPut, append_held
+from qmgrd.core.queue.held_puts import HeldPut, append_held
 from qmgrd.core.queue.lease import Lease
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.queue.references import References

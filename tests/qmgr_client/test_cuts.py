@@ -160,7 +160,7 @@ class World:
         for _ in range(1_000):
             moved = self.flow(1 << 30, 1 << 30)
             self.daemon.turn()
-            if not moved and not self.daemon.answers and not self.daemon.turns.wanted:
+            if not moved and not self.daemon.answers and not self.daemon.turns.has_work:
                 return
         raise AssertionError("no rest")
 

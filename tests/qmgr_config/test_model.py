@@ -20,7 +20,7 @@ from qmgr_config.model import (
     QueueManagerConfig,
 )
 from qmgr_config.quantity import Quantity
-from qmgrd.core.limits.outflow import DELIVER_MAX_BYTES
+from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
 
 FILE = Path(__file__).parents[2] / "config" / "qmgrd.toml"
 OPTION = re.compile(r"#(\w+ = .+)")

@@ -102,7 +102,7 @@ class Work(Messaging):
 
     async def work_until(self, stop: asyncio.Event, *workers: Worker[Running]) -> None:
         """Runs *workers* as :meth:`work` does, until *stop* is set. It does not handle signals."""
-        shifts = [_Shift(self._session, self._consumer(each), each) for each in workers]
+        shifts = [_RunningWorker(self._session, self._consumer(each), each) for each in workers]
         tasks = [asyncio.create_task(run) for shift in shifts for run in shift.runs()]
         waiting = asyncio.create_task(stop.wait())
         self._stops.add(stop)
@@ -130,7 +130,7 @@ class Work(Messaging):
         return self.consume(each.queue, prefetch, each.lease_ms, auto_renew=True, **each.selection)
 
 
-class _Shift:
+class _RunningWorker:
     """A worker that is running. ``_in_hand`` has the messages that it works on, by UID."""
 
     def __init__(self, session: Session, consumer: Consumer, worker: Worker[Running]) -> None:

@@ -18,12 +18,12 @@ from qmgr_client.sansio.answers import AnswerRouter
 from qmgr_client.sansio.consumer import ConsumerState
 from qmgr_client.sansio.consumers import ANY, Consumers, check_credit
 from qmgr_client.sansio.events import Disconnected, Events, Failed, Ready
+from qmgr_client.sansio.pending_cancels import PendingCancels
 from qmgr_client.sansio.puts import PendingPut, Puts
 from qmgr_client.sansio.requests import Request, Requests, check
 from qmgr_client.sansio.send_order import SendOrder
 from qmgr_client.sansio.settles import PLAIN, PendingSettle, Settles, SettleTerms
 from qmgr_client.sansio.tick_times import TickTimes
-from qmgr_client.sansio.unanswered import PendingCancels
 from qmgr_client.sansio.units import OpenUnits, Unit
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection, LivenessExpired
@@ -434,7 +434,7 @@ class ClientCore:
         self._tick_times.restart(welcome.heartbeat_ms, now_ms)
         self._hello = self._hello._replace(session=welcome.session)  # to resume it
         self._answers.welcomed(welcome)
-        self._settles.came_to(self._answers.home)
+        self._settles.connected_to(self._answers.home)
         self._events.append(Ready(welcome))
 
     def _on_goaway(self, goaway: m.Goaway, now_ms: int) -> None:

@@ -193,7 +193,7 @@ class Settles:
         self._next_id = 1
         self.frames_sent = 0
 
-    def came_to(self, home: Home) -> None:
+    def connected_to(self, home: Home) -> None:
         """Ends the settles of leases from another store than the one that is connected now."""
         self._home = home
         foreign = [settle for settle in self._waiting if not home.knows(settle.home)]

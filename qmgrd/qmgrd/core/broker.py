@@ -45,7 +45,7 @@ from qmgrd.core.returns.events import put_events
 from qmgrd.core.returns.returns import CONNECTION_LOST, Returns
 from qmgrd.core.sessions.connection import ConnectionFacts, Connections, no_facts
 from qmgrd.core.sessions.delivery import Delivery
-from qmgrd.core.sessions.link_rota import LinkRota
+from qmgrd.core.sessions.link_rotation import LinkRotation
 from qmgrd.core.sessions.session import Session, SessionFenced
 from qmgrd.core.sessions.settlements import Settlements
 from qmgrd.core.sessions.streams import Streams
@@ -124,7 +124,7 @@ class Broker:
         self.publications = Publications(context, self.catalogue, self.dead_letters)
         self.subscriptions = Subscriptions(context, self.catalogue, self.jobs, self.delivery)
         self.unused = Unused(context, self.catalogue, self.jobs, self.delivery)
-        self.link_rota = LinkRota(context, self.catalogue.links)
+        self.link_rotation = LinkRotation(context, self.catalogue.links)
         self.subscriptions.load()
         self.unused.load()
         self._lose_volatile()
@@ -293,7 +293,7 @@ class Broker:
             self.context.count_read(compile_weight(message.where), 0)
         self._handlers[kind](session, message)
         if kind in READS:
-            self.context.outflow.count_answer(session.connection, self.context.outcome.sends)
+            self.context.unread_replies.count_answer(session.connection, self.context.outcome.sends)
 
     def answer_snapshot(self, connection: int, request_id: int, result: Any) -> None:
         """Answers a snapshot request with a manifest or a RequestError."""
@@ -324,7 +324,7 @@ class Broker:
         context.working = None
         for connection, error in self.streams.links.drain():
             self._part_from(connection, error)
-        self.link_rota.run()
+        self.link_rotation.run()
         refresh_groups(context, self.jobs)
         budget.allow(DELIVERY)
         # Half a turn is reserved for consumers: puts that fill every turn would starve them.

@@ -13,9 +13,9 @@ of expensive requests delays only its sender.
    time. It is next, after others that came the same way, and cannot save up time.
 3. A connection that has used its share of a turn waits for the next turn. As answers leave at the
    end of a turn, the share is small: nobody waits long for the answer to a flood.
-4. A connection whose peer has too much to fetch is held (outflow.py): it is in no line until its
-   peer has fetched that. The same holds for one whose next request may have a long answer, if there
-   is no room for that.
+4. A connection whose peer has too much to fetch is held (unread_replies.py): it is in no line
+   until its peer has fetched that. The same holds for one whose next request may have a long
+   answer, if there is no room for that.
 5. When a connection is lost, its requests that only read are dropped (reads.py). Others are served.
 """
 
@@ -27,8 +27,8 @@ from typing import NamedTuple
 from qmgr_protocol import messages as m
 from qmgrd.core.broker import Broker
 from qmgrd.core.limits.budget import ENDLESS, Budget
-from qmgrd.core.limits.outflow import Outflow
 from qmgrd.core.limits.reads import DROPPED, LONG
+from qmgrd.core.limits.unread_replies import UnreadReplies
 from qmgrd.core.sessions.settle_part import SETTLE_HANDLES, SettlePart
 
 AHEAD_MAX_BYTES = 4 * 1024 * 1024  # of one connection; beyond it, reading pauses
@@ -91,18 +91,18 @@ class Intake:
     def __init__(
         self,
         handles_max: int = SETTLE_HANDLES,
-        outflow: Outflow | None = None,
+        unread_replies: UnreadReplies | None = None,
         bytes_max: int = 64 * 1024 * 1024,
     ) -> None:
         """Makes an empty intake.
 
         Args:
             handles_max: of a piece of a settle.
-            outflow: the connections that are held, and the room for long answers.
+            unread_replies: the connections that are held, and the room for long answers.
             bytes_max: beyond it, only connections without waiting arrivals are read from.
         """
         self.handles_max = min(handles_max, SETTLE_HANDLES)
-        self._outflow = outflow or Outflow()
+        self._unread_replies = unread_replies or UnreadReplies()
         self._bytes_max = bytes_max
         self._held: dict[int, ConnectionArrivals] = {}
         self._waiting: dict[int, ConnectionArrivals] = {}  # waiting for room, in this order
@@ -177,7 +177,7 @@ class Intake:
 
     def block(self, connection: int) -> None:
         """Holds *connection*, whose peer has too much to fetch."""
-        self._outflow.block(connection)
+        self._unread_replies.block(connection)
 
     def is_held(self, connection: int) -> bool:
         """Returns whether requests of *connection* wait until its peer has fetched answers."""
@@ -185,7 +185,7 @@ class Intake:
 
     def unblock(self, connection: int) -> None:
         """Continues with *connection*, whose peer has fetched everything."""
-        self._outflow.unblock(connection)
+        self._unread_replies.unblock(connection)
         self._go_on(connection)
 
     def _go_on(self, connection: int) -> None:
@@ -197,28 +197,28 @@ class Intake:
     @property
     def is_room_short(self) -> bool:
         """Whether connections wait for room, or may have to, as of the last turn."""
-        return self._outflow.is_room_short
+        return self._unread_replies.is_room_short
 
     def set_room(self, room_bytes: float) -> None:
         """Sets the bytes that may be sent before a peer fetches something."""
-        self._outflow.set_room(room_bytes)
+        self._unread_replies.set_room(room_bytes)
         self._use_room()
 
     def _use_room(self) -> None:
         """Continues with as many of the connections that wait for room as it allows."""
         if self._waiting:
-            for connection in list(self._waiting)[: self._outflow.long_answers]:
+            for connection in list(self._waiting)[: self._unread_replies.long_answers]:
                 self._add_to_rotation(self._waiting.pop(connection))
 
     def end_turn(self) -> None:
         """Continues with connections that were held for this turn, or that have room now."""
-        for connection in self._outflow.end_turn():
+        for connection in self._unread_replies.end_turn():
             self._go_on(connection)
         self._use_room()
 
     def close(self, connection: int) -> None:
         """Forgets a lost connection once its arrivals are served; drops those that only read."""
-        self._outflow.unblock(connection)
+        self._unread_replies.unblock(connection)
         pending = self._pending.get(connection)
         if pending is None:
             return
@@ -246,8 +246,8 @@ class Intake:
         """
         clock_ns, share = budget.clock_ns, budget.share_ns >> SLOT_SHIFT
         lines, slots, slot = self._lines, self._slots, self._slot
-        outflow = self._outflow
-        held = outflow.held
+        unread_replies = self._unread_replies
+        held = unread_replies.held
         now_ns = clock_ns()
         try:
             while slots and requests_max > 0 and bytes_max > 0:
@@ -257,7 +257,7 @@ class Intake:
                     del lines[heappop(slots)]
                     continue
                 pending = line.popleft()
-                if (held or outflow.is_room_short) and self._holds_back(pending):
+                if (held or unread_replies.is_room_short) and self._holds_back(pending):
                     continue
                 arrival = pending.arrivals.popleft()
                 message, event, size_bytes = arrival
@@ -291,14 +291,14 @@ class Intake:
 
     def _holds_back(self, pending: ConnectionArrivals) -> bool:
         """Returns whether *pending* has to wait, and sets it apart if so."""
-        outflow, arrival = self._outflow, pending.arrivals[0]
+        unread_replies, arrival = self._unread_replies, pending.arrivals[0]
         if arrival.event is not None:
             return False
         kind = type(arrival.message)
-        if pending.connection in outflow.held and (kind in DROPPED or not pending.is_link):
+        if pending.connection in unread_replies.held and (kind in DROPPED or not pending.is_link):
             self._held[pending.connection] = pending
             return True
-        if outflow.is_room_short and kind in LONG:
+        if unread_replies.is_room_short and kind in LONG:
             self._waiting[pending.connection] = pending
             return True
         return False

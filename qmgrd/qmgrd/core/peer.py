@@ -14,7 +14,7 @@ from qmgr_protocol.errors import CreditExceeded, ErrorCode, LocalProtocolError, 
 from qmgr_protocol.states import Side, State
 from qmgrd.core.context.context import Dial
 from qmgrd.core.intake import Intake
-from qmgrd.core.limits.outflow import DELIVER_MAX_BYTES
+from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
 from qmgrd.core.sessions.session_token import SessionTokens
 from qmgrd.core.sessions.settle_part import parts_of
 from qmgrd.core.sessions.unanswered import UnansweredRequests

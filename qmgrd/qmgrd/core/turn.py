@@ -98,13 +98,13 @@ class Turns:
         store.commit()
         self.intake = Intake(
             settle_handles(config.store),
-            self.broker.context.outflow,
+            self.broker.context.unread_replies,
             config.limits.buffers_max_bytes // 2,
         )
         self.notes = self.broker.take_notes()  # of the start, for the log
 
     @property
-    def wanted(self) -> bool:
+    def has_work(self) -> bool:
         """Whether a turn has work to do now."""
         return bool(self.intake) or self.broker.busy
 

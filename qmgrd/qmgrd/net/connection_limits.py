@@ -49,23 +49,23 @@ class ConnectionLimits:
         self.sessions[session.peer.number] = session
         origin = session.origin
         if session.peer.dial is not None:
-            self._open_up(session)  # A link that we dialled: the operator wants it.
+            self._mark_open(session)  # A link that we dialled: the operator wants it.
             return
         self._greetings[session] = now_ms
         self._greeting[origin] += 1
         listen = self._listen
         if self._greeting[origin] > listen.greetings_per_address_max:
-            self._give_way(origin, listen.greetings_per_address_max)
+            self._close_oldest_greeting(origin, listen.greetings_per_address_max)
         elif self._greeting.total() - self._greeting[UNIX] > listen.greetings_max:
             others = [x for x in self._greeting.items() if x[0] != UNIX]
-            self._give_way(max(others, key=lambda x: x[1])[0], listen.greetings_max)
+            self._close_oldest_greeting(max(others, key=lambda x: x[1])[0], listen.greetings_max)
 
-    def _give_way(self, origin: str, limit: int) -> None:
+    def _close_oldest_greeting(self, origin: str, limit: int) -> None:
         oldest = next(session for session in self._greetings if session.origin == origin)
         why = f"{limit} connections have not said hello yet, and this is the oldest of its address"
-        self._turn_away(oldest, m.Goaway(ErrorCode.CONNECTIONS_EXHAUSTED, why, RETRY_MS))
+        self._refuse_greeting(oldest, m.Goaway(ErrorCode.CONNECTIONS_EXHAUSTED, why, RETRY_MS))
 
-    def _turn_away(self, session: SocketSession, goaway: m.Goaway) -> None:
+    def _refuse_greeting(self, session: SocketSession, goaway: m.Goaway) -> None:
         self._end_greeting(session)
         session.cut_off(goaway)
 
@@ -73,7 +73,7 @@ class ConnectionLimits:
         if self._greetings.pop(session, None) is not None:
             _count_down(self._greeting, session.origin)
 
-    def _open_up(self, session: SocketSession) -> None:
+    def _mark_open(self, session: SocketSession) -> None:
         self._end_greeting(session)
         self._admitted.add(session)
         self._open[session.origin] += 1
@@ -85,7 +85,7 @@ class ConnectionLimits:
         """
         refusal = self._refusal(session, hello, now_ms)
         if refusal is None:
-            self._open_up(session)
+            self._mark_open(session)
         return refusal
 
     def _refusal(self, session: SocketSession, hello: m.Hello, now_ms: int) -> m.Goaway | None:
@@ -129,7 +129,7 @@ class ConnectionLimits:
                 address=session.address,
             )
 
-    def look(self, now_ms: int) -> None:
+    def tick(self, now_ms: int) -> None:
         """Closes greetings that took too long, and logs a summary of suppressed lines."""
         limit_ms = self._listen.handshake_ms
         while self._greetings:
@@ -137,7 +137,7 @@ class ConnectionLimits:
             if now_ms - since_ms < limit_ms:
                 break
             why = f"the handshake took longer than {limit_ms} ms"
-            self._turn_away(session, m.Goaway(ErrorCode.LIVENESS_EXPIRED, why))
+            self._refuse_greeting(session, m.Goaway(ErrorCode.LIVENESS_EXPIRED, why))
         self.log.sum_up(now_ms)
 
 

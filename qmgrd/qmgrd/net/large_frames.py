@@ -111,7 +111,7 @@ class LargeFrames:
             del self._waiting[session]
             session.wait_for_place(is_waiting=False)
 
-    def look(self) -> None:
+    def tick(self) -> None:
         """Cuts off frames that make no progress, if others wait for their places."""
         if self._waiting:
             for session, before in list(self._placed.items()):

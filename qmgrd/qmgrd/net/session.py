@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast
 from qmgr_config.address import Address
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError
-from qmgrd.core.limits.outflow import ENOUGH_BYTES, SHARE_BYTES
+from qmgrd.core.limits.unread_replies import ENOUGH_BYTES, SHARE_BYTES
 from qmgrd.core.peer import Peer, goodbye
 from qmgrd.net import other_protocol
 from qmgrd.net.large_frames import LargeFrames

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
-from qmgrd.core.limits.outflow import SHARE_BYTES
+from qmgrd.core.limits.unread_replies import SHARE_BYTES
 
 if TYPE_CHECKING:
     from qmgrd.net.session import SocketSession
@@ -79,7 +79,7 @@ class Unsent:
         for session in list(self._sessions.values()):
             session.set_marks(is_room_short=self.is_room_short)
 
-    def look(self, now_ms: int, *, is_ahead: bool = False) -> None:
+    def tick(self, now_ms: int, *, is_ahead: bool = False) -> None:
         """Counts the unsent bytes, and cuts off the worst peer if the room stays tight.
 
         Args:

@@ -53,11 +53,13 @@ def _check_holders(found: Findings, tx: Transaction, held: SubscriptionReference
             expected[arrival] += 1  # until its fan-out is finished
         if expected[arrival] != stored.get(arrival, 0) or not expected[arrival]:
             what = f"publication {arrival} has {expected[arrival]} holders, its row says "
-            found.add("holders", keys.holders(arrival), what + str(stored.get(arrival, "nothing")))
+            found.add(
+                "holders", keys.reference_count(arrival), what + str(stored.get(arrival, "nothing"))
+            )
     for arrival in stored:
         if tx.get(keys.publication(arrival)) is None:
             what = f"publication {arrival} does not exist, but has a row that counts its holders"
-            found.add("holders", keys.holders(arrival), what)
+            found.add("holders", keys.reference_count(arrival), what)
 
 
 def _check_parked(found: Findings, tx: Transaction, held: SubscriptionReferences) -> None:

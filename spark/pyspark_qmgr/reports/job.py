@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from pyspark_qmgr.reports import page, shown
+from pyspark_qmgr.reports import cells, page
 from pyspark_qmgr.reports.place import Place
 from pyspark_qmgr.reports.report import Frames, Report
 from pyspark_qmgr.reports.run import Outcome, run
@@ -101,7 +101,7 @@ def make(
     source = Tables(spark, snapshots) if tables is None else tables
     outcomes = run(spark, reports, source, place, tell)
     facts = page.Facts(
-        shown.time(datetime.now(UTC)) + " UTC",
+        cells.time(datetime.now(UTC)) + " UTC",
         tuple(sorted({snapshot.queue_manager for snapshot in snapshots})),
         tuple(map(_snapshot, snapshots)),
         options,

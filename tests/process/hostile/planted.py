@@ -17,7 +17,7 @@ from qmgrd.core.jobs.group_refresh import refresh_groups
 from qmgrd.core.jobs.jobs import Jobs
 from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.limits import budget
-from qmgrd.core.limits.outflow import Outflow
+from qmgrd.core.limits.unread_replies import UnreadReplies
 from qmgrd.core.queue import settle
 from qmgrd.core.queue.lease_number import LeaseNumbers
 from qmgrd.core.queue.queue import Queue
@@ -95,10 +95,10 @@ def rob() -> None:
 
 def bloat() -> None:
     """Replies that peers do not fetch are kept without limit."""
-    Outflow.block = lambda self, connection: None  # type: ignore[method-assign]
-    Outflow.made = lambda self, connection, size_bytes: None  # type: ignore[method-assign]
+    UnreadReplies.block = lambda self, connection: None  # type: ignore[method-assign]
+    UnreadReplies.count_made = lambda self, connection, size_bytes: None  # type: ignore[method-assign]
     Unsent.room_bytes = lambda self, now_ms: ENDLESS_BYTES  # type: ignore[method-assign]
-    Unsent.look = lambda *_, **__: None  # type: ignore[method-assign]
+    Unsent.tick = lambda *_, **__: None  # type: ignore[method-assign]
 
 
 def grow() -> None:

@@ -154,7 +154,7 @@ class Manager:
     def rest(self) -> int:
         """Runs turns until there is nothing to do; returns how many."""
         for count in range(TURNS_MAX):
-            if not self.turns.wanted:
+            if not self.turns.has_work:
                 return count
             self.turn()
         raise AssertionError("it never comes to rest")

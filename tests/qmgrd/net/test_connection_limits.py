@@ -188,7 +188,7 @@ async def test_bad_connections_do_not_fill_the_log(tmp_path: Path) -> None:
                 await at_the_end(bad)
             while here.daemon._sessions:
                 await asyncio.sleep(0)
-            here.daemon._admission.look(here.daemon.now_ms() + 60_000)
+            here.daemon._admission.tick(here.daemon.now_ms() + 60_000)
     told = [log for log in logs if log["event"] == "connection closed"]
     assert len(told) == 11
     assert (told[-1]["from"], told[-1]["code"], told[-1]["more"]) == ("unix", 100, 20)

@@ -89,7 +89,7 @@ async def test_frame_that_waits_for_the_turns_keeps_its_place_unless_its_sender_
         if is_held:
             frames.intake._held[placed.peer.number] = frames.intake.of(placed.peer.number)
         for _ in range(3):
-            frames.look()
+            frames.tick()
         assert (placed in frames._placed) is not is_held
         monkeypatch.undo()
         for wire in wires:

@@ -16,7 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from qmgr_tools.cli import humanize
-from qmgr_tools.top.feed import Lost
+from qmgr_tools.top.feed import NoAnswer
 from qmgr_tools.top.model import Frame, Model, Sample
 from qmgr_tools.top.text import HELP, PaintedScreen, ScreenStatus, paint
 from qmgr_tools.top.view import TREND, VIEWS, Board, fault_of
@@ -29,7 +29,7 @@ class SampleSource(Protocol):
     """The source of samples: a Feed, or a test."""
 
     async def sample(self) -> Sample:
-        """Return the current state, or raise Lost."""
+        """Return the current state, or raise NoAnswer."""
 
     async def close(self) -> None:
         """Close the source."""
@@ -134,7 +134,7 @@ class TopApp(App[None]):
     async def _update(self) -> None:
         try:
             sample = await self._source.sample()
-        except Lost as lost:
+        except NoAnswer as lost:
             self._lost, self._tries = str(lost), self._tries + 1
             return
         self._lost, self._tries = "", 0

@@ -148,7 +148,7 @@ class Catalogue:
         """Returns the queue that stores a put to *name*, and the target for its link.
 
         For a publication the target is its topic. All messages of clients, units, links and jobs
-        come this way. Messages of the daemon itself use :meth:`own`.
+        come this way. Messages of the daemon itself use :meth:`own_queue`.
 
         Raises:
             RequestError: as :meth:`find`; QUEUE_IS_TRANSMISSION, QUEUE_IS_SUBSCRIPTION,
@@ -191,7 +191,7 @@ class Catalogue:
                 raise attributes.put_inhibited(each.name)
         return found
 
-    def own(self, name: str) -> Queue:
+    def own_queue(self, name: str) -> Queue:
         """Returns the system queue *name* for a message of the daemon itself.
 
         Raises:
@@ -206,7 +206,7 @@ class Catalogue:
         """Returns the queue that stores publications to *topic*, and the topic."""
         self.topics.check_put(topic)
         route.check_proxies(self, topic)
-        return self.own(system.PUBLICATIONS), topic
+        return self.own_queue(system.PUBLICATIONS), topic
 
     def storing_queue(self, name: str) -> Queue:
         """Returns the queue that stores puts on *name*: for a remote queue, its link's.

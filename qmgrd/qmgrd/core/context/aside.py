@@ -160,7 +160,7 @@ class Aside:
         context.wrote = True
         return item
 
-    def put_back(self, context: "Context", number: int) -> Item:
+    def restore(self, context: "Context", number: int) -> Item:
         """Deletes an item, restores its row, and returns the item.
 
         Raises:

@@ -14,9 +14,9 @@ from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.layout.schedule import Schedule
 from qmgrd.core.layout.stamp import Stamper
 from qmgrd.core.limits.budget import Budget, ClockNs, frozen_clock
-from qmgrd.core.limits.outflow import DELIVER_MAX_BYTES, Outflow
 from qmgrd.core.limits.room import ADDITIONS, is_in_sequence
 from qmgrd.core.limits.timers import Timers
+from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES, UnreadReplies
 from qmgrd.core.limits.work import Key, WorkId
 from qmgrd.core.queue.journal import Journal
 from qmgrd.core.queue.queue import Queue
@@ -98,7 +98,7 @@ class Context:
         self.turns = 0  # since this start, including those that wrote nothing
         self.budget = Budget(config.limits.turn_ms, clock_ns)
         longest_bytes = max(config.limits.message_max_bytes, DELIVER_MAX_BYTES)
-        self.outflow = Outflow(longest_bytes + FRAME_OVERHEAD_BYTES)
+        self.unread_replies = UnreadReplies(longest_bytes + FRAME_OVERHEAD_BYTES)
         self.turn_rows = config.limits.turn_rows
         # room.py explains these.
         self.store_full = ""  # why puts are refused, or nothing

@@ -15,7 +15,7 @@ from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import keys
 from qmgrd.core.layout.kv import Transaction
 from qmgrd.core.queue import lane, order
-from qmgrd.core.queue.held import HeldPut
+from qmgrd.core.queue.held_puts import HeldPut
 from qmgrd.core.queue.notes import Cause
 from qmgrd.core.queue.order import Rows
 from qmgrd.core.queue.queue import Queue

@@ -50,14 +50,14 @@ class TurnRoom(NamedTuple):
     slice_rows: int
 
 
-def mark_of(store: StoreConfig) -> int:
+def put_limit_bytes(store: StoreConfig) -> int:
     """Returns how many bytes of the map may be used before puts are refused."""
     return store.map_bytes * store.high_water_percent // 100
 
 
 def pages_kept(store: StoreConfig) -> int:
     """Returns how many pages the map has above the mark."""
-    return (store.map_bytes - mark_of(store)) // PAGE_BYTES
+    return (store.map_bytes - put_limit_bytes(store)) // PAGE_BYTES
 
 
 def settle_handles(store: StoreConfig) -> int:

@@ -144,7 +144,7 @@ class Path:
         """Returns how many more bytes the path may send now."""
         if self.flight.messages >= self.welcome.put_window_messages:
             return 0
-        if self.connection in self._context.outflow.held:
+        if self.connection in self._context.unread_replies.held:
             return 0  # The peer has too much unread.
         return min(self.budget, self.welcome.put_window_bytes) - self.flight.bytes
 

@@ -44,7 +44,7 @@ def carry(
         note = notes.encode({"hops": hops}) if hops else b""
         entry, trailer = publication.entry, publication.trailer
         bound_for = target.encode()
-        verdict = queue.origins.judge(context.tx, trailer, bound_for)
+        verdict = queue.origins.check_uid(context.tx, trailer, bound_for)
         if verdict is UidVerdict.DUPLICATE:
             continue
         record = entries.record(context.tx, entry)

@@ -213,7 +213,7 @@ class Publications:
         for arrival, change in changes.items():
             if not self._context.begin_work("publication", arrival):
                 continue
-            key = keys.holders(arrival)
+            key = keys.reference_count(arrival)
             row = rows.find(tx, key)
             count = change + (int.from_bytes(row, "big") if row is not None else 0)
             self._context.count_read(1, 0)

@@ -13,7 +13,7 @@ from qmgr_protocol.messages import ARRIVAL, DELIVERY, STATE_LEASED
 from qmgrd.core.layout import entry as entries
 from qmgrd.core.layout import index, keys
 from qmgrd.core.layout.kv import Now, Transaction
-from qmgrd.core.limits.outflow import DELIVER_MAX_BYTES
+from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
 from qmgrd.core.queue import order
 from qmgrd.core.queue.group import index as group_index
 from qmgrd.core.queue.queue import Queue

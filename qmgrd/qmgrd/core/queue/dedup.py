@@ -61,7 +61,7 @@ class OriginTable:
         """Returns the key of the UID index for the encoded UID *trailer*."""
         return self.index_prefix(target) + trailer
 
-    def judge(self, tx: Transaction, trailer: bytes, target: bytes = b"") -> UidVerdict:
+    def check_uid(self, tx: Transaction, trailer: bytes, target: bytes = b"") -> UidVerdict:
         """Returns whether a message with the encoded UID *trailer* may be put."""
         origin, timestamp = trailer[:-8], int.from_bytes(trailer[-8:], "big")
         highest = self._highest.get(origin)

@@ -6,8 +6,8 @@ A lease belongs to the session of its lessee: no other session can settle or ren
 from typing import TYPE_CHECKING, NamedTuple
 
 from qmgr_protocol.messages import PHYSICAL
-from qmgrd.core.limits.outflow import DELIVER_MAX_BYTES
 from qmgrd.core.limits.timers import Timer
+from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
 from qmgrd.core.queue.lease_number import LeaseNumbers
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ Most records are plain: they belong to no group, have no delay or expiry and no 
 short, and the queue has room. They go through one tight loop, in which a busy daemon spends most of
 its time. Any other record is prepared, then appended. That does the same step by step, and finds
 what is wrong; a test checks that both ways store the same bytes. A unit of work holds prepared
-records until its commit (units.py, held.py). It prepares plain ones in the same tight loop.
+records until its commit (units.py, held_puts.py). It prepares plain ones in the same tight loop.
 """
 
 import struct
@@ -397,7 +397,7 @@ def _identify(
             "over yet",
             retry_after_ms=1_000,
         )
-    verdict = queue.origins.judge(tx, trailer, bound_for)
+    verdict = queue.origins.check_uid(tx, trailer, bound_for)
     if verdict is UidVerdict.DUPLICATE:
         queue.counters.count_duplicate()
         raise duplicate(queue, tx, trailer, bound_for)

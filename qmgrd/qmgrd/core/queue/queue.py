@@ -135,7 +135,7 @@ class Queue:
         """Returns whether a message with the encoded UID *trailer* may be put."""
         if self.is_uncommitted(trailer, bound_for):
             return False
-        return self.origins.judge(tx, trailer, bound_for) is not UidVerdict.DUPLICATE
+        return self.origins.check_uid(tx, trailer, bound_for) is not UidVerdict.DUPLICATE
 
     def is_uncommitted(self, trailer: bytes, bound_for: bytes) -> bool:
         """Returns whether an open unit of work holds the message of that encoded UID."""

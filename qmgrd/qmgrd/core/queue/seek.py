@@ -67,7 +67,7 @@ def seek(queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int
                 items.append(lease(queue, now, consumer, key, sound, more) + tail)
                 _note_single_lease(queue, key, sound.record)
                 size += len(sound.record)
-        passed(queue, consumer, key, behind)
+        move_past(queue, consumer, key, behind)
     consumer.credit_messages -= len(items)
     consumer.credit_bytes -= size
     queue.counters.count_delivered(len(items))
@@ -76,7 +76,7 @@ def seek(queue: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int
     return SeekResult(items, looked_at + 1, at_end)
 
 
-def passed(queue: Queue, consumer: Consumer, key: bytes, behind: bytes) -> None:
+def move_past(queue: Queue, consumer: Consumer, key: bytes, behind: bytes) -> None:
     """Moves the position past the message under *key*."""
     priority, arrival = keys.place(key)
     if consumer.seeks:

@@ -133,7 +133,7 @@ def retry(parts: Parts, number: int) -> tuple[Item, str]:
             f"item {number}: {item.what} is among the damaged messages of its queue and stays "
             f"there; delete the item instead",
         )
-    context.aside.put_back(context, number)
+    context.aside.restore(context, number)
     if item.work.kind == "job":
         parts.jobs.resume(int(item.work.key))
     context.schedule.load(context.tx)

@@ -145,7 +145,7 @@ class DeadLetters:
 
     def _put(self, record: bytes, extra: Mapping[str, Any], header: notes.Note) -> None:
         context = self._context
-        queue = self._catalogue.own(DEAD_LETTERS)
+        queue = self._catalogue.own_queue(DEAD_LETTERS)
         context.reserve([record])
         make_room(context, self.bury, queue, 1, len(record))
         context.mark_changed(queue)
@@ -201,7 +201,7 @@ class DeadLetters:
     def _place(self, name: str, source: Queue) -> Destination | None:
         try:
             if name == DEAD_LETTERS:
-                place = Destination(self._catalogue.own(name))
+                place = Destination(self._catalogue.own_queue(name))
             else:
                 place = Destination(*self._catalogue.destination(name))
         except RequestError:

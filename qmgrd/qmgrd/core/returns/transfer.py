@@ -137,7 +137,7 @@ def _judge(context: Context, place: Destination, entry: entries.Entry) -> UidVer
     trailer = entries.uid_trailer(entry)
     if queue.is_uncommitted(trailer, bound_for):
         return None
-    verdict = queue.origins.judge(context.tx, trailer, bound_for)
+    verdict = queue.origins.check_uid(context.tx, trailer, bound_for)
     if verdict is UidVerdict.DUPLICATE or queue.has_room(1, entries.record_bytes(entry)):
         return verdict
     return None

@@ -39,13 +39,13 @@ class DeliveryPump:
         self._context = context
         self._settlements = settlements
         self._end = end
-        self._outflow = context.outflow
+        self._unread_replies = context.unread_replies
         self._rows_max = context.turn_rows  # beyond it, nothing is handed out
         self._starved: dict[int, Queue] = {}  # there is no room for their next message
 
     def feed_starved(self) -> None:
         """Wakes the queues whose next message had no room, once there is room."""
-        if self._outflow.is_room_short or not self._starved:
+        if self._unread_replies.is_room_short or not self._starved:
             return
         for queue in self._starved.values():
             if not queue.deleted:
@@ -160,12 +160,12 @@ class DeliveryPump:
 
     def _may_have(self, consumer: Consumer) -> bool:
         """Returns whether *consumer* may be sent a message now."""
-        return consumer.wants and consumer.connection not in self._outflow.held
+        return consumer.wants and consumer.connection not in self._unread_replies.held
 
     def _hand(self, queue: Queue, consumer: Consumer, share: int) -> bool:
         """Leases a share to *consumer*; returns whether that changed anything."""
-        context, outflow = self._context, self._outflow
-        consumer.frame_bytes, consumer.lacks_room = outflow.frame_bytes, False
+        context, unread_replies = self._context, self._unread_replies
+        consumer.frame_bytes, consumer.lacks_room = unread_replies.frame_bytes, False
         damaged_before = queue.counters.damaged
         try:
             items, at_end = self._take(queue, consumer, share)
@@ -187,7 +187,7 @@ class DeliveryPump:
             return bool(damaged) or not at_end
         size_bytes = sum(map(len, items))
         context.count_read(len(items), size_bytes)
-        outflow.made(consumer.connection, size_bytes)
+        unread_replies.count_made(consumer.connection, size_bytes)
         deliver = m.Deliver(consumer.request_id, queue.id, items)
         context.send(consumer.connection, deliver)
         queue.breaker.handed(items)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from qmgrd.core.layout.index import is_last
 from qmgrd.core.limits.timers import Timer
-from qmgrd.core.queue.held import HeldPut
+from qmgrd.core.queue.held_puts import HeldPut
 from qmgrd.core.queue.lease import Lessee
 from qmgrd.core.queue.queue import Queue
 

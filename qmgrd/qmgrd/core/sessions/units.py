@@ -16,7 +16,7 @@ from qmgrd.core.limits.room import unit_rows
 from qmgrd.core.queue import lane, settle
 from qmgrd.core.queue import put as puts
 from qmgrd.core.queue.group.groups import ROWS_OF_A_MEMBER
-from qmgrd.core.queue.held import HeldPut, append_held
+from qmgrd.core.queue.held_puts import HeldPut, append_held
 from qmgrd.core.queue.lease import Lease
 from qmgrd.core.queue.put import Prepared
 from qmgrd.core.queue.queue import Queue

@@ -61,7 +61,7 @@ def test_row_is_set_aside_and_restored() -> None:
     do(manager, lambda x: rows.put(x.context.tx, KEY, b"row"))
     do(manager, lambda x: x.context.aside.move(x.context, "row", KEY, "a test"))
     assert manager.scan(KEY) == []
-    do(manager, lambda x: x.context.aside.put_back(x.context, 1))
+    do(manager, lambda x: x.context.aside.restore(x.context, 1))
     assert manager.scan(KEY) == [(KEY, rows.seal(KEY, b"row"))]
     assert items(manager) == []
 
@@ -71,7 +71,7 @@ def test_row_is_not_restored_over_another() -> None:
     add(manager, WorkId("row", KEY), b"old")
     do(manager, lambda x: rows.put(x.context.tx, KEY, b"new"))
     with pytest.raises(RequestError, match="exists again"):
-        manager.turns.broker.context.aside.put_back(manager.turns.broker.context, 1)
+        manager.turns.broker.context.aside.restore(manager.turns.broker.context, 1)
     assert len(items(manager)) == 1
 
 

@@ -66,7 +66,7 @@ def failures_are_not_counted(patch: Patch) -> None:
 
 
 def duplicates_are_taken(patch: Patch) -> None:
-    patch.setattr(OriginTable, "judge", lambda *_: UidVerdict.SLOW)
+    patch.setattr(OriginTable, "check_uid", lambda *_: UidVerdict.SLOW)
 
 
 def what_is_parked_is_handed_out(patch: Patch) -> None:

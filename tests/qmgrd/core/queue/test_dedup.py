@@ -314,7 +314,7 @@ def run_differential(steps: int, seed: int) -> None:
         else:
             timestamp = rng.randint(max(0, ticks[origin] - 80), ticks[origin])
         uid = origin + timestamp.to_bytes(8, "big")
-        verdict = table.judge(tx, uid)
+        verdict = table.check_uid(tx, uid)
         assert (verdict is not UidVerdict.DUPLICATE) == naive.put(uid), f"seed {seed}, step {step}"
         verdicts[verdict] += 1
         if verdict is not UidVerdict.DUPLICATE:
@@ -356,12 +356,12 @@ def test_cache_of_origins_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     tx, table = MemoryStore(), OriginTable(1)
     for i in range(25):
         uid = encode_uid(Uid(f"O{i}", 5))
-        assert table.judge(tx, uid) is UidVerdict.FAST
+        assert table.check_uid(tx, uid) is UidVerdict.FAST
         append(tx, table, uid, i)
         table.flush(tx)
         assert len(table._highest) <= 10
     assert all(
-        table.judge(tx, encode_uid(Uid(f"O{i}", 5))) is UidVerdict.DUPLICATE for i in range(25)
+        table.check_uid(tx, encode_uid(Uid(f"O{i}", 5))) is UidVerdict.DUPLICATE for i in range(25)
     )
     shown, further = table.entries(tx, "", 7)
     found, pages = list(shown), 1

@@ -10,7 +10,7 @@ from qmgrd.core.layout.bounds import Bounds
 from qmgrd.core.layout.counters import Counters
 from qmgrd.core.layout.ids import Ids
 from qmgrd.core.layout.schedule import Schedule
-from qmgrd.core.limits.outflow import DELIVER_MAX_BYTES
+from qmgrd.core.limits.unread_replies import DELIVER_MAX_BYTES
 from qmgrd.core.queue.queue import Queue
 from tests.qmgrd.core.harness import AnyStore, Client, Delivery, Manager, record
 

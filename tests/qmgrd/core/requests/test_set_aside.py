@@ -48,7 +48,7 @@ def survive(manager: Manager, ms: int = 0) -> list[str]:
             if is_poisoned and failed.work:
                 manager.turns.set_aside(failed.work, failed.why, manager.now(), is_mark=False)
             continue
-        if not manager.turns.wanted:
+        if not manager.turns.has_work:
             return failed_at
     raise AssertionError("it never comes to rest")
 

@@ -283,7 +283,7 @@ def test_lost_connection_gives_back_in_slices(manager: Manager, app: Client) -> 
     manager.rest()
     other.hang_up()
     returned = []
-    while manager.turns.wanted:
+    while manager.turns.has_work:
         before = manager.queue("Q").counters.returned
         manager.turn()
         returned.append(manager.queue("Q").counters.returned - before)

@@ -5,7 +5,7 @@ from qmgrd.core.layout.counters import Counters
 from qmgrd.core.layout.ids import Ids
 from qmgrd.core.layout.schedule import Schedule
 from qmgrd.core.queue.dedup import UidVerdict
-from qmgrd.core.queue.held import HeldPut
+from qmgrd.core.queue.held_puts import HeldPut
 from qmgrd.core.queue.put import Prepared
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.sessions.session import Session

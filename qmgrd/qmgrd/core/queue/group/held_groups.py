@@ -18,7 +18,7 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from qmgr_protocol.messages import LOGICAL, PHYSICAL
-from qmgrd.core.queue.group.line import Line
+from qmgrd.core.queue.group.group_heap import GroupHeap
 
 LAST_MAX = 10_000  # groups whose last reader is remembered
 # Leased members of one group. In whatever order they are settled, the list in its row of members
@@ -69,7 +69,7 @@ class Reader:
         self.current: bytes | None = None  # the group that it is in
         self.held_groups: dict[bytes, None] = {}
         self.calling: dict[bytes, None] = {}  # held groups that may have a member for it
-        self.line = Line()  # in pinned order, held groups that have
+        self.line = GroupHeap()  # in pinned order, held groups that have
         self.has_credit = True  # after its last look, or since
 
     @property

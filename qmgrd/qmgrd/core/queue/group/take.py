@@ -21,7 +21,7 @@ from qmgrd.core.queue.group.row import NO_PLACE, GroupRow
 from qmgrd.core.queue.group.select import check_selection
 from qmgrd.core.queue.lease import Consumer
 from qmgrd.core.queue.queue import Queue
-from qmgrd.core.queue.seek import SeekResult, candidates, fits, passed
+from qmgrd.core.queue.seek import SeekResult, candidates, fits, move_past
 from qmgrd.core.queue.selection import weight
 from qmgrd.core.queue.take import scan_ready
 
@@ -226,7 +226,7 @@ class _Round(Following):
             self._looked_at += weight(self._consumer.selector, self._tx, value)
             if self._is_full or self._reader.current is not None:
                 return  # The next frame begins with it, or a group was begun with it.
-            passed(self._queue, self._consumer, key, behind)
+            move_past(self._queue, self._consumer, key, behind)
 
     def _take_group(self, prefix: bytes) -> None:
         """Begins the selected group, if the selected number, if any, is its due member."""

@@ -6,7 +6,7 @@ from qmgrd.core.layout.ids import Ids
 from qmgrd.core.layout.kv import Now
 from qmgrd.core.layout.schedule import Schedule
 from qmgrd.core.layout.stamp import Stamper
-from qmgrd.core.queue.held import HeldPut, append_held
+from qmgrd.core.queue.held_puts import HeldPut, append_held
 from qmgrd.core.queue.put import prepare, prepare_plain, put
 from qmgrd.core.queue.queue import Queue
 from tests.memory_store import MemoryStore

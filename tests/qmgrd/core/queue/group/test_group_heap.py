@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from qmgr_protocol import messages as m
-from qmgrd.core.queue.group.line import Line
+from qmgrd.core.queue.group.group_heap import GroupHeap
 from tests.group_player import group_id
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import Client, Manager, items, record
@@ -96,7 +96,7 @@ def consumed(app: Client, count: int, credits_: list[int]) -> list[bytes]:
 
 
 def test_group_has_one_place_in_the_line() -> None:
-    line = Line()
+    line = GroupHeap()
     line.add(b"A", b"5")
     line.add(b"B", b"4")
     assert line.first() == (b"4", b"B")
@@ -113,7 +113,7 @@ def test_group_has_one_place_in_the_line() -> None:
 
 
 def test_earlier_places_of_groups_are_forgotten() -> None:
-    line = Line()
+    line = GroupHeap()
     line.add(b"first", b"0")
     for number in range(10_000):
         line.add(b"A", b"%05d" % (number + 1))

@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush
 _STALE_MAX = 64  # outdated places in the heap, in addition to as many as there are groups
 
 
-class Line:
+class GroupHeap:
     """Groups by the place (:data:`keys.PLACE`) of the next member of each."""
 
     __slots__ = ("_heap", "_places")

@@ -19,7 +19,7 @@ COUNTED_BYTES = 1024  # less does not count, as a turn has many short answers
 _ELEMENT_BYTES = 5  # of a number, and of the head of anything else
 
 
-class Outflow:
+class UnreadReplies:
     """The connections that have not fetched what they were sent.
 
     Invariant: ``held`` has the blocked connections, and during a turn also those for which the turn
@@ -63,7 +63,7 @@ class Outflow:
             0 if self.is_room_short else int(min(self._room_bytes, 1 << 50) // self._longest_bytes)
         )
 
-    def made(self, connection: int, size_bytes: int) -> None:
+    def count_made(self, connection: int, size_bytes: int) -> None:
         """Counts bytes that this turn made for *connection*."""
         if size_bytes < COUNTED_BYTES:
             return
@@ -75,7 +75,7 @@ class Outflow:
     def count_answer(self, connection: int, sends: list[tuple[int, m.Message]]) -> None:
         """Counts the last of *sends* if it is an answer to *connection*."""
         if sends and sends[-1][0] == connection and type(sends[-1][1]) is m.Ok:
-            self.made(connection, weight(sends[-1][1].value))
+            self.count_made(connection, estimated_bytes(sends[-1][1].value))
 
     def end_turn(self) -> list[int]:
         """Returns the connections that were held only for this turn."""
@@ -87,13 +87,15 @@ class Outflow:
         return over
 
 
-def weight(value: Any) -> int:
+def estimated_bytes(value: Any) -> int:
     """Returns about how many bytes *value* has on the wire."""
     kind = type(value)
     if kind is bytes or kind is str:
         return _ELEMENT_BYTES + len(value)
     if kind is dict:
-        return _ELEMENT_BYTES + sum(weight(key) + weight(item) for key, item in value.items())
+        return _ELEMENT_BYTES + sum(
+            estimated_bytes(key) + estimated_bytes(item) for key, item in value.items()
+        )
     if kind is list or kind is tuple:
-        return _ELEMENT_BYTES + sum(map(weight, value))
+        return _ELEMENT_BYTES + sum(map(estimated_bytes, value))
     return _ELEMENT_BYTES
