@@ -18,7 +18,7 @@ from qmgrd.core.context.context import Outcome
 from qmgrd.core.context.producer import Producer
 from qmgrd.core.layout.kv import Now, Transaction
 from qmgrd.core.layout.stamp import Stamper
-from qmgrd.core.link.inbox import Inflow, LinkInbox
+from qmgrd.core.link.inbox import InboundPath, LinkInbox
 from qmgrd.core.link.link import Link
 from qmgrd.core.link.path import Path
 from qmgrd.core.link.pump import LinkPump
@@ -61,13 +61,13 @@ def test_hello_of_a_link_without_commit_id(monkeypatch: Patch) -> None:
 
 
 def test_run_above_a_gap_is_reported_too_long(monkeypatch: Patch) -> None:
-    tell = Inflow.commit_message
+    tell = InboundPath.commit_message
 
-    def longer(self: Inflow) -> m.Committed:
+    def longer(self: InboundPath) -> m.Committed:
         told = tell(self)
         return told._replace(held=[[first, count + 1] for first, count in told.held])
 
-    monkeypatch.setattr(Inflow, "commit_message", longer)
+    monkeypatch.setattr(InboundPath, "commit_message", longer)
     assert_caught({"acked_is_durable"}, first=25)
 
 

@@ -16,7 +16,7 @@ from qmgr_protocol.errors import ErrorCode, RemoteProtocolError
 from qmgr_protocol.window import ids_of
 from qmgrd.core.context.context import Outcome
 from qmgrd.core.context.producer import Producer
-from qmgrd.core.link.inbox import Inflow, LinkInbox
+from qmgrd.core.link.inbox import InboundPath, LinkInbox
 from qmgrd.core.peer import Peer
 from tests.sim import fate, groups, order
 from tests.sim.durable import Durable
@@ -247,4 +247,4 @@ def _stream(node: Node, connection: int, number: int) -> Producer | LinkInbox | 
     """Returns the stream open under that number, on any of its paths."""
     session = node.turns.broker.sessions.get(connection)
     found = session.streams.get(number) if session is not None else None
-    return found.stream if isinstance(found, Inflow) else found
+    return found.stream if isinstance(found, InboundPath) else found

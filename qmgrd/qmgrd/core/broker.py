@@ -195,7 +195,7 @@ class Broker:
         """
         other = self._resumable.get(session_id)
         if other is not None:
-            self._part_from(min(other, connection), SessionFenced())
+            self._close_for_error(min(other, connection), SessionFenced())
             if other > connection:
                 return
         self._resumable[session_id] = connection
@@ -269,9 +269,9 @@ class Broker:
             if isinstance(error, rows.RowDamaged):
                 self.context.note("error", "the store is damaged", why=error.text)
         except RemoteProtocolError as error:
-            self._part_from(connection, error)
+            self._close_for_error(connection, error)
 
-    def _part_from(self, connection: int, error: RemoteProtocolError) -> None:
+    def _close_for_error(self, connection: int, error: RemoteProtocolError) -> None:
         self.context.close(connection, error.code, str(error))
         self.closed(connection, str(error))
 
@@ -323,7 +323,7 @@ class Broker:
         self.jobs.run()
         context.working = None
         for connection, error in self.streams.links.drain():
-            self._part_from(connection, error)
+            self._close_for_error(connection, error)
         self.link_rotation.run()
         refresh_groups(context, self.jobs)
         budget.allow(DELIVERY)

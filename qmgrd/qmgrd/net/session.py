@@ -115,13 +115,13 @@ class SocketSession(asyncio.BufferedProtocol):
         try:
             answers = peer.receive(data, self._host.now_ms())
         except RemoteProtocolError as error:
-            self._break_off(error, data)
+            self._end_after_error(error, data)
         except MemoryError as error:
             self.fail(error)
             return
         else:
             if peer.goaway is not None:
-                self._part(peer.goaway, answers)
+                self._end_after_goaway(peer.goaway, answers)
             elif answers:
                 self.write(answers)
         held_bytes, before = peer.partial_bytes, self._partial_bytes
@@ -134,7 +134,7 @@ class SocketSession(asyncio.BufferedProtocol):
             self._host.session_ahead(self)
         self._host.want_turn()
 
-    def _break_off(self, error: RemoteProtocolError, data: bytes) -> None:
+    def _end_after_error(self, error: RemoteProtocolError, data: bytes) -> None:
         """Says goodbye because of *error*; answers a stranger in its own protocol if that is
         known.
         """
@@ -150,7 +150,7 @@ class SocketSession(asyncio.BufferedProtocol):
         else:
             self.say_goodbye(farewell)
 
-    def _part(self, goaway: m.Goaway, answers: bytes) -> None:
+    def _end_after_goaway(self, goaway: m.Goaway, answers: bytes) -> None:
         """Closes after a goodbye: the peer's, unless there are *answers*."""
         if answers:
             self._why = goaway.text

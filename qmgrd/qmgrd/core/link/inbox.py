@@ -56,7 +56,7 @@ class LinkInbox:
     life: bytes = b""  # of the sender
     incarnation: int = 0  # of this object, as reported to the sender
     is_ordered: bool = False
-    paths: dict[int, "Inflow"] = field(default_factory=dict)  # by number
+    paths: dict[int, "InboundPath"] = field(default_factory=dict)  # by number
     in_line: dict[int, m.Put] = field(default_factory=dict)  # by first id
     in_line_bytes: int = 0
     is_draining: bool = False  # the next turn continues with the line
@@ -200,7 +200,7 @@ class LinkInbox:
 
 
 @dataclass(slots=True, eq=False)
-class Inflow:
+class InboundPath:
     """One path of a stream: what arrived over it, and what was reported to the sender."""
 
     stream: LinkInbox
@@ -309,14 +309,16 @@ def _line_bytes(put: m.Put) -> int:
     return size_of(put) + 64 * len(put.records)
 
 
-def blocked(inflow: Inflow, seq_id: int, error: RequestError, count: int) -> m.Blocked:
+def blocked(inbound_path: InboundPath, seq_id: int, error: RequestError, count: int) -> m.Blocked:
     """Returns the message that reports to the sender that an id cannot be stored now, and why.
 
     Args:
         count: records that this answer covers.
     """
-    inflow.news -= count
+    inbound_path.news -= count
     known_class = class_of(error.code)
     retry_ms = BLOCKED_RETRY_MS if known_class is ErrorClass.RETRY_LATER else 10_000
     wait_ms = error.retry_after_ms or retry_ms
-    return m.Blocked(inflow.number, seq_id, error.code, wait_ms, error.text, inflow.taken)
+    return m.Blocked(
+        inbound_path.number, seq_id, error.code, wait_ms, error.text, inbound_path.taken
+    )

@@ -60,10 +60,10 @@ class Link:
         self._epoch = 0  # invalidates the timer of an earlier block
         self.watch = Watch(self, context)
         self.outbox = LinkOutbox(queue, context)
-        self._lay_paths()
+        self._create_paths()
         self.pump = LinkPump(self, context)
 
-    def _lay_paths(self) -> None:
+    def _create_paths(self) -> None:
         count = self.row.get("connections", 1) if self.addresses else 0
         self.paths = [Path(self, index, self._context) for index in range(count)]
 
@@ -109,7 +109,7 @@ class Link:
     def altered(self) -> None:
         """Applies a changed row: hangs up and dials again, unless the link is stopped."""
         self._hang_up(ErrorCode.CANCELLED, f"link {self.name} was altered")
-        self._lay_paths()
+        self._create_paths()
         if self.held_by is not LinkState.STOPPED:
             self._hold(None)
             self.start()
@@ -137,9 +137,9 @@ class Link:
     def _hold(self, by: LinkState | None) -> None:
         self.held_by, self.retry_at_ms = by, None
         self._epoch += 1
-        self._count_down_time()
+        self._update_down_since()
 
-    def _count_down_time(self) -> None:
+    def _update_down_since(self) -> None:
         if self.state in (LinkState.UP, LinkState.BLOCKED):
             self.down_since_ms = None
         elif self.down_since_ms is None:
@@ -281,7 +281,7 @@ class Link:
         self.pump.highest_sent = max(self.pump.highest_sent, held_to)
         self.refused_code = 0
         path.opened(stream, incarnation)
-        self._count_down_time()
+        self._update_down_since()
         self._context.awake_queues[self.queue.id] = self.queue
 
     def _committed(self, path: Path, message: m.Committed) -> None:

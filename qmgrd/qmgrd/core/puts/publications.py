@@ -29,8 +29,8 @@ from qmgrd.core.layout import keys
 from qmgrd.core.layout import row as rows
 from qmgrd.core.limits.budget import LOOK_EACH
 from qmgrd.core.limits.timers import Timer
-from qmgrd.core.puts.carry import carry
 from qmgrd.core.puts.fan_out import Publication, publication_of, put_publications
+from qmgrd.core.puts.forward import forward
 from qmgrd.core.queue import lane
 from qmgrd.core.queue.queue import Queue
 from qmgrd.core.returns.dead_letters import DeadLetters
@@ -137,7 +137,7 @@ class Publications:
             if not self._context.begin_work("fan-out", f"{batch.first} {queue_id}"):
                 continue
             if subscription.manager:
-                carry(self._context, self._catalogue, subscription, part)
+                forward(self._context, self._catalogue, subscription, part)
             else:
                 put_publications(
                     self._context, self._catalogue, self._dead_letters, subscription, part

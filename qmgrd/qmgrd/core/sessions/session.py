@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, RequestError
 from qmgrd.core.context.producer import Producer
-from qmgrd.core.link.inbox import Inflow
+from qmgrd.core.link.inbox import InboundPath
 from qmgrd.core.link.path import Path
 from qmgrd.core.queue.group.held_groups import Reader
 from qmgrd.core.queue.lease import Consumer, Lessee
@@ -64,7 +64,7 @@ class Session:
     software: str = ""
     opened_ms: int = 0  # store clock
     next_stream: int = 1
-    streams: dict[int, Producer | Inflow] = field(default_factory=dict)
+    streams: dict[int, Producer | InboundPath] = field(default_factory=dict)
     consumers: dict[int, Consumer] = field(default_factory=dict)
     # By queue id, lease_ms and whether they are started.
     lessees: dict[tuple[int, int, bool], Lessee] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Session:
                 f"{len(self.streams)} streams are open on this connection, at most {STREAMS_MAX}",
             )
 
-    def add_stream(self, stream: Producer | Inflow) -> int:
+    def add_stream(self, stream: Producer | InboundPath) -> int:
         """Adds *stream*; returns its number on this connection."""
         number, self.next_stream = self.next_stream, self.next_stream + 1
         self.streams[number] = stream

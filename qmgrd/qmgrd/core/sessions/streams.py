@@ -220,13 +220,13 @@ class Streams:
             rows.put(self._context.tx, key, row)
             self._context.wrote = True
             if self._context.store_full and len(row) > ROW_WHEN_FULL_BYTES:
-                self._part_from(stream)
+                self._close_connection_of(stream)
             if stream.producer_id not in self._holders:  # Closed in this turn; its row is new.
                 self._jobs.producers_in_use.pop(stream.producer_id, None)
         self._dirty.clear()
         self.links.end_turn()
 
-    def _part_from(self, sender: Producer) -> None:
+    def _close_connection_of(self, sender: Producer) -> None:
         """Closes the connection of a producer whose row keeps growing.
 
         The producer sees its refusals when it opens the stream again. Its next put marks them as

@@ -20,7 +20,7 @@ from qmgrd.core.queue.dedup import UidVerdict
 from qmgrd.core.queue.put import Prepared, append
 
 
-def carry(
+def forward(
     context: Context, catalogue: Catalogue, subscription: Subscription, part: list[Publication]
 ) -> None:
     """Forwards *part* over the link of a proxy, except publications that came that way."""
@@ -37,7 +37,7 @@ def carry(
             continue
         if subscription.selector and not is_selected(context, subscription, publication):
             continue
-        hops = _way(context, publication)
+        hops = _hops_of(context, publication)
         if manager in hops or link.name in hops or len(hops) >= notes.HOPS_MAX:
             continue
         queue, target = route.route_to(catalogue, topics.MARK + publication.entry.target, manager)
@@ -68,7 +68,7 @@ def carry(
         context.mark_changed(queue)
 
 
-def _way(context: Context, publication: Publication) -> list[str]:
+def _hops_of(context: Context, publication: Publication) -> list[str]:
     """Returns the queue managers that a publication came through; none if it was put here."""
     if not publication.entry.noted:
         return []
